@@ -1,0 +1,147 @@
+"""Test functions on the grid, in blocks.
+
+K test functions are grouped in B blocks of L; block k is nonzero only on a window of n consecutive samples, and shares
+samples only with blocks k-1 and k+1. Then the covariance of the weak residual is block tridiagonal. A dense basis is
+one block with one window. The last block is filled up with functions beyond K that are not used: the algebra sees them
+as independent unit residuals that are exactly zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class TestFunctions:
+    """Test functions `φ` and their derivatives `φ'`, quadrature weights included.
+
+    Parameters
+    ----------
+    phi, dphi : ndarray, (B, L, n)
+        Values on the window of each block; may be one block broadcast along B.
+    start : ndarray, (B,)
+        First sample of each window; a window may reach beyond the last sample, where the functions are zero.
+    samples : int
+        Number of samples, M + 1.
+    count : int
+        Number of test functions, K; those beyond it in the last block are not used.
+    radius : float
+        Radius of the support in time units, the smallest if there are several.
+    description : str
+        What was chosen, in words.
+
+    Attributes
+    ----------
+    window : ndarray of int, (B, n)
+        Sample of each column; `samples` (one past the last) stands for none.
+    shared : ndarray of int, (B - 1, o)
+        Samples that block k shares with block k - 1.
+    pair : ndarray, (B, L, 2n)
+        `[φ, φ']` side by side.
+    head : tuple of ndarray, (B - 1, L, o)
+        `φ` and `φ'` of block k at the shared samples.
+    tail : ndarray, (B - 1, L, 2o)
+        `[φ, φ']` of block k - 1 at the shared samples.
+    """
+
+    __test__ = False  # not a test case, whatever pytest thinks of the name
+
+    phi: FloatArray
+    dphi: FloatArray
+    start: IntArray
+    samples: int
+    count: int
+    radius: float
+    description: str
+    window: IntArray = field(init=False, repr=False)
+    shared: IntArray = field(init=False, repr=False)
+    pair: FloatArray = field(init=False, repr=False)
+    head: tuple[FloatArray, FloatArray] = field(init=False, repr=False)
+    tail: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        B, _, n = self.phi.shape
+        shift = np.diff(self.start)
+        overlap = max(0, int(n - shift.min())) if B > 1 else 0
+        window = np.minimum(self.start[:, None] + np.arange(n), self.samples)
+        # Copies of one block stay one block, broadcast.
+        copies = B == 1 or (self.phi.strides[0] == 0 and bool((shift == shift[0]).all()))
+        some = slice(0, 1) if copies else slice(None)
+        phi, dphi, moved = self.phi[some], self.dphi[some], shift[some]
+
+        def along(array: FloatArray, count: int) -> FloatArray:
+            return np.broadcast_to(array[: max(count, 0) or None], (count, *array.shape[1:]))
+
+        upper = slice(None) if copies else slice(1, None)
+        head = tuple(along(array[upper, :, :overlap], B - 1) for array in (phi, dphi))
+        before = slice(None) if copies else slice(None, -1)
+        tail = [_shifted(array[before], moved if B > 1 else shift, overlap) for array in (phi, dphi)] if B > 1 else None
+        for name, value in (
+            ("window", window),
+            ("shared", window[1:, :overlap]),
+            ("pair", along(np.concatenate([phi, dphi], axis=2), B)),
+            ("head", head),
+            ("tail", along(np.concatenate(tail, axis=2), B - 1) if tail else np.zeros((0, phi.shape[1], 0))),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks, B."""
+        return self.phi.shape[0]
+
+    @property
+    def length(self) -> int:
+        """Test functions in a block, L."""
+        return self.phi.shape[1]
+
+    @property
+    def used(self) -> slice:
+        """The functions of the last block that are used."""
+        return slice(0, self.length - (self.blocks * self.length - self.count))
+
+    def apply(self, values: FloatArray, derivative: bool = False) -> FloatArray:
+        """`Φ F` or `Φ' F`: `(D, time)` to `(B, D, L)`."""
+        rows = padded(values)[:, self.window].transpose(1, 0, 2)
+        result: FloatArray = rows @ (self.dphi if derivative else self.phi).transpose(0, 2, 1)
+        result[-1, :, self.used.stop :] = 0.0
+        return result
+
+    def apply_transposed(self, values: FloatArray, derivative: bool = False) -> FloatArray:
+        """`Φᵀ z` or `Φ'ᵀ z`: `(B, D, L)`, zero where not used, to `(D, time)`."""
+        return self.scatter((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window)
+
+    def scatter(self, windows: FloatArray, index: IntArray) -> FloatArray:
+        """Sum windows `(P, blocks, n)` at the samples `index` into `(P, time)`."""
+        total = np.zeros((len(windows), self.samples + 1))
+        # Blocks k and k + 2 share no samples, so that each of these two sums adds to a sample once.
+        for parity in (0, 1):
+            total[:, index[parity::2]] += windows[:, parity::2]
+        return total[:, :-1]
+
+    def dense(self) -> tuple[FloatArray, FloatArray]:
+        """`Φ` and `Φ'` as full matrices `(K, M + 1)`, for tests and small problems."""
+        full = np.zeros((2, self.blocks, self.length, self.samples + 1))
+        for k, columns in enumerate(self.window):
+            inside = columns < self.samples
+            full[0, k][:, columns[inside]] = self.phi[k][:, inside]
+            full[1, k][:, columns[inside]] = self.dphi[k][:, inside]
+        phi, dphi = full[..., :-1].reshape(2, -1, self.samples)[:, : self.count]
+        return phi, dphi
+
+
+def padded(values: FloatArray) -> FloatArray:
+    """Append a zero to the last axis: the sample that stands for none."""
+    return np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+
+
+def _shifted(array: FloatArray, shift: IntArray, length: int) -> FloatArray:
+    """`length` columns of each block `(B, L, n)` from column `shift[k]` on, zeros beyond the end."""
+    columns = shift[:, None] + np.arange(length)
+    inside = columns < array.shape[2]
+    taken = np.take_along_axis(array, np.where(inside, columns, 0)[:, None, :], axis=2)
+    return np.asarray(np.where(inside[:, None, :], taken, 0.0))

@@ -1,0 +1,134 @@
+"""The paper's test functions: bumps of several radii at every sample, reduced by the singular value decomposition.
+
+1. The minimal radius: for a set of radii, `e(r) = ‖Im F_{M/2}[φ_k u]‖` over some centres k and all states, the
+   highest discrete Fourier mode of the windowed data, stands for the quadrature error. It falls steeply with the radius
+   and then levels off where noise takes over; the corner is where two secant lines fit `log e` best (relative L1).
+2. Multiples of the minimal radius, centred at every sample where they fit, make Φ_full.
+3. With `Φ_full = W diag(s) Vᵀ`: `Φ = Vᵀ` and `Φ' = diag(1/s) Wᵀ Φ'_full`, cut at the smallest K of three: condition
+   number, share of the cumulated singular values, cap.
+
+S is dense: memory grows as (KD)², time as (KD)³.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import svd
+
+from ..data import Trajectory
+from ..errors import FitError
+from ..typing import FloatArray
+from .bump import normalised
+from .functions import TestFunctions
+
+CENTRES = 100
+RADII = 100
+
+
+@dataclass(frozen=True)
+class Orthonormal:
+    """The paper's orthonormal family.
+
+    Parameters
+    ----------
+    radius : float, optional
+        The minimal radius in time units; by default the corner of the Fourier surrogate.
+    multipliers : tuple of float
+        Radii used, as multiples of the minimal one.
+    max_condition : float
+        Singular values below the largest divided by this are cut.
+    information : float
+        Share of the cumulated singular values that is kept.
+    max_functions : int
+        Cap on K.
+    search : tuple of float, optional
+        Smallest and largest radius in the search, in time units; by default two samples and half the series. The largest
+        is divided by the largest multiplier.
+    """
+
+    radius: float | None = None
+    multipliers: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+    max_condition: float = 1e4
+    information: float = 0.95
+    max_functions: int = 200
+    search: tuple[float, float] | None = None
+
+    def build(self, trajectory: Trajectory) -> TestFunctions:
+        """The test functions on the grid of a trajectory."""
+        times, step = trajectory.times, trajectory.step
+        if self.radius is None:
+            radii, errors = radius_errors(trajectory, self.search, max(self.multipliers))
+            radius, found = float(radii[corner(errors)]), "corner of the Fourier surrogate"
+        else:
+            radius, found = float(self.radius), "given"
+        full, dfull = self._full(len(times) - 1, radius / step, step)
+        W, s, V = svd(full, full_matrices=False, check_finite=False)
+        K = min(
+            int(np.searchsorted(-s, -s[0] / self.max_condition, side="right")),
+            int(np.searchsorted(np.cumsum(s), self.information * s.sum(), side="right")) or 1,
+            self.max_functions,
+        )
+        phi, dphi = V[:K], (W[:, :K] / s[:K]).T @ dfull
+        return TestFunctions(
+            phi[None],
+            dphi[None],
+            np.zeros(1, dtype=np.intp),
+            samples=len(times),
+            count=K,
+            radius=radius,
+            description=f"orthonormal, minimal radius {radius:.4g} ({radius / step:.3g} samples, {found}), "
+            f"multiples {', '.join(f'{m:g}' for m in self.multipliers)}, {K} of {len(s)} singular vectors",
+        )
+
+    def _full(self, M: int, radius: float, step: float) -> tuple[FloatArray, FloatArray]:
+        samples = np.arange(M + 1)
+        rows = []
+        for multiplier in self.multipliers:
+            r = multiplier * radius
+            centres = np.arange(np.ceil(r), np.floor(M - r) + 1)
+            if len(centres) and r > 1:
+                rows.append(normalised((samples - centres[:, None]) / r, r * step))
+        if not rows:
+            raise FitError(
+                f"No test function of radius {radius * step:g} ({radius:.1f} samples) fits into {M + 1} samples; "
+                f"the radius must lie between {step:g} and {M / 2 * step:g} time units."
+            )
+        return np.concatenate([phi for phi, _ in rows]), np.concatenate([dphi for _, dphi in rows])
+
+
+def radius_errors(
+    trajectory: Trajectory, search: tuple[float, float] | None, largest_multiplier: float
+) -> tuple[FloatArray, FloatArray]:
+    """Radii in time units, and the surrogate of the quadrature error at each."""
+    M, step = len(trajectory.times) - 1, trajectory.step
+    low, high = (2 * step, M * step / 2) if search is None else search
+    lowest = max(2, int(np.ceil(low / step - 1e-9)))
+    highest = max(lowest + 3, int(np.floor(min(high, M * step / 2) / step / largest_multiplier + 1e-9)))
+    if 2 * highest > M:
+        raise FitError(f"A series of {M + 1} samples is too short to search for a radius; give radius=.")
+    radii = np.unique(np.linspace(lowest, highest, RADII).astype(int))
+    samples = np.arange(M + 1)
+    mode = np.sin(2 * np.pi * (M // 2) * samples / (M + 1))
+    waves = mode[:, None] * trajectory.values
+    errors = np.empty(len(radii))
+    for i, r in enumerate(radii):
+        centres = np.unique(np.linspace(r, M - r, CENTRES).astype(int))
+        phi, _ = normalised((samples - centres[:, None]) / r, float(r))
+        errors[i] = np.linalg.norm(phi @ waves)
+    return radii * step, errors
+
+
+def corner(errors: FloatArray) -> int:
+    """Index at which the two secants from the ends, meeting there, fit `log errors` best in relative L1."""
+    y = np.log(np.maximum(errors, np.finfo(float).tiny))
+    n = len(y)
+    scale = np.maximum(np.abs(y), 1e-12)
+    misfit = np.full(n, np.inf)
+    for k in range(1, n - 1):
+        left = np.linspace(y[0], y[k], k + 1)
+        right = np.linspace(y[k], y[-1], n - k)
+        line = np.concatenate([left, right[1:]])
+        misfit[k] = np.sum(np.abs(line - y) / scale)
+    return int(np.argmin(misfit))

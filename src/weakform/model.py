@@ -1,0 +1,255 @@
+"""A model: `u' = f(t, u, p)` with named states and parameters, as symbolic expressions.
+
+A model comes from text equations or from a plain NumPy function (see `expressions` and `tracing`); either way it holds
+one SymEngine expression for each state. What is linear in the parameters is detected here, never declared:
+`f` is jointly affine in a set L of parameters exactly if `∂²f/∂p_i∂p_j = 0` for all i, j in L.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import symengine as se
+from numpy.typing import ArrayLike
+
+from .derivatives import System
+from .errors import ModelError
+from .expressions import FUNCTIONS, RESERVED, Expr, Parser, Source, Token, Value, suggestion
+from .tracing import RightHandSide, trace
+from .typing import FloatArray
+
+_CONTINUES = {"+", "-", "*", "/", "**", "^"}
+
+
+class Model:
+    """A system of ordinary differential equations `u' = f(t, u, p)`.
+
+    Parameters
+    ----------
+    f : callable
+        `f(t, u, p)` in plain NumPy, called once with symbols; returns one derivative for each state.
+    states, parameters : sequence of str
+        Names, in the order of `u` and `p`.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> wf.Model.from_text("N' = r*N*(1 - N/K)").parameters
+    ('K', 'r')
+    """
+
+    def __init__(self, f: RightHandSide, states: Sequence[str], parameters: Sequence[str]) -> None:
+        if not callable(f):
+            raise ModelError(
+                f"Model takes a function f(t, u, p), but a {type(f).__name__} was given. "
+                "For text equations use Model.from_text(...)."
+            )
+        states, parameters = _names(states, "states"), _names(parameters, "parameters")
+        self._set(states, parameters, trace(f, states, parameters))
+
+    @classmethod
+    def from_text(cls, text: str, *, parameters: Sequence[str] | None = None) -> Model:
+        """Read equations such as `u1' = -p1*u1`, one a line.
+
+        Parameters
+        ----------
+        text : str
+            `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` defines an
+            abbreviation for the lines below it; `#` starts a comment. `t` is time, `pi` is π, powers are `**` or `^`.
+            An expression goes on in the next line inside parentheses or around an operator.
+        parameters : sequence of str, optional
+            The parameters in the order wanted. By default every other name is a parameter, in natural order
+            (p2 before p10).
+        """
+        states, names, expressions = _read(text, None if parameters is None else _names(parameters, "parameters"))
+        model = cls.__new__(cls)
+        model._set(states, names, expressions)
+        return model
+
+    def _set(self, states: tuple[str, ...], parameters: tuple[str, ...], expressions: tuple[Expr, ...]) -> None:
+        both = set(states) & set(parameters)
+        if both:
+            raise ModelError(f"{sorted(both)[0]!r} is both a state and a parameter; rename one.")
+        used = {str(symbol) for expr in expressions for symbol in expr.free_symbols}
+        idle = [name for name in parameters if name not in used]
+        if idle:
+            raise ModelError(
+                f"The parameter {idle[0]!r} does not occur in the equations, so nothing can determine it. "
+                f"Remove it from the list.{suggestion(idle[0], used)}"
+            )
+        self.states, self.parameters, self.expressions = states, parameters, expressions
+        self._systems: dict[tuple[str, ...], System] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.states, self.parameters, self.expressions)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{s}' = {e}" for s, e in zip(self.states, self.expressions, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
+
+    def __call__(self, t: ArrayLike, u: ArrayLike, p: ArrayLike) -> FloatArray:
+        """Evaluate `f(t, u, p)`; `u` is `(D,)` or `(time, D)`, and the result has its shape."""
+        values = np.asarray(u, dtype=float)
+        rows = np.atleast_2d(values)
+        times = np.broadcast_to(np.asarray(t, dtype=float), rows.shape[:1])
+        parameters = np.asarray(p, dtype=float)
+        if rows.shape[1] != len(self.states) or parameters.shape != (len(self.parameters),):
+            raise ModelError(
+                f"Expected {len(self.states)} states and {len(self.parameters)} parameters, "
+                f"received {rows.shape[1]} and {parameters.size}."
+            )
+        f = self.system(("gaussian",) * len(self.states)).evaluate(times, rows, parameters, ("f",))["f"]
+        return f.dense((len(self.states),)).T.reshape(values.shape)
+
+    def system(self, noise: tuple[str, ...]) -> System:
+        """The right-hand side in the coordinates in which the given noise is additive, with its derivatives."""
+        if noise not in self._systems:
+            self._systems[noise] = System(self.states, self.parameters, self.expressions, noise)
+        return self._systems[noise]
+
+    @cached_property
+    def linear_parameters(self) -> tuple[str, ...]:
+        """A largest set found of parameters in which, the others being fixed, the equations are affine."""
+        symbols = [se.Symbol(name) for name in self.parameters]
+        n = len(symbols)
+        bent = np.zeros((n, n), dtype=bool)
+        for expr in self.expressions:
+            present = [i for i in range(n) if symbols[i] in expr.free_symbols]
+            for i in present:
+                first = expr.diff(symbols[i])
+                for j in present:
+                    if j <= i and not bent[i, j] and first.diff(symbols[j]).expand() != 0:
+                        bent[i, j] = bent[j, i] = True
+        # Greedy independent set in the graph of `bent` pairs: least entangled parameters first.
+        chosen: list[int] = []
+        for i in sorted(range(n), key=lambda i: (int(bent[i].sum()), i)):
+            if not bent[i, i] and not bent[i, chosen].any():
+                chosen.append(i)
+        return tuple(self.parameters[i] for i in sorted(chosen))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the equations are linear (affine) in all parameters."""
+        return len(self.linear_parameters) == len(self.parameters)
+
+
+def _rebuild(states: tuple[str, ...], parameters: tuple[str, ...], expressions: tuple[Expr, ...]) -> Model:
+    model = Model.__new__(Model)
+    model._set(states, parameters, expressions)
+    return model
+
+
+def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"The {what} must be a list of names, but {names!r} was given.")
+    for name in names:
+        if not name.isidentifier():
+            raise ModelError(f"{name!r} in {what} is not a name (letters, digits and _, not starting with a digit).")
+        if name in RESERVED or name in FUNCTIONS:
+            raise ModelError(f"{name!r} in {what} is reserved: it is {_meaning(name)}. Choose another name.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise ModelError(f"{twice!r} occurs twice in {what}.")
+    return tuple(names)
+
+
+def _meaning(name: str) -> str:
+    return {"t": "time", "pi": "the number π"}.get(name, "a function")
+
+
+def _natural(name: str) -> list[tuple[int, str | int]]:
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def _read(
+    text: str, declared: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Expr, ...]]:
+    source = Source(text)
+    statements = _statements(source, source.tokens())
+    states = [name.text for name, order, _ in statements if order]
+    defined = {name.text: name for name, order, _ in statements if not order}
+    if not states:
+        raise ModelError("The model has no equations. Write one line for each state, such as: u1' = -p1*u1")
+    names = {"t": Value(se.Symbol("t"))} | {name: Value(se.Symbol(name)) for name in states}
+    found: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
+
+    def unknown(token: Token) -> Value:
+        if token.text in found:
+            return found[token.text]
+        if token.text in defined:
+            raise source.error(token, f"{token.text!r} is used before it is defined; move its line up.")
+        if declared is not None:
+            guess = suggestion(token.text, [*declared, *states, *defined])
+            raise source.error(token, f"{token.text!r} is not a declared parameter, a state or a definition.{guess}")
+        return found.setdefault(token.text, Value(se.Symbol(token.text)))
+
+    expressions: dict[str, Expr] = {}
+    for name, order, tokens in statements:
+        if name.text in expressions or (not order and name.text in names):
+            raise source.error(name, f"{name.text!r} has two equations.")
+        if name.text in RESERVED or name.text in FUNCTIONS:
+            raise source.error(name, f"{name.text!r} is reserved: it is {_meaning(name.text)}. Rename it.")
+        parser = Parser(source, tokens, names, unknown)
+        value = parser.expression()
+        if parser.next.kind != "end":
+            raise source.error(parser.next, f"expected the end of the equation, found {parser.next.text!r}.")
+        if order:
+            expressions[name.text] = value.expr
+        elif name.text in found:
+            raise source.error(name, f"{name.text!r} is declared as a parameter, yet defined here.")
+        else:
+            names[name.text] = Value(value.expr, value.size, value.depth + 1, value.constant)
+    parameters = declared if declared is not None else tuple(sorted(found, key=_natural))
+    return tuple(states), parameters, tuple(expressions[name] for name in states)
+
+
+def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:
+    """Split into `(name, 1 for an equation or 0 for a definition, tokens of the right-hand side)`."""
+    groups: list[list[Token]] = [[]]
+    for i, token in enumerate(tokens):
+        if token.kind != "newline":
+            groups[-1].append(token)
+        elif not (groups[-1] and groups[-1][-1].text in _CONTINUES | {"="}) and tokens[i + 1].text not in _CONTINUES:
+            groups.append([])
+    end = tokens[-1]
+    statements = []
+    for group in groups:
+        body = [token for token in group if token.kind != "end"]
+        if not body:
+            continue
+        equals = [i for i, token in enumerate(body) if token.text == "="]
+        if not equals:
+            raise source.error(body[0], "expected an equation such as u1' = -p1*u1, but there is no '='.")
+        if len(equals) > 1:
+            raise source.error(body[equals[1]], "a second '=' in one equation; write one equation a line.")
+        name, order = _left_side(source, body[: equals[0]], body[equals[0]])
+        stop = Token("end", "", body[-1].line, body[-1].column + len(body[-1].text)) if body else end
+        statements.append((name, order, [*body[equals[0] + 1 :], stop]))
+    return statements
+
+
+def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Token, int]:
+    words = [token.text for token in tokens]
+    named = next((token for token in tokens if token.kind == "name" and token.text not in ("d", "dt")), None)
+    if named is not None:
+        n = named.text
+        if words == [n]:
+            return named, 0
+        if words in ([n, "'"], ["d", "/", "dt", n], ["d", "/", "dt", "(", n, ")"], ["d", "(", n, ")", "/", "dt"]):
+            return named, 1
+        if words == [n, "/", "dt"] and n.startswith("d") and len(n) > 1:
+            return Token("name", n[1:], named.line, named.column + 1), 1
+        if words == [n, "'", "'"]:
+            raise source.error(
+                tokens[1], f"second derivatives are not read; write {n}' = v and v' = ... with v measured too."
+            )
+    raise source.error(
+        tokens[0] if tokens else equals,
+        "the left-hand side must be name', d/dt name or dname/dt for an equation, or a name for a definition.",
+    )

@@ -1,0 +1,39 @@
+"""One BLAS thread for many small blocks.
+
+Products of blocks of a few dozen rows gain nothing from threads and lose much when other processes compete for the
+cores, so the numerical work runs on one thread. Parallel work belongs to whole fits, in processes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+_depth = 0
+
+
+@cache
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controller looks for libraries)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+class _Single(AbstractContextManager[None]):
+    def __enter__(self) -> None:
+        global _depth
+        _depth += 1
+        self.limiter = _controller().limit(limits=1, user_api="blas") if _depth == 1 else nullcontext()
+        self.limiter.__enter__()
+
+    def __exit__(self, *details: Any) -> None:
+        global _depth
+        _depth -= 1
+        self.limiter.__exit__(*details)
+
+
+def single_thread() -> AbstractContextManager[None]:
+    """A context in which BLAS uses one thread; nesting costs nothing."""
+    return _Single()

@@ -1,0 +1,1 @@
+"""The weak residual, its covariance and its likelihood."""

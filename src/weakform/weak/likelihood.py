@@ -1,0 +1,316 @@
+"""The weak likelihood: value, gradient and Hessian, exact, in O(M) for local test functions.
+
+    r = Φ f + Φ' x,        ℓ(p) = ½ [ λ log det S + rᵀ S⁻¹ r + KD log 2π ],        λ = 1
+
+(λ is the weight of the log-determinant; λ = 0 leaves the quadratic form.) With z = S⁻¹r, Q = λS⁻¹ - zzᵀ, and the adjoint
+weights α, β of `covariance`, everything about S that the derivatives need is a function of time:
+
+    V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc)          adjoint of F = ∂f/∂x in ½⟨Q, dS⟩
+    y = Φᵀz,     w = Aᵀz = Fᵀy + Φ'ᵀz            adjoint of f, and of the data
+
+    ∂_j ℓ  = Σ_m [ V : ∂_jF + y·∂_jf ]
+    ∂_ij ℓ = B_iᵀ S⁻¹ B_j - ½λ tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)
+           + Σ_m [ V : ∂_ijF + 2 Σ_abc α_ab v_c ∂_iF_ac ∂_jF_bc + y·∂_ijf ]
+    B_j    = (∂_jS) z - ∂_j r = Φ [ ∂_jF v w + F q_j - ∂_jf ] + Φ' q_j,      q_j = v ∂_jFᵀ y
+
+(products over states at each time). Nothing of size K²M is done J² times, and only the trace needs ∂_jS itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ..basis.functions import TestFunctions
+from ..derivatives import System, Tensor
+from ..threads import single_thread
+from ..typing import FloatArray
+from .covariance import Pairs, adjoint, assemble, covariance_weights, derivative_weights, tiles
+from .tridiagonal import Factor, NotPositiveDefinite, factorise
+
+_NEEDED = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
+
+
+class Status(Enum):
+    """Whether the likelihood could be computed; the text names the remedy."""
+
+    OK = "ok"
+    NOT_FINITE = "the right-hand side or a derivative is not finite at the data; restrict the parameters with bounds"
+    NOT_POSITIVE_DEFINITE = (
+        "the covariance of the weak residual is not positive definite; use fewer test functions (a larger stride), "
+        "a larger radius, or a sigma that is not zero"
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The likelihood at one point; `value` is `inf` and the derivatives are absent unless the status is OK."""
+
+    value: float
+    gradient: FloatArray | None = None
+    hessian: FloatArray | None = None
+    status: Status = Status.OK
+
+
+@dataclass(frozen=True)
+class WeakForm:
+    """One trajectory seen through test functions.
+
+    Parameters
+    ----------
+    system : System
+    times : ndarray, (time,)
+    u : ndarray, (time, D)
+        States as measured.
+    variance : ndarray, (time, D) or (D,)
+        Of the noise in working coordinates.
+    functions : TestFunctions
+    """
+
+    system: System
+    times: FloatArray
+    u: FloatArray
+    variance: FloatArray
+    functions: TestFunctions
+
+    @property
+    def size(self) -> int:
+        """Number of weak residuals, KD."""
+        return self.functions.count * self.system.D
+
+    def _variances(self) -> FloatArray:
+        return np.broadcast_to(self.variance, self.u.shape).T
+
+    def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
+        """Derivatives of the right-hand side at the data."""
+        return self.system.evaluate(self.times, self.u, p, names)
+
+    def residual(self, f: FloatArray) -> FloatArray:
+        """`r = Φ f + Φ' x`, `(B, D, L)`; `f` is `(D, time)`."""
+        x = self.system.to_working(self.u).T
+        return self.functions.apply(f) + self.functions.apply(x, derivative=True)
+
+    def jacobian(self, fp: Tensor) -> FloatArray:
+        """`∂r/∂p`, `(B, b, J)`."""
+        D, J = self.system.D, self.system.J
+        G = np.zeros((self.functions.blocks, D, self.functions.length, J))
+        if fp.index:
+            columns = self.functions.apply(fp.values)
+            for column, (a, j) in enumerate(fp.index):
+                G[:, a, :, j] = columns[:, column]
+        return G.reshape(len(G), -1, J)
+
+    def covariance(self, F: Pairs) -> Factor:
+        """S, factorised."""
+        weights = covariance_weights(F, self._variances())
+        return factorise(*_concatenated(self._chunks(weights)))
+
+    def _chunks(self, weights: object) -> Iterator[tuple[FloatArray, FloatArray]]:
+        for start, stop in tiles(self.functions, self.system.D):
+            yield assemble(self.functions, self.system.D, weights, start, stop)  # type: ignore[arg-type]
+
+    def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
+        """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
+        D = self.system.D
+        with np.errstate(all="ignore"):
+            tensors = self.tensors(p, _NEEDED[order])
+        if not all(np.isfinite(tensor.values).all() for tensor in tensors.values()):
+            return Evaluation(math.inf, status=Status.NOT_FINITE)
+        F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
+        r = self.residual(tensors["f"].dense((D,)))
+        try:
+            factor = self.covariance(F)
+        except NotPositiveDefinite:
+            return Evaluation(math.inf, status=Status.NOT_POSITIVE_DEFINITE)
+        z = factor.solve(r.reshape(len(r), -1, 1))
+        quadratic = float(np.vdot(r, z))
+        value = 0.5 * (logdet_weight * factor.logdet + quadratic + self.size * math.log(2 * math.pi))
+        if not math.isfinite(value):
+            return Evaluation(math.inf, status=Status.NOT_POSITIVE_DEFINITE)
+        if order == 0:
+            return Evaluation(value)
+        return _Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
+
+
+class _Derivatives:
+    """Gradient and Hessian at one point, from what the value has computed."""
+
+    def __init__(
+        self,
+        form: WeakForm,
+        tensors: dict[str, Tensor],
+        F: Pairs,
+        factor: Factor,
+        z: FloatArray,
+        logdet_weight: float,
+    ) -> None:
+        self.form, self.tensors, self.F, self.factor = form, tensors, F, factor
+        self.logdet_weight = logdet_weight
+        functions, D = form.functions, form.system.D
+        self.J = form.system.J
+        self.v = form._variances()
+        self.z = z
+        zD = z.reshape(functions.blocks, D, functions.length)
+        self.y = functions.apply_transposed(zD)
+        self.w = functions.apply_transposed(zD, derivative=True)
+        for (a, b), value in F.items():
+            self.w[b] += value * self.y[a]
+        self.inverse_diagonal, Q, lower = self._q()
+        dF = tensors["fup"]
+        # Weights are needed only where F depends on a parameter.
+        bent = {(a, c) for a, c, _ in dF.index}
+        pairs_W = sorted({(max(a, b), min(a, b)) for a, c in bent for b, e in F if e == c})
+        self.alpha, beta = adjoint(functions, D, Q, lower, pairs_W, sorted(bent))
+        self.V: dict[tuple[int, int], FloatArray] = {}
+        for a, c in bent:
+            inner = beta[a, c].copy()
+            for b, e in F:
+                if e == c:
+                    inner += 2 * self.alpha[max(a, b), min(a, b)] * F[b, c]
+            self.V[a, c] = self.v[c] * inner
+        self.dF: list[dict[tuple[int, int], FloatArray]] = [{} for _ in range(self.J)]
+        for (a, c, j), value in dF:
+            self.dF[j][a, c] = value
+
+    def _q(self) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+        """The diagonal of S⁻¹, and the tridiagonal part of Q = λS⁻¹ - zzᵀ, zero where functions are not used."""
+        z, functions = self.z, self.form.functions
+        zzT, low = z @ z.transpose(0, 2, 1), z[1:] @ z[:-1].transpose(0, 2, 1)
+        if self.logdet_weight == 0.0:
+            return None, -zzT, -low
+        diagonal, lower = self.factor.inverse()
+        Q = self.logdet_weight * diagonal - zzT
+        unused = slice(functions.used.stop, functions.length)
+        last = Q[-1].reshape((self.form.system.D, functions.length) * 2)
+        last[:, unused] = 0.0
+        last[:, :, :, unused] = 0.0
+        return diagonal, Q, self.logdet_weight * lower - low
+
+    def evaluation(self, value: float, order: int) -> Evaluation:
+        gradient = self.gradient()
+        hessian = self.hessian() if order > 1 else None
+        finite = np.isfinite(gradient).all() and (hessian is None or np.isfinite(hessian).all())
+        if not finite:
+            return Evaluation(math.inf, status=Status.NOT_FINITE)
+        return Evaluation(value, gradient, hessian)
+
+    def gradient(self) -> FloatArray:
+        g = np.zeros(self.J)
+        for (a, c, j), value in self.tensors["fup"]:
+            g[j] += self.V[a, c] @ value
+        for (a, j), value in self.tensors["fp"]:
+            g[j] += self.y[a] @ value
+        return g
+
+    def hessian(self) -> FloatArray:
+        H = self._second_derivatives()
+        H += _symmetric(self._products_of_first_derivatives())
+        B = self.factor.whiten(self._B())
+        H += np.tensordot(B, B, axes=((0, 1), (0, 1)))
+        if self.logdet_weight != 0.0:
+            assert self.inverse_diagonal is not None
+            traces = self.factor.traces(self.J, self.inverse_diagonal, self._dS())
+            H -= 0.5 * self.logdet_weight * _symmetric(traces)
+        return H
+
+    def _second_derivatives(self) -> FloatArray:
+        """`V : ∂_ijF + y·∂_ijf`, summed over time."""
+        H = np.zeros((self.J, self.J))
+        for (a, c, i, j), value in self.tensors["fupp"]:
+            H[i, j] += self.V[a, c] @ value if (a, c) in self.V else 0.0
+        for (a, i, j), value in self.tensors["fpp"]:
+            H[i, j] += self.y[a] @ value
+        return H + np.triu(H, 1).T
+
+    def _products_of_first_derivatives(self) -> FloatArray:
+        """`2 Σ_abc α_ab v_c ∂_iF_ac ∂_jF_bc`, summed over time."""
+        H = np.zeros((self.J, self.J))
+        dF = self.tensors["fup"]
+        by_state: dict[int, dict[int, list[int]]] = {}
+        for row, (a, c, _) in enumerate(dF.index):
+            by_state.setdefault(c, {}).setdefault(a, []).append(row)
+        for c, equations in by_state.items():
+            for a, rows in equations.items():
+                for b, others in equations.items():
+                    weight = 2 * self.alpha[max(a, b), min(a, b)] * self.v[c]
+                    block = (dF.values[rows] * weight) @ dF.values[others].T
+                    columns = [dF.index[k][2] for k in others]
+                    H[np.ix_([dF.index[k][2] for k in rows], columns)] += block
+        return H
+
+    def _B(self) -> FloatArray:
+        """`B_j = (∂_jS) z - ∂_j r`, `(B, b, J)`."""
+        form, J = self.form, self.J
+        D, M = self.v.shape
+        inside = np.zeros((J, D, M))
+        q = np.zeros((J, D, M))
+        vw = self.v * self.w
+        for j in range(J):
+            for (a, c), value in self.dF[j].items():
+                inside[j, a] += value * vw[c]
+                q[j, c] += value * self.y[a]
+            q[j] *= self.v
+            for (a, c), value in self.F.items():
+                inside[j, a] += value * q[j, c]
+        for (a, j), value in self.tensors["fp"]:
+            inside[j, a] -= value
+        B = form.functions.apply(inside.reshape(J * D, M)) + form.functions.apply(q.reshape(J * D, M), derivative=True)
+        return B.reshape(len(B), J, -1).transpose(0, 2, 1)
+
+    def _dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        form = self.form
+        weights = [derivative_weights(self.F, dF, self.v) for dF in self.dF]
+        for start, stop in tiles(form.functions, form.system.D):
+            parts = [assemble(form.functions, form.system.D, each, start, stop) for each in weights]
+            yield np.stack([d for d, _ in parts], axis=1), np.stack([l for _, l in parts], axis=1)
+
+
+@dataclass(frozen=True)
+class WeakLikelihood:
+    """The sum of the likelihoods of several trajectories.
+
+    Parameters
+    ----------
+    forms : tuple of WeakForm
+    logdet_weight : float
+        λ above.
+    """
+
+    forms: tuple[WeakForm, ...]
+    logdet_weight: float = 1.0
+
+    @property
+    def size(self) -> int:
+        """Number of weak residuals of all trajectories."""
+        return sum(form.size for form in self.forms)
+
+    def __call__(self, p: FloatArray, order: int = 0) -> Evaluation:
+        """Evaluate at `p` `(J,)`: the value for order 0, the gradient too for 1, the Hessian too for 2."""
+        p = np.asarray(p, dtype=float)
+        with single_thread():
+            parts = [form.evaluate(p, order, self.logdet_weight) for form in self.forms]
+        bad = next((part for part in parts if part.status is not Status.OK), None)
+        if bad is not None:
+            return bad
+        if len(parts) == 1:
+            return parts[0]
+        return Evaluation(
+            sum(part.value for part in parts),
+            np.sum([part.gradient for part in parts], axis=0) if order > 0 else None,
+            np.sum([part.hessian for part in parts], axis=0) if order > 1 else None,
+        )
+
+
+def _concatenated(chunks: Iterator[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    parts = list(chunks)
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([d for d, _ in parts]), np.concatenate([l for _, l in parts])
+
+
+def _symmetric(H: FloatArray) -> FloatArray:
+    return 0.5 * (H + H.T)
