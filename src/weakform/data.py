@@ -203,7 +203,7 @@ class Dataset:
     def for_states(self, states: tuple[str, ...]) -> Dataset:
         """The columns of a model's states, in their order."""
         if self.states is None:
-            if self.D != len(states):
+            if len(states) != self.D:
                 raise DataError(
                     f"The model has {len(states)} states ({', '.join(states)}), the data have {self.D} columns. "
                     "Every state must be measured; name the columns with states=[...] to pick some of them."
@@ -275,8 +275,8 @@ def _check_times(times: FloatArray) -> None:
         m = int(np.argmax(steps <= 0))
         what = "repeated" if steps[m] == 0 else "unsorted"
         raise DataError(
-            f"Times must increase: t = {times[m]:g} is followed by {times[m + 1]:g} ({what}, rows {m + 1} and {m + 2}). "
-            "Sort the rows by time, and average repeated measurements."
+            f"Times must increase: t = {times[m]:g} is followed by {times[m + 1]:g} "
+            f"({what}, rows {m + 1} and {m + 2}). Sort the rows by time, and average repeated measurements."
         )
     step = (times[-1] - times[0]) / (len(times) - 1)
     off = np.abs(steps - step)

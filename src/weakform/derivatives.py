@@ -83,9 +83,7 @@ class System:
         self._u = [se.Symbol(name) for name in states]
         self._p = [se.Symbol(name) for name in parameters]
         self._log = [kind == LOGNORMAL for kind in noise]
-        f = [
-            _divide(expr, u) if log else expr for expr, u, log in zip(expressions, self._u, self._log, strict=True)
-        ]
+        f = [_divide(expr, u) if log else expr for expr, u, log in zip(expressions, self._u, self._log, strict=True)]
         self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }

@@ -306,9 +306,7 @@ class Parser:
             )
         if token.text not in FUNCTIONS:
             if token.text in self.names:
-                raise self.source.error(
-                    token, f"{token.text!r} is a variable, not a function (write * for a product)."
-                )
+                raise self.source.error(token, f"{token.text!r} is a variable, not a function (write * for a product).")
             known = ", ".join(sorted(FUNCTIONS))
             raise self.source.error(
                 token, f"unknown function {token.text!r}.{suggestion(token.text, FUNCTIONS)} Known: {known}."

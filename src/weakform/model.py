@@ -167,9 +167,7 @@ def _natural(name: str) -> list[tuple[int, str | int]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def _read(
-    text: str, declared: tuple[str, ...] | None
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Expr, ...]]:
+def _read(text: str, declared: tuple[str, ...] | None) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Expr, ...]]:
     source = Source(text)
     statements = _statements(source, source.tokens())
     states = [name.text for name, order, _ in statements if order]
@@ -241,13 +239,19 @@ def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Toke
         n = named.text
         if words == [n]:
             return named, 0
-        if words in ([n, "'"], ["d", "/", "dt", n], ["d", "/", "dt", "(", n, ")"], ["d", "(", n, ")", "/", "dt"]):
+        if words in (
+            [n, "'"],
+            ["d", "/", "dt", n],
+            ["d", "/", "dt", "(", n, ")"],
+            ["d", "(", n, ")", "/", "dt"],
+        ):
             return named, 1
         if words == [n, "/", "dt"] and n.startswith("d") and len(n) > 1:
             return Token("name", n[1:], named.line, named.column + 1), 1
         if words == [n, "'", "'"]:
             raise source.error(
-                tokens[1], f"second derivatives are not read; write {n}' = v and v' = ... with v measured too."
+                tokens[1],
+                f"second derivatives are not read; write {n}' = v and v' = ... with v measured too.",
             )
     raise source.error(
         tokens[0] if tokens else equals,

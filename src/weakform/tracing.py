@@ -34,13 +34,12 @@ class Traced:
 
     def _no_branch(self, *_: object) -> bool:
         raise ModelError(
-            f"The right-hand side branches on the value of {self.expr}, or compares it. It is traced once with symbols, "
-            "so `if`, `while`, `<`, `==`, `max`, `np.where` on states, parameters or time cannot be followed. "
+            f"The right-hand side branches on the value of {self.expr}, or compares it. It is traced once with "
+            "symbols, so `if`, `while`, `<`, `==`, `max`, `np.where` on states, parameters or time cannot be followed. "
             "Use a smooth expression instead, for example 1/(1 + np.exp(-k*(t - t0))) for a switch."
         )
 
-    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _no_branch  # type: ignore[assignment]
-    __eq__ = __ne__ = _no_branch  # type: ignore[assignment]
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _no_branch
 
     def _no_number(self, *_: object) -> Any:
         raise ModelError(
@@ -51,34 +50,34 @@ class Traced:
 
     __float__ = __int__ = __index__ = __complex__ = _no_number
 
-    def __add__(self, other: Any) -> Traced:
+    def __add__(self, other: Any) -> Any:
         return _binary(self, other, lambda a, b: a + b)
 
-    def __radd__(self, other: Any) -> Traced:
+    def __radd__(self, other: Any) -> Any:
         return _binary(other, self, lambda a, b: a + b)
 
-    def __sub__(self, other: Any) -> Traced:
+    def __sub__(self, other: Any) -> Any:
         return _binary(self, other, lambda a, b: a - b)
 
-    def __rsub__(self, other: Any) -> Traced:
+    def __rsub__(self, other: Any) -> Any:
         return _binary(other, self, lambda a, b: a - b)
 
-    def __mul__(self, other: Any) -> Traced:
+    def __mul__(self, other: Any) -> Any:
         return _binary(self, other, lambda a, b: a * b)
 
-    def __rmul__(self, other: Any) -> Traced:
+    def __rmul__(self, other: Any) -> Any:
         return _binary(other, self, lambda a, b: a * b)
 
-    def __truediv__(self, other: Any) -> Traced:
+    def __truediv__(self, other: Any) -> Any:
         return _binary(self, other, lambda a, b: a / b)
 
-    def __rtruediv__(self, other: Any) -> Traced:
+    def __rtruediv__(self, other: Any) -> Any:
         return _binary(other, self, lambda a, b: a / b)
 
-    def __pow__(self, other: Any) -> Traced:
+    def __pow__(self, other: Any) -> Any:
         return _binary(self, other, lambda a, b: a**b)
 
-    def __rpow__(self, other: Any) -> Traced:
+    def __rpow__(self, other: Any) -> Any:
         return _binary(other, self, lambda a, b: a**b)
 
     def __neg__(self) -> Traced:
@@ -92,7 +91,7 @@ class Traced:
 
     def square(self) -> Traced:
         """What `np.square` calls."""
-        return self * self
+        return Traced(self.expr**2)
 
     def conjugate(self) -> Traced:
         """What `np.conj` (and so `np.vdot`) calls; all quantities are real."""
@@ -117,7 +116,7 @@ def _lift(value: Any) -> Expr | None:
     return None
 
 
-def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Traced:
+def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Any:
     a, b = _lift(left), _lift(right)
     if a is None or b is None:
         return NotImplemented
@@ -135,7 +134,7 @@ def trace(f: RightHandSide, states: Sequence[str], parameters: Sequence[str]) ->
         raise
     except Exception as error:
         raise ModelError(
-            f"The right-hand side could not be traced: {type(error).__name__}: {error}. It is called once as f(t, u, p) "
+            f"The right-hand side could not be traced: {type(error).__name__}: {error}. It is called once as f(t,u,p) "
             f"with u of {len(states)} states and p of {len(parameters)} parameters that are symbols; it may use "
             f"arithmetic and these NumPy functions: {', '.join(sorted(n for n in FUNCTIONS if hasattr(np, n)))}."
         ) from error
@@ -148,7 +147,5 @@ def trace(f: RightHandSide, states: Sequence[str], parameters: Sequence[str]) ->
     expressions = [_lift(value) for value in values]
     for name, value, expr in zip(states, values, expressions, strict=True):
         if expr is None:
-            raise ModelError(
-                f"The derivative of {name} is a {type(value).__name__}, not a number or an expression."
-            )
+            raise ModelError(f"The derivative of {name} is a {type(value).__name__}, not a number or an expression.")
     return tuple(expressions)

@@ -40,12 +40,8 @@ class TestFunctions:
         Sample of each column; `samples` (one past the last) stands for none.
     shared : ndarray of int, (B - 1, o)
         Samples that block k shares with block k - 1.
-    pair : ndarray, (B, L, 2n)
-        `[φ, φ']` side by side.
-    head : tuple of ndarray, (B - 1, L, o)
-        `φ` and `φ'` of block k at the shared samples.
-    tail : ndarray, (B - 1, L, 2o)
-        `[φ, φ']` of block k - 1 at the shared samples.
+    head, tail : tuple of ndarray, (B - 1, L, o)
+        `φ` and `φ'` of block k, and of block k - 1, at the shared samples.
     """
 
     __test__ = False  # not a test case, whatever pytest thinks of the name
@@ -59,9 +55,8 @@ class TestFunctions:
     description: str
     window: IntArray = field(init=False, repr=False)
     shared: IntArray = field(init=False, repr=False)
-    pair: FloatArray = field(init=False, repr=False)
     head: tuple[FloatArray, FloatArray] = field(init=False, repr=False)
-    tail: FloatArray = field(init=False, repr=False)
+    tail: tuple[FloatArray, FloatArray] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         B, _, n = self.phi.shape
@@ -69,35 +64,33 @@ class TestFunctions:
         overlap = max(0, int(n - shift.min())) if B > 1 else 0
         window = np.minimum(self.start[:, None] + np.arange(n), self.samples)
         # Copies of one block stay one block, broadcast.
-        copies = B == 1 or (self.phi.strides[0] == 0 and bool((shift == shift[0]).all()))
-        some = slice(0, 1) if copies else slice(None)
-        phi, dphi, moved = self.phi[some], self.dphi[some], shift[some]
-
-        def along(array: FloatArray, count: int) -> FloatArray:
-            return np.broadcast_to(array[: max(count, 0) or None], (count, *array.shape[1:]))
-
-        upper = slice(None) if copies else slice(1, None)
-        head = tuple(along(array[upper, :, :overlap], B - 1) for array in (phi, dphi))
-        before = slice(None) if copies else slice(None, -1)
-        tail = [_shifted(array[before], moved if B > 1 else shift, overlap) for array in (phi, dphi)] if B > 1 else None
+        copies = B > 1 and self.phi.strides[0] == 0 and bool((shift == shift[0]).all())
+        upper, before = (slice(1), slice(1)) if copies else (slice(1, None), slice(-1))
+        head: list[FloatArray] = []
+        tail: list[FloatArray] = []
+        for array in (self.phi, self.dphi):
+            for part, parts in (
+                (array[upper, :, :overlap], head),
+                (_shifted(array[before], shift[before] if copies else shift, overlap), tail),
+            ):
+                parts.append(np.broadcast_to(part, (B - 1, *part.shape[1:])))
         for name, value in (
             ("window", window),
             ("shared", window[1:, :overlap]),
-            ("pair", along(np.concatenate([phi, dphi], axis=2), B)),
-            ("head", head),
-            ("tail", along(np.concatenate(tail, axis=2), B - 1) if tail else np.zeros((0, phi.shape[1], 0))),
+            ("head", tuple(head)),
+            ("tail", tuple(tail)),
         ):
             object.__setattr__(self, name, value)
 
     @property
     def blocks(self) -> int:
         """Number of blocks, B."""
-        return self.phi.shape[0]
+        return int(self.phi.shape[0])
 
     @property
     def length(self) -> int:
         """Test functions in a block, L."""
-        return self.phi.shape[1]
+        return int(self.phi.shape[1])
 
     @property
     def used(self) -> slice:
@@ -113,15 +106,20 @@ class TestFunctions:
 
     def apply_transposed(self, values: FloatArray, derivative: bool = False) -> FloatArray:
         """`Φᵀ z` or `Φ'ᵀ z`: `(B, D, L)`, zero where not used, to `(D, time)`."""
-        return self.scatter((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window)
+        total = np.zeros((values.shape[1], self.samples))
+        self.scatter((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window, total)
+        return total
 
-    def scatter(self, windows: FloatArray, index: IntArray) -> FloatArray:
-        """Sum windows `(P, blocks, n)` at the samples `index` into `(P, time)`."""
-        total = np.zeros((len(windows), self.samples + 1))
-        # Blocks k and k + 2 share no samples, so that each of these two sums adds to a sample once.
+    def scatter(self, windows: FloatArray, index: IntArray, total: FloatArray) -> None:
+        """Add windows `(P, blocks, n)` at the samples `index` `(blocks, n)` to `total` `(P, time)`."""
+        first, last = int(index.min()), int(index.max()) + 1
+        part = np.zeros((len(windows), last - first))
+        # Blocks k and k + 2 share no samples, so that each of these two sums adds to a sample once; what falls on the
+        # sample that stands for none is dropped.
         for parity in (0, 1):
-            total[:, index[parity::2]] += windows[:, parity::2]
-        return total[:, :-1]
+            part[:, index[parity::2] - first] += windows[:, parity::2]
+        last = min(last, self.samples)
+        total[:, first:last] += part[:, : last - first]
 
     def dense(self) -> tuple[FloatArray, FloatArray]:
         """`Φ` and `Φ'` as full matrices `(K, M + 1)`, for tests and small problems."""

@@ -20,6 +20,7 @@ from .functions import TestFunctions
 
 RADIUS_SAMPLES = 10.0
 OVERLAP = 4.0
+MAX_OVERLAP = 12.0
 SHARE_OF_SPAN = 1 / 3
 
 
@@ -85,8 +86,9 @@ def _check(radius: float, stride: float, M: int, step: float) -> None:
             f"The radius of the test functions is too large: {radius * step:g} time units are {radius:.1f} samples, "
             f"and a series of {M + 1} samples takes at most {M / 2:g} ({M / 2 * step:g} time units)."
         )
-    if not (math.isfinite(stride) and stride >= 0.5):
+    least = max(0.5, radius / MAX_OVERLAP)
+    if not (math.isfinite(stride) and stride >= least):
         raise FitError(
-            f"The stride of the test functions must be at least half a sample ({step / 2:g} time units), or they are not "
-            f"independent; received {stride * step:g}."
+            f"The stride of the test functions must be at least {least * step:.4g} time units (half a sample, and 1/12 "
+            f"of the radius), or they are not numerically independent; received {stride * step:.4g}."
         )

@@ -44,8 +44,8 @@ class Orthonormal:
     max_functions : int
         Cap on K.
     search : tuple of float, optional
-        Smallest and largest radius in the search, in time units; by default two samples and half the series. The largest
-        is divided by the largest multiplier.
+        Smallest and largest radius in the search, in time units; by default two samples and half the series. The
+        largest is divided by the largest multiplier.
     """
 
     radius: float | None = None

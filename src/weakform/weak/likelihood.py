@@ -2,8 +2,8 @@
 
     r = Φ f + Φ' x,        ℓ(p) = ½ [ λ log det S + rᵀ S⁻¹ r + KD log 2π ],        λ = 1
 
-(λ is the weight of the log-determinant; λ = 0 leaves the quadratic form.) With z = S⁻¹r, Q = λS⁻¹ - zzᵀ, and the adjoint
-weights α, β of `covariance`, everything about S that the derivatives need is a function of time:
+(λ is the weight of the log-determinant; λ = 0 leaves the quadratic form.) With z = S⁻¹r, Q = λS⁻¹ - zzᵀ, and the
+adjoint weights α, β of `covariance`, everything about S that the derivatives need is a function of time:
 
     V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc)          adjoint of F = ∂f/∂x in ½⟨Q, dS⟩
     y = Φᵀz,     w = Aᵀz = Fᵀy + Φ'ᵀz            adjoint of f, and of the data
@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from ..basis.functions import TestFunctions
 from ..derivatives import System, Tensor
 from ..threads import single_thread
 from ..typing import FloatArray
-from .covariance import Pairs, adjoint, assemble, covariance_weights, derivative_weights, tiles
+from .covariance import Covariance, Pairs, covariance_weights, derivative_weights
 from .tridiagonal import Factor, NotPositiveDefinite, factorise
 
 _NEEDED = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
@@ -104,14 +105,18 @@ class WeakForm:
                 G[:, a, :, j] = columns[:, column]
         return G.reshape(len(G), -1, J)
 
+    @cached_property
+    def blocks(self) -> Covariance:
+        """The map from weights in time to blocks of S."""
+        return Covariance(self.functions, self.system.D)
+
     def covariance(self, F: Pairs) -> Factor:
         """S, factorised."""
         weights = covariance_weights(F, self._variances())
-        return factorise(*_concatenated(self._chunks(weights)))
-
-    def _chunks(self, weights: object) -> Iterator[tuple[FloatArray, FloatArray]]:
-        for start, stop in tiles(self.functions, self.system.D):
-            yield assemble(self.functions, self.system.D, weights, start, stop)  # type: ignore[arg-type]
+        parts = [self.blocks.blocks(weights, tile) for tile in self.blocks.tiles()]
+        diagonal, lower = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        del parts
+        return factorise(diagonal, lower)
 
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
         """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
@@ -164,7 +169,7 @@ class _Derivatives:
         # Weights are needed only where F depends on a parameter.
         bent = {(a, c) for a, c, _ in dF.index}
         pairs_W = sorted({(max(a, b), min(a, b)) for a, c in bent for b, e in F if e == c})
-        self.alpha, beta = adjoint(functions, D, Q, lower, pairs_W, sorted(bent))
+        self.alpha, beta = form.blocks.adjoint(Q, lower, pairs_W, sorted(bent))
         self.V: dict[tuple[int, int], FloatArray] = {}
         for a, c in bent:
             inner = beta[a, c].copy()
@@ -177,18 +182,13 @@ class _Derivatives:
             self.dF[j][a, c] = value
 
     def _q(self) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-        """The diagonal of S⁻¹, and the tridiagonal part of Q = λS⁻¹ - zzᵀ, zero where functions are not used."""
-        z, functions = self.z, self.form.functions
+        """The diagonal of S⁻¹, and the tridiagonal part of Q = λS⁻¹ - zzᵀ."""
+        z = self.z
         zzT, low = z @ z.transpose(0, 2, 1), z[1:] @ z[:-1].transpose(0, 2, 1)
         if self.logdet_weight == 0.0:
             return None, -zzT, -low
         diagonal, lower = self.factor.inverse()
-        Q = self.logdet_weight * diagonal - zzT
-        unused = slice(functions.used.stop, functions.length)
-        last = Q[-1].reshape((self.form.system.D, functions.length) * 2)
-        last[:, unused] = 0.0
-        last[:, :, :, unused] = 0.0
-        return diagonal, Q, self.logdet_weight * lower - low
+        return diagonal, self.logdet_weight * diagonal - zzT, self.logdet_weight * lower - low
 
     def evaluation(self, value: float, order: int) -> Evaluation:
         gradient = self.gradient()
@@ -262,11 +262,12 @@ class _Derivatives:
         return B.reshape(len(B), J, -1).transpose(0, 2, 1)
 
     def _dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        form = self.form
+        """∂_jS for consecutive ranges of blocks, each `(J, …, b, b)`."""
+        blocks = self.form.blocks
         weights = [derivative_weights(self.F, dF, self.v) for dF in self.dF]
-        for start, stop in tiles(form.functions, form.system.D):
-            parts = [assemble(form.functions, form.system.D, each, start, stop) for each in weights]
-            yield np.stack([d for d, _ in parts], axis=1), np.stack([l for _, l in parts], axis=1)
+        for tile in blocks.tiles():
+            diagonal, lower = zip(*(blocks.blocks(each, tile) for each in weights), strict=True)
+            yield np.stack(diagonal), np.stack(lower)
 
 
 @dataclass(frozen=True)
@@ -298,18 +299,13 @@ class WeakLikelihood:
             return bad
         if len(parts) == 1:
             return parts[0]
+        gradients = [part.gradient for part in parts if part.gradient is not None]
+        hessians = [part.hessian for part in parts if part.hessian is not None]
         return Evaluation(
             sum(part.value for part in parts),
-            np.sum([part.gradient for part in parts], axis=0) if order > 0 else None,
-            np.sum([part.hessian for part in parts], axis=0) if order > 1 else None,
+            np.sum(gradients, axis=0) if gradients else None,
+            np.sum(hessians, axis=0) if hessians else None,
         )
-
-
-def _concatenated(chunks: Iterator[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    parts = list(chunks)
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([d for d, _ in parts]), np.concatenate([l for _, l in parts])
 
 
 def _symmetric(H: FloatArray) -> FloatArray:

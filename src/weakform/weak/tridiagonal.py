@@ -93,41 +93,36 @@ class Factor:
         inverse_diagonal : ndarray, (B, b, b)
             As `inverse` returns it.
         chunks : iterable
-            The D_i for consecutive ranges of blocks: diagonal `(n, J, b, b)`, lower `(n, J, b, b)`, the first chunk with
-            one lower block fewer.
+            The D_i for consecutive ranges of blocks, overwritten: diagonal `(J, n, b, b)` and lower `(J, n, b, b)`,
+            which has one block fewer in the first chunk.
         """
-        b = self.Rinv.shape[1]
         total = np.zeros((J, J))
-        k, previous = 0, np.zeros((J, b, b))
-        for diagonal, lower in chunks:
-            n, first = len(diagonal), k
-            T = diagonal  # overwritten by T_{k,i}
-            missing = n - len(lower)
-            E = np.empty_like(lower)
-            ahead = lower @ self.C[first + missing - 1 : first + n - 1, None].transpose(0, 1, 3, 2)
-            for m in range(n):
-                if k > 0:
-                    C, e = self.C[k - 1], E[m - missing]
-                    np.subtract(lower[m - missing], C @ previous, out=e)
-                    T[m] -= ahead[m - missing]
-                    T[m] -= C @ e.transpose(0, 2, 1)
-                previous = T[m]
-                k += 1
+        k, before = 0, np.zeros((J, *self.Rinv.shape[1:]))
+        for T, E in chunks:
+            first, none = k, T.shape[1] - E.shape[1]
+            C = self.C[first + none - 1 : first + T.shape[1] - 1]
+            T[:, none:] -= E @ C.transpose(0, 2, 1)
+            for m in range(T.shape[1]):
+                if m >= none:
+                    E[:, m - none] -= C[m - none] @ before
+                    T[:, m] -= C[m - none] @ E[:, m - none].transpose(0, 2, 1)
+                before = T[:, m]
+            k += T.shape[1]
             Tinv = self.Rinv[first:k].transpose(0, 2, 1) @ self.Rinv[first:k]
-            U = Tinv[:, None] @ T
-            total += _inner(U, U.transpose(0, 1, 3, 2), J)
-            if len(E):
-                before = slice(first + missing - 1, k - 1)
-                Tbefore = self.Rinv[before].transpose(0, 2, 1) @ self.Rinv[before]
-                G = inverse_diagonal[first + missing : k, None]
-                total += 2 * _inner(G @ E, E @ Tbefore[:, None], J)
-            previous = previous.copy()
+            U = Tinv @ T
+            total += _inner(U, U.transpose(0, 1, 3, 2))
+            if E.size:
+                previous = self.Rinv[first + none - 1 : k - 1]
+                Tprevious = previous.transpose(0, 2, 1) @ previous
+                total += 2 * _inner(inverse_diagonal[first + none : k] @ E, E @ Tprevious)
+            before = before.copy()
         return total
 
 
-def _inner(left: FloatArray, right: FloatArray, J: int) -> FloatArray:
-    """`Σ_k ⟨left_{k,i}, right_{k,j}⟩`, `(J, J)`."""
-    return np.asarray(np.tensordot(left, right, axes=((0, 2, 3), (0, 2, 3))))
+def _inner(left: FloatArray, right: FloatArray) -> FloatArray:
+    """`⟨left_i, right_j⟩`, `(J, J)`, from `(J, ...)`."""
+    J = len(left)
+    return np.asarray(left.reshape(J, -1) @ right.reshape(J, -1).T)
 
 
 def factorise(diagonal: FloatArray, lower: FloatArray) -> Factor:
@@ -154,9 +149,11 @@ def factorise(diagonal: FloatArray, lower: FloatArray) -> Factor:
             np.matmul(X, Rinv[k - 1], out=lower[k - 1])  # C_k
         # T is symmetric: LAPACK reads the C-ordered lower triangle as an upper one, T = UᵀU, R = Uᵀ.
         U, info = dpotrf(T.T, lower=0, overwrite_a=1)
-        if info or not np.isfinite(U[-1, -1]):
+        if info:
             raise NotPositiveDefinite(f"block {k + 1} of {B}")
         logs[k] = U.diagonal()
         inverse, _ = dtrtri(U, lower=0)
         Rinv[k] = inverse.T
+    if not np.isfinite(logs).all():
+        raise NotPositiveDefinite("a block is not finite")
     return Factor(Rinv, lower, 2.0 * float(np.log(logs).sum()))

@@ -1,0 +1,53 @@
+"""Benchmark problems with known truth, one a file.
+
+>>> import weakform as wf
+>>> wf.problems.get("goodwin").simulate(M=256, noise=0.05, seed=1).samples
+257
+"""
+
+from ..errors import WeakformError
+from ..expressions import suggestion
+from . import (
+    fitzhugh_nagumo,
+    goodwin,
+    hindmarsh_rose,
+    logistic,
+    lorenz,
+    lotka_volterra,
+    protein_transduction,
+    sir_tdi,
+)
+from .problem import Problem
+
+ALL: dict[str, Problem] = {
+    module.PROBLEM.name: module.PROBLEM
+    for module in (
+        lorenz,
+        hindmarsh_rose,
+        goodwin,
+        sir_tdi,
+        logistic,
+        lotka_volterra,
+        fitzhugh_nagumo,
+        protein_transduction,
+    )
+}
+
+PAPER = ("lorenz", "hindmarsh-rose", "goodwin", "sir-tdi")
+"""The four systems of the paper."""
+
+
+def names() -> tuple[str, ...]:
+    """Names of the problems, the paper's four first."""
+    return tuple(ALL)
+
+
+def get(name: str) -> Problem:
+    """A problem by its name."""
+    key = str(name).lower().replace("_", "-").replace(" ", "-")
+    if key not in ALL:
+        raise WeakformError(f"No problem {name!r}.{suggestion(key, ALL)} There are: {', '.join(ALL)}.")
+    return ALL[key]
+
+
+__all__ = ["ALL", "PAPER", "Problem", "get", "names"]

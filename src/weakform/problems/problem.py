@@ -1,0 +1,143 @@
+"""A benchmark problem: equations with known truth, and noisy data drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from ..data import Dataset, Truth
+from ..errors import DataError
+from ..model import Model
+from ..typing import FloatArray
+
+RTOL, ATOL = 1e-10, 1e-12
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A system of equations with its true parameters.
+
+    Attributes
+    ----------
+    name, title, source : str
+    equations : str
+        As `Model.from_text` reads them.
+    truth : tuple of float
+        True parameters, in the order of `model.parameters`.
+    initial : tuple of float
+        The state at time 0.
+    duration : float
+        The time of the last sample.
+    box : tuple of pairs of float
+        From which random starts are drawn, and the bounds of the fits in studies.
+    noise : str
+        `"gaussian"` or `"lognormal"`.
+    search : tuple of float, optional
+        Range of radii, in time units, in the authors' search for the paper's test functions.
+    """
+
+    name: str
+    title: str
+    equations: str
+    truth: tuple[float, ...]
+    initial: tuple[float, ...]
+    duration: float
+    box: tuple[tuple[float, float], ...]
+    noise: str
+    source: str
+    search: tuple[float, float] | None = None
+    names: tuple[str, ...] | None = field(default=None, repr=False)
+
+    @cached_property
+    def model(self) -> Model:
+        """The equations."""
+        return Model.from_text(self.equations, parameters=self.names)
+
+    @property
+    def parameters(self) -> FloatArray:
+        """True parameters, `(J,)`."""
+        return np.array(self.truth)
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The box, by name."""
+        return dict(zip(self.model.parameters, self.box, strict=True))
+
+    def start(self, seed: int) -> FloatArray:
+        """A random start, uniform in the box, `(J,)`."""
+        low, high = np.array(self.box).T
+        return np.asarray(np.random.default_rng([seed, 1]).uniform(low, high))
+
+    def solution(self, M: int = 256, duration: float | None = None) -> tuple[FloatArray, FloatArray]:
+        """Times `(M + 1,)` and the noise-free states `(M + 1, D)`, solved at rtol 1e-10, atol 1e-12."""
+        times, states = _solve(self, M, float(self.duration if duration is None else duration))
+        return times.copy(), states.copy()
+
+    def simulate(
+        self,
+        M: int = 256,
+        noise: float = 0.05,
+        seed: int = 1,
+        by_state: bool = False,
+        duration: float | None = None,
+    ) -> Dataset:
+        """Noisy data that know their truth.
+
+        Parameters
+        ----------
+        M : int
+            Number of steps; there are M + 1 samples.
+        noise : float
+            Noise ratio. Gaussian: the standard deviation is this fraction of the root mean square of all states, the
+            same for each state; or of each state's own with `by_state`. Log-normal: the standard deviation of the
+            logarithm.
+        seed : int
+        by_state : bool
+        duration : float, optional
+            In place of the problem's own.
+        """
+        if not (np.isfinite(noise) and noise >= 0):
+            raise DataError(f"The noise ratio must be a finite number, not negative; received {noise!r}.")
+        times, states = self.solution(M, duration)
+        draw = np.random.default_rng([seed, 0]).standard_normal(states.shape)
+        if self.noise == "lognormal":
+            sigma = np.full(states.shape[1], float(noise))
+            values = states * np.exp(sigma * draw)
+        else:
+            scale = np.sqrt(np.mean(states**2, axis=0 if by_state else None))
+            sigma = np.broadcast_to(noise * scale, states.shape[1:]).copy()
+            values = states + sigma * draw
+        truth = Truth(self.parameters, states, np.array(self.initial), sigma)
+        return Dataset(times, values, noise=self.noise, states=self.model.states, truth=truth)
+
+
+@lru_cache(maxsize=64)
+def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
+    from scipy.integrate import solve_ivp
+
+    if M < 7 or duration <= 0:
+        raise DataError(f"At least 7 steps and a positive duration are needed; received {M} and {duration:g}.")
+    times = np.linspace(0.0, duration, M + 1)
+    model, p = problem.model, problem.parameters
+    jacobian = model.system(("gaussian",) * len(model.states))
+    D = len(model.states)
+
+    def fu(t: float, u: FloatArray) -> FloatArray:
+        tensor = jacobian.evaluate(np.array([t]), u[None], p, ("fu",))["fu"]
+        return tensor.dense((D, D))[:, :, 0]
+
+    solved = solve_ivp(
+        lambda t, u: model(t, u, p),
+        (0.0, duration),
+        problem.initial,
+        method="LSODA",
+        t_eval=times,
+        rtol=RTOL,
+        atol=ATOL,
+        jac=fu,
+    )
+    if not solved.success:
+        raise DataError(f"The problem {problem.name!r} could not be solved: {solved.message}")
+    return times, np.asarray(solved.y.T)

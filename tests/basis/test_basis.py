@@ -1,0 +1,118 @@
+"""Test functions: shapes, supports, derivatives and what is refused."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.basis.bump import bump, normalised
+from weakform.basis.orthonormal import corner, radius_errors
+from weakform.data import Trajectory
+from weakform.errors import FitError
+
+
+def trajectory(M=200, step=0.1, seed=0):
+    t = step * np.arange(M + 1)
+    return Trajectory(t, np.sin(t)[:, None] + 0.01 * np.random.default_rng(seed).standard_normal((M + 1, 1)))
+
+
+def test_bump_derivative():
+    tau = np.linspace(-1.2, 1.2, 4001)
+    phi, dphi = bump(tau)
+    numeric = np.gradient(phi, tau, edge_order=2)
+    assert np.abs(dphi - numeric)[1:-1].max() < 1e-4
+    assert phi[np.abs(tau) >= 1].max() == 0
+    assert phi.max() == 1.0
+    assert np.isfinite(dphi).all()
+
+
+def test_normalised():
+    phi, _ = normalised(np.linspace(-1, 1, 41)[None], 2.0)
+    assert np.linalg.norm(phi) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("basis", [wf.Local(), wf.Local(0.73, 0.21), wf.Orthonormal(max_functions=50)])
+def test_integration_by_parts(basis):
+    """Σ φ' u + φ u' = 0 for a smooth u, so the derivative matrix belongs to the functions."""
+    q = trajectory()
+    phi, dphi = basis.build(q).dense()
+    u, du = np.sin(1.3 * q.times + 0.4), 1.3 * np.cos(1.3 * q.times + 0.4)
+    assert np.abs(dphi @ u + phi @ du).max() < 1e-4 * np.abs(dphi @ u).max()
+
+
+def test_local_defaults():
+    functions = wf.Local().build(trajectory(M=200, step=0.1))
+    phi, _ = functions.dense()
+    assert functions.radius == pytest.approx(1.0)
+    assert functions.count == len(phi) == (200 - 20) / 2.5 + 1
+    assert functions.length == 8
+    assert np.allclose(np.linalg.norm(phi, axis=1), 1.0)
+    assert functions.phi.strides[0] == 0, "copies of one block are stored once"
+
+
+def test_local_uses_the_whole_series_whatever_its_length():
+    for M in (57, 58, 59, 60, 100, 101):
+        functions = wf.Local().build(trajectory(M))
+        phi, _ = functions.dense()
+        seen = np.flatnonzero(np.abs(phi).max(axis=0) > 0)
+        assert seen[0] + (M - seen[-1]) <= 6, M
+
+
+def test_blocks_share_samples_only_with_their_neighbours():
+    functions = wf.Local(radius=0.77, stride=0.19).build(trajectory())
+    for k in range(functions.blocks - 2):
+        assert not set(functions.window[k]) & set(functions.window[k + 2]) - {functions.samples}
+
+
+@pytest.mark.parametrize("M", [7, 10, 18, 20, 40])
+def test_short_series_have_test_functions(M):
+    functions = wf.Local().build(trajectory(M))
+    assert functions.count >= 2
+    phi, _ = functions.dense()
+    assert np.linalg.matrix_rank(phi) == functions.count
+
+
+@pytest.mark.parametrize(
+    ("basis", "message"),
+    [
+        (wf.Local(radius=11.0), "too large.*at most 100"),
+        (wf.Local(radius=0.05), "larger than one sample"),
+        (wf.Local(radius=float("nan")), "larger than one sample"),
+        (wf.Local(radius=1.0, stride=0.01), "stride"),
+        (wf.Local(radius=1.0, stride=-1.0), "stride"),
+        (wf.Orthonormal(radius=11.0), "No test function"),
+    ],
+)
+def test_impossible_functions_are_refused(basis, message):
+    with pytest.raises(FitError, match=message):
+        basis.build(trajectory())
+
+
+def test_orthonormal():
+    functions = wf.Orthonormal(max_functions=60).build(trajectory())
+    phi, _ = functions.dense()
+    assert functions.count <= 60
+    assert np.abs(phi @ phi.T - np.eye(len(phi))).max() < 1e-10
+
+
+def test_orthonormal_cuts():
+    q = trajectory()
+    few = wf.Orthonormal(radius=0.8, information=0.5).build(q).count
+    many = wf.Orthonormal(radius=0.8, information=0.99, max_condition=1e8).build(q).count
+    assert few < many
+    assert wf.Orthonormal(radius=0.8, max_condition=2.0).build(q).count < few
+
+
+def test_corner_of_two_lines():
+    y = np.concatenate([np.linspace(0, -10, 30), np.linspace(-10, -11, 50)[1:]])
+    assert abs(corner(np.exp(y)) - 29) <= 1
+
+
+def test_minimal_radius_of_logistic_growth_falls_with_noise():
+    """The paper's figure: the corner comes earlier when noise is larger."""
+    problem = wf.problems.get("logistic")
+    found = []
+    for noise in (1e-6, 1e-2):
+        data = problem.simulate(M=512, noise=noise, seed=1)
+        radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
+        found.append(radii[corner(errors)])
+    assert found[1] < found[0]

@@ -1,0 +1,22 @@
+"""`import weakform` is light, and its names are few."""
+
+import subprocess
+import sys
+
+import weakform as wf
+
+
+def test_import_loads_nothing_heavy():
+    code = (
+        "import sys, weakform; heavy = {'scipy', 'symengine', 'sympy', 'pandas', 'matplotlib', 'numpy'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    for name in wf.__all__:
+        assert getattr(wf, name) is not None
+    assert len(wf.__all__) <= 16
+    assert set(wf.__all__) <= set(dir(wf))

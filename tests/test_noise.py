@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+
+from weakform.noise import estimate_sigma, stencil
+
+
+@pytest.mark.parametrize("half_width", [3, 5, 8])
+def test_stencil_is_the_sixth_derivative(half_width):
+    c = stencil(half_width)
+    x = np.arange(-half_width, half_width + 1.0)
+    assert np.linalg.norm(c) == pytest.approx(1.0)
+    for degree in range(2 * half_width + 1):
+        moment, size = c @ x**degree, np.linalg.norm(c) * np.linalg.norm(x**degree)
+        assert (abs(moment) < 1e-10 * size) == (degree != 6), degree
+
+
+@pytest.mark.parametrize(("samples", "tolerance"), [(8, 0.8), (20, 0.5), (200, 0.15), (5000, 0.04)])
+def test_sigma_of_a_smooth_curve(samples, tolerance):
+    rng = np.random.default_rng(1)
+    t = np.linspace(0, 1, samples)
+    noise = np.array([0.1, 3.0])
+    x = np.column_stack([np.sin(2 * t), 10 * np.exp(-t)]) + noise * rng.standard_normal((samples, 2))
+    assert np.allclose(estimate_sigma(x) / noise, 1.0, atol=tolerance)
+
+
+def test_no_noise_no_sigma():
+    t = np.linspace(0, 1, 100)
+    assert estimate_sigma(np.sin(3 * t)[:, None])[0] < 1e-10
