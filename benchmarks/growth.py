@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py [largest power of two, default 17] [also M = 10⁶: 1]
 
-The Lorenz system is sampled at a fixed step, so that a longer series is a longer time. Each size runs in a process of its
-own, so that its peak memory is its own; the exponent is the slope of log cost against log M over the upper half.
+The Lorenz system is sampled at a fixed step, so that a longer series is a longer time. Each size runs in a process of
+its own, so that its peak memory is its own; the exponent is the slope of log cost against log M over the upper half.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/likelihood.py [M]
 
-CPU time of value, gradient (with value) and Hessian (with both), for the four systems of the paper: ours with local test
-functions, ours with the paper's orthonormal ones, and the paper's formulas as printed with the same orthonormal ones.
+CPU time of value, gradient (with value) and Hessian (with both), for the four systems of the paper: ours with local
+test functions, ours with the paper's orthonormal ones, and the paper's formulas as printed with the same ones.
 BLAS runs on one thread throughout.
 """
 
@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from paper import Paper
 
 import weakform as wf
+from paper import Paper
 from weakform.noise import estimate_sigma
 from weakform.threads import single_thread
 from weakform.weak.likelihood import WeakForm, WeakLikelihood
@@ -62,9 +62,9 @@ def main() -> None:
             (("value", paper.value), ("gradient", paper.gradient), ("hessian", paper.hessian))
         ):
             with single_thread():
-                ours = cpu(lambda form=local, order=order: WeakLikelihood((form,))(p, order))
-                same = cpu(lambda form=dense, order=order: WeakLikelihood((form,))(p, order))
-                theirs = cpu(lambda literal=literal: literal(p))
+                ours = cpu(lambda form=local, order=order, p=p: WeakLikelihood((form,))(p, order))
+                same = cpu(lambda form=dense, order=order, p=p: WeakLikelihood((form,))(p, order))
+                theirs = cpu(lambda literal=literal, p=p: literal(p))
             print(
                 f"{name if not order else '':16s}{label:10s}{ours * 1e3:10.2f}{same * 1e3:12.1f}{theirs * 1e3:12.1f}"
                 f"{theirs / ours:9.0f}   {counts if not order else ''}",

@@ -44,8 +44,8 @@ class Traced:
     def _no_number(self, *_: object) -> Any:
         raise ModelError(
             f"The right-hand side needs the number behind {self.expr}, but it is traced with symbols: "
-            "float(), int(), math functions and typed arrays cannot be used. Use NumPy functions (np.exp, not math.exp) "
-            "and build the result as a list or with np.array([...])."
+            "float(), int(), math functions and typed arrays cannot be used. Use NumPy functions (np.exp, not "
+            "math.exp) and build the result as a list or with np.array([...])."
         )
 
     __float__ = __int__ = __index__ = __complex__ = _no_number

@@ -4,8 +4,8 @@
     adjoint:   w̄_k = diag(left_kᵀ Q_k right_k)             blocks (P, B, L, L) to weights (P, B, n)
 
 Where all blocks are copies of one small block, as on a uniform grid, the products `left_lm right_l'm` are tabulated
-once as a matrix (n, L²) and both maps are one matrix product. Elsewhere (a dense basis, an uneven grid) the weights multiply
-one factor. Same sums, chosen by the size of the table.
+once as a matrix (n, L²) and both maps are one matrix product. Elsewhere (a dense basis, an uneven grid) the weights
+multiply one factor. Same sums, chosen by the size of the table.
 """
 
 from __future__ import annotations
