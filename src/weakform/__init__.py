@@ -3,6 +3,7 @@
     import weakform as wf
     model = wf.Model.from_text("N' = r*N*(1 - N/K)")
     data = wf.Dataset(t, N)
+    print(wf.fit(model, data))
 
 Importing is cheap: each name is loaded when it is first used.
 """
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from .data import Dataset as Dataset
     from .data import Trajectory as Trajectory
     from .errors import WeakformError as WeakformError
+    from .estimators.base import Options as Options
+    from .fitting import fit as fit
     from .model import Model as Model
+    from .result import FitResult as FitResult
 
 __version__ = "0.1.0"
 
@@ -28,10 +32,24 @@ _HOME = {
     "Orthonormal": ".basis",
     "Trajectory": ".data",
     "WeakformError": ".errors",
+    "FitResult": ".result",
+    "Options": ".estimators.base",
+    "fit": ".fitting",
     "problems": ".problems",
 }
 
-__all__ = ["Dataset", "Local", "Model", "Orthonormal", "Trajectory", "WeakformError", "problems"]
+__all__ = [
+    "Dataset",
+    "FitResult",
+    "Local",
+    "Model",
+    "Options",
+    "Orthonormal",
+    "Trajectory",
+    "WeakformError",
+    "fit",
+    "problems",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import symengine as se
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .derivatives import System
 from .errors import ModelError
@@ -114,8 +114,8 @@ class Model:
         return self._systems[noise]
 
     @cached_property
-    def linear_parameters(self) -> tuple[str, ...]:
-        """A largest set found of parameters in which, the others being fixed, the equations are affine."""
+    def _bent(self) -> NDArray[np.bool_]:
+        """Pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`, `(J, J)`."""
         symbols = [se.Symbol(name) for name in self.parameters]
         n = len(symbols)
         bent = np.zeros((n, n), dtype=bool)
@@ -126,12 +126,23 @@ class Model:
                 for j in present:
                     if j <= i and not bent[i, j] and first.diff(symbols[j]).expand() != 0:
                         bent[i, j] = bent[j, i] = True
-        # Greedy independent set in the graph of `bent` pairs: least entangled parameters first.
+        return bent
+
+    def linear_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A largest set found among `names` in which, all other parameters being fixed, the equations are affine."""
+        # A greedy independent set in the graph of bent pairs, the least entangled parameters first.
+        bent = self._bent
+        candidates = [self.parameters.index(name) for name in names]
         chosen: list[int] = []
-        for i in sorted(range(n), key=lambda i: (int(bent[i].sum()), i)):
+        for i in sorted(candidates, key=lambda i: (int(bent[i, candidates].sum()), i)):
             if not bent[i, i] and not bent[i, chosen].any():
                 chosen.append(i)
         return tuple(self.parameters[i] for i in sorted(chosen))
+
+    @property
+    def linear_parameters(self) -> tuple[str, ...]:
+        """A largest set found of parameters in which, the others being fixed, the equations are affine."""
+        return self.linear_among(self.parameters)
 
     @property
     def is_linear(self) -> bool:

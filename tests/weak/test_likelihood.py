@@ -117,7 +117,7 @@ def test_the_blocks_are_the_covariance():
     S = Paper(form).covariance(p)
     K, D, L = form.functions.count, form.system.D, form.functions.length
     F = dict(form.tensors(p, ("fu",))["fu"])
-    weights = covariance_weights(F, form._variances())
+    weights = covariance_weights(F, form.variances)
     cursor = 0
     for tile in form.blocks.tiles():
         diagonal, lower = form.blocks.blocks(weights, tile)

@@ -83,7 +83,9 @@ class WeakForm:
         """Number of weak residuals, KD."""
         return self.functions.count * self.system.D
 
-    def _variances(self) -> FloatArray:
+    @property
+    def variances(self) -> FloatArray:
+        """Of the noise, `(D, time)`."""
         return np.broadcast_to(self.variance, self.u.shape).T
 
     def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
@@ -112,7 +114,7 @@ class WeakForm:
 
     def covariance(self, F: Pairs) -> Factor:
         """S, factorised."""
-        weights = covariance_weights(F, self._variances())
+        weights = covariance_weights(F, self.variances)
         parts = [self.blocks.blocks(weights, tile) for tile in self.blocks.tiles()]
         diagonal, lower = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         del parts
@@ -157,7 +159,7 @@ class _Derivatives:
         self.logdet_weight = logdet_weight
         functions, D = form.functions, form.system.D
         self.J = form.system.J
-        self.v = form._variances()
+        self.v = form.variances
         self.z = z
         zD = z.reshape(functions.blocks, D, functions.length)
         self.y = functions.apply_transposed(zD)

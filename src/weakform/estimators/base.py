@@ -1,0 +1,183 @@
+"""What every estimator takes and returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FitError
+from ..expressions import suggestion
+from ..optimize import Stop
+from ..typing import FloatArray
+from ..weak.likelihood import Evaluation
+from ..weak.problem import WeakProblem
+
+
+class Status(Enum):
+    """How a fit ended; the text says what to do next."""
+
+    CONVERGED = "converged"
+    ITERATIONS = (
+        "stopped at the iteration limit before converging: the estimate may be improved; raise max_iterations, give "
+        "bounds, or start closer"
+    )
+    TIME = "stopped at the time limit before converging: raise time_limit, or fit fewer samples first"
+    STUCK = (
+        "no further progress was possible, yet the gradient is not zero: the estimate is doubtful; try other starts, "
+        "tighter bounds, or rescale the model"
+    )
+    START = (
+        "the objective is not finite at any start: the right-hand side or the covariance breaks down there; give a start "
+        "or bounds where the model is defined at all data"
+    )
+
+    @property
+    def success(self) -> bool:
+        """Whether the estimate is a solution of its problem."""
+        return self is Status.CONVERGED
+
+    @classmethod
+    def of(cls, stop: Stop) -> Status:
+        """The status of a minimisation."""
+        if stop.converged:
+            return cls.CONVERGED
+        return {Stop.ITERATIONS: cls.ITERATIONS, Stop.TIME: cls.TIME, Stop.START: cls.START}.get(stop, cls.STUCK)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How long and how hard to work; the defaults are the paper's.
+
+    Attributes
+    ----------
+    tolerance : float
+        Absolute and relative, on step, gradient and value.
+    max_iterations : int, optional
+        200, or 1000 sweeps for `"irls"`.
+    time_limit : float
+        Seconds for the whole fit.
+    solver : str
+        `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which ignores bounds), for `"mle"`.
+    """
+
+    tolerance: float = 1e-8
+    max_iterations: int | None = None
+    time_limit: float = 200.0
+    solver: str = "trust-region"
+
+    @classmethod
+    def of(cls, options: Options | Mapping[str, Any] | None) -> Options:
+        """Options from a mapping, checked."""
+        if options is None or isinstance(options, Options):
+            made = options or cls()
+        else:
+            known = [field.name for field in fields(cls)]
+            for name in options:
+                if name not in known:
+                    raise FitError(f"Unknown option {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
+            made = cls(**options)
+        if not (0 < made.tolerance < 1):
+            raise FitError(f"The tolerance must lie between 0 and 1; received {made.tolerance!r}.")
+        if made.max_iterations is not None and made.max_iterations < 1:
+            raise FitError(f"max_iterations must be at least 1; received {made.max_iterations!r}.")
+        if not made.time_limit > 0:
+            raise FitError(f"time_limit must be positive seconds; received {made.time_limit!r}.")
+        if made.solver not in ("trust-region", "cubic"):
+            raise FitError(f"The solver must be 'trust-region' or 'cubic'; received {made.solver!r}.")
+        return made
+
+
+@dataclass(frozen=True)
+class Task:
+    """A weak problem with what is to be estimated in it.
+
+    Attributes
+    ----------
+    problem : WeakProblem
+    free : ndarray of bool, (J,)
+    base : ndarray, (J,)
+        Values of the parameters that are not free; NaN where free.
+    lower, upper : ndarray, (J,)
+    linear : ndarray of bool, (J,)
+        Free parameters in which, the others being fixed, the model is affine.
+    options : Options
+    deadline : float
+        Of `time.monotonic()`.
+    """
+
+    problem: WeakProblem
+    free: NDArray[np.bool_]
+    base: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    linear: NDArray[np.bool_]
+    options: Options
+    deadline: float
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model is affine in all free parameters."""
+        return bool((self.linear == self.free).all())
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any free parameter has a bound."""
+        return bool((np.isfinite(self.lower) | np.isfinite(self.upper))[self.free].any())
+
+    @property
+    def box(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds of the free parameters."""
+        return self.lower[self.free], self.upper[self.free]
+
+    @property
+    def late(self) -> bool:
+        """Whether the time limit has passed."""
+        return time.monotonic() > self.deadline
+
+    def expand(self, theta: FloatArray) -> FloatArray:
+        """All parameters `(J,)` from the free ones."""
+        p = self.base.copy()
+        p[self.free] = theta
+        return p
+
+    def objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
+        """The weak likelihood as a function of the free parameters."""
+        likelihood = self.problem.likelihood(logdet_weight)
+        if self.free.all():
+            return likelihood
+        square = np.ix_(self.free, self.free)
+
+        def restricted(theta: FloatArray, order: int) -> Evaluation:
+            full = likelihood(self.expand(theta), order)
+            gradient = None if full.gradient is None else full.gradient[self.free]
+            hessian = None if full.hessian is None else full.hessian[square]
+            return Evaluation(full.value, gradient, hessian, full.status)
+
+        return restricted
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an estimator returns for one start.
+
+    Attributes
+    ----------
+    estimate : ndarray, (J,)
+    objective : float
+        What is compared between starts; smaller is better.
+    status : Status
+    iterations : int
+    evaluations : int
+    """
+
+    estimate: FloatArray
+    objective: float
+    status: Status
+    iterations: int
+    evaluations: int

@@ -1,0 +1,80 @@
+"""Where to begin. Starts decide success, so they are made with care, seeded, and all kept in the result.
+
+- Linear models: the weak least-squares estimate, in closed form.
+- Partly linear models: only the nonlinear parameters are drawn (inside the bounds; on a log scale over 10⁻³..10³ where
+  there are none); for each draw the linear ones are solved for (variable projection on the weak residual). Many draws are
+  screened by their weak residual and the best few are optimised.
+- A start that is given competes with these, or stands alone with `starts=1`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import FitError
+from ..typing import FloatArray
+from .base import Task
+from .linear import project_linear
+
+SEARCH = (1e-3, 1e3)
+DRAWS = 100
+DEFAULT_STARTS = 4
+
+
+def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+    """Starts `(J,)` to optimise from, the most promising first.
+
+    Parameters
+    ----------
+    task : Task
+    given : ndarray, (J,), optional
+    count : int, optional
+        How many in all; by default as many as the model needs.
+    seed : int
+    """
+    starts = [] if given is None else [np.clip(given, task.lower, task.upper)]
+    if count is not None and len(starts) >= count:
+        return starts[:count]
+    if task.is_linear:
+        starts.append(project_linear(task, task.base.copy()))
+    wanted = (1 if task.is_linear else DEFAULT_STARTS) if count is None else count
+    if len(starts) >= wanted:
+        return starts
+    draws = _screened(task, np.random.default_rng([seed, 2]))
+    if not draws and not starts:
+        raise FitError(
+            "No start could be made: the right-hand side is not finite at the data for any of "
+            f"{DRAWS} draws of the nonlinear parameters. Give start={{...}} or bounds={{...}} for "
+            f"{', '.join(np.array(task.problem.model.parameters)[task.free])}."
+        )
+    return starts + draws[: wanted - len(starts)]
+
+
+def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
+    """Draws with finite residuals, in the order of their weak residual."""
+    drawn = task.free & ~task.linear if not task.is_linear else task.free
+    lower, upper = task.lower[drawn], task.upper[drawn]
+    found = []
+    # Stratified in each parameter, so that few draws cover the range.
+    n = int(drawn.sum())
+    cells = (np.array([rng.permutation(DRAWS) for _ in range(n)]).T + rng.uniform(size=(DRAWS, n))) / DRAWS
+    for share in cells:
+        p = task.base.copy()
+        p[drawn] = _between(lower, upper, share)
+        if not task.is_linear:
+            p = project_linear(task, p)
+        r = task.problem.residual(p)
+        if np.isfinite(r).all():
+            found.append((float(r @ r), p))
+    found.sort(key=lambda pair: pair[0])
+    return [p for _, p in found]
+
+
+def _between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
+    """Uniform between two bounds; where one or both are missing, log-uniform over `SEARCH` from the bound or zero."""
+    span = SEARCH[0] * (SEARCH[1] / SEARCH[0]) ** share
+    with np.errstate(invalid="ignore"):
+        between = lower + (upper - lower) * share
+    above = np.where(np.isfinite(lower), lower, 0.0) + span
+    one_sided = np.where(np.isfinite(upper), upper - span, above)
+    return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), between, one_sided))

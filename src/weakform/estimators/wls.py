@@ -1,0 +1,24 @@
+"""Weak least squares: `argmin ½‖r(p)‖²`, each equation weighted by one over its σ.
+
+Direct where the model is linear in the free parameters, iterated from a start where it is not. Noise in the data biases
+it, as the data stand on both sides of the regression; it is exact for noise-free data, and a start for the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..typing import FloatArray
+from .base import Outcome, Task
+from .linear import least_squares
+
+MAX_ITERATIONS = 200
+
+
+def estimate(task: Task, start: FloatArray | None) -> Outcome:
+    """One estimate from one start; linear models need none."""
+    limit = task.options.max_iterations or MAX_ITERATIONS
+    p, status, evaluations = least_squares(task, task.problem.residual, task.problem.jacobian, start, limit)
+    r = task.problem.residual(p)
+    objective = 0.5 * float(r @ r)
+    return Outcome(p, objective if np.isfinite(objective) else np.inf, status, evaluations, evaluations)

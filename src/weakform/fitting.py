@@ -1,0 +1,316 @@
+"""`fit`: model and data to estimates with intervals, in one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .basis import Local
+from .data import Dataset
+from .errors import FitError
+from .estimators import ESTIMATORS, Options, Status, Task
+from .estimators import wls as wls_estimator
+from .estimators.starts import make_starts
+from .expressions import suggestion
+from .model import Model
+from .result import BasisSummary, FitResult, StartRecord
+from .threads import single_thread
+from .typing import FloatArray
+from .weak.problem import Basis, WeakProblem
+
+Named = Mapping[str, Any]
+
+ROUNDING = 1e-7
+"""Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding."""
+POORLY_DETERMINED = 0.5
+INSEPARABLE = 0.98
+
+
+def fit(
+    model: Model,
+    data: Dataset,
+    *,
+    bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None = None,
+    start: Mapping[str, float] | ArrayLike | None = None,
+    starts: int | None = None,
+    fixed: Mapping[str, float] | None = None,
+    method: str = "mle",
+    basis: Basis | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> FitResult:
+    """Estimate the parameters of a model from noisy measurements of its states, without solving it.
+
+    Parameters
+    ----------
+    model : Model
+    data : Dataset
+    bounds : mapping or sequence of pairs, optional
+        `{"p1": (1, 5)}` for any subset of the parameters, or one pair for each; `None` or infinity for no bound.
+    start : mapping or array_like, (J,), optional
+        A first guess. It competes with starts of our own, unless `starts=1`. A mapping may leave out parameters in which
+        the model is linear; they are solved for.
+    starts : int, optional
+        How many starts; by default as many as the model needs (one where it is linear in all parameters).
+    fixed : mapping, optional
+        Parameters held at these values.
+    method : str
+        `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS) or `"wls"` (weak least squares).
+    basis : Local or Orthonormal, optional
+        Test functions; `Local()` by default.
+    options : Options or mapping, optional
+        Tolerance and limits, see `Options`.
+    seed : int
+        Of the starts; the same seed gives the same result.
+
+    Returns
+    -------
+    FitResult
+    """
+    begin = time.monotonic()
+    if not isinstance(model, Model):
+        raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
+    if not isinstance(data, Dataset):
+        raise FitError(f"The data must be a Dataset, such as Dataset(t, U); received a {type(data).__name__}.")
+    if method not in ESTIMATORS:
+        raise FitError(f"Unknown method {method!r}.{suggestion(method, ESTIMATORS)} Known: {', '.join(ESTIMATORS)}.")
+    if starts is not None and (isinstance(starts, bool) or not isinstance(starts, int) or starts < 1):
+        raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
+    chosen = Options.of(options)
+    names = model.parameters
+    base = _fixed(names, fixed)
+    lower, upper = _bounds(names, bounds, base)
+    free = np.isnan(base)
+    if not free.any():
+        raise FitError("All parameters are fixed; there is nothing to estimate.")
+    linear = np.isin(names, model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
+    with single_thread():
+        problem = WeakProblem.build(model, data, basis if basis is not None else Local())
+        task = Task(problem, free, base, lower, upper, linear, chosen, begin + chosen.time_limit)
+        if problem.size < int(free.sum()):
+            raise FitError(
+                f"{problem.size} weak residuals cannot determine {int(free.sum())} parameters; use more samples, a smaller "
+                "radius, or fix some parameters."
+            )
+        given = _start(task, start)
+        return _run(task, method, given, starts, seed, begin)
+
+
+def _run(
+    task: Task, method: str, given: FloatArray | None, starts: int | None, seed: int, begin: float
+) -> FitResult:
+    problem, notes = task.problem, []
+    closed_form = task.is_linear and method in ("wls", "irls")
+    points: Sequence[FloatArray | None] = [None] if closed_form else make_starts(task, given, starts, seed)
+    silent = bool((problem.sigma == 0).all())
+    if method != "wls" and not silent:
+        silent = _fits_to_rounding(task, points)
+    if method != "wls" and silent:
+        why = "sigma is 0" if (problem.sigma == 0).all() else "weak least squares fits them to rounding"
+        notes.append(f"The data are noise-free ({why}): weak least squares was used in place of {method!r}.")
+        method = "wls"
+        points = [None] if task.is_linear else points
+    records = []
+    for point in points:
+        outcome = ESTIMATORS[method](task, point)
+        records.append(
+            StartRecord(
+                point,
+                outcome.estimate,
+                outcome.objective,
+                outcome.status,
+                outcome.iterations,
+                outcome.evaluations,
+            )
+        )
+        if task.late:
+            break
+    records.sort(key=lambda record: record.objective)
+    best = records[0]
+    p = best.estimate
+    edge = 1e-6 * np.where(np.isfinite(task.upper - task.lower), task.upper - task.lower, np.abs(p))
+    at_bound = task.free & ((p <= task.lower + edge) | (p >= task.upper - edge))
+    covariance = _covariance(task, p, at_bound)
+    warnings = _warnings(task, p, covariance, at_bound, best.status)
+    return FitResult(
+        model=problem.model,
+        data=problem.data,
+        method=method,
+        estimate=p,
+        covariance=covariance,
+        covariance_kind="paper's covariance G⁺ S G⁺ᵀ (of unweighted least squares; tends to be too wide)",
+        status=best.status,
+        objective=best.objective,
+        sigma=problem.sigma,
+        sigma_estimated=problem.data.sigma is None,
+        basis=tuple(BasisSummary(f.functions.description, f.functions.radius, f.functions.count) for f in problem.forms),
+        bounds=np.column_stack([task.lower, task.upper]),
+        fixed=~task.free,
+        at_bound=at_bound,
+        starts=tuple(records),
+        seed=seed,
+        options=task.options,
+        seconds=time.monotonic() - begin,
+        warnings=warnings,
+        notes=tuple(notes),
+    )
+
+
+def _fits_to_rounding(task: Task, points: Sequence[FloatArray | None]) -> bool:
+    """Whether weak least squares leaves nothing but rounding."""
+    problem = task.problem
+    size = problem.left_side_norm()
+    # The noise of r is about σ times ‖Φ'‖; where the filter already sees noise, there is no need to look.
+    noise = np.sqrt(sum(float(np.sum(form.functions.dphi**2)) for form in problem.forms) * len(problem.sigma))
+    if noise > 1e3 * ROUNDING * size:
+        return False
+    outcome = wls_estimator.estimate(task, points[0])
+    return bool(np.sqrt(2 * outcome.objective) <= ROUNDING * size)
+
+
+def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_]) -> FloatArray:
+    J = len(p)
+    inner = task.free & ~at_bound
+    covariance = np.zeros((J, J))
+    covariance[at_bound] = covariance[:, at_bound] = np.nan
+    if inner.any() and np.isfinite(p).all():
+        block = task.problem.least_squares_covariance(p, inner)
+        covariance[np.ix_(inner, inner)] = block if np.isfinite(block).all() else np.nan
+    return covariance
+
+
+def _warnings(
+    task: Task, p: FloatArray, covariance: FloatArray, at_bound: NDArray[np.bool_], status: Status
+) -> tuple[str, ...]:
+    names, warnings = task.problem.model.parameters, []
+    for j in np.flatnonzero(at_bound):
+        which = "lower" if p[j] - task.lower[j] < task.upper[j] - p[j] else "upper"
+        warnings.append(
+            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the others "
+            "take it as fixed there. Widen the bound if it is not a law of nature."
+        )
+    error = np.sqrt(np.abs(covariance.diagonal()))
+    inner = np.flatnonzero(task.free & ~at_bound)
+    for j in inner:
+        if error[j] > POORLY_DETERMINED * abs(p[j]):
+            warnings.append(
+                f"{names[j]} is poorly determined: its standard error is {error[j] / abs(p[j]) if p[j] else np.inf:.0%} of "
+                "its value. More data, less noise or a fixed value of a correlated parameter would help."
+            )
+    for k, i in enumerate(inner):
+        for j in inner[:k]:
+            correlation = covariance[i, j] / (error[i] * error[j]) if error[i] and error[j] else 0.0
+            if abs(correlation) > INSEPARABLE:
+                sense = "ratio" if correlation > 0 else "product"
+                warnings.append(
+                    f"{names[j]} and {names[i]} can hardly be told apart (correlation {correlation:+.3f}): the data "
+                    f"determine a combination of the two, such as their {sense}, better than either."
+                )
+    counts = [form.functions.count for form in task.problem.forms]
+    samples = task.problem.data.samples
+    if samples < 50:
+        warnings.append(
+            f"Only {samples} samples: the noise level and the intervals rest on few values "
+            f"({sum(counts)} test functions); treat the intervals as rough."
+        )
+    if not status.success:
+        warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")
+    return tuple(warnings)
+
+
+def _named(names: tuple[str, ...], values: Named, what: str) -> Named:
+    for name in values:
+        if name not in names:
+            raise FitError(
+                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's: {', '.join(names)}."
+            )
+    return values
+
+
+def _fixed(names: tuple[str, ...], fixed: Mapping[str, float] | None) -> FloatArray:
+    base = np.full(len(names), np.nan)
+    for name, value in _named(names, fixed or {}, "fixed").items():
+        base[names.index(name)] = _number(value, f"the fixed value of {name!r}")
+    return base
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise FitError(f"{what[0].upper()}{what[1:]} must be a finite number; received {value!r}.")
+    return number
+
+
+def _bounds(
+    names: tuple[str, ...],
+    bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None,
+    base: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    if bounds is None:
+        bounds = {}
+    if not isinstance(bounds, Mapping):
+        if len(bounds) != len(names):
+            raise FitError(
+                f"bounds must have one pair for each of {len(names)} parameters ({', '.join(names)}), or be a mapping; "
+                f"received {len(bounds)}."
+            )
+        bounds = dict(zip(names, bounds, strict=True))
+    for name, pair in _named(names, bounds, "bounds").items():
+        try:
+            low, high = (np.nan if limit is None else float(limit) for limit in pair)
+        except (TypeError, ValueError):
+            raise FitError(f"The bounds of {name!r} must be a pair of numbers; received {pair!r}.") from None
+        j = names.index(name)
+        lower[j] = -np.inf if np.isnan(low) else low
+        upper[j] = np.inf if np.isnan(high) else high
+        if not lower[j] < upper[j]:
+            raise FitError(
+                f"The lower bound of {name!r} must be below the upper one; received {pair!r}. "
+                "To hold a parameter, use fixed={...}."
+            )
+        if np.isfinite(base[j]) and not lower[j] <= base[j] <= upper[j]:
+            raise FitError(f"{name!r} is fixed at {base[j]:g}, outside its bounds [{lower[j]:g}, {upper[j]:g}].")
+    lower[~np.isnan(base)] = -np.inf
+    upper[~np.isnan(base)] = np.inf
+    return lower, upper
+
+
+def _start(task: Task, start: Mapping[str, float] | ArrayLike | None) -> FloatArray | None:
+    if start is None:
+        return None
+    names = task.problem.model.parameters
+    p = task.base.copy()
+    if isinstance(start, Mapping):
+        for name, value in _named(names, start, "start").items():
+            j = names.index(name)
+            if task.free[j]:
+                p[j] = _number(value, f"the start of {name!r}")
+        missing = np.isnan(p) & ~task.linear
+        if missing.any():
+            raise FitError(
+                f"The start lacks {', '.join(np.array(names)[missing])}: only parameters in which the model is linear may "
+                "be left out."
+            )
+        if np.isnan(p).any():
+            from .estimators.linear import project_linear
+
+            solved = project_linear(task, p)
+            p = np.where(np.isnan(p), solved, p)
+        return p
+    try:
+        values = np.array(start, dtype=float)
+    except (TypeError, ValueError):
+        raise FitError(f"The start must be numbers or a mapping; received {start!r}.") from None
+    if values.shape != (len(names),) or not np.isfinite(values).all():
+        raise FitError(
+            f"The start must be {len(names)} finite numbers ({', '.join(names)}); received shape {values.shape}: {start!r}."
+        )
+    return np.where(task.free, values, task.base)

@@ -1,0 +1,6 @@
+"""Optimisation; knows nothing of differential equations."""
+
+from .minimise import Minimum, Stop, minimise
+from .rules import Cubic, TrustRegion
+
+__all__ = ["Cubic", "Minimum", "Stop", "TrustRegion", "minimise"]

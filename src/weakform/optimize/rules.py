@@ -1,0 +1,142 @@
+"""Two ways to choose a step from a quadratic model `m(s) = gᵀs + ½ sᵀHs`.
+
+Both work in scaled variables `ŝ = d∘s`, in which the curvatures are about one, so that the units of a parameter do not
+matter, and both diagonalise `Ĥ = V diag(w) Vᵀ`; with `a = Vᵀĝ` the step is `ŝ = -V a/(w + λ)` for a shift λ that makes
+`Ĥ + λ` positive definite:
+
+- trust region: `λ = 0` if the Newton step fits, else `‖ŝ‖ = Δ`. Bounds are met by an active set: what would leave the
+  box is put on its bound and the rest is solved again.
+- cubic regularisation: `λ = c ‖ŝ‖`, the minimiser of `m(s) + c/3 ‖ŝ‖³`; without bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..typing import FloatArray
+
+
+def quadratic(g: FloatArray, H: FloatArray, s: FloatArray) -> float:
+    """`m(s)`."""
+    return float(g @ s + 0.5 * s @ (H @ s))
+
+
+def _shift(w: FloatArray, a: FloatArray, excess: Callable[[float, float], float]) -> tuple[float, FloatArray]:
+    """The λ >= max(0, -w₀) at which `excess(λ, ‖ŝ(λ)‖)`, decreasing, is zero, and the coefficients of ŝ."""
+    lowest = max(0.0, -float(w[0]))
+    size = float(np.abs(w).max()) or 1.0
+
+    def coefficients(shift: float) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            c = -a / (w + shift)
+        return np.where(np.isfinite(c), c, 0.0)
+
+    low, high = lowest, lowest + 1e-12 * size
+    while excess(high, float(np.linalg.norm(coefficients(high)))) > 0:
+        low, high = high, lowest + 4 * (high - lowest)
+    for _ in range(100):
+        middle = 0.5 * (low + high) if low == lowest else lowest + np.sqrt((low - lowest) * (high - lowest))
+        if not low < middle < high or high - low < 1e-12 * high:
+            break
+        if excess(middle, float(np.linalg.norm(coefficients(middle)))) > 0:
+            low = middle
+        else:
+            high = middle
+    return high, coefficients(high)
+
+
+@dataclass
+class TrustRegion:
+    """Steps within `‖d∘s‖ <= radius`."""
+
+    bounded = True
+    radius: float = 0.0
+
+    def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
+        """Start with half the extent of the box, or of the start, or a gradient step."""
+        self.radius = 0.5 * float(np.linalg.norm(d * extent)) or float(np.linalg.norm(g / d))
+
+    def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """A step between `low` and `high` that decreases the model."""
+        candidates = [self._active_set(g, H, d, low, high), self._cauchy(g, H, d, low, high)]
+        candidates.append(np.clip(self._solve(g, H, d, self.radius), low, high))
+        return min(candidates, key=lambda s: quadratic(g, H, s))
+
+    def _solve(self, g: FloatArray, H: FloatArray, d: FloatArray, radius: float) -> FloatArray:
+        w, V = np.linalg.eigh(H / np.outer(d, d))
+        a = V.T @ (g / d)
+        if w[0] > 1e-12 * max(abs(w[-1]), 1e-300) and np.linalg.norm(a / w) <= radius:
+            return np.asarray(-(V @ (a / w)) / d)
+        shift, c = _shift(w, a, lambda _, norm: norm - radius)
+        short = radius**2 - float(c @ c)
+        if w[0] <= 0 and short > 1e-6 * radius**2:  # the hard case: fill up along the lowest eigenvector
+            c = c.copy()
+            c[0] += np.copysign(np.sqrt(short), -a[0] if a[0] else 1.0)
+        return np.asarray(V @ c / d)
+
+    def _active_set(
+        self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
+        s = np.zeros_like(g)
+        free = ~(((low == 0) & (g > 0)) | ((high == 0) & (g < 0)))
+        while free.any():
+            held = ~free
+            left = self.radius**2 - float(np.sum((d[held] * s[held]) ** 2))
+            reduced = g[free] + H[np.ix_(free, held)] @ s[held]
+            s[free] = self._solve(reduced, H[np.ix_(free, free)], d[free], np.sqrt(max(left, (0.1 * self.radius) ** 2)))
+            outside = free & ((s < low) | (s > high))
+            if not outside.any():
+                break
+            s[outside] = np.clip(s[outside], low[outside], high[outside])
+            free &= ~outside
+        return np.clip(s, low, high)
+
+    def _cauchy(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        direction = -g / d**2
+        direction = np.where((direction < 0) & (low == 0) | (direction > 0) & (high == 0), 0.0, direction)
+        norm = float(np.linalg.norm(d * direction))
+        if norm == 0:
+            return np.zeros_like(g)
+        curvature = float(direction @ H @ direction)
+        length = self.radius / norm
+        if curvature > 0:
+            length = min(length, -float(g @ direction) / curvature)
+        return np.clip(length * direction, low, high)
+
+    def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:
+        """Shrink after a poor step, grow after a good one that used the radius."""
+        norm = float(np.linalg.norm(d * s))
+        if not ratio > 0.25:
+            self.radius = 0.25 * min(norm, self.radius)
+        elif ratio > 0.75 and norm > 0.8 * self.radius:
+            self.radius *= 3.0
+
+
+@dataclass
+class Cubic:
+    """Steps that minimise the model with `weight/3 ‖d∘s‖³` added."""
+
+    bounded = False
+    weight: float = 1.0
+
+    def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
+        """Start so that a gradient step of the trust region's first radius is about right."""
+        radius = 0.5 * float(np.linalg.norm(d * extent)) or float(np.linalg.norm(g / d))
+        self.weight = float(np.linalg.norm(g / d)) / max(radius, 1e-300) ** 2
+
+    def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """The step; `low` and `high` are infinite."""
+        w, V = np.linalg.eigh(H / np.outer(d, d))
+        a = V.T @ (g / d)
+        _, c = _shift(w, a, lambda shift, norm: self.weight * norm - shift)
+        return np.asarray(V @ c / d)
+
+    def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:
+        """Regularise more after a poor step, less after a good one."""
+        if not ratio > 0.1:
+            self.weight *= 4.0
+        elif ratio > 0.75:
+            self.weight *= 0.3

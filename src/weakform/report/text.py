@@ -1,0 +1,125 @@
+"""The printed report: what people paste into papers and messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..typing import FloatArray
+
+if TYPE_CHECKING:
+    from ..result import FitResult
+
+WIDTH = 100
+CORRELATION = 0.5
+
+
+def number(value: float, digits: int = 5) -> str:
+    """A number for a table."""
+    return "" if not np.isfinite(value) else f"{value:.{digits}g}"
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Aligned columns: the first to the left, the others to the right."""
+    widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
+    lines = []
+    for row in [header, *rows]:
+        cells = [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def wrapped(text: str, first: str, other: str) -> list[str]:
+    """Words in lines of at most `WIDTH`."""
+    lines, line = [], first
+    for word in text.split():
+        if len(line) + len(word) + 1 > WIDTH and line.strip() not in ("", first.strip()):
+            lines.append(line.rstrip())
+            line = other
+        line += word + " "
+    return [*lines, line.rstrip()]
+
+
+def report(fit: FitResult, truth: FloatArray | None = None) -> str:
+    """The text of `print(fit)`; with `truth` `(J,)`, a column beside the estimates."""
+    model = fit.model
+    lines = [f"weakform fit: {fit.method}, {'converged' if fit.success else 'NOT CONVERGED'}"]
+    if not fit.success:
+        lines += wrapped(fit.message, "  ", "  ")
+    lines += ["", *_parameters(fit, truth), ""]
+    lines += _correlations(fit)
+    lines += _chosen(fit)
+    for title, texts in (("Notes", (*fit.data.notes, *fit.notes)), ("Warnings", fit.warnings)):
+        if texts:
+            lines += ["", f"{title}:"]
+            for text in texts:
+                lines += wrapped(text, "  - ", "    ")
+    del model
+    return "\n".join(lines)
+
+
+def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
+    header = ["parameter", "estimate", "error", "rel.", "95% interval", "bounds", ""]
+    if truth is not None:
+        header.insert(1, "truth")
+    intervals, errors = fit.intervals(), fit.errors
+    rows = []
+    for j, name in enumerate(fit.model.parameters):
+        value, error = fit.estimate[j], errors[j]
+        low, high = fit.bounds[j]
+        remark = "fixed" if fit.fixed[j] else "at its bound" if fit.at_bound[j] else ""
+        known = not fit.fixed[j] and np.isfinite(error)
+        row = [
+            name,
+            number(value),
+            number(error, 3) if known else "",
+            f"{error / abs(value):.1%}" if known and value else "",
+            f"[{number(intervals[j, 0], 4)}, {number(intervals[j, 1], 4)}]" if known else "none",
+            "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
+            remark,
+        ]
+        if truth is not None:
+            row.insert(1, number(truth[j]))
+        rows.append(row)
+    return table(header, rows)
+
+
+def _correlations(fit: FitResult) -> list[str]:
+    names, C = fit.model.parameters, fit.correlation
+    pairs = [
+        (abs(C[i, j]), names[i], names[j], C[i, j])
+        for i in range(len(names))
+        for j in range(i)
+        if np.isfinite(C[i, j]) and abs(C[i, j]) > CORRELATION
+    ]
+    if not pairs:
+        return []
+    pairs.sort(reverse=True)
+    shown = [f"{b}, {a}: {c:+.3f}" for _, a, b, c in pairs[:8]]
+    more = f" and {len(pairs) - 8} more" if len(pairs) > 8 else ""
+    text = f"{'; '.join(shown)}{more}"
+    return [*wrapped(text, f"Correlations above {CORRELATION:g}:  ", "    "), ""]
+
+
+def _chosen(fit: FitResult) -> list[str]:
+    data, best = fit.data, fit.starts[0]
+    names = fit.model.states
+    D = len(names)
+    spans = [f"{len(q.times)} samples, t = {q.times[0]:g}..{q.times[-1]:g}" for q in data.trajectories]
+    kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise)
+    how = "estimated" if fit.sigma_estimated else "given"
+    sigmas = ", ".join(f"{name} {value:.3g}" for name, value in zip(names, fit.sigma, strict=True))
+    agreeing = sum(abs(s.objective - best.objective) <= 1e-4 * max(1.0, abs(best.objective)) for s in fit.starts)
+    rows = [
+        ("data", f"{D} state{'s' * (D > 1)}; " + "; ".join(spans)),
+        ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
+        *(("test functions", f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals") for b in fit.basis),
+        ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective; seed {fit.seed}"),
+        ("objective", f"{fit.objective:.8g} after {best.iterations} iterations; {fit.seconds:.2f} s"),
+        ("intervals", fit.covariance_kind),
+    ]
+    lines = []
+    for label, text in rows:
+        lines += wrapped(text, f"{label + ':':16s}", " " * 16)
+    return lines

@@ -1,0 +1,204 @@
+"""The result of a fit: numbers, the model and the data; never the optimiser that made them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+import symengine as se
+from numpy.typing import NDArray
+
+from .data import Dataset
+from .errors import FitError
+from .estimators.base import Options, Status
+from .expressions import parse_expression, suggestion
+from .model import Model
+from .typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A parameter or an expression of parameters, with its uncertainty.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+    error : float
+        Standard error; 0 for a fixed parameter, NaN where there is none.
+    interval : tuple of float
+        At 95%; NaN where there is none.
+    note : str
+        Why there is no interval, or nothing.
+    """
+
+    name: str
+    value: float
+    error: float
+    interval: tuple[float, float]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class StartRecord:
+    """One start and where it led.
+
+    Attributes
+    ----------
+    start, estimate : ndarray, (J,)
+    objective : float
+    status : Status
+    iterations, evaluations : int
+    """
+
+    start: FloatArray | None
+    estimate: FloatArray
+    objective: float
+    status: Status
+    iterations: int
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class BasisSummary:
+    """What was chosen as test functions for one trajectory."""
+
+    description: str
+    radius: float
+    count: int
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Estimates of the parameters of a model, with their uncertainty.
+
+    Attributes
+    ----------
+    model : Model
+    data : Dataset
+    method : str
+        The method that made the estimate.
+    estimate : ndarray, (J,)
+        In the order of `model.parameters`.
+    covariance : ndarray, (J, J)
+        Of the estimate; zero for fixed parameters, NaN for parameters at a bound.
+    covariance_kind : str
+        The formula behind it, in words.
+    status : Status
+    objective : float
+        What the method minimised; smaller is better.
+    sigma : ndarray, (D,)
+        Noise level used, and whether it was estimated.
+    basis : tuple of BasisSummary, one a trajectory
+    bounds : ndarray, (J, 2)
+    fixed : ndarray of bool, (J,)
+    at_bound : ndarray of bool, (J,)
+    starts : tuple of StartRecord
+        All starts, the best first.
+    warnings : tuple of str
+        What should not be overlooked.
+    notes : tuple of str
+        What was done on the way.
+    """
+
+    model: Model
+    data: Dataset
+    method: str
+    estimate: FloatArray
+    covariance: FloatArray
+    covariance_kind: str
+    status: Status
+    objective: float
+    sigma: FloatArray
+    sigma_estimated: bool
+    basis: tuple[BasisSummary, ...]
+    bounds: FloatArray
+    fixed: NDArray[np.bool_]
+    at_bound: NDArray[np.bool_]
+    starts: tuple[StartRecord, ...]
+    seed: int
+    options: Options
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def success(self) -> bool:
+        """Whether the optimisation converged."""
+        return self.status.success
+
+    @property
+    def message(self) -> str:
+        """The status in words, with its remedy."""
+        return self.status.value
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors, `(J,)`."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.sqrt(self.covariance.diagonal()))
+
+    def intervals(self, level: float = 0.95) -> FloatArray:
+        """Wald intervals of the parameters, `(J, 2)`; NaN for parameters at a bound, which have none."""
+        if not 0 < level < 1:
+            raise FitError(f"The level must lie between 0 and 1, such as 0.95; received {level!r}.")
+        half = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
+        return np.column_stack([self.estimate - half, self.estimate + half])
+
+    @property
+    def correlation(self) -> FloatArray:
+        """Correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.covariance / np.outer(self.errors, self.errors))
+
+    def __getitem__(self, name: str) -> Quantity:
+        if name not in self.model.parameters:
+            raise KeyError(
+                f"No parameter {name!r}.{suggestion(str(name), self.model.parameters)} "
+                f"There are: {', '.join(self.model.parameters)}."
+            )
+        j = self.model.parameters.index(name)
+        low, high = self.intervals()[j]
+        note = "fixed" if self.fixed[j] else "at its bound: no Wald interval" if self.at_bound[j] else ""
+        return Quantity(name, float(self.estimate[j]), float(self.errors[j]), (float(low), float(high)), note)
+
+    def derived(self, expression: str, level: float = 0.95) -> Quantity:
+        """An expression of the parameters with its interval, by the delta method.
+
+        Parameters
+        ----------
+        expression : str
+            Such as `"p1 / p3"`; read like a model, never evaluated as code.
+        level : float
+        """
+        expr = parse_expression(expression, self.model.parameters)
+        symbols = [se.Symbol(name) for name in self.model.parameters]
+        values = dict(zip(symbols, map(float, self.estimate), strict=True))
+        value = _real(expr, values, expression)
+        gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
+        used = gradient != 0
+        variance = float(gradient[used] @ self.covariance[np.ix_(used, used)] @ gradient[used])
+        error = math.sqrt(variance) if variance >= 0 else math.nan
+        half = NormalDist().inv_cdf(0.5 + level / 2) * error
+        note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
+        return Quantity(expression, value, error, (value - half, value + half), note)
+
+    def __str__(self) -> str:
+        from .report.text import report
+
+        return report(self)
+
+    def __repr__(self) -> str:
+        return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"
+
+
+def _real(expr: object, values: dict[object, float], text: str) -> float:
+    try:
+        value = float(expr.subs(values))  # type: ignore[attr-defined]
+    except (RuntimeError, TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise FitError(f"{text!r} is not a finite real number at the estimate.")
+    return value

@@ -1,0 +1,175 @@
+"""A model and data made into weak residuals: what every weak-form estimator works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from ..basis.functions import TestFunctions
+from ..data import Dataset, Trajectory
+from ..model import Model
+from ..noise import estimate_sigma
+from ..threads import single_thread
+from ..typing import FloatArray
+from .likelihood import WeakForm, WeakLikelihood
+from .tridiagonal import Factor
+
+
+class Basis(Protocol):
+    """A family of test functions."""
+
+    def build(self, trajectory: Trajectory) -> TestFunctions: ...
+
+
+@dataclass(frozen=True)
+class WeakProblem:
+    """Weak residuals of all trajectories.
+
+    Attributes
+    ----------
+    model : Model
+    data : Dataset
+        With the columns of the model's states, in their order.
+    forms : tuple of WeakForm, one a trajectory
+    sigma : ndarray, (D,)
+        Standard deviation of the noise in working coordinates, given or estimated.
+    """
+
+    model: Model
+    data: Dataset
+    forms: tuple[WeakForm, ...]
+    sigma: FloatArray
+
+    @classmethod
+    def build(cls, model: Model, data: Dataset, basis: Basis) -> WeakProblem:
+        """Choose test functions for each trajectory, and estimate σ unless it is given."""
+        data = data.for_states(model.states)
+        system = model.system(data.noise)
+        sigma = data.sigma
+        if sigma is None:
+            each = [estimate_sigma(system.to_working(q.values)) for q in data.trajectories]
+            counts = [len(q.times) for q in data.trajectories]
+            sigma = np.sqrt(np.average(np.square(each), axis=0, weights=counts))
+        forms = tuple(
+            WeakForm(system, q.times, q.values, sigma**2, basis.build(q)) for q in data.trajectories
+        )
+        return cls(model, data, forms, sigma)
+
+    @property
+    def J(self) -> int:
+        """Number of parameters."""
+        return len(self.model.parameters)
+
+    @property
+    def size(self) -> int:
+        """Number of weak residuals."""
+        return sum(form.size for form in self.forms)
+
+    def likelihood(self, logdet_weight: float = 1.0) -> WeakLikelihood:
+        """The weak likelihood of all trajectories."""
+        return WeakLikelihood(self.forms, logdet_weight)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weights `(D,)` that make the residuals of the equations comparable, whatever the units of the states.
+
+        One over σ; where the data are noise-free, one over the root mean square of `Φ'x`. With equal σ this is the
+        paper's unweighted least squares.
+        """
+        if (self.sigma > 0).all():
+            return 1.0 / self.sigma
+        squares = np.sum([np.sum(self._left_side(form) ** 2, axis=(0, 2)) for form in self.forms], axis=0)
+        return np.asarray(1.0 / np.sqrt(np.maximum(squares / self.size, np.finfo(float).tiny)))
+
+    @staticmethod
+    def _left_side(form: WeakForm) -> FloatArray:
+        return form.functions.apply(form.system.to_working(form.u).T, derivative=True)
+
+    def left_side_norm(self) -> float:
+        """`‖Φ'x‖`, weighted."""
+        return math.sqrt(sum(float(np.sum(self._weighted(self._left_side(form)) ** 2)) for form in self.forms))
+
+    def _weighted(self, r: FloatArray) -> FloatArray:
+        return r * self.weights[:, None]
+
+    def residual(self, p: FloatArray) -> FloatArray:
+        """The weighted weak residual, `(rows,)`; not finite where the right-hand side is not."""
+        parts = []
+        with single_thread(), np.errstate(all="ignore"):
+            for form in self.forms:
+                f = form.tensors(p, ("f",))["f"].dense((form.system.D,))
+                parts.append(self._weighted(form.residual(f)).ravel())
+        return np.concatenate(parts)
+
+    def jacobian(self, p: FloatArray) -> FloatArray:
+        """`∂/∂p` of the weighted weak residual, `(rows, J)`."""
+        parts = []
+        with single_thread(), np.errstate(all="ignore"):
+            for form in self.forms:
+                G = form.jacobian(form.tensors(p, ("fp",))["fp"])
+                shape = (len(G), form.system.D, form.functions.length, self.J)
+                parts.append((G.reshape(shape) * self.weights[:, None, None]).reshape(-1, self.J))
+        return np.concatenate(parts)
+
+    def factors(self, p: FloatArray) -> list[Factor]:
+        """S(p) of each trajectory, factorised; raises `NotPositiveDefinite`."""
+        with single_thread(), np.errstate(all="ignore"):
+            return [form.covariance(dict(form.tensors(p, ("fu",))["fu"])) for form in self.forms]
+
+    def whitened(self, factors: list[Factor]) -> tuple[Callable[[FloatArray], FloatArray], ...]:
+        """Functions of p: `L⁻¹ r` `(rows,)` and `L⁻¹ ∂r/∂p` `(rows, J)`, with S = L Lᵀ fixed."""
+
+        def residual(p: FloatArray) -> FloatArray:
+            parts = []
+            with single_thread(), np.errstate(all="ignore"):
+                for form, factor in zip(self.forms, factors, strict=True):
+                    r = form.residual(form.tensors(p, ("f",))["f"].dense((form.system.D,)))
+                    parts.append(factor.whiten(r.reshape(len(r), -1, 1)).ravel())
+            return np.concatenate(parts)
+
+        def jacobian(p: FloatArray) -> FloatArray:
+            parts = []
+            with single_thread(), np.errstate(all="ignore"):
+                for form, factor in zip(self.forms, factors, strict=True):
+                    G = factor.whiten(form.jacobian(form.tensors(p, ("fp",))["fp"]))
+                    parts.append(G.reshape(-1, self.J))
+            return np.concatenate(parts)
+
+        return residual, jacobian
+
+    def least_squares_covariance(self, p: FloatArray, free: FloatArray) -> FloatArray:
+        """The paper's covariance of the estimate, `G⁺ S G⁺ᵀ` with G = ∂r/∂p of the free parameters, `(F, F)`.
+
+        It is the covariance of (weighted) least squares with known S. With `H = (GᵀG)⁻¹`, it is `H (GᵀSG) H`, and
+        `GᵀSG = Σ_m (AᵀG)ᵀ Σ (AᵀG)` is summed over time; S is not formed.
+        """
+        F = int(free.sum())
+        gram, middle = np.zeros((F, F)), np.zeros((F, F))
+        with single_thread(), np.errstate(all="ignore"):
+            for form in self.forms:
+                functions, D = form.functions, form.system.D
+                tensors = form.tensors(p, ("fu", "fp"))
+                G = form.jacobian(tensors["fp"])[:, :, free].reshape(functions.blocks, D, functions.length, F)
+                weighted = G * self.weights[:, None, None] ** 2
+                gram += G.reshape(-1, F).T @ weighted.reshape(-1, F)
+                columns = weighted.transpose(0, 3, 1, 2).reshape(functions.blocks, F * D, functions.length)
+                y = functions.apply_transposed(columns).reshape(F, D, -1)
+                w = functions.apply_transposed(columns, derivative=True).reshape(F, D, -1)
+                for (a, b), value in tensors["fu"]:
+                    w[:, b] += value * y[:, a]
+                noise = (w * np.sqrt(form.variances)).reshape(F, -1)
+                middle += noise @ noise.T
+        inverse = symmetric_inverse(gram)
+        return np.asarray(inverse @ middle @ inverse)
+
+
+def symmetric_inverse(matrix: FloatArray) -> FloatArray:
+    """The (pseudo-)inverse of a symmetric matrix, computed with unit diagonal so that units do not matter."""
+    scale = np.sqrt(np.abs(matrix.diagonal()))
+    scale[~(scale > 0)] = 1.0
+    return np.asarray(np.linalg.pinv(matrix / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale))
