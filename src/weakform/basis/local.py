@@ -45,9 +45,11 @@ class Local:
         radius = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) if self.radius is None else self.radius / step
         stride = max(radius / OVERLAP, 1.0) if self.stride is None else self.stride / step
         _check(radius, stride, M, step)
-        # Centres c_j = c_0 + j·stride (in samples), the family centred in the series.
+        # Centres c_j = c_0 + j·stride (in samples), the family centred in the series. On a sample or between two, a
+        # bump is sampled symmetrically, so that Σ φ' = 0 and a constant leaves no quadrature error.
         count = math.floor((M - 2 * radius) / stride + 1e-9) + 1
-        first = radius + (M - 2 * radius - (count - 1) * stride) / 2
+        slack = M - 2 * radius - (count - 1) * stride
+        first = max(radius, math.floor(2 * radius + slack + 1e-9) / 2)
         length = min(math.ceil(2 * radius / stride - 1e-9), count)
         blocks = -(-count // length)
         centres = (first + stride * np.arange(blocks * length)).reshape(blocks, length)

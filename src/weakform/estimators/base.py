@@ -33,8 +33,8 @@ class Status(Enum):
         "tighter bounds, or rescale the model"
     )
     START = (
-        "the objective is not finite at any start: the right-hand side or the covariance breaks down there; give a start "
-        "or bounds where the model is defined at all data"
+        "the objective is not finite at any start: the right-hand side or the covariance breaks down there; give a "
+        "start or bounds where the model is defined at all data"
     )
 
     @property

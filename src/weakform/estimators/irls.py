@@ -2,8 +2,8 @@
 
     p⁽ⁱ⁺¹⁾ = argmin r(p)ᵀ S(p⁽ⁱ⁾)⁻¹ r(p),
 
-from the weak least-squares estimate, until the iterates agree. Each sweep is in closed form where the model is linear in
-the free parameters, and a nonlinear least-squares problem with the analytic Jacobian where it is not. It need not
+from the weak least-squares estimate, until the iterates agree. Each sweep is in closed form where the model is linear
+in the free parameters, and a nonlinear least-squares problem with the analytic Jacobian where it is not. It need not
 converge; then the status says so.
 """
 
@@ -26,10 +26,11 @@ def estimate(task: Task, start: FloatArray | None) -> Outcome:
     limit = task.options.max_iterations or MAX_ITERATIONS
     tolerance = task.options.tolerance
     first = wls.estimate(task, start)
-    p, status, evaluations, sweep = first.estimate, Status.ITERATIONS, first.evaluations, 0
+    p, status, evaluations, sweeps = first.estimate, Status.ITERATIONS, first.evaluations, 0
     if not np.isfinite(first.objective):
         return Outcome(p, np.inf, Status.START, 0, evaluations)
-    for sweep in range(1, limit + 1):
+    while sweeps < limit:
+        sweeps += 1
         try:
             factors = task.problem.factors(p)
         except NotPositiveDefinite:
@@ -52,4 +53,4 @@ def estimate(task: Task, start: FloatArray | None) -> Outcome:
             status = Status.TIME
             break
     objective = task.problem.likelihood()(p).value
-    return Outcome(p, objective, status, sweep, evaluations)
+    return Outcome(p, objective, status, sweeps, evaluations)

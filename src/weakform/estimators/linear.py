@@ -1,8 +1,8 @@
 """Least squares in the parameters: closed form where the model is linear in them, iterated where it is not.
 
-A model affine in the free parameters has `r(p) = r(p₀) + G (p - p₀)` with G constant, so that least squares is one solve.
-Otherwise SciPy's trust-region reflective least squares with the analytic Jacobian does it. Either may be given whitened
-residuals.
+A model affine in the free parameters has `r(p) = r(p₀) + G (p - p₀)` with G constant, so that least squares is one
+solve. Otherwise SciPy's trust-region reflective least squares with the analytic Jacobian does it. Either may be given
+whitened residuals.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def least_squares(
         derivative,
         bounds=(lower, upper),
         x_scale="jac",
-        ftol=tolerance,
+        # The cost is flat to second order: a relative tolerance on the step is its square on the cost.
+        ftol=max(tolerance**2, np.finfo(float).eps),
         xtol=tolerance,
         gtol=1e-15,
         max_nfev=max_iterations,

@@ -1,6 +1,7 @@
 """WENDy-MLE: the minimum of the weak negative log-likelihood inside the box, by a second-order method.
 
-The default is a trust region with the exact Hessian; adaptive cubic regularisation is the second solver, without bounds.
+The default is a trust region with the exact Hessian; adaptive cubic regularisation is the second solver, without
+bounds.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 - Linear models: the weak least-squares estimate, in closed form.
 - Partly linear models: only the nonlinear parameters are drawn (inside the bounds; on a log scale over 10⁻³..10³ where
-  there are none); for each draw the linear ones are solved for (variable projection on the weak residual). Many draws are
-  screened by their weak residual and the best few are optimised.
+  there are none); for each draw the linear ones are solved for (variable projection on the weak residual). Many draws
+  are screened by their weak residual and the best few are optimised.
 - A start that is given competes with these, or stands alone with `starts=1`.
 """
 

@@ -1,7 +1,7 @@
 """Second-order minimisation with exact Hessians, inside a box.
 
-One loop, composed with a rule for the step (see `rules`). It stops as the paper does: when the gradient, the step or the
-change of the value is below the tolerance, absolutely or relatively. Gradient and step are measured in the scaled
+One loop, composed with a rule for the step (see `rules`). It stops as the paper does: when the gradient, the step or
+the change of the value is below the tolerance, absolutely or relatively. Gradient and step are measured in the scaled
 variables `d_j = √|H_jj|`, in which an absolute tolerance has a meaning whatever the units.
 """
 
@@ -40,11 +40,16 @@ class Evaluated(Protocol):
     """What an objective returns."""
 
     @property
-    def value(self) -> float: ...
+    def value(self) -> float:
+        """Infinite where the objective is not defined."""
+
     @property
-    def gradient(self) -> FloatArray | None: ...
+    def gradient(self) -> FloatArray | None:
+        """For orders 1 and 2."""
+
     @property
-    def hessian(self) -> FloatArray | None: ...
+    def hessian(self) -> FloatArray | None:
+        """For order 2."""
 
 
 class Rule(Protocol):
@@ -52,11 +57,14 @@ class Rule(Protocol):
 
     bounded: bool
 
-    def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None: ...
-    def step(
-        self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray
-    ) -> FloatArray: ...
-    def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None: ...
+    def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
+        """Prepare for the first step from the gradient, the scales and the extent of the region of interest."""
+
+    def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """A step between `low` and `high`."""
+
+    def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:
+        """Learn from the ratio of actual to predicted decrease."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ def minimise(
             rule.begin(g, d, np.where(np.isfinite(width), 0.5 * width, np.abs(x)))
             begun = True
         low, high = lower - x, upper - x
-        accepted = False
+        accepted: tuple[FloatArray, FloatArray] | None = None
         for _ in range(60):
             s = rule.step(g, H, d, low, high)
             predicted = -quadratic(g, H, s)
@@ -141,16 +149,16 @@ def minimise(
                 there = objective(moved, 2)
                 evaluations += 1
                 if np.isfinite(there.value) and there.gradient is not None and there.hessian is not None:
-                    accepted = True
+                    accepted = there.gradient, there.hessian
                     break
             if np.linalg.norm(d * s) <= tolerance * 1e-3:
                 break
             if time.monotonic() > deadline:
                 return finish(Stop.TIME, iteration)
-        if not accepted:
+        if accepted is None:
             return finish(Stop.STUCK if predicted > 1e-6 * max(1.0, abs(value)) else Stop.STEP, iteration)
         change, before = abs(decrease), x
-        x, value, g, H = moved, there.value, there.gradient, there.hessian
+        x, value, (g, H) = moved, there.value, accepted
         step = x - before
         if np.linalg.norm(d * step) <= tolerance or (np.abs(step) <= tolerance * np.abs(x)).all():
             return finish(Stop.STEP, iteration + 1)

@@ -25,7 +25,9 @@ def table(header: list[str], rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
     lines = []
     for row in [header, *rows]:
-        cells = [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
 

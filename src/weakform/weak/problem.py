@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..basis.functions import TestFunctions
 from ..data import Dataset, Trajectory
@@ -23,7 +24,8 @@ from .tridiagonal import Factor
 class Basis(Protocol):
     """A family of test functions."""
 
-    def build(self, trajectory: Trajectory) -> TestFunctions: ...
+    def build(self, trajectory: Trajectory) -> TestFunctions:
+        """The test functions on the grid of a trajectory."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,7 @@ class WeakProblem:
             each = [estimate_sigma(system.to_working(q.values)) for q in data.trajectories]
             counts = [len(q.times) for q in data.trajectories]
             sigma = np.sqrt(np.average(np.square(each), axis=0, weights=counts))
-        forms = tuple(
-            WeakForm(system, q.times, q.values, sigma**2, basis.build(q)) for q in data.trajectories
-        )
+        forms = tuple(WeakForm(system, q.times, q.values, sigma**2, basis.build(q)) for q in data.trajectories)
         return cls(model, data, forms, sigma)
 
     @property
@@ -119,7 +119,7 @@ class WeakProblem:
     def factors(self, p: FloatArray) -> list[Factor]:
         """S(p) of each trajectory, factorised; raises `NotPositiveDefinite`."""
         with single_thread(), np.errstate(all="ignore"):
-            return [form.covariance(dict(form.tensors(p, ("fu",))["fu"])) for form in self.forms]
+            return [form.covariance({(a, b): F for (a, b), F in form.tensors(p, ("fu",))["fu"]}) for form in self.forms]
 
     def whitened(self, factors: list[Factor]) -> tuple[Callable[[FloatArray], FloatArray], ...]:
         """Functions of p: `L⁻¹ r` `(rows,)` and `L⁻¹ ∂r/∂p` `(rows, J)`, with S = L Lᵀ fixed."""
@@ -142,7 +142,7 @@ class WeakProblem:
 
         return residual, jacobian
 
-    def least_squares_covariance(self, p: FloatArray, free: FloatArray) -> FloatArray:
+    def least_squares_covariance(self, p: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
         """The paper's covariance of the estimate, `G⁺ S G⁺ᵀ` with G = ∂r/∂p of the free parameters, `(F, F)`.
 
         It is the covariance of (weighted) least squares with known S. With `H = (GᵀG)⁻¹`, it is `H (GᵀSG) H`, and

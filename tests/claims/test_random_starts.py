@@ -1,0 +1,34 @@
+"""Claim: from random starts in the boxes, WENDy-MLE reaches the best optimum (5% noise, M = 256)."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+
+
+def run(name, seed):
+    problem = wf.problems.get(name)
+    data = problem.simulate(M=256, noise=0.05, seed=seed)
+    options = {"bounds": problem.bounds, "starts": 1, "method": "mle"}
+    fit = wf.fit(problem.model, data, start=problem.start(seed), **options)
+    best = wf.fit(problem.model, data, start=problem.parameters, **options)
+    return np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters), fit, best
+
+
+@pytest.mark.parametrize("name", wf.problems.PAPER)
+def test_a_few_random_starts(name):
+    for seed in (3, 14, 18):
+        error, fit, best = run(name, seed)
+        assert fit.success
+        assert fit.objective < best.objective + 0.1
+        assert error < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "median"), [("lorenz", 0.005), ("hindmarsh-rose", 0.14), ("goodwin", 0.155), ("sir-tdi", 0.010)]
+)
+def test_twenty_random_starts(name, median):
+    errors = [run(name, seed)[0] for seed in range(20)]
+    assert max(errors) < 0.5
+    assert np.median(errors) <= 1.1 * median
