@@ -21,6 +21,7 @@ from .result import BasisSummary, FitResult, StartRecord
 from .threads import single_thread
 from .typing import FloatArray
 from .weak.problem import Basis, WeakProblem
+from .weak.tridiagonal import NotPositiveDefinite
 
 Named = Mapping[str, Any]
 
@@ -152,6 +153,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         bounds=np.column_stack([task.lower, task.upper]),
         fixed=~task.free,
         at_bound=at_bound,
+        denoised=_denoised(problem, p),
         starts=tuple(records),
         seed=seed,
         options=task.options,
@@ -159,6 +161,16 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         warnings=warnings,
         notes=tuple(notes),
     )
+
+
+def _denoised(problem: WeakProblem, p: FloatArray) -> tuple[FloatArray, ...]:
+    """The denoised states; the data themselves where there is no noise to remove or no way to tell."""
+    try:
+        with np.errstate(all="ignore"):
+            states = tuple(form.denoise(p) for form in problem.forms)
+    except NotPositiveDefinite:
+        return tuple(form.u for form in problem.forms)
+    return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in problem.forms)
 
 
 def _fits_to_rounding(task: Task, points: Sequence[FloatArray | None]) -> bool:

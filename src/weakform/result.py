@@ -95,6 +95,8 @@ class FitResult:
     bounds : ndarray, (J, 2)
     fixed : ndarray of bool, (J,)
     at_bound : ndarray of bool, (J,)
+    denoised : tuple of ndarray, (time, D), one a trajectory
+        The data less their noise as the fitted model sees it; no forward solution is behind it.
     starts : tuple of StartRecord
         All starts, the best first.
     warnings : tuple of str
@@ -117,6 +119,7 @@ class FitResult:
     bounds: FloatArray
     fixed: NDArray[np.bool_]
     at_bound: NDArray[np.bool_]
+    denoised: tuple[FloatArray, ...]
     starts: tuple[StartRecord, ...]
     seed: int
     options: Options

@@ -120,6 +120,22 @@ class WeakForm:
         del parts
         return factorise(diagonal, lower)
 
+    def denoise(self, p: FloatArray) -> FloatArray:
+        """The states `(time, D)` less their noise as the model sees it: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`.
+
+        Of all corrections that make the linearised weak residual zero it is the most probable. Samples at the ends,
+        where test functions vanish, are hardly corrected. Raises `NotPositiveDefinite`.
+        """
+        functions, D = self.functions, self.system.D
+        tensors = self.tensors(p, ("f", "fu"))
+        F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
+        r = self.residual(tensors["f"].dense((D,)))
+        z = self.covariance(F).solve(r.reshape(len(r), -1, 1)).reshape(functions.blocks, D, functions.length)
+        y, w = functions.apply_transposed(z), functions.apply_transposed(z, derivative=True)
+        for (a, b), value in F.items():
+            w[b] += value * y[a]
+        return self.system.from_working(self.system.to_working(self.u) - (self.variances * w).T)
+
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
         """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
         D = self.system.D

@@ -1,0 +1,98 @@
+"""The command line: parses, calls, prints.
+
+Errors are one line on stderr and exit code 2; no traceback reaches a user.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__
+from .errors import WeakformError
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Simulate, fit, show the report beside the truth, save a picture."""
+    from . import problems
+    from .fitting import fit
+    from .report.plots import pyplot, states
+    from .report.text import report
+
+    problem = problems.get(arguments.problem)
+    data = problem.simulate(M=arguments.samples, noise=arguments.noise, seed=arguments.seed)
+    print(f"{problem.title}: {arguments.samples + 1} samples, {arguments.noise:.0%} {problem.noise} noise, ", end="")
+    print(f"seed {arguments.seed}; fitted without a start.\n")
+    print("\n".join(f"    {line}" for line in str(problem.model).splitlines()), end="\n\n")
+    result = fit(problem.model, data, bounds=problem.bounds, seed=arguments.seed)
+    print(report(result, truth=problem.parameters))
+    folder = Path(arguments.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = folder / f"{problem.name}.png"
+    axes = states(result)
+    axes[0].figure.savefig(picture)
+    pyplot().close(axes[0].figure)
+    print(f"\nPicture: {picture}")
+    return 0 if result.success else 1
+
+
+def list_problems(arguments: argparse.Namespace) -> int:
+    """Print the benchmark problems."""
+    from . import problems
+
+    for name in problems.names():
+        problem = problems.get(name)
+        print(f"{name:22s} {problem.title}; {problem.noise} noise, t = 0..{problem.duration:g}")
+        for line in str(problem.model).splitlines():
+            print(f"    {line}")
+        values = zip(problem.model.parameters, problem.truth, strict=True)
+        print("    " + ", ".join(f"{parameter} = {value:.4g}" for parameter, value in values) + "\n")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `weakform`."""
+    top = argparse.ArgumentParser(
+        prog="weakform",
+        description="Parameters of differential-equation models from noisy data, without solving the equations.",
+    )
+    top.add_argument("--version", action="version", version=f"weakform {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    show = commands.add_parser(
+        "demo",
+        help="simulate a problem, fit it without a start, show the report and save a picture",
+        epilog="example: weakform demo --problem lorenz --noise 0.1 --out pictures",
+    )
+    show.add_argument("--problem", default="goodwin", help="a benchmark problem (default: %(default)s)")
+    show.add_argument("--samples", type=int, default=256, metavar="M", help="number of steps (default: %(default)s)")
+    show.add_argument("--noise", type=float, default=0.05, help="noise ratio (default: %(default)s)")
+    show.add_argument("--seed", type=int, default=1, help="of the noise and the starts (default: %(default)s)")
+    show.add_argument("--out", default=".", help="folder for the picture (default: here)")
+    show.set_defaults(run=demo)
+
+    listing = commands.add_parser("problems", help="list the benchmark problems", epilog="example: weakform problems")
+    listing.set_defaults(run=list_problems)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 0 for success, 1 for a fit that did not converge, 2 for bad input."""
+    try:
+        chosen = parser().parse_args(arguments)
+        return int(chosen.run(chosen))
+    except WeakformError as error:
+        print(f"weakform: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"weakform: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("weakform: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
