@@ -83,6 +83,7 @@ class Model:
             )
         self.states, self.parameters, self.expressions = states, parameters, expressions
         self._systems: dict[tuple[str, ...], System] = {}
+        self.compiled: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.states, self.parameters, self.expressions)

@@ -10,6 +10,7 @@ import numpy as np
 from ..data import Dataset, Truth
 from ..errors import DataError
 from ..model import Model
+from ..simulate import simulate
 from ..typing import FloatArray
 
 RTOL, ATOL = 1e-10, 1e-12
@@ -115,29 +116,12 @@ class Problem:
 
 @lru_cache(maxsize=64)
 def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
-    from scipy.integrate import solve_ivp
-
     if M < 7 or duration <= 0:
         raise DataError(f"At least 7 steps and a positive duration are needed; received {M} and {duration:g}.")
     times = np.linspace(0.0, duration, M + 1)
-    model, p = problem.model, problem.parameters
-    jacobian = model.system(("gaussian",) * len(model.states))
-    D = len(model.states)
-
-    def fu(t: float, u: FloatArray) -> FloatArray:
-        tensor = jacobian.evaluate(np.array([t]), u[None], p, ("fu",))["fu"]
-        return tensor.dense((D, D))[:, :, 0]
-
-    solved = solve_ivp(
-        lambda t, u: model(t, u, p),
-        (0.0, duration),
-        problem.initial,
-        method="LSODA",
-        t_eval=times,
-        rtol=RTOL,
-        atol=ATOL,
-        jac=fu,
+    solved = simulate(
+        problem.model, problem.parameters, problem.initial, times, rtol=RTOL, atol=ATOL, max_evaluations=10_000_000
     )
     if not solved.success:
-        raise DataError(f"The problem {problem.name!r} could not be solved: {solved.message}")
-    return times, np.asarray(solved.y.T)
+        raise DataError(f"The problem {problem.name!r} could not be solved: {solved.status.value}.")
+    return times, solved.states
