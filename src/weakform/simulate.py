@@ -3,8 +3,8 @@
     u' = f(t, u, p),    Ṡ = F S + [f_p, 0],    S = [∂u/∂p, ∂u/∂u₀],    S(0) = [0, I]
 
 solved by LSODA (SciPy's `odeint`), which switches between stiff and non-stiff methods, on compiled right-hand sides.
-Work is bounded by a budget of evaluations; a solution that blows up or exhausts it is a failed status with NaN from the last
-time that was reached, never what the solver left in memory.
+Work is bounded by a budget of evaluations; a solution that blows up or exhausts it is a failed status with NaN from the
+last time that was reached, never what the solver left in memory.
 """
 
 from __future__ import annotations

@@ -70,6 +70,10 @@ class WeakForm:
     variance : ndarray, (time, D) or (D,)
         Of the noise in working coordinates.
     functions : TestFunctions
+    offset : ndarray, (D, time), optional
+        What the data deviate from `u` in working coordinates, where `u` is a better point to linearise at.
+    shift : ndarray, (D, time), optional
+        Known bias of the right-hand side, subtracted from it.
     """
 
     system: System
@@ -77,6 +81,8 @@ class WeakForm:
     u: FloatArray
     variance: FloatArray
     functions: TestFunctions
+    offset: FloatArray | None = None
+    shift: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -89,13 +95,31 @@ class WeakForm:
         return np.broadcast_to(self.variance, self.u.shape).T
 
     def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
-        """Derivatives of the right-hand side at the data."""
-        return self.system.evaluate(self.times, self.u, p, names)
+        """The right-hand side and its derivatives at `u`, corrected to first order for the offset of the data.
+
+        With `e` the offset, `f` stands for `f + F e` less the shift, and so do its derivatives by the parameters.
+        """
+        tensors = self.system.evaluate(self.times, self.u, p, names)
+        if self.offset is not None:
+            for name, by_state in (("f", "fu"), ("fp", "fup"), ("fpp", "fupp")):
+                if name in tensors:
+                    row = {index: k for k, index in enumerate(tensors[name].index)}
+                    for (a, b, *rest), value in tensors[by_state]:
+                        tensors[name].values[row[a, *rest]] += value * self.offset[b]
+        if self.shift is not None:
+            for (a,), value in tensors["f"]:
+                value -= self.shift[a]
+        return tensors
+
+    @property
+    def x(self) -> FloatArray:
+        """The data in working coordinates, `(D, time)`."""
+        x = self.system.to_working(self.u).T
+        return x if self.offset is None else x + self.offset
 
     def residual(self, f: FloatArray) -> FloatArray:
         """`r = Φ f + Φ' x`, `(B, D, L)`; `f` is `(D, time)`."""
-        x = self.system.to_working(self.u).T
-        return self.functions.apply(f) + self.functions.apply(x, derivative=True)
+        return self.functions.apply(f) + self.functions.apply(self.x, derivative=True)
 
     def jacobian(self, fp: Tensor) -> FloatArray:
         """`∂r/∂p`, `(B, b, J)`."""
@@ -134,7 +158,7 @@ class WeakForm:
         y, w = functions.apply_transposed(z), functions.apply_transposed(z, derivative=True)
         for (a, b), value in F.items():
             w[b] += value * y[a]
-        return self.system.from_working(self.system.to_working(self.u) - (self.variances * w).T)
+        return self.system.from_working((self.x - self.variances * w).T)
 
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
         """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
