@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .basis import Local
 from .data import Dataset
 from .errors import FitError
-from .estimators import ESTIMATORS, Options, Status, Task
+from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
 from .estimators.starts import make_starts
 from .expressions import suggestion
@@ -20,7 +20,7 @@ from .model import Model
 from .result import BasisSummary, FitResult, StartRecord
 from .threads import single_thread
 from .typing import FloatArray
-from .weak.problem import Basis, WeakProblem
+from .weak.problem import Basis, WeakProblem, symmetric_inverse
 from .weak.tridiagonal import NotPositiveDefinite
 
 Named = Mapping[str, Any]
@@ -28,8 +28,13 @@ Named = Mapping[str, Any]
 ROUNDING = 2e-6
 """Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding: quadrature with the
 default test functions leaves 9e-7 on smooth noise-free data."""
+PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
+INFORMATION = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
 POORLY_DETERMINED = 0.5
 INSEPARABLE = 0.98
+REJECTED = 0.05
+UNRESOLVED = 0.3
+STRAINS = 4
 
 
 def fit(
@@ -40,7 +45,7 @@ def fit(
     start: Mapping[str, float] | ArrayLike | None = None,
     starts: int | None = None,
     fixed: Mapping[str, float] | None = None,
-    method: str = "mle",
+    method: str = "wendy",
     basis: Basis | None = None,
     options: Options | Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -61,7 +66,8 @@ def fit(
     fixed : mapping, optional
         Parameters held at these values.
     method : str
-        `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS) or `"wls"` (weak least squares).
+        `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS) or `"wls"`
+        (weak least squares).
     basis : Local or Orthonormal, optional
         Test functions; `Local()` by default.
     options : Options or mapping, optional
@@ -114,38 +120,36 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         notes.append(f"The data are noise-free ({why}): weak least squares was used in place of {method!r}.")
         method = "wls"
         points = [None] if task.is_linear else points
-    records = []
+    estimator = ESTIMATORS[method]
+    tried: list[tuple[FloatArray | None, Outcome]] = []
     for point in points:
-        outcome = ESTIMATORS[method](task, point)
-        records.append(
-            StartRecord(
-                point,
-                outcome.estimate,
-                outcome.objective,
-                outcome.status,
-                outcome.iterations,
-                outcome.evaluations,
-            )
-        )
+        outcome = estimator.estimate(task, point)
+        tried.append((point, outcome))
         if task.late:
             break
-    records.sort(key=lambda record: record.objective)
-    best = records[0]
-    p = best.estimate
+    tried.sort(key=lambda pair: pair[1].objective)
+    records = [StartRecord(point, o.estimate, o.objective, o.status, o.iterations, o.evaluations) for point, o in tried]
+    best = tried[0][1]
+    if estimator.finish is not None:
+        best = estimator.finish(task, best)
+        if best.refined is None:
+            notes.append("The refinement was not possible; the estimate is that of 'mle', biased by the noise.")
+            method = "mle"
+    p, refined = best.estimate, best.refined
     edge = 1e-6 * np.where(np.isfinite(task.upper - task.lower), task.upper - task.lower, np.abs(p))
     at_bound = task.free & ((p <= task.lower + edge) | (p >= task.upper - edge))
-    covariance = _covariance(task, p, at_bound)
-    warnings = _warnings(task, p, covariance, at_bound, best.status)
+    covariance = _covariance(task, p, at_bound, refined)
+    warnings = (*_misfits(task, refined), *_warnings(task, p, covariance, at_bound, best.status))
     return FitResult(
         model=problem.model,
         data=problem.data,
         method=method,
         estimate=p,
         covariance=covariance,
-        covariance_kind="paper's covariance G⁺ S G⁺ᵀ (of unweighted least squares; tends to be too wide)",
+        covariance_kind=PAPER if refined is None else INFORMATION,
         status=best.status,
         objective=best.objective,
-        sigma=problem.sigma,
+        sigma=problem.sigma if refined is None else refined.sigma,
         sigma_estimated=problem.data.sigma is None,
         basis=tuple(
             BasisSummary(f.functions.description, f.functions.radius, f.functions.count) for f in problem.forms
@@ -153,8 +157,10 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         bounds=np.column_stack([task.lower, task.upper]),
         fixed=~task.free,
         at_bound=at_bound,
-        denoised=_denoised(problem, p),
+        denoised=_denoised(problem, p) if refined is None else refined.states,
+        goodness=None if refined is None else refined.goodness,
         starts=tuple(records),
+        iterations=best.iterations,
         seed=seed,
         options=task.options,
         seconds=time.monotonic() - begin,
@@ -185,15 +191,59 @@ def _fits_to_rounding(task: Task, points: Sequence[FloatArray | None]) -> bool:
     return bool(np.sqrt(2 * outcome.objective) <= ROUNDING * size)
 
 
-def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_]) -> FloatArray:
+def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined: Refined | None) -> FloatArray:
     J = len(p)
     inner = task.free & ~at_bound
     covariance = np.zeros((J, J))
     covariance[at_bound] = covariance[:, at_bound] = np.nan
     if inner.any() and np.isfinite(p).all():
-        block = task.problem.least_squares_covariance(p, inner)
+        if refined is None:
+            block = task.problem.least_squares_covariance(p, inner)
+        else:
+            # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.
+            keep = inner[task.free]
+            block = refined.covariance[np.ix_(keep, keep)]
+            if not keep.all():
+                block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
         covariance[np.ix_(inner, inner)] = block if np.isfinite(block).all() else np.nan
     return covariance
+
+
+def _misfits(task: Task, refined: Refined | None) -> list[str]:
+    """What the refinement found wrong with the model, the noise level or the sampling, in words."""
+    if refined is None:
+        return []
+    found, goodness, model = [], refined.goodness, task.problem.model
+    if goodness.p_value < REJECTED:
+        found.append(
+            f"The model does not fit the data (p = {goodness.p_value:.2g}): the residuals are not noise. "
+            "Its estimates and intervals are not to be trusted."
+        )
+    for strain in goodness.strains[:STRAINS]:
+        found.append(
+            f"The equation of {model.states[strain.equation]} does not hold between t = {strain.start:.4g} and "
+            f"{strain.stop:.4g} (score {strain.score:+.1f}): a term is missing or wrong there."
+        )
+    if goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED:
+        ratio = np.sqrt(refined.misfit / refined.freedom)
+        found.append(
+            f"The given sigma contradicts the data: the residuals are {ratio:.2g} times as large as it says. "
+            "Leave sigma out to have it estimated."
+        )
+    if refined.bias > UNRESOLVED:
+        found.append(
+            "The samples are too far apart for these dynamics: the discretisation shifts the estimates by "
+            f"{refined.bias:.2g} standard errors. Sample faster, or leave out the fast part."
+        )
+    if refined.held is not None:
+        names = np.array(model.parameters)[task.free]
+        large = [j for j in np.argsort(-np.abs(refined.held)) if abs(refined.held[j]) > 0.3]
+        found.append(
+            f"The data do not determine {' and '.join(names[large])} separately: moving them together hardly changes "
+            "the fit. This combination was held where 'mle' found it; their intervals take it as known. Give bounds, "
+            "or fix one of them."
+        )
+    return found
 
 
 def _warnings(

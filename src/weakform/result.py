@@ -14,6 +14,7 @@ from .data import Dataset
 from .errors import FitError
 from .estimators.base import Options, Status
 from .expressions import parse_expression, suggestion
+from .goodness import GoodnessOfFit
 from .model import Model
 from .typing import FloatArray
 
@@ -97,6 +98,8 @@ class FitResult:
     at_bound : ndarray of bool, (J,)
     denoised : tuple of ndarray, (time, D), one a trajectory
         The data less their noise as the fitted model sees it; no forward solution is behind it.
+    goodness : GoodnessOfFit, or None
+        The test of the model, for `"wendy"`.
     starts : tuple of StartRecord
         All starts, the best first.
     warnings : tuple of str
@@ -120,7 +123,9 @@ class FitResult:
     fixed: NDArray[np.bool_]
     at_bound: NDArray[np.bool_]
     denoised: tuple[FloatArray, ...]
+    goodness: GoodnessOfFit | None
     starts: tuple[StartRecord, ...]
+    iterations: int
     seed: int
     options: Options
     seconds: float

@@ -1,15 +1,30 @@
-"""Estimators, one a file, all with the same signature: `estimate(task, start) -> Outcome`."""
+"""Estimators, one a file, all with the same signature.
+
+`estimate(task, start) -> Outcome` is run for every start; `finish(task, outcome) -> Outcome`, where there is one, for
+the best of them.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..typing import FloatArray
-from . import irls, mle, wls
-from .base import Options, Outcome, Status, Task
+from . import irls, mle, wendy, wls
+from .base import Options, Outcome, Refined, Status, Task
 
-ESTIMATORS: dict[str, Callable[[Task, FloatArray | None], Outcome]] = {
-    "mle": mle.estimate,
-    "irls": irls.estimate,
-    "wls": wls.estimate,
+
+@dataclass(frozen=True)
+class Estimator:
+    """A method of `fit`."""
+
+    estimate: Callable[[Task, FloatArray | None], Outcome]
+    finish: Callable[[Task, Outcome], Outcome] | None = None
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "wendy": Estimator(mle.estimate, wendy.finish),
+    "mle": Estimator(mle.estimate),
+    "irls": Estimator(irls.estimate),
+    "wls": Estimator(wls.estimate),
 }
 
-__all__ = ["ESTIMATORS", "Options", "Outcome", "Status", "Task"]
+__all__ = ["ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import FitError
 from ..expressions import suggestion
+from ..goodness import GoodnessOfFit
 from ..optimize import Stop
 from ..typing import FloatArray
 from ..weak.likelihood import Evaluation
@@ -163,6 +164,41 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Refined:
+    """What the refinement of `"wendy"` adds to an estimate.
+
+    Attributes
+    ----------
+    covariance : ndarray, (F, F)
+        Of the free parameters.
+    sigma : ndarray, (D,)
+    states : tuple of ndarray, (time, D)
+        At the samples, in the units of the data: they obey the model.
+    misfit : float
+        `Σ (x^data - x)²/σ²`.
+    freedom : int
+        Measured values less fitted parameters and initial states.
+    finer : int
+        Nodes of the mesh for each sample.
+    bias : float
+        Largest error of the discretisation in any parameter, in standard errors.
+    held : ndarray, (F,), or None
+        Direction in the free parameters, in their standard errors, that was held because the data do not determine it.
+    goodness : GoodnessOfFit
+    """
+
+    covariance: FloatArray
+    sigma: FloatArray
+    states: tuple[FloatArray, ...]
+    misfit: float
+    freedom: int
+    finer: int
+    bias: float
+    held: FloatArray | None
+    goodness: GoodnessOfFit
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What an estimator returns for one start.
 
@@ -174,6 +210,7 @@ class Outcome:
     status : Status
     iterations : int
     evaluations : int
+    refined : Refined, optional
     """
 
     estimate: FloatArray
@@ -181,3 +218,4 @@ class Outcome:
     status: Status
     iterations: int
     evaluations: int
+    refined: Refined | None = None

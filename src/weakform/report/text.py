@@ -45,7 +45,6 @@ def wrapped(text: str, first: str, other: str) -> list[str]:
 
 def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     """The text of `print(fit)`; with `truth` `(J,)`, a column beside the estimates."""
-    model = fit.model
     lines = [f"weakform fit: {fit.method}, {'converged' if fit.success else 'NOT CONVERGED'}"]
     if not fit.success:
         lines += wrapped(fit.message, "  ", "  ")
@@ -57,7 +56,6 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
             lines += ["", f"{title}:"]
             for text in texts:
                 lines += wrapped(text, "  - ", "    ")
-    del model
     return "\n".join(lines)
 
 
@@ -118,9 +116,12 @@ def _chosen(fit: FitResult) -> list[str]:
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
         *(("test functions", f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals") for b in fit.basis),
         ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective; seed {fit.seed}"),
-        ("objective", f"{fit.objective:.8g} after {best.iterations} iterations; {fit.seconds:.2f} s"),
+        ("objective", f"{fit.objective:.8g} after {fit.iterations} iterations; {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),
     ]
+    if fit.goodness is not None:
+        verdict = "the residuals look like noise" if fit.goodness.p_value >= 0.05 else "REJECTED, see the warnings"
+        rows.insert(-1, ("fit", f"{verdict} (p = {fit.goodness.p_value:.2g})"))
     lines = []
     for label, text in rows:
         lines += wrapped(text, f"{label + ':':16s}", " " * 16)

@@ -1,0 +1,109 @@
+"""Goodness of fit: are the residuals noise?
+
+If the model is right, the residuals `x^data - x̂` are the noise less what the J parameters and the initial state have
+absorbed: nearly white, of variance σ². Two tests:
+
+- σ known: `Σ (x^data - x̂)²/σ²` is χ² with as many degrees of freedom as values less fitted quantities.
+- σ estimated from the same residuals: that sum is its degrees of freedom identically and tests nothing. What is left of
+  a wrong model is then serial correlation, and the portmanteau statistic of Ljung and Box over all states,
+  `Q = Σ_d n(n+2) Σ_k ρ̂_d(k)²/(n-k)`, is χ² with one degree of freedom for each lag and state. It does not depend on σ.
+
+With σ known both are made, and the smaller p-value counts twice (Bonferroni). Where a model fails is found by the
+multipliers z of the equations: the score of an additional constant term in equation a during a window of time is
+`s = Σ h z_a`, and `s/√Var s` is standard normal under the model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from .typing import FloatArray
+
+LAGS = 10
+
+
+@dataclass(frozen=True)
+class Strain:
+    """A stretch of time in which an equation does not hold.
+
+    Attributes
+    ----------
+    equation : int
+    start, stop : float
+    score : float
+        In standard deviations.
+    """
+
+    equation: int
+    start: float
+    stop: float
+    score: float
+
+
+@dataclass(frozen=True)
+class GoodnessOfFit:
+    """The verdict on a model.
+
+    Attributes
+    ----------
+    p_value : float
+        Of the test as a whole: small means that the model is wrong.
+    chi_square, freedom : float
+        `Σ (x^data - x̂)²/σ²` and its degrees of freedom.
+    chi_square_p : float, or None where σ was estimated
+    portmanteau, portmanteau_freedom, portmanteau_p : float
+        The test of serial correlation.
+    strains : tuple of Strain
+        Where the equations do not hold, the worst first.
+    """
+
+    p_value: float
+    chi_square: float
+    freedom: int
+    chi_square_p: float | None
+    portmanteau: float
+    portmanteau_freedom: int
+    portmanteau_p: float
+    strains: tuple[Strain, ...] = ()
+
+
+def chi_square_tail(value: float, freedom: float) -> float:
+    """`P(χ² > value)`."""
+    from scipy.special import gammaincc
+
+    return float(gammaincc(freedom / 2, value / 2)) if freedom > 0 else math.nan
+
+
+def portmanteau(residuals: tuple[FloatArray, ...]) -> tuple[float, int]:
+    """Ljung–Box statistic over all trajectories `(time, D)` and states, and its degrees of freedom."""
+    total, freedom = 0.0, 0
+    for rows in residuals:
+        n = len(rows)
+        lags = min(LAGS, n // 5)
+        for e in rows.T:
+            e = e - e.mean()
+            power = float(e @ e)
+            if power > 0:
+                total += n * (n + 2) * sum((float(e[k:] @ e[:-k]) / power) ** 2 / (n - k) for k in range(1, lags + 1))
+                freedom += lags
+    return total, freedom
+
+
+def assess(
+    residuals: tuple[FloatArray, ...], misfit: float, freedom: int, sigma_known: bool, strains: tuple[Strain, ...]
+) -> GoodnessOfFit:
+    """Put the tests together."""
+    Q, lags = portmanteau(residuals)
+    serial = chi_square_tail(Q, lags)
+    if not sigma_known:
+        return GoodnessOfFit(serial, misfit, freedom, None, Q, lags, serial, strains)
+    upper = chi_square_tail(misfit, freedom)
+    both_sides = 2 * min(upper, 1 - upper)
+    return GoodnessOfFit(min(1.0, 2 * min(both_sides, serial)), misfit, freedom, both_sides, Q, lags, serial, strains)
+
+
+def threshold(count: int, level: float = 0.01) -> float:
+    """The score that one of `count` reaches by chance with probability `level`."""
+    return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))

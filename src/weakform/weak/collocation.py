@@ -1,0 +1,177 @@
+"""The finest test functions: one box for each sampling interval.
+
+With φ = 1 on [t_m, t_{m+1}], integration by parts leaves `-⟨φ', x⟩ = x(t_{m+1}) - x(t_m)`: the weak equation reads
+
+    c_m(p, x) = x_{m+1} - x_m - h/6 (f_m + 4 f_{m+½} + f_{m+1}) = 0
+    x_{m+½} = (x_m + x_{m+1})/2 + h/8 (f_m - f_{m+1})
+
+by Simpson's rule with the cubic Hermite midpoint (fourth order, A-stable). M such equations for M + 1 states leave no
+information in the data unused. They are a constraint on the noise-free states: of all states that obey them the most
+probable are those nearest to the data,
+
+    minimise ½ Σ (x^data - x)²/v   over p and x   subject to c(p, x) = 0,
+
+solved by Gauss–Newton steps on the linearised constraint (Gauss–Helmert). At (p, x̂), with e = x^data - x̂, A = ∂c/∂x,
+G = ∂c/∂p, S = A diag(v) Aᵀ and ρ = c + A e:
+
+    δp = -(Gᵀ S⁻¹ G)⁻¹ Gᵀ S⁻¹ ρ,     z = S⁻¹(ρ + G δp),     x̂ ← x^data - diag(v) Aᵀ z,     Cov p̂ = (Gᵀ S⁻¹ G)⁻¹.
+
+S is banded with 2D - 1 sub-diagonals: a step costs O(M D²(D + J)). A value that was not measured has a large v and is
+put back to its current estimate before each step, so that it carries no weight; a finer mesh is data with such rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpbtrf, dtbtrs
+
+from ..derivatives import System
+from ..typing import FloatArray
+from .tridiagonal import NotPositiveDefinite
+
+LATENT = 1e6
+"""Variance of a value that was not measured, in units of that of one that was."""
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """One trajectory on the nodes of a mesh.
+
+    Attributes
+    ----------
+    system : System
+    times : ndarray, (nodes,)
+    data : ndarray, (nodes, D)
+        In working coordinates; anything finite where not measured.
+    measured : ndarray of bool, (nodes, D)
+    """
+
+    system: System
+    times: FloatArray
+    data: FloatArray
+    measured: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, system: System, times: FloatArray, x: FloatArray, finer: int = 1) -> Mesh:
+        """The samples `(time, D)` as nodes, with `finer - 1` nodes between each two."""
+        if finer == 1:
+            return cls(system, times, x, np.ones(x.shape, dtype=bool))
+        nodes = (len(times) - 1) * finer + 1
+        position = np.arange(nodes) / finer
+        index = np.arange(len(times))
+        data = np.column_stack([np.interp(position, index, column) for column in x.T])
+        measured = np.zeros(data.shape, dtype=bool)
+        measured[::finer] = True
+        return cls(system, np.interp(position, index, times), data, measured)
+
+    def variances(self, sigma: FloatArray) -> FloatArray:
+        """Of the noise, `(nodes, D)`, from that of the states `(D,)`."""
+        return np.where(self.measured, sigma**2, LATENT * sigma**2)
+
+    def _evaluate(self, times: FloatArray, x: FloatArray, p: FloatArray, names: tuple[str, ...]) -> list[FloatArray]:
+        """Dense tensors with time first, `(nodes, D, ...)`."""
+        D, J = self.system.D, self.system.J
+        shapes = {"f": (D,), "fu": (D, D), "fp": (D, J)}
+        tensors = self.system.evaluate(times, self.system.from_working(x), p, names)
+        return [np.moveaxis(tensors[name].dense(shapes[name]), -1, 0) for name in names]
+
+    def _middle(self, x: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        h = np.diff(self.times)
+        return self.times[:-1] + h / 2, 0.5 * (x[1:] + x[:-1]) + h[:, None] / 8 * (f[:-1] - f[1:])
+
+    def defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
+        """`c(p, x)`, `(intervals, D)`."""
+        h = np.diff(self.times)[:, None]
+        (f,) = self._evaluate(self.times, x, p, ("f",))
+        (middle,) = self._evaluate(*self._middle(x, f), p, ("f",))
+        return np.asarray(x[1:] - x[:-1] - h / 6 * (f[:-1] + 4 * middle + f[1:]))
+
+    def linearise(self, p: FloatArray, x: FloatArray) -> Linearised:
+        """`c` and its derivatives at (p, x)."""
+        h = np.diff(self.times)[:, None]
+        names = ("f", "fu", "fp")
+        f, F, fp = self._evaluate(self.times, x, p, names)
+        fm, Fm, fpm = self._evaluate(*self._middle(x, f), p, names)
+        c = x[1:] - x[:-1] - h / 6 * (f[:-1] + 4 * fm + f[1:])
+        H, I = h[:, :, None], np.eye(self.system.D)
+        left = -I - H / 6 * (F[:-1] + 4 * Fm @ (I / 2 + H / 8 * F[:-1]))
+        right = I - H / 6 * (F[1:] + 4 * Fm @ (I / 2 - H / 8 * F[1:]))
+        G = -H / 6 * (fp[:-1] + 4 * (fpm + Fm @ (H / 8 * (fp[:-1] - fp[1:]))) + fp[1:])
+        return Linearised(c, left, right, G)
+
+    def truncation(self, p: FloatArray, x: FloatArray) -> FloatArray:
+        """What half the step would change in `c`, `(intervals, D)`: the leading error of the rule."""
+        (f,) = self._evaluate(self.times, x, p, ("f",))
+        times, middle = self._middle(x, f)
+        nodes = np.empty(2 * len(self.times) - 1)
+        nodes[::2], nodes[1::2] = self.times, times
+        fine = np.empty((len(nodes), x.shape[1]))
+        fine[::2], fine[1::2] = x, middle
+        halves = replace(self, times=nodes, data=fine, measured=np.ones(fine.shape, dtype=bool)).defects(p, fine)
+        return np.asarray(halves[::2] + halves[1::2] - self.defects(p, x))
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """`c(p + δp, x + δx) ≈ c + A δx + G δp`, with `A δx = left δx_m + right δx_{m+1}`.
+
+    Attributes
+    ----------
+    c : ndarray, (intervals, D)
+    left, right : ndarray, (intervals, D, D)
+    G : ndarray, (intervals, D, J)
+    """
+
+    c: FloatArray
+    left: FloatArray
+    right: FloatArray
+    G: FloatArray
+
+    def apply(self, dx: FloatArray) -> FloatArray:
+        """`A δx`, `(intervals, D)`."""
+        return np.asarray((self.left @ dx[:-1, :, None] + self.right @ dx[1:, :, None])[:, :, 0])
+
+    def transposed(self, z: FloatArray) -> FloatArray:
+        """`Aᵀ z`, `(nodes, D)`."""
+        result = np.zeros((len(z) + 1, z.shape[1]))
+        result[:-1] += (z[:, None, :] @ self.left)[:, 0]
+        result[1:] += (z[:, None, :] @ self.right)[:, 0]
+        return result
+
+    def covariance(self, v: FloatArray) -> Banded:
+        """S = A diag(v) Aᵀ, factorised; `v` is `(nodes, D)`."""
+        M, D, _ = self.left.shape
+        diagonal = (self.left * v[:-1, None, :]) @ self.left.transpose(0, 2, 1)
+        diagonal += (self.right * v[1:, None, :]) @ self.right.transpose(0, 2, 1)
+        lower = (self.left[1:] * v[1:-1, None, :]) @ self.right[:-1].transpose(0, 2, 1)
+        band = np.zeros((2 * D, M * D))
+        for i in range(D):
+            for j in range(D):
+                if i >= j:
+                    band[i - j, j::D] = diagonal[:, i, j]
+                band[D + i - j, j : (M - 1) * D : D] = lower[:, i, j]
+        factor, info = dpbtrf(band, lower=1, overwrite_ab=1)
+        if info or not np.isfinite(factor[0]).all():
+            raise NotPositiveDefinite("the constraint")
+        return Banded(factor)
+
+
+@dataclass(frozen=True)
+class Banded:
+    """The Cholesky factor L of a banded matrix S = L Lᵀ."""
+
+    factor: Any
+
+    def whiten(self, b: FloatArray) -> FloatArray:
+        """`L⁻¹ b`, for `b` `(rows,)` or `(rows, m)`."""
+        solved, _ = dtbtrs(self.factor, b.reshape(len(b), -1), uplo="L")
+        return np.asarray(solved).reshape(b.shape)
+
+    def back(self, b: FloatArray) -> FloatArray:
+        """`L⁻ᵀ b`."""
+        solved, _ = dtbtrs(self.factor, b.reshape(len(b), -1), uplo="L", trans="T")
+        return np.asarray(solved).reshape(b.shape)
