@@ -8,9 +8,9 @@ absorbed: nearly white, of variance σ². Two tests:
   a wrong model is then serial correlation, and the portmanteau statistic of Ljung and Box over all states,
   `Q = Σ_d n(n+2) Σ_k ρ̂_d(k)²/(n-k)`, is χ² with one degree of freedom for each lag and state. It does not depend on σ.
 
-With σ known both are made, and the smaller p-value counts twice (Bonferroni). Where a model fails is found by the
-multipliers z of the equations: the score of an additional constant term in equation a during a window of time is
-`s = Σ h z_a`, and `s/√Var s` is standard normal under the model.
+With σ known both are made, and the smaller p-value counts twice (Bonferroni). Where a model fails is found by the weak
+residuals: each sees only its own window of the data, and over its standard deviation `√S_kk` is standard normal under
+the model.
 """
 
 from __future__ import annotations

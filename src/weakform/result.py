@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 import symengine as se
@@ -17,6 +18,9 @@ from .expressions import parse_expression, suggestion
 from .goodness import GoodnessOfFit
 from .model import Model
 from .typing import FloatArray
+
+if TYPE_CHECKING:
+    from .uncertainty import Profile
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,10 @@ class FitResult:
         What should not be overlooked.
     notes : tuple of str
         What was done on the way.
+    mesh : int
+        Nodes for each sample on which the refinement solved the equations.
+    profiles : dict of str to Profile
+        Filled by `intervals(kind="profile")`.
     """
 
     model: Model
@@ -126,11 +134,13 @@ class FitResult:
     goodness: GoodnessOfFit | None
     starts: tuple[StartRecord, ...]
     iterations: int
+    mesh: int
     seed: int
     options: Options
     seconds: float
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    profiles: dict[str, Profile] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def success(self) -> bool:
@@ -148,12 +158,44 @@ class FitResult:
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sqrt(self.covariance.diagonal()))
 
-    def intervals(self, level: float = 0.95) -> FloatArray:
-        """Wald intervals of the parameters, `(J, 2)`; NaN for parameters at a bound, which have none."""
+    def intervals(self, level: float = 0.95, kind: str = "wald", *, runs: int = 200, seed: int = 0) -> FloatArray:
+        """Intervals of the parameters, `(J, 2)`.
+
+        Parameters
+        ----------
+        level : float
+        kind : str
+            `"wald"`: estimate ± errors; NaN for parameters at a bound, which have none. `"profile"`: where the misfit
+            rises too much, however the others adapt; the curves are kept in `profiles`. `"bootstrap"`: from data drawn
+            again from the fitted states. The last two are for method `"wendy"`.
+        runs, seed : int
+            Of the bootstrap.
+        """
         if not 0 < level < 1:
             raise FitError(f"The level must lie between 0 and 1, such as 0.95; received {level!r}.")
-        half = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
-        return np.column_stack([self.estimate - half, self.estimate + half])
+        if kind == "wald":
+            half = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
+            return np.column_stack([self.estimate - half, self.estimate + half])
+        if kind == "profile":
+            return self._profiled(level)
+        if kind == "bootstrap":
+            from .uncertainty import bootstrap
+
+            ends = [0.5 - level / 2, 0.5 + level / 2]
+            return np.asarray(np.quantile(bootstrap(self, runs, seed), ends, axis=0).T)
+        raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
+
+    def _profiled(self, level: float) -> FloatArray:
+        from .uncertainty import Refit, profile, progress
+
+        refit = Refit(self)
+        result = np.column_stack([self.estimate, self.estimate])
+        free = [j for j in range(len(self.estimate)) if not self.fixed[j]]
+        for j in progress(free, "profile", len(free)):
+            name = self.model.parameters[j]
+            self.profiles[name] = profile(self, name, level, refit)
+            result[j] = self.profiles[name].interval
+        return result
 
     @property
     def correlation(self) -> FloatArray:

@@ -48,9 +48,12 @@ def test_contract(name, method):
             assert quantity.error == pytest.approx(np.sqrt(fit.covariance[j, j]))
     assert all(parameter in str(fit) for parameter in names)
     assert len(fit.starts) >= 1
-    assert fit.starts[0].objective == fit.objective == min(s.objective for s in fit.starts)
+    assert fit.starts[0].objective == min(s.objective for s in fit.starts)
+    assert (fit.objective == fit.starts[0].objective) == (method != "wendy")
     # Far from the truth only where the data are known not to determine the parameters, or the method is biased.
-    loose = {"hindmarsh-rose": 0.6, "goodwin": 0.6, "protein-transduction": 0.6}
+    loose = (
+        {"hindmarsh-rose": 0.6, "goodwin": 0.6, "protein-transduction": 0.6} if method != "wendy" else {"goodwin": 0.3}
+    )
     assert relative_error(problem, fit) < loose.get(name, 0.06)
 
 
@@ -127,8 +130,8 @@ def test_bounds_are_met_and_said():
     data = problem.simulate(M=200, noise=0.02, seed=1)
     for method in METHODS:
         fit = wf.fit(problem.model, data, bounds={"p1": (0, 0.9)}, method=method)
-        assert fit["p1"].value == pytest.approx(0.9, abs=1e-6)
-        assert fit.at_bound.tolist() == [True, False]
+        assert fit["p1"].value == pytest.approx(0.9, abs=1e-5)
+        assert fit.at_bound.tolist() == [True, False], method
         assert np.isnan(fit.intervals()[0]).all()
         assert np.isfinite(fit.intervals()[1]).all()
         assert any("p1 sits at its upper bound" in warning for warning in fit.warnings)
@@ -297,7 +300,8 @@ def test_units_do_not_matter(method, scale, time):
 
 def test_report_shows_what_was_chosen():
     problem = wf.problems.get("goodwin")
-    fit = wf.fit(problem.model, problem.simulate(M=256, noise=0.05, seed=1), bounds=problem.bounds)
+    data = problem.simulate(M=256, noise=0.05, seed=1)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds, method="mle")
     text = str(fit)
     for piece in ("95% interval", "local bumps, radius 3.125", "sigma (estimated)", "weak residuals", "Correlations"):
         assert piece in text

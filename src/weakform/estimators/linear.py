@@ -83,7 +83,18 @@ def least_squares(
         max_nfev=max_iterations,
     )
     status = Status.CONVERGED if solved.status > 0 else Status.ITERATIONS
-    return task.expand(solved.x), status, int(solved.nfev)
+    return task.expand(_polished(guarded, derivative, solved.x, lower, upper)), status, int(solved.nfev)
+
+
+def _polished(
+    residual: Function, jacobian: Function, theta: FloatArray, lower: FloatArray, upper: FloatArray
+) -> FloatArray:
+    """One full Gauss–Newton step more: rounding of the cost stops the solver short of what the step can reach."""
+    r = residual(theta)
+    moved = theta + solve_linear(jacobian(theta), r)
+    better = residual(moved)
+    inside = ((moved >= lower) & (moved <= upper)).all()
+    return moved if inside and better @ better <= (r @ r) * (1 + 1e-12) else theta
 
 
 def _inside(theta: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:

@@ -28,7 +28,6 @@ ROUNDS = 8
 AGREED = 2e-3
 BIAS = 0.1
 FINEST = 16
-WINDOWS = 40
 
 
 def finish(task: Task, outcome: Outcome) -> Outcome:
@@ -57,8 +56,8 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
                 break
             finer *= 2
             p = solution.p
-            states = tuple(_halved(mesh, p, x) for mesh, x in zip(meshes, solution.states, strict=True))
-            meshes = tuple(Mesh.of(form.system, form.times, form.x.T, finer) for form in problem.forms)
+            halves = [mesh.halved(p, x) for mesh, x in zip(meshes, solution.states, strict=True)]
+            meshes, states = tuple(mesh for mesh, _ in halves), tuple(x for _, x in halves)
     except NotPositiveDefinite:
         return outcome
     if not np.isfinite(solution.p).all() or not all(np.isfinite(x).all() for x in solution.states):
@@ -69,7 +68,7 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
         objective=0.5 * solution.misfit,
         status=Status.of(solution.stop),
         iterations=outcome.iterations + iterations,
-        refined=_refined(task, meshes, solution, sigma, settings, finer, bias),
+        refined=_refined(task, meshes, solution, sigma, finer, bias),
     )
 
 
@@ -109,14 +108,6 @@ def _with_noise(
     return solution, sigma, used
 
 
-def _halved(mesh: Mesh, p: FloatArray, x: FloatArray) -> FloatArray:
-    """The states on a mesh twice as fine, by Hermite interpolation."""
-    (f,) = mesh._evaluate(mesh.times, x, p, ("f",))
-    fine = np.empty((2 * len(x) - 1, x.shape[1]))
-    fine[::2], fine[1::2] = x, mesh._middle(x, f)[1]
-    return fine
-
-
 def _discretisation(meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, settings: Settings) -> float:
     """The error of the rule, carried through to the parameters, in standard errors: the largest."""
     free = settings.free
@@ -137,7 +128,6 @@ def _refined(
     meshes: tuple[Mesh, ...],
     solution: Solution,
     sigma: FloatArray,
-    settings: Settings,
     finer: int,
     bias: float,
 ) -> Refined:
@@ -148,7 +138,7 @@ def _refined(
         solution.misfit,
         freedom,
         task.problem.data.sigma is not None,
-        _strains(meshes, solution, sigma, settings),
+        _strains(task, solution.p),
     )
     states = tuple(mesh.system.from_working(x[::finer]) for mesh, x in zip(meshes, solution.states, strict=True))
     covariance = symmetric_inverse(solution.information)
@@ -160,33 +150,25 @@ def _refined(
     return Refined(covariance, sigma, states, solution.misfit, freedom, finer, bias, solution.held, goodness)
 
 
-def _strains(meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, settings: Settings) -> tuple[Strain, ...]:
-    """Windows of time in which an equation needs an additional term."""
-    free = settings.free
-    covariance = symmetric_inverse(solution.information)
+def _strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:
+    """Stretches of time in which an equation does not hold: the weak residuals that are too large, joined.
+
+    A weak residual sees only its own window of the data, so that it tells where; it is measured by the noise that the
+    filter finds, which no model has a part in.
+    """
     found: list[Strain] = []
-    D = len(sigma)
-    with np.errstate(all="ignore"):
-        for mesh, x, z in zip(meshes, solution.states, solution.multipliers, strict=True):
-            M = len(z)
-            count = int(np.clip(M // 8, 1, max(2, min(WINDOWS, 20_000_000 // (M * D * D)))))
-            edges = np.linspace(0, M, count + 1).astype(int)
-            h = np.diff(mesh.times)
-            columns = np.zeros((M, D, count, D))
-            for w in range(count):
-                for a in range(D):
-                    columns[edges[w] : edges[w + 1], a, w, a] = h[edges[w] : edges[w + 1]]
-            line = mesh.linearise(solution.p, x)
-            factor = line.covariance(mesh.variances(sigma))
-            B = factor.whiten(columns.reshape(M * D, count * D))
-            G = factor.whiten(line.G[:, :, free].reshape(M * D, -1))
-            cross = B.T @ G
-            variance = np.sum(B * B, axis=0) - np.einsum("wi,ij,wj->w", cross, covariance, cross)
-            scores = (columns.reshape(M * D, -1).T @ z.ravel()) / np.sqrt(np.maximum(variance, 1e-300))
-            limit = threshold(count * D * len(meshes))
-            # A window whose variance the parameters have nearly used up says nothing.
-            telling = variance > 1e-6 * np.sum(B * B, axis=0)
-            for k in np.flatnonzero(telling & (np.abs(scores) > limit)):
-                w, a = divmod(int(k), D)
-                found.append(Strain(a, float(mesh.times[edges[w]]), float(mesh.times[edges[w + 1]]), float(scores[k])))
+    for form in task.problem.forms:
+        if form.functions.blocks == 1:  # not local
+            continue
+        centres, scores = form.standardised(p)
+        limit = threshold(scores.size, level=1e-3)
+        for equation, row in enumerate(scores):
+            for k in np.flatnonzero(np.abs(row) > limit):
+                start, stop = (float(centres[k] + sign * form.functions.radius / 2) for sign in (-1, 1))
+                last = found[-1] if found else None
+                if last is not None and last.equation == equation and last.start <= start <= last.stop:
+                    worse = max(last.score, float(row[k]), key=abs)
+                    found[-1] = Strain(equation, last.start, stop, worse)
+                else:
+                    found.append(Strain(equation, start, stop, float(row[k])))
     return tuple(sorted(found, key=lambda strain: -abs(strain.score)))

@@ -160,6 +160,20 @@ class WeakForm:
             w[b] += value * y[a]
         return self.system.from_working((self.x - self.variances * w).T)
 
+    def standardised(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Centres of the test functions `(K,)`, and the weak residuals over their standard deviations `(D, K)`."""
+        functions, D = self.functions, self.system.D
+        with np.errstate(all="ignore"):
+            tensors = self.tensors(p, ("f", "fu"))
+            weights = covariance_weights({(a, b): F for (a, b), F in tensors["fu"]}, self.variances)
+            parts = [self.blocks.blocks(weights, tile)[0] for tile in self.blocks.tiles()]
+            variance = np.concatenate(parts).diagonal(axis1=1, axis2=2).reshape(functions.blocks, D, functions.length)
+            scores = self.residual(tensors["f"].dense((D,))) / np.sqrt(variance)
+        power = functions.phi**2
+        times = np.append(self.times, self.times[-1])[functions.window]
+        centres = np.einsum("kln,kn->kl", power, times) / power.sum(axis=2)
+        return centres.ravel()[: functions.count], scores.transpose(1, 0, 2).reshape(D, -1)[:, : functions.count]
+
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
         """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
         D = self.system.D

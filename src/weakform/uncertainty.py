@@ -1,0 +1,161 @@
+"""Intervals beyond Wald's: profiles of the objective, and the parametric bootstrap.
+
+Profile: with the misfit `Q(p, x) = Σ (x^data - x)²/σ²` and `Q_j(v) = min Q` over all parameters and states with
+p_j = v, the interval at level 1 - α is `{v : Q_j(v) - Q(p̂) <= z²}`, z the normal quantile: it follows the curvature
+that Wald's leaves out. Bootstrap: data are drawn again from the fitted states with the fitted noise and refitted; the
+interval lies between quantiles of the estimates. Both work on the constraint of method "wendy" and need no new search.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from .errors import FitError
+from .typing import FloatArray
+from .weak.collocation import Mesh
+from .weak.helmert import Settings, Solution, solve
+from .weak.tridiagonal import NotPositiveDefinite
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+T = TypeVar("T")
+MAX_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profile of one parameter.
+
+    Attributes
+    ----------
+    name : str
+    values : ndarray, (points,)
+        Increasing.
+    misfit : ndarray, (points,)
+        `Q_j(v) - Q(p̂)`.
+    interval : tuple of float
+        Infinite on a side where the misfit never rises enough: the data set no limit there.
+    """
+
+    name: str
+    values: FloatArray
+    misfit: FloatArray
+    interval: tuple[float, float]
+
+
+def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
+    """Count on stderr if that is a terminal; silent in a pipe."""
+    show = sys.stderr.isatty()
+    for k, item in enumerate(items, 1):
+        if show:
+            print(f"\r{label}: {k} of {total}", end="", file=sys.stderr, flush=True)
+        yield item
+    if show:
+        print(file=sys.stderr)
+
+
+class Refit:
+    """The constraint problem behind a result of method "wendy", ready to be solved again."""
+
+    def __init__(self, fit: FitResult) -> None:
+        if fit.method != "wendy" or fit.goodness is None:
+            raise FitError(
+                f"Profile and bootstrap intervals belong to method='wendy'; this fit is {fit.method!r}. "
+                "Fit again with method='wendy'."
+            )
+        system = fit.model.system(fit.data.noise)
+        self.p, self.sigma = fit.estimate, fit.sigma
+        pairs = []
+        for q, u in zip(fit.data.trajectories, fit.denoised, strict=True):
+            mesh, states = Mesh.of(system, q.times, system.to_working(q.values)), system.to_working(u)
+            for _ in range(fit.mesh.bit_length() - 1):
+                mesh, states = mesh.halved(self.p, states)
+            pairs.append((mesh, states))
+        self.meshes, self.states = (tuple(part) for part in zip(*pairs, strict=True))
+        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1])
+        self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
+
+    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+        """The best fit with p_j = value, from a solution nearby; None where there is none."""
+        free = self.settings.free.copy()
+        free[j] = False
+        p = near.p.copy()
+        p[j] = value
+        try:
+            solved = solve(self.meshes, self.sigma, p, near.states, replace(self.settings, free=free))
+        except NotPositiveDefinite:
+            return None
+        return solved if np.isfinite(solved.misfit) else None
+
+    def drawn(self, rng: np.random.Generator) -> Solution | None:
+        """A fit to data drawn from the fitted states."""
+        meshes = tuple(
+            replace(mesh, data=np.where(mesh.measured, x + self.sigma * rng.standard_normal(x.shape), x))
+            for mesh, x in zip(self.meshes, self.best.states, strict=True)
+        )
+        try:
+            solved = solve(meshes, self.sigma, self.best.p, self.best.states, self.settings)
+        except NotPositiveDefinite:
+            return None
+        return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
+
+
+def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None = None) -> Profile:
+    """The profile of one parameter and its interval."""
+    j = fit.model.parameters.index(name)
+    if fit.fixed[j]:
+        raise FitError(f"{name!r} is fixed; it has no profile.")
+    refit = refit or Refit(fit)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    error = fit.errors[j]
+    low, high = fit.bounds[j]
+    step = error * z / 3 if np.isfinite(error) and error > 0 else 0.05 * max(abs(fit.estimate[j]), 1e-12)
+    base, start = refit.best.misfit, float(refit.best.p[j])
+    points, ends = {start: 0.0}, []
+    for sign in (-1.0, 1.0):
+        near, value, width, end = refit.best, start, step, sign * np.inf
+        for _ in range(MAX_STEPS):
+            value = float(np.clip(value + sign * width, low, high))
+            solved = refit.with_parameter(j, value, near)
+            if solved is None:
+                break
+            rise = max(solved.misfit - base, 0.0)
+            points[value] = rise
+            if rise >= z**2:
+                end = _crossing(points, start, sign, z)
+                break
+            if value in (low, high):
+                end = value
+                break
+            near = solved
+            width *= 1.5 if rise < (0.5 * z) ** 2 else 1.0
+        ends.append(end)
+    values = np.array(sorted(points))
+    return Profile(name, values, np.array([points[v] for v in values]), (float(ends[0]), float(ends[1])))
+
+
+def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:
+    """Where √misfit, which is nearly linear, reaches z."""
+    side = sorted((abs(v - start), np.sqrt(m)) for v, m in points.items() if sign * (v - start) >= 0)
+    distance, root = np.array(side).T
+    root = np.maximum.accumulate(root)
+    k = int(np.searchsorted(root, z))
+    share = (z - root[k - 1]) / (root[k] - root[k - 1])
+    return start + sign * float(distance[k - 1] + share * (distance[k] - distance[k - 1]))
+
+
+def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
+    """Estimates `(runs, J)` from data drawn from the fitted states; runs that fail are left out."""
+    refit = Refit(fit)
+    draws = (refit.drawn(np.random.default_rng([seed, 3, k])) for k in range(runs))
+    found = [solved.p for solved in progress(draws, "bootstrap", runs) if solved is not None]
+    if len(found) < runs / 2:
+        raise FitError(f"Only {len(found)} of {runs} bootstrap runs converged; the fit is too fragile for a bootstrap.")
+    return np.array(found)
