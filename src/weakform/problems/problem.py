@@ -120,7 +120,7 @@ def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, Float
         raise DataError(f"At least 7 steps and a positive duration are needed; received {M} and {duration:g}.")
     times = np.linspace(0.0, duration, M + 1)
     solved = simulate(
-        problem.model, problem.parameters, problem.initial, times, rtol=RTOL, atol=ATOL, max_evaluations=10_000_000
+        problem.model, problem.parameters, problem.initial, times, rtol=RTOL, atol=ATOL, max_evaluations=10**9
     )
     if not solved.success:
         raise DataError(f"The problem {problem.name!r} could not be solved: {solved.status.value}.")

@@ -39,7 +39,7 @@ def pyplot() -> Any:
 
 
 def states(fit: FitResult, trajectory: int = 0) -> Any:
-    """Data, denoised states and, where known, the noise-free truth, one panel a state; returns the axes."""
+    """Data, fitted states and, where known, the noise-free truth, one panel a state; returns the axes."""
     plt = pyplot()
     names, q = fit.model.states, fit.data.trajectories[trajectory]
     truth = fit.data.truth
@@ -51,7 +51,7 @@ def states(fit: FitResult, trajectory: int = 0) -> Any:
             axis.plot(q.times, q.values[:, d], ".", color=DATA, ms=4, label="data")
             if truth is not None:
                 axis.plot(q.times, truth.states[:, d], "--", color=TRUTH, lw=1.6, label="noise-free truth")
-            axis.plot(q.times, fit.denoised[trajectory][:, d], color=FIT, lw=1.4, label="denoised by the fit")
+            axis.plot(q.times, fit.denoised[trajectory][:, d], color=FIT, lw=1.4, label="fitted states")
             axis.set_ylabel(name)
         axes[-1, 0].set_xlabel("time")
         axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)

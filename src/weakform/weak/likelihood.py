@@ -177,8 +177,7 @@ class WeakForm:
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
         """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
         D = self.system.D
-        with np.errstate(all="ignore"):
-            tensors = self.tensors(p, _NEEDED[order])
+        tensors = self.tensors(p, _NEEDED[order])
         if not all(np.isfinite(tensor.values).all() for tensor in tensors.values()):
             return Evaluation(math.inf, status=Status.NOT_FINITE)
         F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
@@ -348,7 +347,7 @@ class WeakLikelihood:
     def __call__(self, p: FloatArray, order: int = 0) -> Evaluation:
         """Evaluate at `p` `(J,)`: the value for order 0, the gradient too for 1, the Hessian too for 2."""
         p = np.asarray(p, dtype=float)
-        with single_thread():
+        with single_thread(), np.errstate(all="ignore"):
             parts = [form.evaluate(p, order, self.logdet_weight) for form in self.forms]
         bad = next((part for part in parts if part.status is not Status.OK), None)
         if bad is not None:
