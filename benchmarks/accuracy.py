@@ -4,9 +4,9 @@
     python benchmarks/accuracy.py table
 
 All eight problems, M = 256, 512, 1024, noise 2, 5, 10, 20%; for each run new noise and a random start in the box that
-competes with the default starts, seeded by cell and run. Every run is one line in results/accuracy.jsonl; a run that is there is
-not done again. `table` prints the summary and saves it as results/accuracy.md. One fit gives both methods, as "wendy"
-begins with "mle".
+competes with the default starts, seeded by cell and run. Every run is one line in results/accuracy.jsonl; a run that is
+there is not done again. `table` prints the summary and saves it as results/accuracy.md. One fit gives both methods, as
+"wendy" begins with "mle".
 """
 
 from __future__ import annotations
