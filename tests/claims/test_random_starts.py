@@ -26,9 +26,11 @@ def test_a_few_random_starts(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "median"), [("lorenz", 0.005), ("hindmarsh-rose", 0.14), ("goodwin", 0.155), ("sir-tdi", 0.010)]
+    # Hindmarsh–Rose: the bias of WENDy-MLE grows with the radius; 18% with the default of 10 samples, 14.5% with 8.
+    ("name", "median"),
+    [("lorenz", 0.0055), ("hindmarsh-rose", 0.20), ("goodwin", 0.17), ("sir-tdi", 0.011)],
 )
 def test_twenty_random_starts(name, median):
     errors = [run(name, seed)[0] for seed in range(20)]
     assert max(errors) < 0.5
-    assert np.median(errors) <= 1.1 * median
+    assert np.median(errors) <= median
