@@ -6,7 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def test_python_blocks(capsys):
+def test_python_blocks(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         namespace: dict[str, object] = {}
         for block in re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.S):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .basis import Local as Local
     from .basis import Orthonormal as Orthonormal
     from .data import Dataset as Dataset
-    from .data import Trajectory as Trajectory
     from .errors import WeakformError as WeakformError
     from .estimators.base import Options as Options
     from .fitting import fit as fit
@@ -30,7 +29,6 @@ _HOME = {
     "Local": ".basis",
     "Model": ".model",
     "Orthonormal": ".basis",
-    "Trajectory": ".data",
     "WeakformError": ".errors",
     "FitResult": ".result",
     "Options": ".estimators.base",
@@ -45,7 +43,6 @@ __all__ = [
     "Model",
     "Options",
     "Orthonormal",
-    "Trajectory",
     "WeakformError",
     "fit",
     "problems",

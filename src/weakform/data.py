@@ -20,6 +20,7 @@ from .errors import DataError
 from .typing import FloatArray
 
 MIN_SAMPLES = 8
+MAX_DROPPED = 0.2
 NOISE_KINDS = ("gaussian", "lognormal")
 
 
@@ -57,7 +58,7 @@ class Trajectory:
         return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, eq=False)
 class Dataset:
     """Noisy measurements of all states of a model.
 
@@ -106,11 +107,11 @@ class Dataset:
     ) -> None:
         times, values = _numbers(t, "times"), _numbers(U, "states U")
         values = values[:, None] if values.ndim == 1 else values
-        if times.ndim != 1 or values.ndim != 2 or len(times) != len(values):
+        if times.ndim != 1 or values.ndim != 2 or times.shape[0] != values.shape[0]:
             raise DataError(
                 f"Times must be (time,) and states (time, state) with one row a time; received shapes "
                 f"{times.shape} and {values.shape}."
-                + (" U seems to be transposed; pass U.T." if values.ndim == 2 and values.shape[1] == len(times) else "")
+                + (" U seems to be transposed; pass U.T." if values.shape[1:] == times.shape else "")
             )
         names = _column_names(states, values.shape[1])
         labels = names or tuple(f"column {d + 1}" for d in range(values.shape[1]))
@@ -154,6 +155,8 @@ class Dataset:
         noise, sigma
             As for `Dataset`.
         """
+        if not isinstance(path, str | Path):
+            raise DataError(f"The path of a table is needed; received {path!r}.")
         return cls._from_columns(_read_table(Path(path)), f"{path}", time, states, noise, sigma)
 
     @classmethod
@@ -167,7 +170,13 @@ class Dataset:
         sigma: ArrayLike | None = None,
     ) -> Dataset:
         """Take columns of a pandas (or similar) data frame; arguments as for `from_csv`."""
+        if not hasattr(frame, "columns") or len(set(map(str, frame.columns))) < len(frame.columns):
+            raise DataError(
+                f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
+            )
         columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+        time = None if time is None else str(time)
+        states = list(map(str, states)) if states is not None and not isinstance(states, str) else states
         return cls._from_columns(columns, "the frame", time, states, noise, sigma)
 
     @classmethod
@@ -180,6 +189,10 @@ class Dataset:
         noise: str | Sequence[str],
         sigma: ArrayLike | None,
     ) -> Dataset:
+        if not columns:
+            raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
+        if isinstance(states, str):
+            raise DataError(f"states must be a list of names, such as [{states!r}]; received {states!r}.")
         time = next(iter(columns)) if time is None else time
         states = [name for name in columns if name != time] if states is None else states
         for name in (time, *states):
@@ -237,8 +250,14 @@ class Dataset:
 
 
 def _numbers(values: ArrayLike, what: str) -> FloatArray:
+    raw = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "fiu" else values
+    kind = getattr(getattr(raw, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
+        raise DataError(f"The {what} are dates; convert them to numbers, such as days since the first sample.")
+    if kind == "c" or np.iscomplexobj(raw):
+        raise DataError(f"The {what} are complex; only real numbers are measured.")
     try:
-        array = np.array(values, dtype=float)
+        array = np.array(raw, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"The {what} must be numbers in a rectangular array: {error}.") from None
     return array
@@ -247,12 +266,17 @@ def _numbers(values: ArrayLike, what: str) -> FloatArray:
 def _column_names(states: Sequence[str] | None, D: int) -> tuple[str, ...] | None:
     if states is None:
         return None
-    if isinstance(states, str) or len(states) != D or len(set(states)) != D:
+    words = isinstance(states, Sequence) and not isinstance(states, str) and all(isinstance(s, str) for s in states)
+    if not words or len(states) != D or len(set(states)) != D:
         raise DataError(f"{D} columns need {D} different names in states=[...]; received {states!r}.")
     return tuple(states)
 
 
 def _kinds(noise: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, ...]:
+    if not isinstance(noise, str | Sequence):
+        raise DataError(
+            f"noise is the kind of noise, 'gaussian' or 'lognormal'; received {noise!r}. Its size is sigma=."
+        )
     kinds = (noise,) * len(labels) if isinstance(noise, str) else tuple(noise)
     if len(kinds) != len(labels):
         raise DataError(f"noise must be one word or one for each of {len(labels)} states; received {len(kinds)} words.")
@@ -314,6 +338,11 @@ def _usable_rows(
             "values. Rows at the ends are dropped, rows inside are not: use noise='gaussian' for this state, "
             "or cut the data there."
         )
+    if rows.sum() > MAX_DROPPED * len(rows):
+        raise DataError(
+            f"{int(rows.sum())} of {len(rows)} rows have a non-positive state, but log-normal noise needs positive "
+            "values. Use noise='gaussian', or cut the data to the part that is positive."
+        )
     first, last = int(usable[0]), int(usable[-1]) + 1
     dropped = [f"{times[m]:g}" for m in np.flatnonzero(rows)]
     shown = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
@@ -358,6 +387,8 @@ def _read_table(path: Path) -> dict[str, list[float]]:
     if len(rows) < 2:
         raise DataError(f"{path} needs a header row and rows of numbers; it has {len(rows)} rows in all.")
     names = [name.strip() for name in rows[0][1]]
+    if all(_is_number(name) for name in names):
+        raise DataError(f"{path}, line {rows[0][0]}: the first row must be a header with the names of the columns.")
     if len(set(names)) < len(names) or "" in names:
         raise DataError(f"{path}, line {rows[0][0]}: column names must be there and differ; received {names}.")
     columns: dict[str, list[float]] = {name: [] for name in names}
@@ -368,5 +399,16 @@ def _read_table(path: Path) -> dict[str, list[float]]:
             try:
                 columns[name].append(float(cell) if cell.strip() else np.nan)
             except ValueError:
-                raise DataError(f"{path}, line {line}, column {name!r}: {cell!r} is not a number.") from None
+                raise DataError(
+                    f"{path}, line {line}, column {name!r}: {cell!r} is not a number. Columns are separated by commas, "
+                    "semicolons or tabs; a missing value is an empty cell."
+                ) from None
     return columns
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,11 +30,13 @@ ROUNDING = 2e-6
 """Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding: quadrature with the
 default test functions leaves 9e-7 on smooth noise-free data."""
 PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
+NONE = "none: noise-free data"
 INFORMATION = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
 POORLY_DETERMINED = 0.5
 INSEPARABLE = 0.98
 REJECTED = 0.05
 UNRESOLVED = 0.3
+UNEXPLAINED = 0.5
 STRAINS = 4
 
 
@@ -84,10 +87,17 @@ def fit(
         raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
     if not isinstance(data, Dataset):
         raise FitError(f"The data must be a Dataset, such as Dataset(t, U); received a {type(data).__name__}.")
-    if method not in ESTIMATORS:
-        raise FitError(f"Unknown method {method!r}.{suggestion(method, ESTIMATORS)} Known: {', '.join(ESTIMATORS)}.")
-    if starts is not None and (isinstance(starts, bool) or not isinstance(starts, int) or starts < 1):
+    if not isinstance(method, str) or method not in ESTIMATORS:
+        guess = suggestion(str(method), ESTIMATORS)
+        raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
+    if starts is not None and not _whole(starts, 1):
         raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
+    if not _whole(seed, 0):
+        raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
+    if basis is not None and (isinstance(basis, type) or not hasattr(basis, "build")):
+        raise FitError(f"The basis must be test functions such as Local() or Orthonormal(); received {basis!r}.")
+    if not model.parameters:
+        raise FitError("The model has no parameters; there is nothing to estimate.")
     chosen = Options.of(options)
     names = model.parameters
     base = _fixed(names, fixed)
@@ -130,6 +140,8 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     tried.sort(key=lambda pair: pair[1].objective)
     records = [StartRecord(point, o.estimate, o.objective, o.status, o.iterations, o.evaluations) for point, o in tried]
     best = tried[0][1]
+    if best.status is Status.START:
+        raise FitError(f"No fit: {best.status.value}.")
     if estimator.finish is not None:
         best = estimator.finish(task, best)
         if best.refined is None:
@@ -139,14 +151,20 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     edge = 1e-6 * np.where(np.isfinite(task.upper - task.lower), task.upper - task.lower, np.abs(p))
     at_bound = task.free & ((p <= task.lower + edge) | (p >= task.upper - edge))
     covariance = _covariance(task, p, at_bound, refined)
-    warnings = (*_misfits(task, refined), *_warnings(task, p, covariance, at_bound, best.status))
+    if silent:
+        covariance[np.ix_(task.free, task.free)] = np.nan
+    warnings = (
+        *_misfits(task, refined),
+        *(_not_silent(task, p) if silent else ()),
+        *_warnings(task, p, covariance, at_bound, best.status),
+    )
     return FitResult(
         model=problem.model,
         data=problem.data,
         method=method,
         estimate=p,
         covariance=covariance,
-        covariance_kind=PAPER if refined is None else INFORMATION,
+        covariance_kind=NONE if silent else PAPER if refined is None else INFORMATION,
         status=best.status,
         objective=best.objective,
         sigma=problem.sigma if refined is None else refined.sigma,
@@ -170,6 +188,17 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     )
 
 
+def _not_silent(task: Task, p: FloatArray) -> tuple[str, ...]:
+    """What to say of data that are said to be noise-free and are not."""
+    share = float(np.linalg.norm(task.problem.residual(p))) / task.problem.left_side_norm()
+    if share < 1e-3:
+        return ()
+    return (
+        f"sigma is 0, yet the equations miss the data by {share:.1%}: the data are not noise-free, or the model is "
+        "wrong. Leave sigma out to have it estimated, and to get intervals.",
+    )
+
+
 def _denoised(problem: WeakProblem, p: FloatArray) -> tuple[FloatArray, ...]:
     """The denoised states; the data themselves where there is no noise to remove or no way to tell."""
     try:
@@ -184,6 +213,12 @@ def _fits_to_rounding(task: Task, points: Sequence[FloatArray | None]) -> bool:
     """Whether weak least squares leaves nothing but rounding."""
     problem = task.problem
     size = problem.left_side_norm()
+    # With few samples in a bump, its quadrature error may itself look like a model that fits.
+    if (
+        min(form.functions.radius / q.step for form, q in zip(problem.forms, problem.data.trajectories, strict=True))
+        < 8
+    ):
+        return False
     # The noise of r is about σ times ‖Φ'‖; where the filter already sees noise, there is no need to look.
     noise = np.sqrt(sum(float(np.sum(form.functions.dphi**2)) for form in problem.forms) * len(problem.sigma))
     if noise > 1e3 * ROUNDING * size:
@@ -206,7 +241,7 @@ def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined:
             block = refined.covariance[np.ix_(keep, keep)]
             if not keep.all():
                 block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
-        covariance[np.ix_(inner, inner)] = block if np.isfinite(block).all() else np.nan
+        covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
     return covariance
 
 
@@ -215,22 +250,32 @@ def _misfits(task: Task, refined: Refined | None) -> list[str]:
     if refined is None:
         return []
     found, goodness, model = [], refined.goodness, task.problem.model
-    if goodness.p_value < REJECTED:
+    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED
+    wrong_model = goodness.portmanteau_p < REJECTED if wrong_sigma else goodness.p_value < REJECTED
+    if wrong_model:
         found.append(
             f"The model does not fit the data (p = {goodness.p_value:.2g}): the residuals are not noise. "
             "Its estimates and intervals are not to be trusted."
         )
-    for strain in goodness.strains[:STRAINS]:
+        for strain in goodness.strains[:STRAINS]:
+            found.append(
+                f"The equation of {model.states[strain.equation]} does not hold between t = {strain.start:.4g} and "
+                f"{strain.stop:.4g} (score {strain.score:+.1f}): a term is missing or wrong there."
+            )
+    if wrong_sigma:
+        ratio = float(np.sqrt(refined.misfit / refined.freedom))
+        size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
         found.append(
-            f"The equation of {model.states[strain.equation]} does not hold between t = {strain.start:.4g} and "
-            f"{strain.stop:.4g} (score {strain.score:+.1f}): a term is missing or wrong there."
-        )
-    if goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED:
-        ratio = np.sqrt(refined.misfit / refined.freedom)
-        found.append(
-            f"The given sigma contradicts the data: the residuals are {ratio:.2g} times as large as it says. "
+            f"The given sigma contradicts the data: the residuals are {size} it says. "
             "Leave sigma out to have it estimated."
         )
+    spreads = np.mean([form.x.std(axis=1) for form in task.problem.forms], axis=0)
+    for name, sigma, spread in zip(model.states, refined.sigma, spreads, strict=True):
+        if sigma > UNEXPLAINED * spread:
+            found.append(
+                f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
+                "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
+            )
     if refined.bias > UNRESOLVED:
         found.append(
             "The samples are too far apart for these dynamics: the discretisation shifts the estimates by "
@@ -238,7 +283,8 @@ def _misfits(task: Task, refined: Refined | None) -> list[str]:
         )
     if refined.held is not None:
         names = np.array(model.parameters)[task.free]
-        large = [j for j in np.argsort(-np.abs(refined.held)) if abs(refined.held[j]) > 0.3]
+        order = np.argsort(-np.abs(refined.held))
+        large = [j for j in order if abs(refined.held[j]) > 0.3] or list(order[:1])
         found.append(
             f"The data do not determine {' and '.join(names[large])} separately: moving them together hardly changes "
             "the fit. This combination was held where 'mle' found it; their intervals take it as known. Give bounds, "
@@ -260,16 +306,22 @@ def _warnings(
     error = np.sqrt(np.abs(covariance.diagonal()))
     inner = np.flatnonzero(task.free & ~at_bound)
     for j in inner:
-        if error[j] > POORLY_DETERMINED * abs(p[j]):
+        if np.isinf(error[j]):
             warnings.append(
-                f"{names[j]} is poorly determined: its standard error is {error[j] / max(abs(p[j]), 1e-300):.0%} of "
-                "its value. More data, less noise or a fixed value of a correlated parameter would help."
+                f"{names[j]} is not determined at all: the data hold no information about it where the fit has ended "
+                f"({p[j]:.3g}). Fix it, give bounds, or leave out its term."
+            )
+        elif error[j] > POORLY_DETERMINED * abs(p[j]):
+            size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
+            warnings.append(
+                f"{names[j]} is poorly determined: its standard error is {size} of its value, so that it is compatible "
+                "with zero. More data, less noise or a fixed value of a correlated parameter would help."
             )
     for k, i in enumerate(inner):
         for j in inner[:k]:
             correlation = covariance[i, j] / (error[i] * error[j]) if error[i] and error[j] else 0.0
             if abs(correlation) > INSEPARABLE:
-                sense = "ratio" if correlation > 0 else "product"
+                sense = "ratio or difference" if correlation * p[i] * p[j] > 0 else "product or sum"
                 warnings.append(
                     f"{names[j]} and {names[i]} can hardly be told apart (correlation {correlation:+.3f}): the data "
                     f"determine a combination of the two, such as their {sense}, better than either."
@@ -286,7 +338,13 @@ def _warnings(
     return tuple(warnings)
 
 
+def _whole(value: object, least: int) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
+
+
 def _named(names: tuple[str, ...], values: Named, what: str) -> Named:
+    if not isinstance(values, Mapping):
+        raise FitError(f"{what} must be a mapping from names to values, such as {{'p1': ...}}; received {values!r}.")
     for name in values:
         if name not in names:
             raise FitError(
@@ -321,6 +379,8 @@ def _bounds(
     if bounds is None:
         bounds = {}
     if not isinstance(bounds, Mapping):
+        if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray):
+            raise FitError(f"bounds must be a mapping or a list of pairs; received {bounds!r}.")
         if len(bounds) != len(names):
             raise FitError(
                 f"bounds must have one pair for each of {len(names)} parameters ({', '.join(names)}), or be a mapping; "

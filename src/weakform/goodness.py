@@ -22,6 +22,8 @@ from statistics import NormalDist
 from .typing import FloatArray
 
 LAGS = 10
+MIN_SAMPLES = 40
+"""Below this the fitted parameters take too much of the serial correlation for the test to keep its level."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class GoodnessOfFit:
     Attributes
     ----------
     p_value : float
-        Of the test as a whole: small means that the model is wrong.
+        Of the test as a whole: small means that the model, or a given σ, is wrong; NaN if there are too few samples.
     chi_square, freedom : float
         `Σ (x^data - x̂)²/σ²` and its degrees of freedom.
     chi_square_p : float, or None where σ was estimated
@@ -81,7 +83,7 @@ def portmanteau(residuals: tuple[FloatArray, ...]) -> tuple[float, int]:
     total, freedom = 0.0, 0
     for rows in residuals:
         n = len(rows)
-        lags = min(LAGS, n // 5)
+        lags = min(LAGS, n // 8) if n >= MIN_SAMPLES else 0
         for e in rows.T:
             e = e - e.mean()
             power = float(e @ e)
@@ -96,12 +98,13 @@ def assess(
 ) -> GoodnessOfFit:
     """Put the tests together."""
     Q, lags = portmanteau(residuals)
-    serial = chi_square_tail(Q, lags)
+    serial = chi_square_tail(Q, lags) if lags else math.nan
     if not sigma_known:
         return GoodnessOfFit(serial, misfit, freedom, None, Q, lags, serial, strains)
     upper = chi_square_tail(misfit, freedom)
     both_sides = 2 * min(upper, 1 - upper)
-    return GoodnessOfFit(min(1.0, 2 * min(both_sides, serial)), misfit, freedom, both_sides, Q, lags, serial, strains)
+    tests = [p for p in (both_sides, serial) if not math.isnan(p)]
+    return GoodnessOfFit(min(1.0, len(tests) * min(tests)), misfit, freedom, both_sides, Q, lags, serial, strains)
 
 
 def threshold(count: int, level: float = 0.01) -> float:

@@ -96,7 +96,10 @@ class Model:
 
     def __call__(self, t: ArrayLike, u: ArrayLike, p: ArrayLike) -> FloatArray:
         """Evaluate `f(t, u, p)`; `u` is `(D,)` or `(time, D)`, and the result has its shape."""
-        values = np.asarray(u, dtype=float)
+        try:
+            values = np.asarray(u, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError(f"The states must be numbers; received {u!r}.") from None
         rows = np.atleast_2d(values)
         times = np.broadcast_to(np.asarray(t, dtype=float), rows.shape[:1])
         parameters = np.asarray(p, dtype=float)
@@ -158,7 +161,7 @@ def _rebuild(states: tuple[str, ...], parameters: tuple[str, ...], expressions: 
 
 
 def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
         raise ModelError(f"The {what} must be a list of names, but {names!r} was given.")
     for name in names:
         if not name.isidentifier():

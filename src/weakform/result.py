@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import numbers
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -75,7 +77,7 @@ class BasisSummary:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitResult:
     """Estimates of the parameters of a model, with their uncertainty.
 
@@ -171,11 +173,10 @@ class FitResult:
         runs, seed : int
             Of the bootstrap.
         """
-        if not 0 < level < 1:
-            raise FitError(f"The level must lie between 0 and 1, such as 0.95; received {level!r}.")
         if kind == "wald":
-            half = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
+            half = self.quantile(level) * self.errors
             return np.column_stack([self.estimate - half, self.estimate + half])
+        self.quantile(level)  # refuses a bad level
         if kind == "profile":
             return self._profiled(level)
         if kind == "bootstrap":
@@ -184,6 +185,16 @@ class FitResult:
             ends = [0.5 - level / 2, 0.5 + level / 2]
             return np.asarray(np.quantile(bootstrap(self, runs, seed), ends, axis=0).T)
         raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
+
+    def quantile(self, level: float) -> float:
+        """Standard errors on each side of an interval: normal, or Student's t where σ was estimated from residuals."""
+        if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
+            raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
+        if self.goodness is None or not self.sigma_estimated:
+            return NormalDist().inv_cdf(0.5 + float(level) / 2)
+        from scipy.special import stdtrit
+
+        return float(stdtrit(max(self.goodness.freedom, 1), 0.5 + float(level) / 2))
 
     def _profiled(self, level: float) -> FloatArray:
         from .uncertainty import Refit, profile, progress
@@ -214,6 +225,12 @@ class FitResult:
         note = "fixed" if self.fixed[j] else "at its bound: no Wald interval" if self.at_bound[j] else ""
         return Quantity(name, float(self.estimate[j]), float(self.errors[j]), (float(low), float(high)), note)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.model.parameters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.model.parameters)
+
     def derived(self, expression: str, level: float = 0.95) -> Quantity:
         """An expression of the parameters with its interval, by the delta method.
 
@@ -231,7 +248,7 @@ class FitResult:
         used = gradient != 0
         variance = float(gradient[used] @ self.covariance[np.ix_(used, used)] @ gradient[used])
         error = math.sqrt(variance) if variance >= 0 else math.nan
-        half = NormalDist().inv_cdf(0.5 + level / 2) * error
+        half = self.quantile(level) * error
         note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
         return Quantity(expression, value, error, (value - half, value + half), note)
 

@@ -8,10 +8,10 @@ interval lies between quantiles of the estimates. Both work on the constraint of
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 T = TypeVar("T")
-MAX_STEPS = 40
+MAX_STEPS, MIN_RUNS = 40, 20
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Profile:
         Increasing.
     misfit : ndarray, (points,)
         `Q_j(v) - Q(p̂)`.
+    level : float
     interval : tuple of float
         Infinite on a side where the misfit never rises enough: the data set no limit there.
     """
@@ -47,6 +48,7 @@ class Profile:
     name: str
     values: FloatArray
     misfit: FloatArray
+    level: float
     interval: tuple[float, float]
 
 
@@ -79,20 +81,24 @@ class Refit:
                 mesh, states = mesh.halved(self.p, states)
             pairs.append((mesh, states))
         self.meshes, self.states = (tuple(part) for part in zip(*pairs, strict=True))
-        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1])
+        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf)
+        self.covariance = np.nan_to_num(fit.covariance)
         self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
 
     def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
         """The best fit with p_j = value, from a solution nearby; None where there is none."""
         free = self.settings.free.copy()
         free[j] = False
-        p = near.p.copy()
+        # The others begin where the regression on p_j expects them.
+        p, variance = near.p.copy(), self.covariance[j, j]
+        if variance > 0:
+            p = p + self.covariance[j] / variance * (value - p[j])
         p[j] = value
         try:
             solved = solve(self.meshes, self.sigma, p, near.states, replace(self.settings, free=free))
         except NotPositiveDefinite:
             return None
-        return solved if np.isfinite(solved.misfit) else None
+        return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""
@@ -113,7 +119,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None 
     if fit.fixed[j]:
         raise FitError(f"{name!r} is fixed; it has no profile.")
     refit = refit or Refit(fit)
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = fit.quantile(level)
     error = fit.errors[j]
     low, high = fit.bounds[j]
     step = error * z / 3 if np.isfinite(error) and error > 0 else 0.05 * max(abs(fit.estimate[j]), 1e-12)
@@ -138,7 +144,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None 
             width *= 1.5 if rise < (0.5 * z) ** 2 else 1.0
         ends.append(end)
     values = np.array(sorted(points))
-    return Profile(name, values, np.array([points[v] for v in values]), (float(ends[0]), float(ends[1])))
+    return Profile(name, values, np.array([points[v] for v in values]), level, (float(ends[0]), float(ends[1])))
 
 
 def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:
@@ -153,6 +159,10 @@ def _crossing(points: dict[float, float], start: float, sign: float, z: float) -
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     """Estimates `(runs, J)` from data drawn from the fitted states; runs that fail are left out."""
+    if isinstance(runs, bool) or not isinstance(runs, numbers.Integral) or runs < MIN_RUNS:
+        raise FitError(f"A bootstrap needs at least {MIN_RUNS} runs; received {runs!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
+        raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     refit = Refit(fit)
     draws = (refit.drawn(np.random.default_rng([seed, 3, k])) for k in range(runs))
     found = [solved.p for solved in progress(draws, "bootstrap", runs) if solved is not None]

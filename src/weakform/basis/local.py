@@ -9,6 +9,7 @@ L = ⌈2r/s⌉ functions see only the next block.
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,9 @@ class Local:
 
     def build(self, trajectory: Trajectory) -> TestFunctions:
         """The test functions on the grid of a trajectory."""
+        for name, value in (("radius", self.radius), ("stride", self.stride)):
+            if value is not None and not isinstance(value, numbers.Real):
+                raise FitError(f"The {name} of the test functions must be a number, in time units; received {value!r}.")
         M, step = len(trajectory.times) - 1, trajectory.step
         radius = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) if self.radius is None else self.radius / step
         stride = max(radius / OVERLAP, 1.0) if self.stride is None else self.stride / step

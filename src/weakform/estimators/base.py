@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -77,12 +78,19 @@ class Options:
         """Options from a mapping, checked."""
         if options is None or isinstance(options, Options):
             made = options or cls()
+        elif not isinstance(options, Mapping):
+            raise FitError(f"options must be Options(...) or a mapping; received {options!r}.")
         else:
             known = [field.name for field in fields(cls)]
             for name in options:
                 if name not in known:
                     raise FitError(f"Unknown option {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
             made = cls(**options)
+        for name in ("tolerance", "time_limit"):
+            if not isinstance(getattr(made, name), numbers.Real):
+                raise FitError(f"{name} must be a number; received {getattr(made, name)!r}.")
+        if made.max_iterations is not None and not isinstance(made.max_iterations, numbers.Integral):
+            raise FitError(f"max_iterations must be a whole number; received {made.max_iterations!r}.")
         if not (0 < made.tolerance < 1):
             raise FitError(f"The tolerance must lie between 0 and 1; received {made.tolerance!r}.")
         if made.max_iterations is not None and made.max_iterations < 1:

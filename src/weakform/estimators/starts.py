@@ -1,9 +1,10 @@
 """Where to begin. Starts decide success, so they are made with care, seeded, and all kept in the result.
 
 - Linear models: the weak least-squares estimate, in closed form.
-- Partly linear models: only the nonlinear parameters are drawn (inside the bounds; on a log scale over 10⁻³..10³ where
-  there are none); for each draw the linear ones are solved for (variable projection on the weak residual). Many draws
-  are screened by their weak residual and the best few are optimised.
+- Partly linear models: only the nonlinear parameters are drawn: inside the bounds; where there are none, on a log scale
+  over 10⁻³..10³ times a natural unit (one, the size of a state, the time span, or a quotient of these). For each draw
+  the linear ones are solved for (variable projection on the weak residual). Many draws are screened by their weak
+  residual and the best few are optimised.
 - A start that is given competes with these, or stands alone with `starts=1`.
 """
 
@@ -17,7 +18,7 @@ from .base import Task
 from .linear import project_linear
 
 SEARCH = (1e-3, 1e3)
-DRAWS = 100
+DRAWS = 150
 DEFAULT_STARTS = 4
 
 
@@ -53,14 +54,14 @@ def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: i
 def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     """Draws with finite residuals, in the order of their weak residual."""
     drawn = task.free & ~task.linear if not task.is_linear else task.free
-    lower, upper = task.lower[drawn], task.upper[drawn]
+    lower, upper, units = task.lower[drawn], task.upper[drawn], _units(task)
     found = []
     # Stratified in each parameter, so that few draws cover the range.
     n = int(drawn.sum())
     cells = (np.array([rng.permutation(DRAWS) for _ in range(n)]).T + rng.uniform(size=(DRAWS, n))) / DRAWS
     for share in cells:
         p = task.base.copy()
-        p[drawn] = _between(lower, upper, share)
+        p[drawn] = _between(lower, upper, share, rng.choice(units, size=n))
         if not task.is_linear:
             p = project_linear(task, p)
         r = task.problem.residual(p)
@@ -70,9 +71,16 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     return [p for _, p in found]
 
 
-def _between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
+def _units(task: Task) -> FloatArray:
+    """Natural units of a parameter of which nothing is known."""
+    sizes = {float(size) for q in task.problem.data.trajectories for size in np.abs(q.values).max(axis=0) if size > 0}
+    span = max(float(q.times[-1] - q.times[0]) for q in task.problem.data.trajectories)
+    return np.array([1.0, span, 1 / span, *sizes, *(1 / s for s in sizes), *(s / span for s in sizes)])
+
+
+def _between(lower: FloatArray, upper: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
     """Uniform between two bounds; where one or both are missing, log-uniform over `SEARCH` from the bound or zero."""
-    span = SEARCH[0] * (SEARCH[1] / SEARCH[0]) ** share
+    span = unit * SEARCH[0] * (SEARCH[1] / SEARCH[0]) ** share
     with np.errstate(invalid="ignore"):
         between = lower + (upper - lower) * share
     above = np.where(np.isfinite(lower), lower, 0.0) + span

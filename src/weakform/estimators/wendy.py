@@ -26,6 +26,7 @@ from .base import Outcome, Refined, Status, Task
 MAX_ITERATIONS = 100
 ROUNDS = 8
 AGREED = 2e-3
+ROUNDING = 1e-7
 BIAS = 0.1
 FINEST = 16
 
@@ -45,13 +46,16 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
         deadline=task.deadline,
     )
     meshes = tuple(Mesh.of(form.system, form.times, form.x.T) for form in problem.forms)
-    finer, iterations = 1, 0
+    finer, iterations, good = 1, 0, None
     try:
         states = tuple(form.system.to_working(form.denoise(p)) for form in problem.forms)
         while True:
             solution, sigma, used = _with_noise(task, meshes, sigma, p, states, settings)
             iterations += used
+            if not (np.isfinite(solution.p).all() and all(np.isfinite(x).all() for x in solution.states)):
+                break
             bias = _discretisation(meshes, solution, sigma, settings)
+            good = (solution, sigma, meshes, finer, bias)
             if bias <= BIAS or finer == FINEST or solution.stop is Stop.TIME:
                 break
             finer *= 2
@@ -59,9 +63,10 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
             halves = [mesh.halved(p, x) for mesh, x in zip(meshes, solution.states, strict=True)]
             meshes, states = tuple(mesh for mesh, _ in halves), tuple(x for _, x in halves)
     except NotPositiveDefinite:
+        pass
+    if good is None:
         return outcome
-    if not np.isfinite(solution.p).all() or not all(np.isfinite(x).all() for x in solution.states):
-        return outcome
+    solution, sigma, meshes, finer, bias = good
     return replace(
         outcome,
         estimate=solution.p,
@@ -92,13 +97,14 @@ def _with_noise(
         return solution, sigma, used
     D = len(sigma)
     left = max(_freedom(task) / D, 1.0)
+    spread = np.max([mesh.data.std(axis=0) for mesh in meshes], axis=0)
     for _ in range(ROUNDS):
         squares = np.zeros(D)
         for mesh, x in zip(meshes, solution.states, strict=True):
             squares += np.sum(np.where(mesh.measured, mesh.data - x, 0.0) ** 2, axis=0)
         new = np.sqrt(squares / left)
-        # A state that the model can follow exactly has no noise to tell; keep it off zero.
-        new = np.maximum(new, 1e-3 * sigma)
+        # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
+        new = np.maximum(new, ROUNDING * spread)
         agreed = (np.abs(new / sigma - 1) < AGREED).all()
         sigma = new
         solution = solve(meshes, sigma, solution.p, solution.states, settings)
@@ -119,8 +125,10 @@ def _discretisation(meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatAr
             G = factor.whiten(line.G[:, :, free].reshape(-1, len(pull)))
             pull += G.T @ factor.whiten(mesh.truncation(solution.p, x).ravel())
         covariance = symmetric_inverse(solution.information)
-        shift = np.abs(covariance @ pull) / np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
-    return float(shift.max()) if np.isfinite(shift).all() else np.inf
+        told = np.isfinite(covariance.diagonal())
+        covariance = covariance[np.ix_(told, told)]
+        shift = np.abs(covariance @ pull[told]) / np.sqrt(covariance.diagonal())
+    return float(shift.max(initial=0.0)) if np.isfinite(shift).all() else np.inf
 
 
 def _refined(
@@ -160,15 +168,17 @@ def _strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:
     for form in task.problem.forms:
         if form.functions.blocks == 1:  # not local
             continue
+        here: list[Strain] = []
         centres, scores = form.standardised(p)
         limit = threshold(scores.size, level=1e-3)
         for equation, row in enumerate(scores):
             for k in np.flatnonzero(np.abs(row) > limit):
                 start, stop = (float(centres[k] + sign * form.functions.radius / 2) for sign in (-1, 1))
-                last = found[-1] if found else None
+                last = here[-1] if here else None
                 if last is not None and last.equation == equation and last.start <= start <= last.stop:
                     worse = max(last.score, float(row[k]), key=abs)
-                    found[-1] = Strain(equation, last.start, stop, worse)
+                    here[-1] = Strain(equation, last.start, stop, worse)
                 else:
-                    found.append(Strain(equation, start, stop, float(row[k])))
+                    here.append(Strain(equation, start, stop, float(row[k])))
+        found += here
     return tuple(sorted(found, key=lambda strain: -abs(strain.score)))

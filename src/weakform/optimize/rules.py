@@ -76,11 +76,15 @@ class TrustRegion:
     def _solve(self, g: FloatArray, H: FloatArray, d: FloatArray, radius: float) -> FloatArray:
         w, V = np.linalg.eigh(H / np.outer(d, d))
         a = V.T @ (g / d)
-        if w[0] > 1e-12 * max(abs(w[-1]), 1e-300) and np.linalg.norm(a / w) <= radius:
-            return np.asarray(-(V @ (a / w)) / d)
+        tiny = 1e-12 * max(abs(w[0]), abs(w[-1]), 1e-300)
+        if w[0] >= -tiny:
+            # The Newton step; along a direction without curvature there is nothing to go by, and it stays.
+            newton = np.where(w > tiny, -a / np.where(w > tiny, w, 1.0), 0.0)
+            if np.linalg.norm(newton) <= radius:
+                return np.asarray(V @ newton / d)
         _, c = _shift(w, a, lambda _, norm: norm - radius)
         short = radius**2 - float(c @ c)
-        if w[0] <= 0 and short > 1e-6 * radius**2:  # the hard case: fill up along the lowest eigenvector
+        if w[0] < -tiny and short > 1e-6 * radius**2:  # the hard case: fill up along the lowest eigenvector
             c = c.copy()
             c[0] += np.copysign(np.sqrt(short), -a[0] if a[0] else 1.0)
         return np.asarray(V @ c / d)

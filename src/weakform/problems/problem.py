@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -99,7 +100,7 @@ class Problem:
         duration : float, optional
             In place of the problem's own.
         """
-        if not (np.isfinite(noise) and noise >= 0):
+        if not (isinstance(noise, numbers.Real) and np.isfinite(noise) and noise >= 0):
             raise DataError(f"The noise ratio must be a finite number, not negative; received {noise!r}.")
         times, states = self.solution(M, duration)
         draw = np.random.default_rng([seed, 0]).standard_normal(states.shape)
@@ -116,9 +117,9 @@ class Problem:
 
 @lru_cache(maxsize=64)
 def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
-    if M < 7 or duration <= 0:
-        raise DataError(f"At least 7 steps and a positive duration are needed; received {M} and {duration:g}.")
-    times = np.linspace(0.0, duration, M + 1)
+    if not isinstance(M, numbers.Integral) or M < 7 or duration <= 0:
+        raise DataError(f"At least 7 steps and a positive duration are needed; received {M!r} and {duration:g}.")
+    times = np.linspace(0.0, duration, int(M) + 1)
     solved = simulate(
         problem.model, problem.parameters, problem.initial, times, rtol=RTOL, atol=ATOL, max_evaluations=10**9
     )

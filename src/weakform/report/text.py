@@ -74,7 +74,7 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
             name,
             number(value),
             number(error, 3) if known else "",
-            f"{error / abs(value):.1%}" if known and value else "",
+            f"{error / abs(value):.1%}" if known and value and error < 100 * abs(value) else "",
             f"[{number(intervals[j, 0], 4)}, {number(intervals[j, 1], 4)}]" if known else "none",
             "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
             remark,
@@ -116,12 +116,13 @@ def _chosen(fit: FitResult) -> list[str]:
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
         *(("test functions", f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals") for b in fit.basis),
         ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective; seed {fit.seed}"),
-        ("objective", f"{fit.objective:.8g} after {fit.iterations} iterations; {fit.seconds:.2f} s"),
+        ("objective", f"{best.objective:.8g} (smaller is better), {fit.iterations} iterations, {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),
     ]
     if fit.goodness is not None:
-        verdict = "the residuals look like noise" if fit.goodness.p_value >= 0.05 else "REJECTED, see the warnings"
-        rows.insert(-1, ("fit", f"{verdict} (p = {fit.goodness.p_value:.2g})"))
+        p = fit.goodness.p_value
+        verdict = "the residuals look like noise" if p >= 0.05 else "REJECTED, see the warnings"
+        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} (p = {p:.2g})"))
     lines = []
     for label, text in rows:
         lines += wrapped(text, f"{label + ':':16s}", " " * 16)

@@ -75,6 +75,8 @@ class Settings:
         On the step, in standard errors.
     max_iterations : int
     deadline : float
+    runaway : float
+        Standard errors beyond which a direction is held.
     """
 
     free: NDArray[np.bool_]
@@ -83,6 +85,7 @@ class Settings:
     tolerance: float = 1e-4
     max_iterations: int = 100
     deadline: float = np.inf
+    runaway: float = RUNAWAY
 
 
 def solve(
@@ -136,7 +139,7 @@ class _Iteration:
             small &= share == 1.0
             flat = flat + 1 if share == 1.0 and decrease < FLAT else 0
             moved = np.abs(p[free] - start)
-            if self.held is None and (moved > RUNAWAY * errors).any():
+            if self.held is None and (moved > settings.runaway * errors).any():
                 return _weakest(first.information)
             if small:
                 stop = Stop.STEP
@@ -163,7 +166,7 @@ class _Iteration:
             e = np.where(mesh.measured, mesh.data - a, 0.0)
             factor = line.covariance(v)
             rho = line.c + line.apply(e)
-            white = factor.whiten(np.column_stack([line.G[:, :, free].reshape(-1, F), rho.ravel()]))
+            white = factor.whiten(np.column_stack([line.G[:, :, free].reshape(rho.size, F), rho.ravel()]))
             H += white[:, :F].T @ white[:, :F]
             g += white[:, :F].T @ white[:, F]
             parts.append((line, factor, white, e))
@@ -195,6 +198,8 @@ class _Iteration:
 
     def _parameters(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """The minimiser of the quadratic model in the box, without the part along the held direction."""
+        if not len(g):
+            return g
         rule = TrustRegion(radius=1e8)
         if self.held is None:
             return rule.step(g, H, d, low, high)

@@ -168,8 +168,21 @@ class WeakProblem:
         return np.asarray(inverse @ middle @ inverse)
 
 
+SINGULAR = 1e-12
+"""Smallest eigenvalue, relative to a unit diagonal, that a matrix of information is taken to have."""
+
+
 def symmetric_inverse(matrix: FloatArray) -> FloatArray:
-    """The (pseudo-)inverse of a symmetric matrix, computed with unit diagonal so that units do not matter."""
-    scale = np.sqrt(np.abs(matrix.diagonal()))
-    scale[~(scale > 0)] = 1.0
-    return np.asarray(np.linalg.pinv(matrix / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale))
+    """The inverse of a symmetric positive semi-definite matrix, computed with unit diagonal: units do not matter.
+
+    A direction without information gets a very large variance, not none: eigenvalues are kept above `SINGULAR`; a row
+    without any is left out, and its variance is infinite.
+    """
+    diagonal = np.abs(matrix.diagonal())
+    some = diagonal > np.finfo(float).tiny
+    inverse = np.diag(np.where(some, 0.0, np.inf))
+    if some.any():
+        scale = np.sqrt(diagonal[some])
+        w, V = np.linalg.eigh(matrix[np.ix_(some, some)] / np.outer(scale, scale))
+        inverse[np.ix_(some, some)] = (V / np.maximum(w, SINGULAR)) @ V.T / np.outer(scale, scale)
+    return inverse
