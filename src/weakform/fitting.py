@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .basis import Local
 from .data import Dataset
+from .diagnosis import doubts, misfits, not_silent
 from .errors import FitError
 from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
@@ -31,13 +32,8 @@ ROUNDING = 2e-6
 default test functions leaves 9e-7 on smooth noise-free data."""
 PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
 NONE = "none: noise-free data"
+SANDWICH = "sandwich, for noise whose size may vary from sample to sample"
 INFORMATION = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
-POORLY_DETERMINED = 0.5
-INSEPARABLE = 0.98
-REJECTED = 0.05
-UNRESOLVED = 0.3
-UNEXPLAINED = 0.5
-STRAINS = 4
 
 
 def fit(
@@ -118,6 +114,14 @@ def fit(
         return _run(task, method, given, starts, seed, begin)
 
 
+def _kind(silent: bool, refined: Refined | None, wanted: str) -> str:
+    if silent:
+        return NONE
+    if refined is None or wanted == "paper":
+        return PAPER
+    return SANDWICH if wanted == "sandwich" else INFORMATION
+
+
 def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, seed: int, begin: float) -> FitResult:
     problem, notes = task.problem, []
     closed_form = task.is_linear and method in ("wls", "irls")
@@ -154,9 +158,9 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     if silent:
         covariance[np.ix_(task.free, task.free)] = np.nan
     warnings = (
-        *_misfits(task, refined),
-        *(_not_silent(task, p) if silent else ()),
-        *_warnings(task, p, covariance, at_bound, best.status),
+        *misfits(task, refined),
+        *(not_silent(task, p) if silent else ()),
+        *doubts(task, p, covariance, at_bound, best.status),
     )
     return FitResult(
         model=problem.model,
@@ -164,7 +168,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         method=method,
         estimate=p,
         covariance=covariance,
-        covariance_kind=NONE if silent else PAPER if refined is None else INFORMATION,
+        covariance_kind=_kind(silent, refined, task.options.covariance),
         status=best.status,
         objective=best.objective,
         sigma=problem.sigma if refined is None else refined.sigma,
@@ -185,17 +189,6 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         seconds=time.monotonic() - begin,
         warnings=warnings,
         notes=tuple(notes),
-    )
-
-
-def _not_silent(task: Task, p: FloatArray) -> tuple[str, ...]:
-    """What to say of data that are said to be noise-free and are not."""
-    share = float(np.linalg.norm(task.problem.residual(p))) / task.problem.left_side_norm()
-    if share < 1e-3:
-        return ()
-    return (
-        f"sigma is 0, yet the equations miss the data by {share:.1%}: the data are not noise-free, or the model is "
-        "wrong. Leave sigma out to have it estimated, and to get intervals.",
     )
 
 
@@ -233,7 +226,7 @@ def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined:
     covariance = np.zeros((J, J))
     covariance[at_bound] = covariance[:, at_bound] = np.nan
     if inner.any() and np.isfinite(p).all():
-        if refined is None:
+        if refined is None or task.options.covariance == "paper":
             block = task.problem.least_squares_covariance(p, inner)
         else:
             # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.
@@ -243,99 +236,6 @@ def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined:
                 block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
         covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
     return covariance
-
-
-def _misfits(task: Task, refined: Refined | None) -> list[str]:
-    """What the refinement found wrong with the model, the noise level or the sampling, in words."""
-    if refined is None:
-        return []
-    found, goodness, model = [], refined.goodness, task.problem.model
-    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED
-    wrong_model = goodness.portmanteau_p < REJECTED if wrong_sigma else goodness.p_value < REJECTED
-    if wrong_model:
-        found.append(
-            f"The model does not fit the data (p = {goodness.p_value:.2g}): the residuals are not noise. "
-            "Its estimates and intervals are not to be trusted."
-        )
-        for strain in goodness.strains[:STRAINS]:
-            found.append(
-                f"The equation of {model.states[strain.equation]} does not hold between t = {strain.start:.4g} and "
-                f"{strain.stop:.4g} (score {strain.score:+.1f}): a term is missing or wrong there."
-            )
-    if wrong_sigma:
-        ratio = float(np.sqrt(refined.misfit / refined.freedom))
-        size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
-        found.append(
-            f"The given sigma contradicts the data: the residuals are {size} it says. "
-            "Leave sigma out to have it estimated."
-        )
-    spreads = np.mean([form.x.std(axis=1) for form in task.problem.forms], axis=0)
-    for name, sigma, spread in zip(model.states, refined.sigma, spreads, strict=True):
-        if sigma > UNEXPLAINED * spread:
-            found.append(
-                f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
-                "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
-            )
-    if refined.bias > UNRESOLVED:
-        found.append(
-            "The samples are too far apart for these dynamics: the discretisation shifts the estimates by "
-            f"{refined.bias:.2g} standard errors. Sample faster, or leave out the fast part."
-        )
-    if refined.held is not None:
-        names = np.array(model.parameters)[task.free]
-        order = np.argsort(-np.abs(refined.held))
-        large = [j for j in order if abs(refined.held[j]) > 0.3] or list(order[:1])
-        found.append(
-            f"The data do not determine {' and '.join(names[large])} separately: moving them together hardly changes "
-            "the fit. This combination was held where 'mle' found it; their intervals take it as known. Give bounds, "
-            "or fix one of them."
-        )
-    return found
-
-
-def _warnings(
-    task: Task, p: FloatArray, covariance: FloatArray, at_bound: NDArray[np.bool_], status: Status
-) -> tuple[str, ...]:
-    names, warnings = task.problem.model.parameters, []
-    for j in np.flatnonzero(at_bound):
-        which = "lower" if p[j] - task.lower[j] < task.upper[j] - p[j] else "upper"
-        warnings.append(
-            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the "
-            "others take it as fixed there. Widen the bound if it is not a law of nature."
-        )
-    error = np.sqrt(np.abs(covariance.diagonal()))
-    inner = np.flatnonzero(task.free & ~at_bound)
-    for j in inner:
-        if np.isinf(error[j]):
-            warnings.append(
-                f"{names[j]} is not determined at all: the data hold no information about it where the fit has ended "
-                f"({p[j]:.3g}). Fix it, give bounds, or leave out its term."
-            )
-        elif error[j] > POORLY_DETERMINED * abs(p[j]):
-            size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
-            warnings.append(
-                f"{names[j]} is poorly determined: its standard error is {size} of its value, so that it is compatible "
-                "with zero. More data, less noise or a fixed value of a correlated parameter would help."
-            )
-    for k, i in enumerate(inner):
-        for j in inner[:k]:
-            correlation = covariance[i, j] / (error[i] * error[j]) if error[i] and error[j] else 0.0
-            if abs(correlation) > INSEPARABLE:
-                sense = "ratio or difference" if correlation * p[i] * p[j] > 0 else "product or sum"
-                warnings.append(
-                    f"{names[j]} and {names[i]} can hardly be told apart (correlation {correlation:+.3f}): the data "
-                    f"determine a combination of the two, such as their {sense}, better than either."
-                )
-    counts = [form.functions.count for form in task.problem.forms]
-    samples = task.problem.data.samples
-    if samples < 50:
-        warnings.append(
-            f"Only {samples} samples: the noise level and the intervals rest on few values "
-            f"({sum(counts)} test functions); treat the intervals as rough."
-        )
-    if not status.success:
-        warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")
-    return tuple(warnings)
 
 
 def _whole(value: object, least: int) -> bool:

@@ -66,12 +66,16 @@ class Options:
         Seconds for the whole fit.
     solver : str
         `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which ignores bounds), for `"mle"`.
+    covariance : str
+        Of the estimate of `"wendy"`: `"information"`, `"sandwich"` where the size of the noise may vary from sample to
+        sample, or `"paper"`, which the other methods have always.
     """
 
     tolerance: float = 1e-8
     max_iterations: int | None = None
     time_limit: float = 200.0
     solver: str = "trust-region"
+    covariance: str = "information"
 
     @classmethod
     def of(cls, options: Options | Mapping[str, Any] | None) -> Options:
@@ -99,6 +103,10 @@ class Options:
             raise FitError(f"time_limit must be positive seconds; received {made.time_limit!r}.")
         if made.solver not in ("trust-region", "cubic"):
             raise FitError(f"The solver must be 'trust-region' or 'cubic'; received {made.solver!r}.")
+        if made.covariance not in ("information", "sandwich", "paper"):
+            raise FitError(
+                f"The covariance must be 'information', 'sandwich' or 'paper'; received {made.covariance!r}."
+            )
         return made
 
 

@@ -155,7 +155,28 @@ def _refined(
         d = np.sqrt(solution.information.diagonal())
         basis = np.linalg.qr(np.column_stack([solution.held, np.eye(len(d))]))[0][:, 1:] / d[:, None]
         covariance = basis @ symmetric_inverse(basis.T @ solution.information @ basis) @ basis.T
+    elif task.options.covariance == "sandwich":
+        covariance = _sandwich(task, meshes, solution, sigma, covariance)
     return Refined(covariance, sigma, states, solution.misfit, freedom, finer, bias, solution.held, goodness)
+
+
+def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, C: FloatArray) -> FloatArray:
+    """`Σ_m M_m ε̂_m² M_mᵀ` with `M = C Gᵀ S⁻¹ A`, by which each value of noise moves the estimate.
+
+    Right also where the variance differs from sample to sample; scaled by values over degrees of freedom.
+    """
+    total = np.zeros_like(C)
+    with np.errstate(all="ignore"):
+        for mesh, x in zip(meshes, solution.states, strict=True):
+            line = mesh.linearise(solution.p, x)
+            factor = line.covariance(mesh.variances(sigma))
+            Z = factor.back(factor.whiten(line.G[:, :, task.free].reshape(line.c.size, -1)))
+            e = np.where(mesh.measured, mesh.data - x, 0.0)
+            moves = np.stack([line.transposed(z.reshape(line.c.shape)) * e for z in Z.T])
+            flat = moves.reshape(len(moves), -1)
+            total += flat @ flat.T
+    values = task.problem.data.samples * len(sigma)
+    return np.asarray(C @ total @ C) * values / max(_freedom(task), 1)
 
 
 def _strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:

@@ -1,0 +1,121 @@
+"""Trouble in words: what a fit should not be read without."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .estimators.base import Refined, Status, Task
+from .typing import FloatArray
+
+POORLY_DETERMINED = 0.5
+INSEPARABLE = 0.98
+REJECTED = 0.05
+UNRESOLVED = 0.3
+UNEXPLAINED = 0.5
+STRAINS = 4
+
+
+def misfits(task: Task, refined: Refined | None) -> list[str]:
+    """What the refinement found wrong with the model, the noise level or the sampling, in words."""
+    if refined is None:
+        return []
+    found, goodness, model = [], refined.goodness, task.problem.model
+    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED
+    wrong_model = goodness.portmanteau_p < REJECTED if wrong_sigma else goodness.p_value < REJECTED
+    if wrong_model:
+        found.append(
+            f"The model does not fit the data (p = {goodness.p_value:.2g}): the residuals are not noise. "
+            "Its estimates and intervals are not to be trusted."
+        )
+        for strain in goodness.strains[:STRAINS]:
+            found.append(
+                f"The equation of {model.states[strain.equation]} does not hold between t = {strain.start:.4g} and "
+                f"{strain.stop:.4g} (score {strain.score:+.1f}): a term is missing or wrong there."
+            )
+    if wrong_sigma:
+        ratio = float(np.sqrt(refined.misfit / refined.freedom))
+        size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
+        found.append(
+            f"The given sigma contradicts the data: the residuals are {size} it says. "
+            "Leave sigma out to have it estimated."
+        )
+    spreads = np.mean([form.x.std(axis=1) for form in task.problem.forms], axis=0)
+    for name, sigma, spread in zip(model.states, refined.sigma, spreads, strict=True):
+        if sigma > UNEXPLAINED * spread:
+            found.append(
+                f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
+                "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
+            )
+    if refined.bias > UNRESOLVED:
+        found.append(
+            "The samples are too far apart for these dynamics: the discretisation shifts the estimates by "
+            f"{refined.bias:.2g} standard errors. Sample faster, or leave out the fast part."
+        )
+    if refined.held is not None:
+        names = np.array(model.parameters)[task.free]
+        order = np.argsort(-np.abs(refined.held))
+        large = [j for j in order if abs(refined.held[j]) > 0.3] or list(order[:1])
+        found.append(
+            f"The data do not determine {' and '.join(names[large])} separately: moving them together hardly changes "
+            "the fit. This combination was held where 'mle' found it; their intervals take it as known. Give bounds, "
+            "or fix one of them."
+        )
+    return found
+
+
+def not_silent(task: Task, p: FloatArray) -> tuple[str, ...]:
+    """What to say of data that are said to be noise-free and are not."""
+    share = float(np.linalg.norm(task.problem.residual(p))) / task.problem.left_side_norm()
+    if share < 1e-3:
+        return ()
+    return (
+        f"sigma is 0, yet the equations miss the data by {share:.1%}: the data are not noise-free, or the model is "
+        "wrong. Leave sigma out to have it estimated, and to get intervals.",
+    )
+
+
+def doubts(
+    task: Task, p: FloatArray, covariance: FloatArray, at_bound: NDArray[np.bool_], status: Status
+) -> tuple[str, ...]:
+    """Parameters at bounds, poorly determined or hardly told apart; few samples; a fit that did not converge."""
+    names, warnings = task.problem.model.parameters, []
+    for j in np.flatnonzero(at_bound):
+        which = "lower" if p[j] - task.lower[j] < task.upper[j] - p[j] else "upper"
+        warnings.append(
+            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the "
+            "others take it as fixed there. Widen the bound if it is not a law of nature."
+        )
+    error = np.sqrt(np.abs(covariance.diagonal()))
+    inner = np.flatnonzero(task.free & ~at_bound)
+    for j in inner:
+        if np.isinf(error[j]):
+            warnings.append(
+                f"{names[j]} is not determined at all: the data hold no information about it where the fit has ended "
+                f"({p[j]:.3g}). Fix it, give bounds, or leave out its term."
+            )
+        elif error[j] > POORLY_DETERMINED * abs(p[j]):
+            size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
+            warnings.append(
+                f"{names[j]} is poorly determined: its standard error is {size} of its value, so that it is compatible "
+                "with zero. More data, less noise or a fixed value of a correlated parameter would help."
+            )
+    for k, i in enumerate(inner):
+        for j in inner[:k]:
+            correlation = covariance[i, j] / (error[i] * error[j]) if error[i] and error[j] else 0.0
+            if abs(correlation) > INSEPARABLE:
+                sense = "ratio or difference" if correlation * p[i] * p[j] > 0 else "product or sum"
+                warnings.append(
+                    f"{names[j]} and {names[i]} can hardly be told apart (correlation {correlation:+.3f}): the data "
+                    f"determine a combination of the two, such as their {sense}, better than either."
+                )
+    counts = [form.functions.count for form in task.problem.forms]
+    samples = task.problem.data.samples
+    if samples < 50:
+        warnings.append(
+            f"Only {samples} samples: the noise level and the intervals rest on few values "
+            f"({sum(counts)} test functions); treat the intervals as rough."
+        )
+    if not status.success:
+        warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")
+    return tuple(warnings)
