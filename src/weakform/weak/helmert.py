@@ -4,9 +4,9 @@ Several trajectories share p; each has states of its own. A step is safeguarded 
 
     ½ Σ (x^data - x)²/v + μ ‖c(p, x)‖_{S⁻¹},     μ >= 2 ‖z‖_S,
 
-and halved until it decreases. Parameters stay inside their box by an active set. Along a direction that the data do not
-determine the iteration would run away; what has moved more than `RUNAWAY` of its first standard errors is such a
-direction, and the iteration begins again with it held.
+and put back onto the constraint, or halved, until it decreases. Parameters stay inside their box by an active set.
+Along a direction that the data do not determine the iteration would run away; what has moved more than `RUNAWAY` of its
+first standard errors is such a direction, and the iteration begins again with it held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..optimize import Stop
 from ..optimize.rules import TrustRegion
 from ..threads import single_thread
 from ..typing import FloatArray
-from .collocation import Banded, Mesh
+from .collocation import Banded, Linearised, Mesh
 from .problem import symmetric_inverse
 
 RUNAWAY = 20.0
@@ -130,12 +130,11 @@ class _Iteration:
             if errors is None:
                 errors, first = np.sqrt(np.abs(step.covariance.diagonal())), step
             small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
-            share, decrease = self._search(p, x, step)
+            share, decrease, x = self._search(p, x, step)
             if share == 0.0:
                 stop = Stop.STUCK
                 break
             p = np.clip(p + share * step.dp, settings.lower, settings.upper)
-            x = [a + share * (b - a) for a, b in zip(x, step.states, strict=True)]
             small &= share == 1.0
             flat = flat + 1 if share == 1.0 and decrease < FLAT else 0
             moved = np.abs(p[free] - start)
@@ -193,7 +192,7 @@ class _Iteration:
             symmetric_inverse(H),
             float(np.linalg.norm(d * theta)),
             drift,
-            [factor for _, factor, _, _ in parts],
+            [(line, factor) for line, factor, _, _ in parts],
         )
 
     def _parameters(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -209,7 +208,7 @@ class _Iteration:
 
     def _merit(self, p: FloatArray, x: list[FloatArray], step: _Step) -> float:
         total, violation = 0.0, 0.0
-        for mesh, a, v, factor in zip(self.meshes, x, self.v, step.factors, strict=True):
+        for mesh, a, v, (_, factor) in zip(self.meshes, x, self.v, step.parts, strict=True):
             c = mesh.defects(p, a)
             if not np.isfinite(c).all():
                 return np.inf
@@ -218,17 +217,33 @@ class _Iteration:
             total += 0.5 * float(np.sum(((mesh.data - a) ** 2 / v)[mesh.measured]))
         return total + self.penalty * math.sqrt(violation)
 
-    def _search(self, p: FloatArray, x: list[FloatArray], step: _Step) -> tuple[float, float]:
-        """The share of the step that decreases the penalty function (0 if none does), and the decrease."""
+    def _search(self, p: FloatArray, x: list[FloatArray], step: _Step) -> tuple[float, float, list[FloatArray]]:
+        """The share of the step that decreases the penalty function (0 if none does), the decrease, and the states.
+
+        A full step along a curved constraint leaves it to second order, which the penalty may refuse however good the
+        step (Maratos); then the states are first put back onto the constraint.
+        """
         here = self._merit(p, x, step)
         share = 1.0
         while share > 1e-4:
+            q = p + share * step.dp
             moved = [a + share * (b - a) for a, b in zip(x, step.states, strict=True)]
-            there = self._merit(p + share * step.dp, moved, step)
-            if there <= here + SLACK:
-                return share, here - there
+            trials = (moved, self._returned(q, moved, step)) if share == 1.0 else (moved,)
+            for trial in trials:
+                there = self._merit(q, trial, step)
+                if there <= here + SLACK:
+                    return share, here - there, trial
             share /= 2
-        return 0.0, 0.0
+        return 0.0, 0.0, x
+
+    def _returned(self, p: FloatArray, x: list[FloatArray], step: _Step) -> list[FloatArray]:
+        """The states moved by `-v Aᵀ S⁻¹ c`, which takes the violation of the constraint away to first order."""
+        returned = []
+        for mesh, a, v, (line, factor) in zip(self.meshes, x, self.v, step.parts, strict=True):
+            c = mesh.defects(p, a)
+            z = factor.back(factor.whiten(c.ravel())).reshape(c.shape)
+            returned.append(a - v * line.transposed(z))
+        return returned
 
 
 @dataclass(frozen=True)
@@ -240,7 +255,7 @@ class _Step:
     covariance: FloatArray
     size: float
     drift: float
-    factors: list[Banded]
+    parts: list[tuple[Linearised, Banded]]
 
 
 def _weakest(information: FloatArray) -> FloatArray:
