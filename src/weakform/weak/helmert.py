@@ -26,10 +26,11 @@ from .collocation import Banded, Linearised, Mesh
 from .problem import symmetric_inverse
 
 RUNAWAY = 20.0
-SLACK, FLAT, PATIENCE = 1e-3, 2e-3, 4
+SLACK, ROUNDING, FLAT, PATIENCE = 1e-3, 1e-8, 2e-3, 4
 """Increase of the penalty function, in units of log-likelihood, that does not matter: near the solution its second term
-is not smooth, and would refuse good steps. A decrease below `FLAT` in each of `PATIENCE` full steps in a row is the
-floor of a valley along which the data hardly tell the parameters apart."""
+is not smooth, and would refuse good steps; `ROUNDING` is the same relative to its value, for very long series. A
+decrease below `FLAT` in each of `PATIENCE` full steps in a row is the floor of a valley along which the data hardly tell
+the parameters apart."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ class _Iteration:
             trials = (moved, self._returned(q, moved, step)) if share == 1.0 else (moved,)
             for trial in trials:
                 there = self._merit(q, trial, step)
-                if there <= here + SLACK:
+                if there <= here + max(SLACK, ROUNDING * abs(here)):
                     return share, here - there, trial
             share /= 2
         return 0.0, 0.0, x
