@@ -29,8 +29,8 @@ RUNAWAY = 20.0
 SLACK, ROUNDING, FLAT, PATIENCE = 1e-3, 1e-8, 2e-3, 4
 """Increase of the penalty function, in units of log-likelihood, that does not matter: near the solution its second term
 is not smooth, and would refuse good steps; `ROUNDING` is the same relative to its value, for very long series. A
-decrease below `FLAT` in each of `PATIENCE` full steps in a row is the floor of a valley along which the data hardly tell
-the parameters apart."""
+decrease below `FLAT` in each of `PATIENCE` full steps in a row is the floor of a valley along which the data hardly
+tell the parameters apart."""
 
 
 @dataclass(frozen=True)
