@@ -7,7 +7,6 @@ increasing times, positive values wherever the noise is log-normal.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .errors import DataError
+from .tables import read_table
 from .typing import FloatArray
 
 MIN_SAMPLES = 8
@@ -157,7 +157,7 @@ class Dataset:
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
-        return cls._from_columns(_read_table(Path(path)), f"{path}", time, states, noise, sigma)
+        return cls._from_columns(read_table(Path(path)), f"{path}", time, states, noise, sigma)
 
     @classmethod
     def from_frame(
@@ -371,44 +371,3 @@ def _check_sigma(sigma: ArrayLike | None, labels: tuple[str, ...]) -> FloatArray
             f"received {np.asarray(sigma)!r}."
         )
     return np.broadcast_to(array, (len(labels),)).copy()
-
-
-def _read_table(path: Path) -> dict[str, list[float]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not a text table in UTF-8; export it as CSV.") from None
-    lines = text.splitlines()
-    header = lines[0] if lines else ""
-    separator = max(",;\t", key=header.count)
-    rows = [(n, row) for n, row in enumerate(csv.reader(lines, delimiter=separator), 1) if any(map(str.strip, row))]
-    if len(rows) < 2:
-        raise DataError(f"{path} needs a header row and rows of numbers; it has {len(rows)} rows in all.")
-    names = [name.strip() for name in rows[0][1]]
-    if all(_is_number(name) for name in names):
-        raise DataError(f"{path}, line {rows[0][0]}: the first row must be a header with the names of the columns.")
-    if len(set(names)) < len(names) or "" in names:
-        raise DataError(f"{path}, line {rows[0][0]}: column names must be there and differ; received {names}.")
-    columns: dict[str, list[float]] = {name: [] for name in names}
-    for line, row in rows[1:]:
-        if len(row) != len(names):
-            raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.")
-        for name, cell in zip(names, row, strict=True):
-            try:
-                columns[name].append(float(cell) if cell.strip() else np.nan)
-            except ValueError:
-                raise DataError(
-                    f"{path}, line {line}, column {name!r}: {cell!r} is not a number. Columns are separated by commas, "
-                    "semicolons or tabs; a missing value is an empty cell."
-                ) from None
-    return columns
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
