@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from .expressions import suggestion
 from .model import Model
 from .result import BasisSummary, FitResult, StartRecord
 from .threads import single_thread
-from .typing import FloatArray
+from .typing import FloatArray, is_whole
 from .weak.problem import Basis, WeakProblem, symmetric_inverse
 from .weak.tridiagonal import NotPositiveDefinite
 
@@ -86,9 +85,9 @@ def fit(
     if not isinstance(method, str) or method not in ESTIMATORS:
         guess = suggestion(str(method), ESTIMATORS)
         raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
-    if starts is not None and not _whole(starts, 1):
+    if starts is not None and not is_whole(starts, 1):
         raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
-    if not _whole(seed, 0):
+    if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     if basis is not None and (isinstance(basis, type) or not hasattr(basis, "build")):
         raise FitError(f"The basis must be test functions such as Local() or Orthonormal(); received {basis!r}.")
@@ -236,10 +235,6 @@ def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined:
                 block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
         covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
     return covariance
-
-
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _named(names: tuple[str, ...], values: Named, what: str) -> Named:

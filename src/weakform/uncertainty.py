@@ -8,7 +8,6 @@ interval lies between quantiles of the estimates. Both work on the constraint of
 
 from __future__ import annotations
 
-import numbers
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from .errors import FitError
-from .typing import FloatArray
+from .typing import FloatArray, is_whole
 from .weak.collocation import Mesh
 from .weak.helmert import Settings, Solution, solve
 from .weak.tridiagonal import NotPositiveDefinite
@@ -159,9 +158,9 @@ def _crossing(points: dict[float, float], start: float, sign: float, z: float) -
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     """Estimates `(runs, J)` from data drawn from the fitted states; runs that fail are left out."""
-    if isinstance(runs, bool) or not isinstance(runs, numbers.Integral) or runs < MIN_RUNS:
+    if not is_whole(runs, MIN_RUNS):
         raise FitError(f"A bootstrap needs at least {MIN_RUNS} runs; received {runs!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
+    if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     refit = Refit(fit)
     draws = (refit.drawn(np.random.default_rng([seed, 3, k])) for k in range(runs))

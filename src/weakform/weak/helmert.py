@@ -44,8 +44,6 @@ class Solution:
         States that obey the model.
     information : ndarray, (F, F)
         `Gᵀ S⁻¹ G` of the free parameters; its inverse is their covariance.
-    multipliers : tuple of ndarray, (intervals, D)
-        `z`: by how much each equation is strained.
     misfit : float
         `Σ (x^data - x)²/v` over measured values.
     stop : Stop
@@ -57,7 +55,6 @@ class Solution:
     p: FloatArray
     states: tuple[FloatArray, ...]
     information: FloatArray
-    multipliers: tuple[FloatArray, ...]
     misfit: float
     stop: Stop
     iterations: int
@@ -129,7 +126,7 @@ class _Iteration:
             iteration += 1
             step = self._step(p, x)
             if errors is None:
-                errors, first = np.sqrt(np.abs(step.covariance.diagonal())), step
+                errors, first = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal())), step
             small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
             share, decrease, x = self._search(p, x, step)
             if share == 0.0:
@@ -150,11 +147,7 @@ class _Iteration:
             if time.monotonic() > settings.deadline:
                 stop = Stop.TIME
                 break
-        misfit = sum(
-            float(np.sum(((mesh.data - a) ** 2 / v)[mesh.measured]))
-            for mesh, a, v in zip(self.meshes, x, self.v, strict=True)
-        )
-        return Solution(p, tuple(x), step.information, step.multipliers, misfit, stop, iteration, self.held)
+        return Solution(p, tuple(x), step.information, self._misfit(x), stop, iteration, self.held)
 
     def _step(self, p: FloatArray, x: list[FloatArray]) -> _Step:
         free = self.settings.free
@@ -175,22 +168,19 @@ class _Iteration:
         theta = self._parameters(g, H, d, low, high)
         dp = np.zeros(len(p))
         dp[free] = theta
-        states, multipliers, drift, dual = [], [], 0.0, 0.0
+        states, drift, dual = [], 0.0, 0.0
         for (line, factor, white, e), a, v in zip(parts, x, self.v, strict=True):
             z = factor.back(white[:, F] + white[:, :F] @ theta).reshape(line.c.shape)
             w = line.transposed(z)
             new = a + e - v * w
             states.append(new)
-            multipliers.append(z)
             drift = max(drift, float(np.sqrt(np.mean((new - a) ** 2 / v))))
             dual += float(np.sum(v * w**2))
         self.penalty = max(self.penalty, 2 * np.sqrt(dual))
         return _Step(
             dp,
             tuple(states),
-            tuple(multipliers),
             H,
-            symmetric_inverse(H),
             float(np.linalg.norm(d * theta)),
             drift,
             [(line, factor) for line, factor, _, _ in parts],
@@ -207,16 +197,20 @@ class _Iteration:
         spring = 1e8 * np.outer(self.held * d, self.held * d)
         return rule.step(g, H + spring, d, low, high)
 
+    def _misfit(self, x: list[FloatArray]) -> float:
+        """`Σ (x^data - x)²/v` over measured values."""
+        parts = zip(self.meshes, x, self.v, strict=True)
+        return sum(float(np.sum(((mesh.data - a) ** 2 / v)[mesh.measured])) for mesh, a, v in parts)
+
     def _merit(self, p: FloatArray, x: list[FloatArray], step: _Step) -> float:
-        total, violation = 0.0, 0.0
-        for mesh, a, v, (_, factor) in zip(self.meshes, x, self.v, step.parts, strict=True):
+        violation = 0.0
+        for mesh, a, (_, factor) in zip(self.meshes, x, step.parts, strict=True):
             c = mesh.defects(p, a)
             if not np.isfinite(c).all():
                 return np.inf
             white = factor.whiten(c.ravel())
             violation += float(white @ white)
-            total += 0.5 * float(np.sum(((mesh.data - a) ** 2 / v)[mesh.measured]))
-        return total + self.penalty * math.sqrt(violation)
+        return 0.5 * self._misfit(x) + self.penalty * math.sqrt(violation)
 
     def _search(self, p: FloatArray, x: list[FloatArray], step: _Step) -> tuple[float, float, list[FloatArray]]:
         """The share of the step that decreases the penalty function (0 if none does), the decrease, and the states.
@@ -225,15 +219,17 @@ class _Iteration:
         step (Maratos); then the states are first put back onto the constraint.
         """
         here = self._merit(p, x, step)
+        limit = here + max(SLACK, ROUNDING * abs(here))
         share = 1.0
         while share > 1e-4:
             q = p + share * step.dp
             moved = [a + share * (b - a) for a, b in zip(x, step.states, strict=True)]
-            trials = (moved, self._returned(q, moved, step)) if share == 1.0 else (moved,)
-            for trial in trials:
-                there = self._merit(q, trial, step)
-                if there <= here + max(SLACK, ROUNDING * abs(here)):
-                    return share, here - there, trial
+            there = self._merit(q, moved, step)
+            if there > limit and share == 1.0:
+                moved = self._returned(q, moved, step)
+                there = self._merit(q, moved, step)
+            if there <= limit:
+                return share, here - there, moved
             share /= 2
         return 0.0, 0.0, x
 
@@ -251,9 +247,7 @@ class _Iteration:
 class _Step:
     dp: FloatArray
     states: tuple[FloatArray, ...]
-    multipliers: tuple[FloatArray, ...]
     information: FloatArray
-    covariance: FloatArray
     size: float
     drift: float
     parts: list[tuple[Linearised, Banded]]

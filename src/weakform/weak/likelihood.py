@@ -70,10 +70,6 @@ class WeakForm:
     variance : ndarray, (time, D) or (D,)
         Of the noise in working coordinates.
     functions : TestFunctions
-    offset : ndarray, (D, time), optional
-        What the data deviate from `u` in working coordinates, where `u` is a better point to linearise at.
-    shift : ndarray, (D, time), optional
-        Known bias of the right-hand side, subtracted from it.
     """
 
     system: System
@@ -81,8 +77,6 @@ class WeakForm:
     u: FloatArray
     variance: FloatArray
     functions: TestFunctions
-    offset: FloatArray | None = None
-    shift: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -95,27 +89,13 @@ class WeakForm:
         return np.broadcast_to(self.variance, self.u.shape).T
 
     def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
-        """The right-hand side and its derivatives at `u`, corrected to first order for the offset of the data.
-
-        With `e` the offset, `f` stands for `f + F e` less the shift, and so do its derivatives by the parameters.
-        """
-        tensors = self.system.evaluate(self.times, self.u, p, names)
-        if self.offset is not None:
-            for name, by_state in (("f", "fu"), ("fp", "fup"), ("fpp", "fupp")):
-                if name in tensors:
-                    row = {index: k for k, index in enumerate(tensors[name].index)}
-                    for (a, b, *rest), value in tensors[by_state]:
-                        tensors[name].values[row[a, *rest]] += value * self.offset[b]
-        if self.shift is not None:
-            for (a,), value in tensors["f"]:
-                value -= self.shift[a]
-        return tensors
+        """The right-hand side and its derivatives at the data."""
+        return self.system.evaluate(self.times, self.u, p, names)
 
     @property
     def x(self) -> FloatArray:
         """The data in working coordinates, `(D, time)`."""
-        x = self.system.to_working(self.u).T
-        return x if self.offset is None else x + self.offset
+        return self.system.to_working(self.u).T
 
     def residual(self, f: FloatArray) -> FloatArray:
         """`r = Φ f + Φ' x`, `(B, D, L)`; `f` is `(D, time)`."""

@@ -88,7 +88,7 @@ class WeakProblem:
 
     @staticmethod
     def _left_side(form: WeakForm) -> FloatArray:
-        return form.functions.apply(form.system.to_working(form.u).T, derivative=True)
+        return form.functions.apply(form.x, derivative=True)
 
     def left_side_norm(self) -> float:
         """`‖Φ'x‖`, weighted."""
