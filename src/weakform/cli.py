@@ -18,7 +18,7 @@ def demo(arguments: argparse.Namespace) -> int:
     """Simulate, fit, show the report beside the truth, save a picture."""
     from . import problems
     from .fitting import fit
-    from .report.plots import pyplot, states
+    from .report.plots import save, states
     from .report.text import report
 
     problem = problems.get(arguments.problem)
@@ -28,13 +28,7 @@ def demo(arguments: argparse.Namespace) -> int:
     print("\n".join(f"    {line}" for line in str(problem.model).splitlines()), end="\n\n")
     result = fit(problem.model, data, bounds=problem.bounds, seed=arguments.seed)
     print(report(result, truth=problem.parameters))
-    folder = Path(arguments.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / f"{problem.name}.png"
-    axes = states(result)
-    axes[0].figure.savefig(picture)
-    pyplot().close(axes[0].figure)
-    print(f"\nPicture: {picture}")
+    print(f"\nPicture: {save(states(result), Path(arguments.out) / f'{problem.name}.png')}")
     return 0 if result.success else 1
 
 

@@ -34,7 +34,7 @@ class Truth:
     states : ndarray, (time, D)
         The noise-free trajectory on the same times.
     initial : ndarray, (D,)
-        The state at the start of the simulation.
+        The state at the start of the simulation, time `begin`.
     sigma : ndarray, (D,)
         Standard deviation of the noise, of the logarithm where it is log-normal.
     """
@@ -43,6 +43,7 @@ class Truth:
     states: FloatArray
     initial: FloatArray
     sigma: FloatArray
+    begin: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ STRAINS = 4
 
 def misfits(task: Task, refined: Refined | None) -> list[str]:
     """What the refinement found wrong with the model, the noise level or the sampling, in words."""
-    if refined is None:
+    if refined is None or refined.goodness is None:
         return []
     found, goodness, model = [], refined.goodness, task.problem.model
     wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,12 @@ Named = Mapping[str, Any]
 ROUNDING = 2e-6
 """Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding: quadrature with the
 default test functions leaves 9e-7 on smooth noise-free data."""
+SILENT = 1e-6
+"""Residuals, relative to the spread of a state, below which data are said to be noise-free."""
 PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
 NONE = "none: noise-free data"
 SANDWICH = "sandwich, for noise whose size may vary from sample to sample"
+SENSITIVITIES = "from the sensitivities of the forward solution to the parameters and the initial state"
 INFORMATION = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
 
 
@@ -64,8 +68,9 @@ def fit(
     fixed : mapping, optional
         Parameters held at these values.
     method : str
-        `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS) or `"wls"`
-        (weak least squares).
+        `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS), `"wls"`
+        (weak least squares); or by solving the equations: `"output-error"` (nonlinear least squares on forward
+        solutions) and `"hybrid"` (the same, started by a weak estimate).
     basis : Local or Orthonormal, optional
         Test functions; `Local()` by default.
     options : Options or mapping, optional
@@ -113,9 +118,11 @@ def fit(
         return _run(task, method, given, starts, seed, begin)
 
 
-def _kind(silent: bool, refined: Refined | None, wanted: str) -> str:
+def _kind(silent: bool, refined: Refined | None, wanted: str, solved: bool) -> str:
     if silent:
         return NONE
+    if solved and refined is not None:
+        return SENSITIVITIES
     if refined is None or wanted == "paper":
         return PAPER
     return SANDWICH if wanted == "sandwich" else INFORMATION
@@ -128,7 +135,9 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     silent = bool((problem.sigma == 0).all())
     if method != "wls" and not silent:
         silent = _fits_to_rounding(task, points)
-    if method != "wls" and silent:
+    if method == "hybrid" and silent:
+        task = replace(task, options=replace(task.options, weak="wls"))
+    elif method not in ("wls", "output-error") and silent:
         why = "sigma is 0" if (problem.sigma == 0).all() else "weak least squares fits them to rounding"
         notes.append(f"The data are noise-free ({why}): weak least squares was used in place of {method!r}.")
         method = "wls"
@@ -147,18 +156,27 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         raise FitError(f"No fit: {best.status.value}.")
     if estimator.finish is not None:
         best = estimator.finish(task, best)
-        if best.refined is None:
+        notes += [best.note] if best.note else []
+        if best.refined is None and method == "wendy":
             notes.append("The refinement was not possible; the estimate is that of 'mle', biased by the noise.")
             method = "mle"
     p, refined = best.estimate, best.refined
+    if refined is not None and not silent:
+        spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
+        if problem.data.sigma is None and (refined.sigma <= SILENT * spread).all():
+            notes.append("The data are noise-free: the model follows them to rounding, which leaves no errors to tell.")
+            silent = True
+    if silent and refined is not None:
+        refined = replace(refined, goodness=None)
     edge = 1e-6 * np.where(np.isfinite(task.upper - task.lower), task.upper - task.lower, np.abs(p))
     at_bound = task.free & ((p <= task.lower + edge) | (p >= task.upper - edge))
-    covariance = _covariance(task, p, at_bound, refined)
+    solved = best.initial is not None
+    covariance = _covariance(task, p, at_bound, refined, solved)
     if silent:
         covariance[np.ix_(task.free, task.free)] = np.nan
     warnings = (
         *misfits(task, refined),
-        *(not_silent(task, p) if silent else ()),
+        *(not_silent(task, p) if silent and refined is None else ()),
         *doubts(task, p, covariance, at_bound, best.status),
     )
     return FitResult(
@@ -167,7 +185,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         method=method,
         estimate=p,
         covariance=covariance,
-        covariance_kind=_kind(silent, refined, task.options.covariance),
+        covariance_kind=_kind(silent, refined, task.options.covariance, solved),
         status=best.status,
         objective=best.objective,
         sigma=problem.sigma if refined is None else refined.sigma,
@@ -219,13 +237,15 @@ def _fits_to_rounding(task: Task, points: Sequence[FloatArray | None]) -> bool:
     return bool(np.sqrt(2 * outcome.objective) <= ROUNDING * size)
 
 
-def _covariance(task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined: Refined | None) -> FloatArray:
+def _covariance(
+    task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined: Refined | None, solved: bool
+) -> FloatArray:
     J = len(p)
     inner = task.free & ~at_bound
     covariance = np.zeros((J, J))
     covariance[at_bound] = covariance[:, at_bound] = np.nan
     if inner.any() and np.isfinite(p).all():
-        if refined is None or task.options.covariance == "paper":
+        if refined is None or (task.options.covariance == "paper" and not solved):
             block = task.problem.least_squares_covariance(p, inner)
         else:
             # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.

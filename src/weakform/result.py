@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 import symengine as se
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from .data import Dataset
+from .data import Dataset, Truth
 from .errors import FitError
 from .estimators.base import Options, Status
 from .expressions import parse_expression, suggestion
@@ -22,6 +22,8 @@ from .model import Model
 from .typing import FloatArray
 
 if TYPE_CHECKING:
+    from .metrics import Metrics
+    from .prediction import Prediction
     from .uncertainty import Profile
 
 
@@ -251,6 +253,72 @@ class FitResult:
         half = self.quantile(level) * error
         note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
         return Quantity(expression, value, error, (value - half, value + half), note)
+
+    def predict(
+        self,
+        times: ArrayLike,
+        *,
+        trajectory: int = 0,
+        initial: ArrayLike | None = None,
+        level: float = 0.95,
+        kind: str = "auto",
+        seed: int = 0,
+    ) -> Prediction:
+        """Solve the fitted model at any times, with a pointwise band.
+
+        Parameters
+        ----------
+        times : array_like, (time,)
+            Increasing; may go beyond the data.
+        trajectory : int
+            From whose fitted initial state; its uncertainty is part of the band.
+        initial : array_like, (D,), optional
+            A known state at `times[0]` in place of a fitted one.
+        level : float
+        kind : str
+            `"delta"` (linearised), `"sampling"` (quantiles of 400 solutions), or `"auto"`: sampling where solutions
+            bend too much for the delta method.
+        seed : int
+            Of the draws.
+        """
+        from .prediction import predict
+
+        return predict(self, times, trajectory, initial, level, kind, seed)
+
+    def trajectory(self, number: int = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
+        """The fitted trajectory over the time of the data, on a grid fine enough to draw; see `predict`."""
+        from .prediction import fine_grid
+
+        return self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
+
+    @property
+    def r_squared(self) -> dict[str, float]:
+        """Share of the variance of each state that the forward solution explains, over all trajectories.
+
+        The model is solved from the fitted initial states; NaN where that fails.
+        """
+        from .metrics import r_squared
+        from .prediction import forward
+
+        values = np.concatenate([q.values for q in self.data.trajectories])
+        states = np.concatenate([forward(self, k) for k in range(len(self.data.trajectories))])
+        return dict(zip(self.model.states, map(float, r_squared(values, states)), strict=True))
+
+    def metrics(self, truth: Truth | Mapping[str, float] | None = None) -> Metrics:
+        """The paper's measures of this estimate against a known truth.
+
+        Parameters
+        ----------
+        truth : Truth or mapping, optional
+            By default that of simulated data; or the true parameters by name, for data that have no truth of their own:
+            the forward error is then measured against the solution from the fitted initial state.
+        """
+        from .metrics import measure
+        from .prediction import as_truth
+
+        return measure(
+            self.model, self.estimate, self.covariance, self.data.trajectories[0].times, as_truth(self, truth)
+        )
 
     def __str__(self) -> str:
         from .report.text import report

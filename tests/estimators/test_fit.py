@@ -18,8 +18,11 @@ def relative_error(problem, fit):
     return np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ALL)
+# Output error finds its way on Hindmarsh–Rose only from close by: tests/estimators/test_output_error.py.
+CASES = [(n, m) for n in ALL for m in METHODS if (n, m) != ("hindmarsh-rose", "output-error")]
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
 def test_contract(name, method):
     problem = wf.problems.get(name)
     data = problem.simulate(M=200, noise=0.02, seed=4)
@@ -49,11 +52,10 @@ def test_contract(name, method):
     assert all(parameter in str(fit) for parameter in names)
     assert len(fit.starts) >= 1
     assert fit.starts[0].objective == min(s.objective for s in fit.starts)
-    assert (fit.objective == fit.starts[0].objective) == (method != "wendy")
+    assert (fit.objective == fit.starts[0].objective) == (method in ("mle", "irls", "wls"))
     # Far from the truth only where the data are known not to determine the parameters, or the method is biased.
-    loose = (
-        {"hindmarsh-rose": 0.6, "goodwin": 0.6, "protein-transduction": 0.6} if method != "wendy" else {"goodwin": 0.3}
-    )
+    biased = method in ("mle", "irls", "wls")
+    loose = {"hindmarsh-rose": 0.6, "goodwin": 0.6, "protein-transduction": 0.6} if biased else {"goodwin": 0.3}
     assert relative_error(problem, fit) < loose.get(name, 0.06)
 
 
@@ -236,7 +238,7 @@ def test_derived_quantities():
         ({"starts": 1.5}, "whole number"),
         ({"options": {"tolerence": 1e-3}}, "Did you mean 'tolerance'"),
         ({"options": {"tolerance": 0.0}}, "between 0 and 1"),
-        ({"options": {"solver": "newton"}}, "'trust-region' or 'cubic'"),
+        ({"options": {"solver": "newton"}}, "'trust-region', 'cubic'"),
         ({"options": {"time_limit": -1}}, "positive seconds"),
         ({"basis": wf.Local(radius=100.0)}, "too large"),
     ],

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..typing import FloatArray
-from . import irls, mle, wendy, wls
+from . import hybrid, irls, mle, output_error, wendy, wls
 from .base import Options, Outcome, Refined, Status, Task
 
 
@@ -25,6 +25,8 @@ ESTIMATORS: dict[str, Estimator] = {
     "mle": Estimator(mle.estimate),
     "irls": Estimator(irls.estimate),
     "wls": Estimator(wls.estimate),
+    "output-error": Estimator(output_error.estimate, output_error.finish),
+    "hybrid": Estimator(hybrid.estimate, hybrid.finish),
 }
 
 __all__ = ["ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task"]

@@ -68,7 +68,12 @@ class Options:
         `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which ignores bounds), for `"mle"`.
     covariance : str
         Of the estimate of `"wendy"`: `"information"`, `"sandwich"` where the size of the noise may vary from sample to
-        sample, or `"paper"`, which the other methods have always.
+        sample, or `"paper"`, which the other weak methods have always.
+    residuals : str
+        Of `"output-error"` and `"hybrid"`: `"noise"`, in coordinates in which the noise is additive (logarithms where
+        it is log-normal), weighted by one over σ; or `"additive"`, the paper's plain differences for any noise.
+    weak : str
+        The weak method that starts `"hybrid"`: `"wendy"`, `"mle"` (the paper's), `"irls"` or `"wls"`.
     """
 
     tolerance: float = 1e-8
@@ -76,6 +81,8 @@ class Options:
     time_limit: float = 200.0
     solver: str = "trust-region"
     covariance: str = "information"
+    residuals: str = "noise"
+    weak: str = "wendy"
 
     @classmethod
     def of(cls, options: Options | Mapping[str, Any] | None) -> Options:
@@ -101,12 +108,16 @@ class Options:
             raise FitError(f"max_iterations must be at least 1; received {made.max_iterations!r}.")
         if not made.time_limit > 0:
             raise FitError(f"time_limit must be positive seconds; received {made.time_limit!r}.")
-        if made.solver not in ("trust-region", "cubic"):
-            raise FitError(f"The solver must be 'trust-region' or 'cubic'; received {made.solver!r}.")
-        if made.covariance not in ("information", "sandwich", "paper"):
-            raise FitError(
-                f"The covariance must be 'information', 'sandwich' or 'paper'; received {made.covariance!r}."
-            )
+        for name, words in (
+            ("solver", ("trust-region", "cubic")),
+            ("covariance", ("information", "sandwich", "paper")),
+            ("residuals", ("noise", "additive")),
+            ("weak", ("wendy", "mle", "irls", "wls")),
+        ):
+            if getattr(made, name) not in words:
+                raise FitError(
+                    f"{name} must be one of {', '.join(map(repr, words))}; received {getattr(made, name)!r}."
+                )
         return made
 
 
@@ -181,7 +192,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Refined:
-    """What the refinement of `"wendy"` adds to an estimate.
+    """What states that obey the model add to an estimate.
 
     Attributes
     ----------
@@ -200,7 +211,7 @@ class Refined:
         Largest error of the discretisation in any parameter, in standard errors.
     held : ndarray, (F,), or None
         Direction in the free parameters, in their standard errors, that was held because the data do not determine it.
-    goodness : GoodnessOfFit
+    goodness : GoodnessOfFit, or None for noise-free data
     """
 
     covariance: FloatArray
@@ -211,7 +222,7 @@ class Refined:
     finer: int
     bias: float
     held: FloatArray | None
-    goodness: GoodnessOfFit
+    goodness: GoodnessOfFit | None
 
 
 @dataclass(frozen=True)
@@ -227,6 +238,10 @@ class Outcome:
     iterations : int
     evaluations : int
     refined : Refined, optional
+    initial : tuple of ndarray, (D,), optional
+        Initial state of each trajectory in working coordinates, where the method has one.
+    note : str
+        What was decided on the way, in words.
     """
 
     estimate: FloatArray
@@ -235,3 +250,5 @@ class Outcome:
     iterations: int
     evaluations: int
     refined: Refined | None = None
+    initial: tuple[FloatArray, ...] | None = None
+    note: str = ""

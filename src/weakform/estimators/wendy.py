@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..goodness import Strain, assess, threshold
+from ..goodness import assess
 from ..optimize import Stop
 from ..typing import FloatArray
 from ..weak.collocation import Mesh
@@ -22,11 +22,11 @@ from ..weak.helmert import Settings, Solution, solve
 from ..weak.problem import symmetric_inverse
 from ..weak.tridiagonal import NotPositiveDefinite
 from .base import Outcome, Refined, Status, Task
+from .residuals import degrees_of_freedom, noise_of, strains
 
 MAX_ITERATIONS = 100
 ROUNDS = 8
 AGREED = 2e-3
-ROUNDING = 1e-7
 BIAS = 0.1
 FINEST = 16
 
@@ -77,11 +77,6 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
     )
 
 
-def _freedom(task: Task) -> int:
-    values = task.problem.data.samples * len(task.problem.sigma)
-    return values - int(task.free.sum()) - len(task.problem.sigma) * len(task.problem.forms)
-
-
 def _with_noise(
     task: Task,
     meshes: tuple[Mesh, ...],
@@ -95,16 +90,11 @@ def _with_noise(
     used = solution.iterations
     if task.problem.data.sigma is not None:
         return solution, sigma, used
-    D = len(sigma)
-    left = max(_freedom(task) / D, 1.0)
-    spread = np.max([mesh.data.std(axis=0) for mesh in meshes], axis=0)
     for _ in range(ROUNDS):
-        squares = np.zeros(D)
-        for mesh, x in zip(meshes, solution.states, strict=True):
-            squares += np.sum(np.where(mesh.measured, mesh.data - x, 0.0) ** 2, axis=0)
-        new = np.sqrt(squares / left)
-        # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-        new = np.maximum(new, ROUNDING * spread)
+        residuals = tuple(
+            np.where(mesh.measured, mesh.data - x, 0.0) for mesh, x in zip(meshes, solution.states, strict=True)
+        )
+        new = noise_of(task, residuals)
         agreed = (np.abs(new / sigma - 1) < AGREED).all()
         sigma = new
         solution = solve(meshes, sigma, solution.p, solution.states, settings)
@@ -140,13 +130,13 @@ def _refined(
     bias: float,
 ) -> Refined:
     residuals = tuple(((mesh.data - x) / sigma)[::finer] for mesh, x in zip(meshes, solution.states, strict=True))
-    freedom = _freedom(task)
+    freedom = degrees_of_freedom(task)
     goodness = assess(
         residuals,
         solution.misfit,
         freedom,
         task.problem.data.sigma is not None,
-        _strains(task, solution.p),
+        strains(task, solution.p),
     )
     states = tuple(mesh.system.from_working(x[::finer]) for mesh, x in zip(meshes, solution.states, strict=True))
     covariance = symmetric_inverse(solution.information)
@@ -176,30 +166,4 @@ def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: F
             flat = moves.reshape(len(moves), -1)
             total += flat @ flat.T
     values = task.problem.data.samples * len(sigma)
-    return np.asarray(C @ total @ C) * values / max(_freedom(task), 1)
-
-
-def _strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:
-    """Stretches of time in which an equation does not hold: the weak residuals that are too large, joined.
-
-    A weak residual sees only its own window of the data, so that it tells where; it is measured by the noise that the
-    filter finds, which no model has a part in.
-    """
-    found: list[Strain] = []
-    for form in task.problem.forms:
-        if form.functions.blocks == 1:  # not local
-            continue
-        here: list[Strain] = []
-        centres, scores = form.standardised(p)
-        limit = threshold(scores.size, level=1e-3)
-        for equation, row in enumerate(scores):
-            for k in np.flatnonzero(np.abs(row) > limit):
-                start, stop = (float(centres[k] + sign * form.functions.radius / 2) for sign in (-1, 1))
-                last = here[-1] if here else None
-                if last is not None and last.equation == equation and last.start <= start <= last.stop:
-                    worse = max(last.score, float(row[k]), key=abs)
-                    here[-1] = Strain(equation, last.start, stop, worse)
-                else:
-                    here.append(Strain(equation, start, stop, float(row[k])))
-        found += here
-    return tuple(sorted(found, key=lambda strain: -abs(strain.score)))
+    return np.asarray(C @ total @ C) * values / max(degrees_of_freedom(task), 1)

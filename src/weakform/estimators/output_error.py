@@ -1,0 +1,256 @@
+"""Output error: the parameters and initial states whose forward solutions are nearest to the data.
+
+    minimise ½ Σ_m ‖(x^data_m - x(t_m; p, x₀)) / σ‖²   over p and one initial state x₀ a trajectory
+
+in working coordinates, so that log-normal noise has log residuals (`residuals="noise"`); or, as the paper does for both
+kinds of noise, with plain differences `u^data - u` and no weights (`residuals="additive"`). The Jacobian comes from the
+sensitivities of the forward solution; the solver is SciPy's trust-region reflective least squares, inside the box.
+Where the model cannot be solved the step is refused. Nothing here uses test functions.
+
+With K = ∂x/∂(p, x₀)/σ the covariance is `(KᵀK)⁻¹`; for plain differences it is `K⁺ V K⁺ᵀ`, V their variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..derivatives import LOGNORMAL
+from ..goodness import assess
+from ..model import Model
+from ..simulate import simulate
+from ..typing import FloatArray
+from ..weak.likelihood import WeakForm
+from ..weak.problem import symmetric_inverse
+from .base import Outcome, Refined, Status, Task
+from .residuals import degrees_of_freedom, noise_of, strains
+
+MAX_ITERATIONS = 200
+ROUNDS = 4
+FIRST_ROWS = (1, 3, 10)
+AGREED = 2e-3
+
+
+def estimate(task: Task, start: FloatArray | None) -> Outcome:
+    """One estimate from one start.
+
+    The initial states begin at the first rows of the data; where the model cannot be solved from there, as noise may
+    have taken a state across zero, at the mean of the first few.
+    """
+    assert start is not None
+    used = 0
+    for rows in FIRST_ROWS:
+        outcome = search(task, start, tuple(form.x[:, :rows].mean(axis=1) for form in task.problem.forms))
+        used += outcome.evaluations
+        if outcome.status is not Status.START:
+            break
+    return replace(outcome, evaluations=used)
+
+
+def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> Outcome:
+    """One estimate from parameters and initial states `(D,)` in working coordinates."""
+    least = _LeastSquares(task)
+    status, used = least.minimise(p, initial)
+    if least.best is None:
+        return Outcome(p, np.inf, Status.START, 0, used)
+    return Outcome(least.best.p, least.best.cost, status, used, used, initial=least.best.initial)
+
+
+def finish(task: Task, outcome: Outcome) -> Outcome:
+    """σ from the residuals, unless it is given, in turn with the estimate; then covariance and goodness of fit."""
+    if outcome.initial is None or not np.isfinite(outcome.objective):
+        return outcome
+    least = _LeastSquares(task)
+    point, status, used = _Point(outcome.estimate, outcome.initial, outcome.objective), outcome.status, 0
+    if least.weighted and task.problem.data.sigma is None:
+        for _ in range(ROUNDS):
+            new = noise_of(task, least.residuals(point))
+            agreed = (np.abs(new / least.sigma - 1) < AGREED).all()
+            least.sigma, least.best = new, None
+            status, more = least.minimise(point.p, point.initial)
+            used += more
+            point = least.best or point
+            if agreed or not status.success:
+                break
+    return replace(
+        outcome,
+        estimate=point.p,
+        objective=point.cost,
+        status=status,
+        iterations=outcome.iterations + used,
+        evaluations=outcome.evaluations + used,
+        refined=least.refined(point),
+        initial=point.initial,
+    )
+
+
+class _Late(Exception):
+    """The time limit has passed."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Parameters and initial states, with what was found there."""
+
+    p: FloatArray
+    initial: tuple[FloatArray, ...]
+    cost: float
+
+
+class _LeastSquares:
+    """The problem over `θ = (free parameters, initial states in working coordinates)`."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.forms, self.model = task, task.problem.forms, task.problem.model
+        self.additive = task.options.residuals == "additive"
+        noisy = bool((task.problem.sigma > 0).all())
+        self.weighted = noisy and not self.additive
+        # Without noise any scale will do.
+        self.sigma = task.problem.sigma if noisy else np.max([form.x.std(axis=1) for form in self.forms], axis=0)
+        self.tolerance = min(task.options.tolerance, 1e-6)
+        self.best: _Point | None = None
+
+    def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[Status, int]:
+        """Search from a point; the best one met is kept in `best`. Returns the status and evaluations."""
+        from scipy.optimize import least_squares
+
+        lower, upper = self.task.box
+        open_ends = np.full(sum(map(len, initial)), np.inf)
+        low, high = np.concatenate([lower, -open_ends]), np.concatenate([upper, open_ends])
+        theta = np.concatenate([p[self.task.free], *initial])
+        margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
+        theta = np.clip(theta, low + margin, high - margin)
+        try:
+            first = self._residual(theta)
+        except _Late:
+            return Status.TIME, 0
+        if first is None:
+            return Status.START, 1
+        # Far larger than any residual that is acceptable, so that the step is rejected.
+        refused = np.full_like(first, 1e6 * (1.0 + np.abs(first).max()))
+
+        def residual(theta: FloatArray) -> FloatArray:
+            found = self._residual(theta)
+            return refused if found is None else found
+
+        limit = self.task.options.max_iterations or MAX_ITERATIONS
+        try:
+            solved = least_squares(
+                residual,
+                theta,
+                lambda theta: self._jacobian(theta, len(first)),
+                bounds=(low, high),
+                x_scale="jac",
+                ftol=self.tolerance,
+                xtol=self.tolerance,
+                gtol=self.tolerance,
+                max_nfev=limit,
+            )
+        except _Late:
+            return Status.TIME, 1
+        return Status.CONVERGED if solved.status > 0 else Status.ITERATIONS, int(solved.nfev)
+
+    def _split(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        F, D = int(self.task.free.sum()), len(self.sigma)
+        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(-1, D))
+
+    def _residual(self, theta: FloatArray) -> FloatArray | None:
+        """Residuals of all trajectories `(rows,)`; None where the model cannot be solved."""
+        if self.task.late:
+            raise _Late
+        p, initial = self._split(theta)
+        parts = []
+        for form, x0 in zip(self.forms, initial, strict=True):
+            u = solution(self.model, form, p, x0, self.tolerance)
+            if u is None:
+                return None
+            difference = u - form.u if self.additive else (form.system.to_working(u) - form.x.T) / self.sigma
+            parts.append(difference.ravel())
+        r = np.concatenate(parts)
+        cost = 0.5 * float(r @ r)
+        if not np.isfinite(cost):
+            return None
+        if self.best is None or cost < self.best.cost:
+            self.best = _Point(p, initial, cost)
+        return r
+
+    def _jacobian(self, theta: FloatArray, rows: int) -> FloatArray:
+        p, initial = self._split(theta)
+        F, D = int(self.task.free.sum()), len(self.sigma)
+        K, row = np.zeros((rows, len(theta))), 0
+        for k, (form, x0) in enumerate(zip(self.forms, initial, strict=True)):
+            block = sensitivity(self.model, form, p, x0, self.tolerance, working=not self.additive)
+            if block is None:  # solved a moment ago without sensitivities: take no step from here
+                return K
+            if not self.additive:
+                block = block / self.sigma[:, None]
+            flat = block.reshape(-1, block.shape[2])
+            part = slice(row, row + len(flat))
+            J = len(p)
+            K[part, :F] = flat[:, :J][:, self.task.free]
+            K[part, F + k * D : F + (k + 1) * D] = flat[:, J:]
+            row += len(flat)
+        return K
+
+    def _solutions(self, point: _Point) -> tuple[FloatArray, ...]:
+        """Forward solutions in working coordinates, `(time, D)`."""
+        found = []
+        for form, x0 in zip(self.forms, point.initial, strict=True):
+            u = solution(self.model, form, point.p, x0, self.tolerance)
+            assert u is not None
+            found.append(form.system.to_working(u))
+        return tuple(found)
+
+    def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
+        """`x^data - x` of each trajectory, `(time, D)`."""
+        return tuple(form.x.T - x for form, x in zip(self.forms, self._solutions(point), strict=True))
+
+    def refined(self, point: _Point) -> Refined:
+        """Covariance, σ, states and goodness of fit at a point."""
+        task, F = self.task, int(self.task.free.sum())
+        states = self._solutions(point)
+        residuals = tuple(form.x.T - x for form, x in zip(self.forms, states, strict=True))
+        sigma = self.sigma
+        if task.problem.data.sigma is None:
+            sigma = noise_of(task, residuals)
+        theta = np.concatenate([point.p[task.free], *point.initial])
+        K = self._jacobian(theta, sum(r.size for r in residuals))
+        covariance = symmetric_inverse(K.T @ K)
+        us = tuple(form.system.from_working(x) for form, x in zip(self.forms, states, strict=True))
+        if self.additive:
+            log = np.array([kind == LOGNORMAL for kind in task.problem.data.noise])
+            spread = np.concatenate([(sigma * np.where(log, u, 1.0)).ravel() for u in us])
+            noisy = K * spread[:, None]
+            covariance = covariance @ (noisy.T @ noisy) @ covariance
+        standardised = tuple(r / sigma for r in residuals)
+        misfit = sum(float(np.sum(r**2)) for r in standardised)
+        freedom = degrees_of_freedom(task)
+        known = task.problem.data.sigma is not None
+        goodness = assess(standardised, misfit, freedom, known, strains(task, point.p))
+        return Refined(covariance[:F, :F], sigma, us, misfit, freedom, 1, 0.0, None, goodness)
+
+
+def solution(model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float) -> FloatArray | None:
+    """The forward solution `(time, D)` of one trajectory from `x0` in working coordinates, or None."""
+    with np.errstate(over="ignore"):
+        u0 = form.system.from_working(x0[None])[0]
+    if not (np.isfinite(u0).all() and np.isfinite(p).all()):
+        return None
+    solved = simulate(model, p, u0, form.times, rtol=tolerance)
+    return solved.states if solved.success else None
+
+
+def sensitivity(
+    model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float, working: bool
+) -> FloatArray | None:
+    """`∂u/∂(p, x₀)`, or `∂x/∂(p, x₀)` in working coordinates, `(time, D, J + D)`; or None."""
+    u0 = form.system.from_working(x0[None])[0]
+    solved = simulate(model, p, u0, form.times, sensitivities=True, rtol=tolerance)
+    if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+        return None
+    log = np.array([kind == LOGNORMAL for kind in form.system.noise])
+    K = np.concatenate([solved.by_parameters, solved.by_initial * np.where(log, u0, 1.0)], axis=2)
+    if working:
+        K = K / np.where(log, solved.states, 1.0)[:, :, None]
+    return K if np.isfinite(K).all() else None

@@ -1,0 +1,69 @@
+"""The paper's measures of one estimate against a known truth, and R² against the data.
+
+coefficient error  ‖p̂ - p*‖/‖p*‖
+forward error      ‖Û(p̂, u₀*) - U*‖_F/‖U*‖_F, solved from the true initial state
+failed             either is not below 25 (2500%), or the forward solution breaks down
+covered            |p̂_j - p*_j| < 2 √C_jj
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import Truth
+from .model import Model
+from .simulate import simulate
+from .typing import FloatArray
+
+FAILED = 25.0
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """How near an estimate is to the truth.
+
+    Attributes
+    ----------
+    coefficient_error, forward_error : float
+        The second is NaN where the model cannot be solved.
+    failed : bool
+    covered : ndarray of bool, (J,)
+        Whether two standard errors reach the truth.
+    """
+
+    coefficient_error: float
+    forward_error: float
+    failed: bool
+    covered: NDArray[np.bool_]
+
+
+def measure(model: Model, p: FloatArray, covariance: FloatArray, times: FloatArray, truth: Truth) -> Metrics:
+    """Measures of an estimate `(J,)` with its covariance, from data sampled at `times` `(time,)`."""
+    coefficient = float(np.linalg.norm(p - truth.parameters) / np.linalg.norm(truth.parameters))
+    forward = forward_error(model, p, times, truth)
+    failed = not (coefficient < FAILED and forward < FAILED)
+    with np.errstate(invalid="ignore"):
+        covered = np.abs(p - truth.parameters) < 2 * np.sqrt(covariance.diagonal())
+    return Metrics(coefficient, forward, failed, covered)
+
+
+def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth) -> float:
+    """Relative error of the forward solution from the true initial state; NaN where there is none."""
+    grid = times if times[0] == truth.begin else np.concatenate([[truth.begin], times])
+    if not np.isfinite(p).all():
+        return np.nan
+    solved = simulate(model, p, truth.initial, grid)
+    if not solved.success:
+        return np.nan
+    off = solved.states[-len(times) :] - truth.states
+    return float(np.linalg.norm(off) / np.linalg.norm(truth.states))
+
+
+def r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
+    """`1 - Σ(data - states)²/Σ(data - mean)²` of each state, `(D,)`, from `(time, D)`; NaN entries are left out."""
+    left = np.nansum((values - states) ** 2, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(1 - left / np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0))

@@ -1,0 +1,285 @@
+"""The fitted trajectory, and what lies beyond the data: forward solutions with pointwise bands.
+
+With K(t) = ∂x(t)/∂(p, x₀) in working coordinates, C_p the covariance of the parameters, and K₀, K_p the two parts of
+K at the samples of a trajectory, over σ: given p, the data determine x₀ with covariance `B = (K₀ᵀK₀)⁻¹`, and it moves
+with p by `R = -B K₀ᵀ K_p`. Hence
+
+    Cov(p, x₀) = [[C_p, C_p Rᵀ], [R C_p, B + R C_p Rᵀ]],     Var x(t) = K(t) Cov K(t)ᵀ     (delta method)
+
+and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. Where solutions bend
+too much for that, the band lies between quantiles of solutions from draws of (p, x₀).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .data import Truth
+from .derivatives import LOGNORMAL
+from .errors import DataError, FitError
+from .simulate import simulate
+from .typing import FloatArray
+from .weak.problem import symmetric_inverse
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+DRAWS, PROBES, BENT, FINE = 400, 6, 0.25, 400
+RTOL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """States in time with a pointwise band.
+
+    Attributes
+    ----------
+    times : ndarray, (time,)
+    states, lower, upper : ndarray, (time, D)
+        The forward solution, and the band at `level`; NaN where it cannot be told.
+    names : tuple of str
+        Of the states.
+    level : float
+    kind : str
+        `"delta"` or `"sampling"`.
+    note : str
+        What the reader should know, or nothing.
+    """
+
+    times: FloatArray
+    states: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    names: tuple[str, ...]
+    level: float
+    kind: str
+    note: str = ""
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """One state with its band, `(time, 3)`: solution, lower, upper."""
+        if name not in self.names:
+            raise KeyError(f"No state {name!r}. There are: {', '.join(self.names)}.")
+        d = self.names.index(name)
+        return np.column_stack([self.states[:, d], self.lower[:, d], self.upper[:, d]])
+
+
+def predict(
+    fit: FitResult,
+    times: ArrayLike,
+    trajectory: int = 0,
+    initial: ArrayLike | None = None,
+    level: float = 0.95,
+    kind: str = "auto",
+    seed: int = 0,
+) -> Prediction:
+    """See `FitResult.predict`."""
+    z = fit.quantile(level)
+    if kind not in ("auto", "delta", "sampling"):
+        raise FitError(f"The kind of band must be 'auto', 'delta' or 'sampling'; received {kind!r}.")
+    if not 0 <= trajectory < len(fit.data.trajectories):
+        raise FitError(f"There are {len(fit.data.trajectories)} trajectories; received number {trajectory!r}.")
+    grid = _grid(times)
+    begin = float(fit.data.trajectories[trajectory].times[0])
+    if initial is None:
+        if grid[0] < begin:
+            raise DataError(
+                f"The trajectory begins at t = {begin:g}; a prediction from its fitted initial state cannot go back to "
+                f"t = {grid[0]:g}. Give initial=[...], the state at the first of the times."
+            )
+        mean, covariance = _joint(fit, trajectory)
+    else:
+        begin = float(grid[0])
+        mean, covariance = _known(fit, initial)
+    band = _Band(fit, grid, begin, mean, covariance)
+    return band.prediction(level, z, kind, seed)
+
+
+def forward(fit: FitResult, trajectory: int) -> FloatArray:
+    """The forward solution at the samples of a trajectory, `(time, D)`; NaN from where it fails."""
+    q = fit.data.trajectories[trajectory]
+    return simulate(fit.model, fit.estimate, fit.denoised[trajectory][0], q.times, rtol=RTOL).states
+
+
+def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
+    """The samples and points between them, a few hundred in all."""
+    if not 0 <= trajectory < len(fit.data.trajectories):
+        raise FitError(f"There are {len(fit.data.trajectories)} trajectories; received number {trajectory!r}.")
+    times = fit.data.trajectories[trajectory].times
+    between = max(1, FINE // len(times))
+    parts = times[:-1, None] + np.diff(times)[:, None] * np.arange(between) / between
+    return np.append(parts.ravel(), times[-1])
+
+
+def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth:
+    """The truth to measure against."""
+    if truth is None:
+        truth = fit.data.truth
+    if isinstance(truth, Truth):
+        return truth
+    names = fit.model.parameters
+    if not isinstance(truth, Mapping) or set(truth) != set(names):
+        raise FitError(
+            f"These data carry no truth; give truth={{...}} with a value for each of {', '.join(names)}; "
+            f"received {truth!r}."
+        )
+    p = np.array([float(truth[name]) for name in names])
+    times, initial = fit.data.trajectories[0].times, fit.denoised[0][0]
+    solved = simulate(fit.model, p, initial, times, rtol=RTOL)
+    if not solved.success:
+        raise FitError(f"The model cannot be solved with the true parameters: {solved.status.value}.")
+    return Truth(p, solved.states, initial, fit.sigma, float(times[0]))
+
+
+def _grid(times: ArrayLike) -> FloatArray:
+    try:
+        grid = np.atleast_1d(np.array(times, dtype=float))
+    except (TypeError, ValueError):
+        raise DataError(f"The times must be numbers; received {times!r}.") from None
+    if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
+        raise DataError("The times of a prediction must be finite and increase.")
+    return grid
+
+
+def _log(fit: FitResult) -> FloatArray:
+    return np.array([kind == LOGNORMAL for kind in fit.data.noise])
+
+
+def _parameters(fit: FitResult) -> FloatArray:
+    """C_p, zero for parameters that are fixed or at a bound."""
+    return np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _known(fit: FitResult, initial: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    D, J = len(fit.model.states), len(fit.model.parameters)
+    u0 = np.atleast_1d(np.array(initial, dtype=float))
+    if u0.shape != (D,) or not np.isfinite(u0).all():
+        raise DataError(f"The initial state must be {D} numbers ({', '.join(fit.model.states)}); received {initial!r}.")
+    covariance = np.zeros((J + D, J + D))
+    covariance[:J, :J] = _parameters(fit)
+    return np.concatenate([fit.estimate, u0]), covariance
+
+
+def _joint(fit: FitResult, trajectory: int) -> tuple[FloatArray, FloatArray]:
+    """Parameters and the fitted initial state, with their covariance in (p, x₀)."""
+    q, u = fit.data.trajectories[trajectory], fit.denoised[trajectory]
+    D, J = len(fit.model.states), len(fit.model.parameters)
+    log, C = _log(fit), _parameters(fit)
+    mean = np.concatenate([fit.estimate, u[0]])
+    covariance = np.zeros((J + D, J + D))
+    solved = simulate(fit.model, fit.estimate, u[0], q.times, sensitivities=True, rtol=RTOL)
+    if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+        raise FitError(f"The fitted model could not be solved over the data: {solved.status.value}.")
+    sigma = np.where(fit.sigma > 0, fit.sigma, 1.0)
+    scale = (sigma * np.where(log, solved.states, 1.0))[:, :, None]
+    K0 = (solved.by_initial * np.where(log, u[0], 1.0) / scale).reshape(-1, D)
+    Kp = (solved.by_parameters / scale).reshape(-1, J)
+    B = symmetric_inverse(K0.T @ K0)
+    R = -B @ (K0.T @ Kp)
+    covariance[:J, :J] = C
+    covariance[J:, :J] = R @ C
+    covariance[:J, J:] = covariance[J:, :J].T
+    covariance[J:, J:] = R @ C @ R.T + (B if (fit.sigma > 0).all() else 0.0)
+    return mean, covariance
+
+
+class _Band:
+    """Solutions from draws of (p, x₀) around their mean."""
+
+    def __init__(
+        self, fit: FitResult, times: FloatArray, begin: float, mean: FloatArray, covariance: FloatArray
+    ) -> None:
+        self.fit, self.times, self.mean, self.covariance = fit, times, mean, covariance
+        self.J = len(fit.model.parameters)
+        self.grid = times if times[0] == begin else np.concatenate([[begin], times])
+        self.log = _log(fit)
+
+    def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
+        fit, n = self.fit, len(self.times)
+        p, u0 = self.mean[: self.J], self.mean[self.J :]
+        solved = simulate(fit.model, p, u0, self.grid, sensitivities=True, rtol=RTOL)
+        if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+            raise FitError(f"The fitted model could not be solved over these times: {solved.status.value}.")
+        states = solved.states[-n:]
+        chain = np.where(self.log, u0, 1.0)
+        K = np.concatenate([solved.by_parameters, solved.by_initial * chain], axis=2)[-n:]
+        x, slope = self._working(states), np.where(self.log, states, 1.0)
+        K = K / np.where(slope != 0, slope, 1.0)[:, :, None]
+        variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
+        half = z * np.sqrt(np.maximum(variance, 0.0))
+        lower, upper, note = x - half, x + half, self._note()
+        if kind == "sampling" or (kind == "auto" and self._bent(x, K, half)):
+            kind = "sampling"
+            lower, upper, lost = self._sampled(level, np.random.default_rng([seed, 4]))
+            if lost:
+                note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
+        else:
+            kind = "delta"
+        return Prediction(self.times, states, self._back(lower), self._back(upper), fit.model.states, level, kind, note)
+
+    def _note(self) -> str:
+        if np.isfinite(self.fit.covariance.diagonal()).all():
+            return ""
+        return "Parameters at a bound or without information are taken as known in the band."
+
+    def _working(self, u: FloatArray) -> FloatArray:
+        x = u.copy()
+        with np.errstate(all="ignore"):
+            x[:, self.log] = np.log(np.maximum(x[:, self.log], np.finfo(float).tiny))
+        return x
+
+    def _back(self, x: FloatArray) -> FloatArray:
+        u = x.copy()
+        with np.errstate(over="ignore"):
+            u[:, self.log] = np.exp(u[:, self.log])
+        return u
+
+    def _solved(self, theta: FloatArray) -> FloatArray | None:
+        """The solution in working coordinates from p and x₀ moved by theta."""
+        low, high = self.fit.bounds.T
+        p = np.clip(self.mean[: self.J] + theta[: self.J], low, high)
+        u0 = self.mean[self.J :] + 0.0
+        moved = theta[self.J :]
+        with np.errstate(over="ignore"):
+            u0 = np.where(self.log, u0 * np.exp(moved), u0 + moved)
+        if not np.isfinite(u0).all():
+            return None
+        solved = simulate(self.fit.model, p, u0, self.grid, rtol=1e-7)
+        return self._working(solved.states[-len(self.times) :]) if solved.success else None
+
+    def _factor(self) -> FloatArray:
+        """A square root of the covariance; columns are its principal directions, the largest first."""
+        scale = np.sqrt(np.maximum(self.covariance.diagonal(), 0.0))
+        unit = np.where(scale > 0, scale, 1.0)
+        w, V = np.linalg.eigh(self.covariance / np.outer(unit, unit))
+        return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
+
+    def _bent(self, x: FloatArray, K: FloatArray, half: FloatArray) -> bool:
+        """Whether solutions one standard deviation off along principal directions leave the tangent too far."""
+        factor = self._factor()
+        wide = half.max(axis=0) > 0
+        for column in factor.T[:PROBES]:
+            if not column.any():
+                continue
+            for sign in (1.0, -1.0):
+                solved = self._solved(sign * column)
+                if solved is None:
+                    return True
+                off = np.abs(solved - x - sign * (K @ column))
+                if (off[:, wide] > BENT * half.max(axis=0)[wide]).any():
+                    return True
+        return False
+
+    def _sampled(self, level: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, float]:
+        factor = self._factor()
+        draws = (self._solved(factor @ rng.standard_normal(len(factor))) for _ in range(DRAWS))
+        found = [x for x in draws if x is not None]
+        if len(found) < DRAWS / 2:
+            blank = np.full((len(self.times), len(self.log)), np.nan)
+            return blank, blank, 1 - len(found) / DRAWS
+        lower, upper = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        return lower, upper, 1 - len(found) / DRAWS

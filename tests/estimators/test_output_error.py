@@ -1,0 +1,132 @@
+"""Output error and the hybrid: efficient where the system can be solved, and honest where it cannot."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import ALL
+from weakform.efficiency import cramer_rao
+from weakform.errors import FitError
+from weakform.estimators.base import Options, Status, Task
+from weakform.estimators.output_error import _LeastSquares
+from weakform.weak.problem import WeakProblem
+
+SMOOTH = ["goodwin", "sir-tdi", "logistic", "lotka-volterra", "fitzhugh-nagumo", "protein-transduction"]
+
+
+def error(problem, fit):
+    return np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters)
+
+
+def task_of(problem, data, **options):
+    J = len(problem.model.parameters)
+    free = np.ones(J, dtype=bool)
+    lower, upper = np.array(problem.box).T
+    built = WeakProblem.build(problem.model, data, wf.Local())
+    return Task(built, free, np.full(J, np.nan), lower, upper, free, Options(**options), np.inf)
+
+
+@pytest.mark.parametrize("residuals", ["noise", "additive"])
+@pytest.mark.parametrize("name", ALL)
+def test_jacobian_matches_differences(name, residuals):
+    problem = wf.problems.get(name)
+    short = {"lorenz": 2.0, "hindmarsh-rose": 1.0}.get(name)
+    data = problem.simulate(M=40, noise=0.02, seed=1, duration=short)
+    least = _LeastSquares(task_of(problem, data, residuals=residuals, tolerance=1e-11))
+    form = least.forms[0]
+    theta = np.concatenate([problem.parameters * 1.01, form.system.to_working(data.truth.states[:1])[0] + 0.01])
+    exact = least._jacobian(theta, form.u.size)
+    for k in range(len(theta)):
+        h = 1e-4 * max(abs(theta[k]), 0.1)
+        step = h * np.eye(len(theta))[k]
+        ends = [least._residual(theta + s * step) for s in (1, -1, 2, -2)]
+        numeric = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * h)
+        assert np.abs(exact[:, k] - numeric).max() <= 2e-5 * np.abs(numeric).max() + 1e-8
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_agrees_with_the_weak_estimate_within_its_error(name):
+    problem = wf.problems.get(name)
+    data = problem.simulate(M=256, noise=0.03, seed=6)
+    weak = wf.fit(problem.model, data, bounds=problem.bounds)
+    hybrid = wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid")
+    free = ~(weak.at_bound | hybrid.at_bound)
+    assert (np.abs(weak.estimate - hybrid.estimate)[free] <= 0.35 * weak.errors[free]).all()
+    assert "output error, started by 'wendy', was kept" in " ".join(hybrid.notes)
+    assert hybrid.goodness.p_value > 0.001
+    assert "sensitivities" in hybrid.covariance_kind
+
+
+def test_covariance_is_the_cramer_rao_bound():
+    problem = wf.problems.get("lotka-volterra")
+    data = problem.simulate(M=256, noise=0.02, seed=2)
+    fit = wf.fit(problem.model, data, method="output-error")
+    times = data.trajectories[0].times
+    bound = cramer_rao(problem.model, fit.estimate, fit.denoised[0][0], times, data.noise, fit.sigma)
+    assert np.allclose(fit.covariance, bound, rtol=1e-4)
+
+
+def test_plain_differences_for_log_normal_noise_are_less_precise():
+    problem = wf.problems.get("sir-tdi")
+    data = problem.simulate(M=256, noise=0.1, seed=3)
+    fits = {
+        kind: wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid", options={"residuals": kind})
+        for kind in ("noise", "additive")
+    }
+    assert (fits["additive"].errors > fits["noise"].errors).all()
+    assert error(problem, fits["noise"]) < error(problem, fits["additive"])
+    off = np.abs(fits["additive"].estimate - problem.parameters) / fits["additive"].errors
+    assert off.max() < 3.5
+
+
+def test_noise_free_data_need_no_sigma():
+    problem = wf.problems.get("lotka-volterra")
+    data = problem.simulate(M=100, noise=0.0)
+    for method in ("output-error", "hybrid"):
+        fit = wf.fit(problem.model, data, bounds=problem.bounds, method=method)
+        assert error(problem, fit) < 1e-6
+        assert np.isnan(fit.errors).all()
+
+
+def test_hybrid_falls_back_where_the_solution_is_lost():
+    problem = wf.problems.get("lorenz")
+    data = problem.simulate(M=2000, noise=0.1, seed=1, duration=30.0)
+    weak = wf.fit(problem.model, data, bounds=problem.bounds)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid")
+    assert np.array_equal(fit.estimate, weak.estimate)
+    assert np.array_equal(fit.covariance, weak.covariance)
+    assert "the weak estimate (wendy) was kept" in " ".join(fit.notes)
+
+
+def test_hybrid_may_be_started_by_any_weak_method():
+    problem = wf.problems.get("logistic")
+    data = problem.simulate(M=128, noise=0.05, seed=2)
+    found = [
+        wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid", options={"weak": weak}).estimate
+        for weak in ("wendy", "mle", "irls", "wls")
+    ]
+    assert np.allclose(found, found[0], rtol=1e-4)
+
+
+def test_a_start_that_cannot_be_solved_is_said():
+    model = wf.Model.from_text("u' = a*u**2 - b*u")
+    t = np.linspace(0, 2, 40)
+    data = wf.Dataset(t, np.exp(-t) + 0.01 * np.random.default_rng(1).standard_normal(40))
+    with pytest.raises(FitError, match="not finite at any start"):
+        wf.fit(model, data, method="output-error", start={"a": 80.0, "b": 1.0}, starts=1)
+
+
+def test_time_limit_returns_the_best_so_far():
+    problem = wf.problems.get("hindmarsh-rose")
+    data = problem.simulate(M=512, noise=0.05, seed=1)
+    options = {"time_limit": 0.5}
+    fit = wf.fit(problem.model, data, bounds=problem.bounds, method="output-error", options=options)
+    assert fit.status is Status.TIME
+    assert np.isfinite(fit.estimate).all()
+
+
+@pytest.mark.parametrize(("option", "value"), [("residuals", "log"), ("weak", "hybrid"), ("solver", "newton")])
+def test_unknown_words_are_refused(option, value):
+    problem = wf.problems.get("logistic")
+    with pytest.raises(FitError, match=option):
+        wf.fit(problem.model, problem.simulate(M=50), options={option: value})

@@ -1,0 +1,129 @@
+"""Forward solutions of a fit: right, with bands that cover."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.errors import DataError, FitError
+from weakform.metrics import r_squared
+from weakform.simulate import simulate
+
+LINEAR = wf.Model.from_text("u' = -k*u")
+
+
+def decay(seed, n=60, sigma=0.03):
+    t = np.linspace(0, 3, n)
+    return wf.Dataset(t, 2 * np.exp(-0.7 * t) + sigma * np.random.default_rng(seed).standard_normal(n))
+
+
+def test_trajectory_is_the_forward_solution_of_the_estimate():
+    fit = wf.fit(LINEAR, decay(1))
+    drawn = fit.trajectory()
+    solved = simulate(LINEAR, fit.estimate, fit.denoised[0][0], drawn.times)
+    assert np.allclose(drawn.states, solved.states, rtol=1e-6)
+    assert set(decay(1).trajectories[0].times) <= set(drawn.times)
+    assert (drawn.lower < drawn.states).all()
+    assert (drawn.states < drawn.upper).all()
+    assert drawn["u"].shape == (len(drawn.times), 3)
+    with pytest.raises(KeyError, match="No state 'v'"):
+        drawn["v"]
+
+
+def test_delta_band_is_that_of_the_linear_theory():
+    fit = wf.fit(LINEAR, decay(2))
+    t = fit.data.trajectories[0].times
+    k, u0 = fit.estimate[0], fit.denoised[0][0, 0]
+    K = np.column_stack([-t * u0 * np.exp(-k * t), np.exp(-k * t)]) / fit.sigma[0]
+    C = np.linalg.inv(K.T @ K)
+    at = np.array([0.0, 1.0, 5.0])
+    S = np.column_stack([-at * u0 * np.exp(-k * at), np.exp(-k * at)])
+    half = fit.quantile(0.95) * np.sqrt(np.einsum("ti,ij,tj->t", S, C, S))
+    found = fit.predict(at, kind="delta")
+    assert np.allclose(found.upper[:, 0] - found.states[:, 0], half, rtol=2e-3)
+
+
+def test_bands_cover_the_truth_and_beyond_the_data():
+    at = np.linspace(0, 6, 13)
+    truth = 2 * np.exp(-0.7 * at)
+    inside = np.zeros(len(at))
+    for seed in range(100):
+        found = wf.fit(LINEAR, decay(seed)).predict(at)
+        inside += (found.lower[:, 0] <= truth) & (truth <= found.upper[:, 0])
+    assert (inside >= 87).all()
+    assert inside.mean() <= 99
+
+
+def test_sampling_agrees_with_delta_where_nothing_bends_and_is_chosen_where_it_does():
+    fit = wf.fit(LINEAR, decay(3, n=200, sigma=0.01))
+    at = np.linspace(0.5, 3, 6)
+    delta, sampled = fit.predict(at, kind="delta"), fit.predict(at, kind="sampling", seed=1)
+    assert fit.predict(at).kind == "delta"
+    assert np.allclose(delta.upper - delta.lower, sampled.upper - sampled.lower, rtol=0.25)
+    assert np.array_equal(fit.predict(at, kind="sampling", seed=1).lower, sampled.lower)
+    problem = wf.problems.get("lotka-volterra")
+    noisy = wf.fit(problem.model, problem.simulate(M=40, noise=0.3, seed=1), bounds=problem.bounds)
+    assert noisy.predict(np.linspace(0, 20, 50)).kind == "sampling"
+
+
+def test_log_normal_bands_stay_positive():
+    problem = wf.problems.get("goodwin")
+    fit = wf.fit(problem.model, problem.simulate(M=128, noise=0.2, seed=1), bounds=problem.bounds)
+    for kind in ("delta", "sampling"):
+        assert (fit.trajectory(kind=kind).lower > 0).all()
+
+
+def test_known_initial_state():
+    fit = wf.fit(LINEAR, decay(4))
+    found = fit.predict([1.0, 2.0], initial=[3.0])
+    assert found.states[0, 0] == 3.0
+    assert found.lower[0, 0] == found.upper[0, 0] == 3.0
+    assert found.upper[1, 0] > found.lower[1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"times": [-1.0, 2.0]}, "begins at t = 0"),
+        ({"times": [2.0, 1.0]}, "increase"),
+        ({"times": ["a"]}, "numbers"),
+        ({"times": [1.0], "initial": [1.0, 2.0]}, "1 numbers"),
+        ({"times": [1.0], "trajectory": 3}, "1 trajectories"),
+        ({"times": [1.0], "kind": "bayes"}, "kind of band"),
+        ({"times": [1.0], "level": 95}, "between 0 and 1"),
+    ],
+)
+def test_bad_requests(arguments, words):
+    fit = wf.fit(LINEAR, decay(5))
+    with pytest.raises((DataError, FitError), match=words):
+        fit.predict(**arguments)
+
+
+def test_metrics_are_the_paper_s():
+    problem = wf.problems.get("sir-tdi")
+    data = problem.simulate(M=256, noise=0.05, seed=1)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds)
+    found = fit.metrics()
+    p = problem.parameters
+    assert found.coefficient_error == pytest.approx(np.linalg.norm(fit.estimate - p) / np.linalg.norm(p))
+    times, states = problem.solution(256)
+    solved = simulate(problem.model, fit.estimate, problem.initial, times).states
+    # The first row of the data has states that are zero, and is not part of log-normal data.
+    assert found.forward_error == pytest.approx(np.linalg.norm(solved[1:] - states[1:]) / np.linalg.norm(states[1:]))
+    assert not found.failed
+    assert np.array_equal(found.covered, np.abs(fit.estimate - p) < 2 * fit.errors)
+
+
+def test_metrics_against_parameters_by_name():
+    fit = wf.fit(LINEAR, decay(6))
+    assert fit.metrics(truth={"k": 0.7}).coefficient_error == pytest.approx(abs(fit.estimate[0] - 0.7) / 0.7)
+    assert fit.metrics(truth={"k": fit.estimate[0]}).forward_error < 1e-6
+    with pytest.raises(FitError, match="no truth"):
+        fit.metrics()
+
+
+def test_r_squared():
+    fit = wf.fit(LINEAR, decay(7))
+    assert 0.98 < fit.r_squared["u"] < 1
+    values = np.array([[1.0], [2.0], [np.nan], [3.0]])
+    assert r_squared(values, np.array([[1.0], [2.0], [9.0], [3.0]]))[0] == 1.0
+    assert r_squared(values, np.full((4, 1), 2.0))[0] == 0.0
