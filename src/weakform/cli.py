@@ -46,6 +46,32 @@ def list_problems(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def sweep(arguments: argparse.Namespace) -> int:
+    """Do the runs of a study that its file lacks."""
+    import os
+
+    from .experiments.executors import dask, local
+    from .experiments.study import read_study
+    from .experiments.sweep import sweep as run_sweep
+
+    study = read_study(arguments.study)
+    out = Path(arguments.out or f"{study.name}.sqlite")
+    workers = arguments.workers or os.cpu_count() or 1
+    execute = dask(arguments.dask) if arguments.dask else local(workers)
+    try:
+        outcome = run_sweep(study, out, execute)
+    except KeyboardInterrupt:
+        print(f"weakform: stopped. What was done is in {out}; give the same command again to go on.", file=sys.stderr)
+        return 130
+    print(
+        f"{study.name}: {outcome.done} runs done, {outcome.failed} failed, {outcome.before} were there; "
+        f"{outcome.before + outcome.done - len(outcome.lost)} of {outcome.total} are in {out}."
+    )
+    for line in outcome.lost:
+        print(f"lost: {line}", file=sys.stderr)
+    return 1 if outcome.lost else 0
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of `weakform`."""
     top = argparse.ArgumentParser(
@@ -66,6 +92,17 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--seed", type=int, default=1, help="of the noise and the starts (default: %(default)s)")
     show.add_argument("--out", default=".", help="folder for the picture (default: here)")
     show.set_defaults(run=demo)
+
+    study = commands.add_parser(
+        "sweep",
+        help="do a Monte Carlo study, or go on with it",
+        epilog="example: weakform sweep lorenz --out lorenz.sqlite --workers 4",
+    )
+    study.add_argument("study", metavar="STUDY", help="a TOML file, or one of: lorenz, paper, paper-small")
+    study.add_argument("--out", metavar="FILE", help="the study file (default: the study's name, .sqlite)")
+    study.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
+    study.add_argument("--dask", metavar="ADDRESS", help="send the runs to the Dask scheduler at this address")
+    study.set_defaults(run=sweep)
 
     listing = commands.add_parser("problems", help="list the benchmark problems", epilog="example: weakform problems")
     listing.set_defaults(run=list_problems)

@@ -165,7 +165,8 @@ class _LeastSquares:
             u = solution(self.model, form, p, x0, self.tolerance)
             if u is None:
                 return None
-            difference = u - form.u if self.additive else (form.system.to_working(u) - form.x.T) / self.sigma
+            with np.errstate(all="ignore"):
+                difference = u - form.u if self.additive else (form.system.to_working(u) - form.x.T) / self.sigma
             parts.append(difference.ravel())
         r = np.concatenate(parts)
         cost = 0.5 * float(r @ r)
@@ -194,41 +195,42 @@ class _LeastSquares:
         return K
 
     def _solutions(self, point: _Point) -> tuple[FloatArray, ...]:
-        """Forward solutions in working coordinates, `(time, D)`."""
+        """Forward solutions, `(time, D)`."""
         found = []
         for form, x0 in zip(self.forms, point.initial, strict=True):
             u = solution(self.model, form, point.p, x0, self.tolerance)
             assert u is not None
-            found.append(form.system.to_working(u))
+            found.append(u)
         return tuple(found)
 
     def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
-        """`x^data - x` of each trajectory, `(time, D)`."""
-        return tuple(form.x.T - x for form, x in zip(self.forms, self._solutions(point), strict=True))
+        """`x^data - x` of each trajectory in working coordinates, `(time, D)`."""
+        parts = zip(self.forms, self._solutions(point), strict=True)
+        return tuple(form.x.T - form.system.to_working(u) for form, u in parts)
 
     def refined(self, point: _Point) -> Refined:
         """Covariance, σ, states and goodness of fit at a point."""
         task, F = self.task, int(self.task.free.sum())
         states = self._solutions(point)
-        residuals = tuple(form.x.T - x for form, x in zip(self.forms, states, strict=True))
-        sigma = self.sigma
-        if task.problem.data.sigma is None:
-            sigma = noise_of(task, residuals)
         theta = np.concatenate([point.p[task.free], *point.initial])
-        K = self._jacobian(theta, sum(r.size for r in residuals))
+        K = self._jacobian(theta, sum(u.size for u in states))
         covariance = symmetric_inverse(K.T @ K)
-        us = tuple(form.system.from_working(x) for form, x in zip(self.forms, states, strict=True))
+        freedom = degrees_of_freedom(task)
         if self.additive:
+            # Plain differences have no likelihood behind them: σ is the filter's, and nothing is tested.
             log = np.array([kind == LOGNORMAL for kind in task.problem.data.noise])
-            spread = np.concatenate([(sigma * np.where(log, u, 1.0)).ravel() for u in us])
+            spread = np.concatenate([(task.problem.sigma * np.where(log, u, 1.0)).ravel() for u in states])
             noisy = K * spread[:, None]
-            covariance = covariance @ (noisy.T @ noisy) @ covariance
+            with np.errstate(invalid="ignore"):
+                covariance = covariance @ (noisy.T @ noisy) @ covariance
+            return Refined(covariance[:F, :F], task.problem.sigma, states, np.nan, freedom, 1, 0.0, None, None)
+        residuals = self.residuals(point)
+        known = task.problem.data.sigma is not None
+        sigma = self.sigma if known else noise_of(task, residuals)
         standardised = tuple(r / sigma for r in residuals)
         misfit = sum(float(np.sum(r**2)) for r in standardised)
-        freedom = degrees_of_freedom(task)
-        known = task.problem.data.sigma is not None
         goodness = assess(standardised, misfit, freedom, known, strains(task, point.p))
-        return Refined(covariance[:F, :F], sigma, us, misfit, freedom, 1, 0.0, None, goodness)
+        return Refined(covariance[:F, :F], sigma, states, misfit, freedom, 1, 0.0, None, goodness)
 
 
 def solution(model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float) -> FloatArray | None:

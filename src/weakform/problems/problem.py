@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -66,6 +66,10 @@ class Problem:
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The box, by name."""
         return dict(zip(self.model.parameters, self.box, strict=True))
+
+    def with_noise(self, kind: str) -> Problem:
+        """The same problem with another kind of noise."""
+        return replace(self, noise=kind)
 
     def start(self, seed: int) -> FloatArray:
         """A random start, uniform in the box, `(J,)`."""

@@ -1,0 +1,141 @@
+"""Where runs are done: in processes of this machine, or on a Dask cluster. One generator each, with the same contract:
+
+    execute(runs) yields (run, record) for every run, in any order; record is a `Lost` if it could not be had
+
+A worker that dies takes its runs in flight with it; they are done again, and given up after a few deaths, so that a run
+that kills its worker does not stop the study.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any
+
+from ..errors import WeakformError
+from .study import Run
+from .worker import Record, perform
+
+MAX_DEATHS = 3
+AHEAD = 3
+"""Runs queued for each worker."""
+
+Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | Lost"]]]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A run that could not be done, and why."""
+
+    reason: str
+
+
+def _quiet() -> None:
+    """In a worker: Ctrl-C is for the process that leads; one thread of linear algebra each."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def local(workers: int) -> Execute:
+    """Processes of this machine, spawned, with one thread each."""
+
+    def execute(runs: Iterable[Run]) -> Iterator[tuple[Run, Record | Lost]]:
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        before = {name: os.environ.get(name) for name in threads}
+        os.environ.update(threads)
+        try:
+            yield from _pool(iter(runs), workers)
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    return execute
+
+
+Results = Generator[tuple[Run, "Record | Lost"], None, list[Run]]
+
+
+def _pool(waiting: Iterator[Run], workers: int) -> Iterator[tuple[Run, Record | Lost]]:
+    while True:
+        suspects = yield from _together(waiting, workers)
+        if not suspects:
+            return
+        # Which of the runs in flight killed its worker is not known: one at a time, it shows.
+        for run in suspects:
+            for _ in range(MAX_DEATHS):
+                if not (yield from _together(iter([run]), 1)):
+                    break
+            else:
+                yield run, Lost(f"its worker died {MAX_DEATHS} times, out of memory or killed")
+
+
+def _together(waiting: Iterator[Run], workers: int) -> Results:
+    """Do runs in one pool until they are done or a worker dies; returns the runs in flight when it did."""
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
+    flying: dict[Future[Record], Run] = {}
+    try:
+        while True:
+            for run in islice(waiting, AHEAD * workers - len(flying)):
+                flying[pool.submit(perform, run)] = run
+            if not flying:
+                return []
+            finished, _ = wait(flying, return_when=FIRST_COMPLETED)
+            for future in finished:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    return list(flying.values())
+                yield flying.pop(future), _record(future)
+    except BrokenProcessPool:
+        return list(flying.values())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _record(future: Any) -> Record | Lost:
+    """What a finished future holds; an error in it is a bug of ours or a broken installation, and is shown."""
+    error = future.exception()
+    return Lost(f"{type(error).__name__}: {error}") if error else future.result()
+
+
+def dask(address: str) -> Execute:
+    """The workers of a Dask cluster; `address` is that of its scheduler."""
+
+    def execute(runs: Iterable[Run]) -> Iterator[tuple[Run, Record | Lost]]:
+        try:
+            from distributed import Client, as_completed
+        except ImportError:
+            raise WeakformError("Dask is not installed; install it with: pip install 'weakform[dask]'") from None
+        try:
+            client = Client(address, timeout="10s")
+        except (OSError, TimeoutError, ValueError) as error:
+            raise WeakformError(f"No Dask scheduler answers at {address}: {error}.") from None
+        with client:
+            waiting = iter(runs)
+            ahead = AHEAD * max(sum(client.nthreads().values()), 1)
+
+            def send() -> Any:
+                run = next(waiting, None)
+                if run is None:
+                    return None
+                # The scheduler does the runs of a lost worker again, up to its allowed-failures.
+                future = client.submit(perform, run, pure=False, retries=MAX_DEATHS)
+                flying[future] = run
+                return future
+
+            flying: dict[Any, Run] = {}
+            queue = as_completed([future for future in (send() for _ in range(ahead)) if future is not None])
+            for future in queue:
+                yield flying.pop(future), _record(future)
+                following = send()
+                if following is not None:
+                    queue.add(following)
+
+    return execute

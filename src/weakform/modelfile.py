@@ -1,0 +1,249 @@
+"""Model files: equations as text, or a TOML file that says more.
+
+    equations = '''
+        hare' = a*hare - b*hare*lynx
+        lynx' = -c*lynx + d*hare*lynx
+    '''
+    noise = "lognormal"                  # or a table, one word for each state
+
+    [parameters.a]
+    bounds = [0, 2]                      # any of: bounds, start, fixed, unit, truth
+    unit = "1/year"
+
+    [columns]                            # where the names in the table differ
+    time = "year"
+
+A file is data: the equations are parsed (see `expressions`), everything else is checked, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .data import NOISE_KINDS
+from .errors import ModelError
+from .expressions import suggestion
+from .model import Model
+
+MAX_BYTES = 1_000_000
+TIME = "time"
+_TOP = ("equations", "noise", "sigma", "parameters", "columns", "units", "initial", "duration", "title")
+_PARAMETER = ("bounds", "start", "fixed", "unit", "truth")
+
+TEMPLATE = '''\
+# A weakform model file. Lines that start with # are comments.
+# Fit it with:  weakform fit model.toml data.csv --report fit.html
+
+# One equation for each measured state. Every name that is neither a state nor a
+# function is a parameter to be estimated; t is time. Functions: exp, log, sqrt, sin, ...
+# A line without ' defines an abbreviation for the lines below it.
+equations = """
+    prey' = growth*prey - hunting*prey*predator
+    predator' = -death*predator + gain*prey*predator
+"""
+
+# "gaussian": errors of the same size at all values; "lognormal": errors in per cent, values positive.
+noise = "lognormal"
+
+# What you know of the parameters; every line is optional.
+[parameters.growth]
+bounds = [0, 10]      # the smallest and the largest value that make sense
+# start = 0.5         # a first guess
+# fixed = 0.5         # not estimated
+unit = "1/year"
+
+# The names of the columns in your table, where they differ from the names above.
+[columns]
+# time = "year"       # by default the first column
+# prey = "Hare pelts"
+
+[units]
+time = "years"
+'''
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model and what its file says of it.
+
+    Attributes
+    ----------
+    model : Model
+    name : str
+    noise : tuple of str, (D,)
+    sigma : tuple of float, (D,), or None
+    bounds : dict of str to pair of float
+    start, fixed, truth : dict of str to float
+    columns : dict of str to str
+        Column of the table for a state, or for `time`.
+    units : dict of str to str
+        Of parameters, states and `time`.
+    initial : dict of str to float
+        For simulations.
+    duration : float, or None
+    title, equations : str
+        As written.
+    """
+
+    model: Model
+    name: str
+    noise: tuple[str, ...]
+    sigma: tuple[float, ...] | None = None
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    start: dict[str, float] = field(default_factory=dict)
+    fixed: dict[str, float] = field(default_factory=dict)
+    truth: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    initial: dict[str, float] = field(default_factory=dict)
+    duration: float | None = None
+    title: str = ""
+    equations: str = ""
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a small file, with a clear error for what is not one."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {MAX_BYTES:,}.")
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ModelError(f"There is no {what} {path}.") from None
+    except IsADirectoryError:
+        raise ModelError(f"{path} is a folder; a {what} is needed.") from None
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8.") from None
+
+
+def read_model(path: str | Path) -> ModelFile:
+    """Read equations, or a TOML file if the name ends in `.toml`."""
+    path = Path(path)
+    text = read_text(path, "model file")
+    if path.suffix.lower() != ".toml":
+        model = _equations(text, path)
+        return ModelFile(model, path.stem, ("gaussian",) * len(model.states), equations=text)
+    return parse_model(text, str(path), path.stem)
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """A TOML document, with the place of an error in it."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise ModelError(f"{where} is not valid TOML: {error}.") from None
+
+
+def _equations(text: str, where: object) -> Model:
+    try:
+        return Model.from_text(text)
+    except ModelError as error:
+        raise ModelError(f"{where}: {error}") from None
+
+
+def parse_model(text: str, where: str, name: str = "model") -> ModelFile:
+    """A model from the text of a TOML file; `where` names it in errors."""
+    table = parse_toml(text, where)
+    known(table, _TOP, where)
+    if not isinstance(table.get("equations"), str):
+        raise ModelError(f"{where} needs equations = '''...''', one equation for each state.")
+    model = _equations(table["equations"], f"{where}, equations")
+    parameters = _parameters(table.get("parameters", {}), model, where)
+    units = _words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
+    columns = _words(table.get("columns", {}), (TIME, *model.states), f"{where}, [columns]")
+    initial = {
+        key: number(value, f"{where}, initial.{key}")
+        for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
+    }
+    duration = table.get("duration")
+    return ModelFile(
+        model,
+        name,
+        _noise(table.get("noise", "gaussian"), model, where),
+        _sigma(table.get("sigma"), model, where),
+        parameters["bounds"],
+        parameters["start"],
+        parameters["fixed"],
+        parameters["truth"],
+        columns,
+        {**units, **parameters["unit"]},
+        initial,
+        None if duration is None else number(duration, f"{where}, duration"),
+        str(table.get("title", "")),
+        table["equations"],
+    )
+
+
+def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
+    """A table with no other keys than `names`, or an error that names the key and what it may mean."""
+    if not isinstance(table, Mapping):
+        raise ModelError(f"{where} must be a table; received {table!r}.")
+    for key in table:
+        if key not in names:
+            raise ModelError(f"{where}: unknown key {key!r}.{suggestion(key, names)} Known: {', '.join(names)}.")
+    return table
+
+
+def number(value: Any, what: str) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ModelError(f"{what} must be a finite number; received {value!r}.")
+    return float(value)
+
+
+def _words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
+    for key, value in known(table, names, where).items():
+        if not isinstance(value, str):
+            raise ModelError(f"{where}: {key} must be text; received {value!r}.")
+    return dict(table)
+
+
+def _parameters(table: Any, model: Model, where: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {key: {} for key in _PARAMETER}
+    for name, entry in known(table, model.parameters, f"{where}, [parameters]").items():
+        place = f"{where}, [parameters.{name}]"
+        for key, value in known(entry, _PARAMETER, place).items():
+            if key == "unit":
+                if not isinstance(value, str):
+                    raise ModelError(f"{place}: unit must be text; received {value!r}.")
+                found[key][name] = value
+            elif key == "bounds":
+                if not isinstance(value, list) or len(value) != 2:
+                    raise ModelError(f"{place}: bounds must be [smallest, largest]; received {value!r}.")
+                # TOML knows inf, for a bound that is not there.
+                low, high = (v if isinstance(v, float) and math.isinf(v) else number(v, place) for v in value)
+                found[key][name] = (float(low), float(high))
+            else:
+                found[key][name] = number(value, f"{place}: {key}")
+    return found
+
+
+def _noise(value: Any, model: Model, where: str) -> tuple[str, ...]:
+    words = (
+        known(value, model.states, f"{where}, noise")
+        if isinstance(value, Mapping)
+        else dict.fromkeys(model.states, value)
+    )
+    for word in words.values():
+        if word not in NOISE_KINDS:
+            kinds = " or ".join(map(repr, NOISE_KINDS))
+            raise ModelError(
+                f"{where}: noise must be {kinds}, or a table with a word for each state; received {word!r}."
+            )
+    return tuple(str(words.get(state, "gaussian")) for state in model.states)
+
+
+def _sigma(value: Any, model: Model, where: str) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return (number(value, f"{where}, sigma"),) * len(model.states)
+    table = known(value, model.states, f"{where}, [sigma]")
+    missing = [state for state in model.states if state not in table]
+    if missing:
+        raise ModelError(f"{where}, [sigma] lacks {missing[0]!r}; give one for each state, or none.")
+    return tuple(number(table[state], f"{where}, sigma.{state}") for state in model.states)
