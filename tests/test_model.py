@@ -96,7 +96,7 @@ def test_arithmetic(text, value):
         ("u' = max(u, p)", "column 6", "not smooth"),
         ("u' = exp(u, p)", "column 6", "takes 1 argument"),
         ("u' = p*u\nu' = 2*p", "line 2", "two equations"),
-        ("u'' = -p*u", "line 1", "second derivatives"),
+        ("u' = -p*u'", "line 1", "only where there is an equation u''"),
         ("p*u", "line 1", "no '='"),
         ("u' = p*u = 2", "column 10", "second '='"),
         ("u' = r*u\nr = p*2", "line 1, column 6", "used before it is defined"),

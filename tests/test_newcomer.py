@@ -137,7 +137,6 @@ FIT = wf.fit(LOGISTIC, DATA)
         lambda: wf.Dataset(T, N, states=5),
         lambda: wf.Dataset(T, N, states=[5]),
         lambda: wf.Dataset(T, N + 0j),
-        lambda: wf.Dataset(T, np.ma.masked_less(N, 2)),
         lambda: wf.Dataset(pd.date_range("2020", periods=60), N),
         lambda: wf.Dataset(T, 5 * np.exp(-0.3 * T) - 3, noise="lognormal"),
         lambda: wf.Dataset.from_frame(np.c_[T, N]),

@@ -1,8 +1,8 @@
 """Measurements: `Trajectory` and `Dataset`, validated once, where they enter.
 
 A dataset is one or more trajectories of the same states, the kind of noise of each state, and what is known of its
-size. Arrays of states are `(time, state)`. Everything behind this module may rely on: finite float64 values, strictly
-increasing times, positive values wherever the noise is log-normal.
+size. Arrays of states are `(time, state)`. Everything behind this module may rely on: finite, strictly increasing
+times; values that are finite and allowed by their noise, or NaN where missing; a finite scale for each that is there.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from . import intake
 from .errors import DataError
-from .tables import read_table
+from .expressions import suggestion
+from .inputs import INTERPOLATIONS, Inputs
+from .tables import Table, read_table
 from .typing import FloatArray
-
-MIN_SAMPLES = 8
-MAX_DROPPED = 0.2
-NOISE_KINDS = ("gaussian", "lognormal")
 
 
 @dataclass(frozen=True)
@@ -46,36 +45,96 @@ class Truth:
     begin: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trajectory:
-    """One run of the system: `times` `(time,)` and `values` `(time, D)`."""
+    """One run of the system.
+
+    Attributes
+    ----------
+    times : ndarray, (time,)
+        Increasing.
+    values : ndarray, (time, D)
+        NaN where missing.
+    scale : ndarray, (time, D), or None for ones
+        Standard deviation of each value relative to the σ of its state.
+    inputs : Inputs, or None
+    label : str
+        Its name, where there are several.
+    within, repeats : ndarray, (D,), or None
+        Sum of squares of repeated measurements about their means, and its degrees of freedom.
+    """
 
     times: FloatArray
     values: FloatArray
+    scale: FloatArray | None = None
+    inputs: Inputs | None = None
+    label: str = ""
+    within: FloatArray | None = None
+    repeats: FloatArray | None = None
 
     @property
     def step(self) -> float:
         """The mean time between samples."""
         return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
 
+    @property
+    def even(self) -> bool:
+        """Whether the times are evenly spaced, up to rounding."""
+        return bool(np.abs(np.diff(self.times) - self.step).max() <= intake.EVEN * self.step)
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Which values are there, `(time, D)`."""
+        return np.isfinite(self.values)
+
+    @property
+    def scales(self) -> FloatArray:
+        """`scale`, or ones."""
+        return np.ones(self.values.shape) if self.scale is None else self.scale
+
+    def columns(self, order: list[int], hidden: int = 0) -> Trajectory:
+        """Some of the states, and `hidden` more that were not measured."""
+
+        def pick(array: FloatArray | None, fill: float) -> FloatArray | None:
+            if array is None:
+                return None
+            shape = (*array.shape[:-1], hidden)
+            return np.concatenate([array[..., order], np.full(shape, fill)], axis=-1)
+
+        values = pick(self.values, np.nan)
+        assert values is not None
+        return replace(
+            self,
+            values=values,
+            scale=pick(self.scale, np.inf),
+            within=pick(self.within, 0.0),
+            repeats=pick(self.repeats, 0.0),
+        )
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class Dataset:
-    """Noisy measurements of all states of a model.
+    """Noisy measurements of the states of a model.
 
     Parameters
     ----------
     t : array_like, (time,)
-        Increasing, evenly spaced times.
+        Times, evenly spaced or not; a repeated time is a repeated measurement.
     U : array_like, (time, D)
-        Measured states; `(time,)` for a single state.
+        Measured states; `(time,)` for a single state. NaN is a missing value.
     noise : str or sequence of str
-        `"gaussian"` (additive) or `"lognormal"` (multiplicative), one word for all states or one for each.
-    sigma : float or array_like, (D,), optional
-        Standard deviation of the noise, of the logarithm where it is log-normal. Estimated if not given; 0 means
-        noise-free.
+        `"gaussian"` (additive), `"lognormal"` (multiplicative) or `"poisson"` (counts), one word for all states or one
+        for each.
+    sigma : float or array_like, optional
+        Standard deviation of the noise in the coordinates in which it is additive (of the logarithm where it is
+        log-normal): one number, one for each state `(D,)`, one for each point `(time, D)`; or a covariance of the
+        states `(D, D)`. Estimated if not given; 0 means noise-free.
     states : sequence of str, optional
         Names of the columns. Without names the columns are taken in the order of the model's states.
+    inputs : mapping of str to array_like, (time,), optional
+        Known inputs by name, at the same times.
+    hold : bool
+        Whether inputs keep their value until the next sample, as switches do; else they are interpolated linearly.
     truth : Truth, optional
         For simulated data.
 
@@ -84,7 +143,11 @@ class Dataset:
     trajectories : tuple of Trajectory
     noise : tuple of str, (D,)
     sigma : ndarray, (D,), or None
+    covariance : ndarray, (D, D), or None
+        Of the states, where it was given.
     states : tuple of str, or None
+    inputs : tuple of str
+        Names of the inputs.
     notes : tuple of str
         What was changed on the way in, in words.
     """
@@ -92,7 +155,9 @@ class Dataset:
     trajectories: tuple[Trajectory, ...]
     noise: tuple[str, ...]
     sigma: FloatArray | None
+    covariance: FloatArray | None
     states: tuple[str, ...] | None
+    inputs: tuple[str, ...]
     truth: Truth | None
     notes: tuple[str, ...]
 
@@ -104,34 +169,93 @@ class Dataset:
         sigma: ArrayLike | None = None,
         *,
         states: Sequence[str] | None = None,
+        inputs: Mapping[str, ArrayLike] | None = None,
+        hold: bool = False,
         truth: Truth | None = None,
     ) -> None:
-        times, values = _numbers(t, "times"), _numbers(U, "states U")
-        values = values[:, None] if values.ndim == 1 else values
-        if times.ndim != 1 or values.ndim != 2 or times.shape[0] != values.shape[0]:
-            raise DataError(
-                f"Times must be (time,) and states (time, state) with one row a time; received shapes "
-                f"{times.shape} and {values.shape}."
-                + (" U seems to be transposed; pass U.T." if values.shape[1:] == times.shape else "")
-            )
-        names = _column_names(states, values.shape[1])
-        labels = names or tuple(f"column {d + 1}" for d in range(values.shape[1]))
-        kinds = _kinds(noise, labels)
-        _check_times(times)
-        keep, notes = _usable_rows(times, values, kinds, labels)
-        times, values = times[keep], values[keep]
-        _check_samples(values, labels)
-        if truth is not None and len(truth.states) != len(times):
-            truth = replace(truth, states=truth.states[keep])
-        for name, value in (
-            ("trajectories", (Trajectory(times, values),)),
-            ("noise", kinds),
-            ("sigma", _check_sigma(sigma, labels)),
-            ("states", names),
-            ("truth", truth),
-            ("notes", notes),
-        ):
+        trajectory, parts = _trajectory(t, U, noise, sigma, states, inputs or {}, hold, "")
+        if truth is not None and len(truth.states) != len(trajectory.times):
+            truth = replace(truth, states=truth.states[np.isin(intake.numbers(t, "times"), trajectory.times)])
+        self._set(trajectories=(trajectory,), truth=truth, **parts)
+        self._check()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def _check(self) -> None:
+        labels = _labels(self.states, self.D)
+        if self.samples < intake.MIN_SAMPLES:
+            raise DataError(
+                f"At least {intake.MIN_SAMPLES} samples are needed for the noise level and one test function; "
+                f"received {self.samples}."
+            )
+        for q in self.trajectories:
+            where = f" in {q.label}" if q.label else ""
+            if len(q.times) < intake.MIN_VALUES:
+                raise DataError(
+                    f"{len(q.times)} samples{where} are too few: a trajectory needs at least {intake.MIN_VALUES}. "
+                    "Leave it out."
+                )
+        for d, label in enumerate(labels):
+            values = np.concatenate([q.values[:, d] for q in self.trajectories])
+            values = values[np.isfinite(values)]
+            if len(values) < intake.MIN_VALUES:
+                raise DataError(
+                    f"{label} has only {len(values)} measured values; at least {intake.MIN_VALUES} are needed. "
+                    "Every state must be measured at some times."
+                )
+            if np.ptp(values) == 0:
+                raise DataError(
+                    f"{label} never varies (it is always {values[0]:g}), so it tells nothing about the parameters. "
+                    "Put its value into the equations as a constant."
+                )
+
+    @classmethod
+    def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None) -> Dataset:
+        """Several experiments, subjects or segments as one dataset.
+
+        Parameters
+        ----------
+        datasets : sequence of Dataset
+            With the same states, kinds of noise and inputs.
+        labels : sequence of str, optional
+            A name for each trajectory; numbers by default.
+        """
+        if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
+            raise DataError(f"join takes a list of datasets; received {datasets!r}.")
+        first = datasets[0]
+        for k, other in enumerate(datasets[1:], 2):
+            for what in ("states", "noise", "inputs"):
+                if getattr(other, what) != getattr(first, what):
+                    raise DataError(
+                        f"Dataset {k} has other {what} than the first: {getattr(other, what)} and "
+                        f"{getattr(first, what)}. Give all of them the same."
+                    )
+            same = all(
+                (a is None) == (b is None) and (a is None or b is None or np.array_equal(a, b))
+                for a, b in ((first.sigma, other.sigma), (first.covariance, other.covariance))
+            )
+            if not same:
+                raise DataError(
+                    f"Dataset {k} has another sigma than the first. Leave sigma out, or give it for each point."
+                )
+        trajectories = [q for data in datasets for q in data.trajectories]
+        names = [str(k) for k in range(1, len(trajectories) + 1)] if labels is None else list(map(str, labels))
+        if len(names) != len(trajectories) or len(set(names)) < len(names):
+            raise DataError(f"{len(trajectories)} trajectories need as many different labels; received {labels!r}.")
+        joined = object.__new__(cls)
+        joined._set(
+            trajectories=tuple(replace(q, label=name) for q, name in zip(trajectories, names, strict=True)),
+            noise=first.noise,
+            sigma=first.sigma,
+            covariance=first.covariance,
+            states=first.states,
+            inputs=first.inputs,
+            truth=first.truth,
+            notes=tuple(note for data in datasets for note in data.notes),
+        )
+        return joined
 
     @classmethod
     def from_csv(
@@ -139,70 +263,116 @@ class Dataset:
         path: str | Path,
         *,
         time: str | None = None,
-        states: Sequence[str] | None = None,
+        states: Sequence[str] | Mapping[str, str] | None = None,
         noise: str | Sequence[str] = "gaussian",
-        sigma: ArrayLike | None = None,
+        sigma: ArrayLike | Mapping[str, str] | None = None,
+        inputs: Sequence[str] | Mapping[str, str] = (),
+        hold: bool = False,
+        trajectory: str | None = None,
     ) -> Dataset:
         """Read a table with a header row.
 
         Parameters
         ----------
         path : str or Path
-            Separated by commas, semicolons or tabs.
+            Text separated by commas, semicolons or tabs; Parquet or Excel with the extra `table`.
         time : str, optional
-            The time column; the first one by default.
-        states : sequence of str, optional
-            The state columns; all others by default.
-        noise, sigma
+            The time column; the first one that has no other role by default.
+        states : sequence of str, or mapping, optional
+            The state columns, all others by default; a mapping renames: `{"hare": "Hare pelts"}`.
+        noise : str or sequence of str
             As for `Dataset`.
+        sigma : as for `Dataset`, or mapping
+            `{"hare": "hare_se"}` takes standard errors of the points from columns.
+        inputs : sequence of str, or mapping
+            Columns of known inputs.
+        hold : bool
+            As for `Dataset`.
+        trajectory : str, optional
+            The column that tells experiments, subjects or segments apart.
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
-        return cls._from_columns(read_table(Path(path)), f"{path}", time, states, noise, sigma)
+        roles = _Roles(time, states, noise, sigma, inputs, hold, trajectory)
+        return cls._from_table(read_table(Path(path)), roles)
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        time: str | None = None,
-        states: Sequence[str] | None = None,
-        noise: str | Sequence[str] = "gaussian",
-        sigma: ArrayLike | None = None,
-    ) -> Dataset:
+    def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
         """Take columns of a pandas (or similar) data frame; arguments as for `from_csv`."""
         if not hasattr(frame, "columns") or len(set(map(str, frame.columns))) < len(frame.columns):
             raise DataError(
                 f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
             )
         columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-        time = None if time is None else str(time)
-        states = list(map(str, states)) if states is not None and not isinstance(states, str) else states
-        return cls._from_columns(columns, "the frame", time, states, noise, sigma)
+        if roles.get("time") is not None:
+            roles["time"] = str(roles["time"])
+        states = roles.get("states")
+        if states is not None and not isinstance(states, str | Mapping):
+            roles["states"] = list(map(str, states))
+        return cls._from_table(Table("the frame", columns), _Roles(**roles))
 
     @classmethod
-    def _from_columns(
-        cls,
-        columns: Mapping[str, ArrayLike],
-        where: str,
-        time: str | None,
-        states: Sequence[str] | None,
-        noise: str | Sequence[str],
-        sigma: ArrayLike | None,
-    ) -> Dataset:
+    def _from_table(cls, source: Table, roles: _Roles) -> Dataset:
+        columns, where = source.columns, source.where
         if not columns:
             raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
-        if isinstance(states, str):
-            raise DataError(f"states must be a list of names, such as [{states!r}]; received {states!r}.")
-        time = next(iter(columns)) if time is None else time
-        states = [name for name in columns if name != time] if states is None else states
-        for name in (time, *states):
+        if isinstance(roles.states, str):
+            raise DataError(f"states must be a list of names, such as [{roles.states!r}]; received {roles.states!r}.")
+        inputs = _renamed(roles.inputs)
+        errors = dict(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+        taken = {*inputs.values(), *errors.values(), *([roles.trajectory] if roles.trajectory else [])}
+        if roles.states is not None:
+            taken |= set(_renamed(roles.states).values())
+        free = [name for name in columns if name not in taken]
+        time = roles.time if roles.time is not None else (free[0] if free else next(iter(columns)))
+        states = _renamed([n for n in free if n != time] if roles.states is None else roles.states)
+        for name in (time, *states.values(), *taken):
             if name not in columns:
-                raise DataError(f"No column {name!r} in {where}; its columns are: {', '.join(columns)}.")
+                raise DataError(
+                    f"No column {name!r} in {where}; its columns are: {_listed(columns)}."
+                    f"{suggestion(str(name), columns)}"
+                )
         if not states:
             raise DataError(f"{where} has only the time column {time!r}; a column for each state is needed.")
-        table = np.column_stack([_numbers(columns[name], f"column {name!r}") for name in states])
-        return cls(columns[time], table, noise, sigma, states=states)
+        for name in errors:
+            if name not in states:
+                raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
+        table = np.column_stack([source.numbers(c) for c in states.values()])
+        points = None
+        if errors:
+            blank = np.full(len(table), np.nan)
+            points = np.column_stack([source.numbers(errors[s]) if s in errors else blank for s in states])
+            if np.isnan(points).all(axis=0).any():
+                raise DataError(f"sigma must name a column for each state: {', '.join(states)}.")
+        times, note = source.times(time)
+        driven = {name: source.numbers(c) for name, c in inputs.items()}
+        sigma: Any = roles.sigma if points is None else points
+        if roles.trajectory is None:
+            data = cls(times, table, roles.noise, sigma, states=list(states), inputs=driven, hold=roles.hold)
+            data._set(notes=(*([note] if note else []), *data.notes))
+            return data
+        group = np.array([f"{v:g}" if isinstance(v, float) else str(v) for v in columns[roles.trajectory]])
+        parts, labels = [], list(dict.fromkeys(group))
+        for label in labels:
+            rows = group == label
+            try:
+                parts.append(
+                    _part(
+                        times[rows],
+                        table[rows],
+                        roles.noise,
+                        sigma if points is None else points[rows],
+                        list(states),
+                        {name: values[rows] for name, values in driven.items()},
+                        roles.hold,
+                    )
+                )
+            except DataError as error:
+                raise DataError(f"{roles.trajectory} {label}: {error}") from None
+        joined = cls.join(parts, labels)
+        joined._set(notes=(*([note] if note else []), *joined.notes))
+        joined._check()
+        return joined
 
     @property
     def D(self) -> int:
@@ -214,161 +384,174 @@ class Dataset:
         """Number of sampled times in all trajectories."""
         return sum(len(trajectory.times) for trajectory in self.trajectories)
 
-    def for_states(self, states: tuple[str, ...]) -> Dataset:
-        """The columns of a model's states, in their order."""
+    @property
+    def measurements(self) -> FloatArray:
+        """Measured values of each state, `(D,)`."""
+        return np.asarray(np.sum([q.measured.sum(axis=0) for q in self.trajectories], axis=0), dtype=float)
+
+    def for_states(self, states: tuple[str, ...], hidden: tuple[str, ...] = ()) -> Dataset:
+        """The columns of a model's states, in their order; `hidden` states, the last ones, are not measured."""
+        seen = states[: len(states) - len(hidden)]
         if self.states is None:
-            if len(states) != self.D:
+            if len(seen) != self.D:
                 raise DataError(
-                    f"The model has {len(states)} states ({', '.join(states)}), the data have {self.D} columns. "
+                    f"The model has {len(seen)} states ({', '.join(seen)}), the data have {self.D} columns. "
                     "Every state must be measured; name the columns with states=[...] to pick some of them."
                 )
+            order = list(range(self.D))
+        else:
+            missing = [name for name in seen if name not in self.states]
+            if missing:
+                raise DataError(
+                    f"The model's state {missing[0]!r} has no column in the data, whose columns are: "
+                    f"{_listed(self.states)}.{suggestion(missing[0], self.states)} Every state must be measured; "
+                    "rename a column, or pass states={...} to tell which column is which state."
+                )
+            order = [self.states.index(name) for name in seen]
+        if order == list(range(self.D)) and not hidden:
             return self
-        missing = [name for name in states if name not in self.states]
-        if missing:
-            raise DataError(
-                f"The model's state {missing[0]!r} has no column in the data, whose columns are: "
-                f"{', '.join(self.states)}. Every state must be measured; rename a column or pass states=[...]."
-            )
-        order = [self.states.index(name) for name in states]
-        if order == list(range(self.D)):
-            return self
+        if hidden and self.covariance is not None:
+            raise DataError("A covariance of the states is not for second-order equations; give sigma for each state.")
+        more = len(hidden)
         picked = object.__new__(Dataset)
-        for name, value in (
-            ("trajectories", tuple(Trajectory(q.times, q.values[:, order]) for q in self.trajectories)),
-            ("noise", tuple(self.noise[d] for d in order)),
-            ("sigma", None if self.sigma is None else self.sigma[order]),
-            ("states", states),
-            ("truth", self.truth),
-            ("notes", self.notes),
-        ):
-            object.__setattr__(picked, name, value)
+        picked._set(
+            trajectories=tuple(q.columns(order, more) for q in self.trajectories),
+            noise=tuple(self.noise[d] for d in order) + ("gaussian",) * more,
+            sigma=None if self.sigma is None else np.concatenate([self.sigma[order], np.full(more, np.nan)]),
+            covariance=None if self.covariance is None else self.covariance[np.ix_(order, order)],
+            states=states,
+            inputs=self.inputs,
+            truth=self.truth,
+            notes=self.notes,
+        )
         return picked
 
     def __repr__(self) -> str:
         names = ", ".join(self.states) if self.states else f"{self.D} states"
-        spans = "; ".join(f"t = {q.times[0]:g}..{q.times[-1]:g}, {len(q.times)} samples" for q in self.trajectories)
-        return f"<Dataset: {names}; {spans}; noise {', '.join(sorted(set(self.noise)))}>"
-
-
-def _numbers(values: ArrayLike, what: str) -> FloatArray:
-    raw = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "fiu" else values
-    kind = getattr(getattr(raw, "dtype", None), "kind", "")
-    if kind in ("m", "M"):
-        raise DataError(f"The {what} are dates; convert them to numbers, such as days since the first sample.")
-    if kind == "c" or np.iscomplexobj(raw):
-        raise DataError(f"The {what} are complex; only real numbers are measured.")
-    try:
-        array = np.array(raw, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"The {what} must be numbers in a rectangular array: {error}.") from None
-    return array
-
-
-def _column_names(states: Sequence[str] | None, D: int) -> tuple[str, ...] | None:
-    if states is None:
-        return None
-    words = isinstance(states, Sequence) and not isinstance(states, str) and all(isinstance(s, str) for s in states)
-    if not words or len(states) != D or len(set(states)) != D:
-        raise DataError(f"{D} columns need {D} different names in states=[...]; received {states!r}.")
-    return tuple(states)
-
-
-def _kinds(noise: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, ...]:
-    if not isinstance(noise, str | Sequence):
-        raise DataError(
-            f"noise is the kind of noise, 'gaussian' or 'lognormal'; received {noise!r}. Its size is sigma=."
+        spans = "; ".join(
+            f"{q.label + ': ' if q.label else ''}t = {q.times[0]:g}..{q.times[-1]:g}, {len(q.times)} samples"
+            for q in self.trajectories[:5]
         )
-    kinds = (noise,) * len(labels) if isinstance(noise, str) else tuple(noise)
-    if len(kinds) != len(labels):
-        raise DataError(f"noise must be one word or one for each of {len(labels)} states; received {len(kinds)} words.")
-    for kind in kinds:
-        if kind not in NOISE_KINDS:
-            raise DataError(f"noise must be 'gaussian' or 'lognormal'; received {kind!r}.")
-    return kinds
+        more = f"; and {len(self.trajectories) - 5} more trajectories" if len(self.trajectories) > 5 else ""
+        gaps = self.samples * self.D - int(self.measurements.sum())
+        missing = f"; {gaps} values missing" if gaps else ""
+        return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"
 
 
-def _check_times(times: FloatArray) -> None:
-    if len(times) < MIN_SAMPLES:
-        raise DataError(
-            f"At least {MIN_SAMPLES} samples are needed for the noise level and one test function; "
-            f"received {len(times)}."
-        )
-    if not np.isfinite(times).all():
-        raise DataError(f"Time number {int(np.argmin(np.isfinite(times))) + 1} is not a finite number.")
-    steps = np.diff(times)
-    if (steps <= 0).any():
-        m = int(np.argmax(steps <= 0))
-        what = "repeated" if steps[m] == 0 else "unsorted"
-        raise DataError(
-            f"Times must increase: t = {times[m]:g} is followed by {times[m + 1]:g} "
-            f"({what}, rows {m + 1} and {m + 2}). Sort the rows by time, and average repeated measurements."
-        )
-    step = (times[-1] - times[0]) / (len(times) - 1)
-    off = np.abs(steps - step)
-    # Printed tables round their times, so up to 1% of a step is taken as even.
-    if off.max() > 0.01 * step:
-        m = int(np.argmax(off))
-        raise DataError(
-            f"Times must be evenly spaced: most steps are {np.median(steps):g}, but between t = {times[m]:g} and "
-            f"{times[m + 1]:g} (rows {m + 1} and {m + 2}) it is {steps[m]:g}. Interpolate to an even grid, "
-            "or use the part of the data before or after the gap."
-        )
+@dataclass(frozen=True)
+class _Roles:
+    """What the columns of a table are."""
+
+    time: str | None = None
+    states: Sequence[str] | Mapping[str, str] | None = None
+    noise: str | Sequence[str] = "gaussian"
+    sigma: ArrayLike | Mapping[str, str] | None = None
+    inputs: Sequence[str] | Mapping[str, str] = ()
+    hold: bool = False
+    trajectory: str | None = None
 
 
-def _usable_rows(
-    times: FloatArray, values: FloatArray, kinds: tuple[str, ...], labels: tuple[str, ...]
-) -> tuple[slice, tuple[str, ...]]:
-    """Drop unusable rows at the ends (non-positive log-normal values); refuse them inside."""
-    finite = np.isfinite(values)
-    if not finite.all():
-        m, d = np.argwhere(~finite)[0]
-        raise DataError(
-            f"{labels[d]} at t = {times[m]:g} (row {m + 1}) is {values[m, d]}, not a number; "
-            f"{int((~finite).sum())} of {values.size} values are missing. Fill or cut them."
-        )
-    log = np.array([kind == "lognormal" for kind in kinds])
-    bad = (values <= 0) & log
-    rows = bad.any(axis=1)
-    if not rows.any():
-        return slice(None), ()
-    usable = np.flatnonzero(~rows)
-    if not len(usable) or len(usable) < usable[-1] - usable[0] + 1:
-        m, d = np.argwhere(bad & (np.arange(len(rows)) >= (usable[0] if len(usable) else 0))[:, None])[0]
-        raise DataError(
-            f"{labels[d]} at t = {times[m]:g} (row {m + 1}) is {values[m, d]:g}, but log-normal noise needs positive "
-            "values. Rows at the ends are dropped, rows inside are not: use noise='gaussian' for this state, "
-            "or cut the data there."
-        )
-    if rows.sum() > MAX_DROPPED * len(rows):
-        raise DataError(
-            f"{int(rows.sum())} of {len(rows)} rows have a non-positive state, but log-normal noise needs positive "
-            "values. Use noise='gaussian', or cut the data to the part that is positive."
-        )
-    first, last = int(usable[0]), int(usable[-1]) + 1
-    dropped = [f"{times[m]:g}" for m in np.flatnonzero(rows)]
-    shown = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
-    note = f"{len(dropped)} row{'s' * (len(dropped) > 1)} with a non-positive log-normal state dropped (t = {shown})."
-    return slice(first, last), (note,)
+def _renamed(names: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    return dict(names) if isinstance(names, Mapping) else {name: name for name in names}
 
 
-def _check_samples(values: FloatArray, labels: tuple[str, ...]) -> None:
-    if len(values) < MIN_SAMPLES:
-        raise DataError(f"Only {len(values)} usable samples remain; at least {MIN_SAMPLES} are needed.")
-    for d, label in enumerate(labels):
-        if np.ptp(values[:, d]) == 0:
-            raise DataError(
-                f"{label} never varies (it is always {values[0, d]:g}), so it tells nothing about the parameters. "
-                "Put its value into the equations as a constant."
+def _listed(names: Any) -> str:
+    names = list(names)
+    return ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
+
+
+def _labels(names: tuple[str, ...] | None, D: int) -> tuple[str, ...]:
+    return names or tuple(f"column {d + 1}" for d in range(D))
+
+
+def _trajectory(
+    t: ArrayLike,
+    U: ArrayLike,
+    noise: str | Sequence[str],
+    sigma: ArrayLike | None,
+    states: Sequence[str] | None,
+    inputs: Mapping[str, ArrayLike],
+    hold: bool,
+    label: str,
+) -> tuple[Trajectory, dict[str, Any]]:
+    """One trajectory, checked, and what it says of the dataset."""
+    times, values = intake.numbers(t, "times"), intake.numbers(U, "states U")
+    values = values[:, None] if values.ndim == 1 else values
+    intake.check_times(times, values)
+    names = intake.column_names(states, values.shape[1])
+    labels = _labels(names, values.shape[1])
+    kinds = intake.noise_kinds(noise, labels)
+    level, points, covariance = intake.check_sigma(sigma, labels, len(times))
+    values, keep, notes = intake.missing_values(times, values, kinds, labels)
+    scale = np.ones(values.shape) if points is None else points
+    values = np.where(np.isfinite(scale), values, np.nan)
+    if covariance is not None:
+        partly = np.isnan(values).any(axis=1) & ~np.isnan(values).all(axis=1)
+        if partly.any():
+            notes.append(
+                f"{int(partly.sum())} incomplete rows left out: noise correlated between states needs whole rows."
             )
+            values[partly] = np.nan
+    driven = _inputs(times, inputs, hold)
+    rows = np.zeros(len(times), dtype=bool)
+    rows[keep] = True
+    rows &= ~np.isnan(values).all(axis=1)
+    left_out = int((~rows)[keep].sum())
+    if left_out:
+        notes.append(f"{left_out} row{'s' * (left_out > 1)} without any value left out.")
+    merged = intake.merge_repeats(times[rows], values[rows], scale[rows], kinds)
+    if len(merged[0]) < rows.sum():
+        notes.append(f"{int(rows.sum()) - len(merged[0])} repeated measurements joined with those at the same time.")
+    plain = points is None and len(merged[0]) == rows.sum()
+    trajectory = Trajectory(
+        merged[0],
+        merged[1],
+        None if plain else merged[2],
+        driven,
+        label,
+        None if plain else merged[3],
+        None if plain else merged[4],
+    )
+    parts = {
+        "noise": kinds,
+        "sigma": level,
+        "covariance": covariance,
+        "states": names,
+        "inputs": tuple(inputs),
+        "notes": tuple(notes),
+    }
+    return trajectory, parts
 
 
-def _check_sigma(sigma: ArrayLike | None, labels: tuple[str, ...]) -> FloatArray | None:
-    if sigma is None:
+def _part(
+    t: ArrayLike,
+    U: ArrayLike,
+    noise: str | Sequence[str],
+    sigma: Any,
+    states: Sequence[str],
+    inputs: Mapping[str, ArrayLike],
+    hold: bool,
+) -> Dataset:
+    """A dataset of one trajectory that is too short to stand alone, perhaps."""
+    trajectory, parts = _trajectory(t, U, noise, sigma, states, inputs, hold, "")
+    data = object.__new__(Dataset)
+    data._set(trajectories=(trajectory,), truth=None, **parts)
+    return data
+
+
+def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> Inputs | None:
+    if not isinstance(inputs, Mapping):
+        raise DataError(f"inputs must be a mapping from names to values; received {inputs!r}.")
+    if not inputs:
         return None
-    array = _numbers(sigma, "sigma")
-    if array.ndim > 1 or array.size not in (1, len(labels)) or not (np.isfinite(array) & (array >= 0)).all():
-        raise DataError(
-            f"sigma must be one number, or one for each of {len(labels)} states, finite and not negative; "
-            f"received {np.asarray(sigma)!r}."
-        )
-    return np.broadcast_to(array, (len(labels),)).copy()
+    columns = []
+    for name, values in inputs.items():
+        column = intake.numbers(values, f"input {name!r}")
+        if column.shape != times.shape:
+            raise DataError(f"The input {name!r} must have one value a time, {times.shape}; received {column.shape}.")
+        if not np.isfinite(column).all():
+            m = int(np.argmin(np.isfinite(column)))
+            raise DataError(f"The input {name!r} at t = {times[m]:g} (row {m + 1}) is missing; inputs must be known.")
+        columns.append(column)
+    distinct, first = np.unique(times, return_index=True)
+    return Inputs(distinct, np.column_stack(columns)[first], INTERPOLATIONS[1] if hold else INTERPOLATIONS[0])

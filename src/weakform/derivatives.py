@@ -1,8 +1,9 @@
 """The right-hand side and its derivatives in working coordinates, compiled.
 
 Noise that is additive in `x` makes `x` the working coordinate of a state: `x = u` for Gaussian noise, `x = log u` for
-log-normal noise, where `x' = f(t, u, p)/u` and `∂/∂x = u ∂/∂u`. Both act on the expressions in `u`, so no exponential
-is ever formed, and `f/u` is divided term by term so that `p*u/u` is `p`.
+log-normal noise (see `noise`). With `s = du/dx`, `x' = f(t, u, p)/s` and `∂/∂x = s ∂/∂u`. Both act on the expressions
+in `u`, so no exponential is ever formed, and `f/u` is divided term by term so that `p*u/u` is `p`. Noise correlated
+between states with covariance L Lᵀ is independent in `y = L⁻¹ x`: then `y' = L⁻¹ x'` and `∂/∂y = Lᵀ ∂/∂x`.
 
 Only structural nonzeros are kept. A tensor such as `∂²f_a/∂x_b∂p_j` is a table of indices `(a, b, j)` and of values
 `(nonzeros, time)`. Each group of tensors is compiled by SymEngine's LLVM back end when it is first asked for.
@@ -11,6 +12,7 @@ Only structural nonzeros are kept. A tensor such as `∂²f_a/∂x_b∂p_j` is a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,8 @@ import numpy as np
 import symengine as se
 
 from .expressions import Expr
+from .inputs import Inputs
+from .noise import KINDS
 from .typing import FloatArray
 
 TENSORS: dict[str, str] = {
@@ -31,8 +35,6 @@ TENSORS: dict[str, str] = {
     "fuup": "uup",
 }
 """Name of each tensor and the letters it is differentiated by; repeated letters are stored once, `i <= j`."""
-
-GAUSSIAN, LOGNORMAL = "gaussian", "lognormal"
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,13 @@ class System:
 
     Parameters
     ----------
-    states, parameters : tuple of str
+    states, parameters, inputs : tuple of str
     expressions : tuple
-        `u'` for each state, in symbols named as the states, the parameters and `t`.
+        `u'` for each state, in symbols named as the states, the inputs, the parameters and `t`.
     noise : tuple of str
-        `"gaussian"` or `"lognormal"` for each state.
+        A kind of `noise.KINDS` for each state.
+    mix : ndarray, (D, D), optional
+        L above.
     """
 
     def __init__(
@@ -78,16 +82,36 @@ class System:
         parameters: tuple[str, ...],
         expressions: tuple[Expr, ...],
         noise: tuple[str, ...],
+        inputs: tuple[str, ...] = (),
+        mix: FloatArray | None = None,
     ) -> None:
-        self.states, self.parameters, self.noise = states, parameters, noise
+        self.states, self.parameters, self.noise, self.mix = states, parameters, noise, mix
+        self.kinds = [KINDS[kind] for kind in noise]
+        self.inputs: Inputs | None = None
         self._u = [se.Symbol(name) for name in states]
         self._p = [se.Symbol(name) for name in parameters]
-        self._log = [kind == LOGNORMAL for kind in noise]
-        f = [_divide(expr, u) if log else expr for expr, u, log in zip(expressions, self._u, self._log, strict=True)]
+        self._q = [se.Symbol(name) for name in inputs]
+        self._slopes = [kind.slope(u) for kind, u in zip(self.kinds, self._u, strict=True)]
+        f = [_divide(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
+        if mix is not None:
+            f = [_combined(row, f) for row in np.linalg.inv(mix)]
         self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }
         self._compiled: dict[tuple[str, ...], Any] = {}
+
+    def driven_by(self, inputs: Inputs | None) -> System:
+        """The same system, sharing what is compiled, with the inputs of one trajectory."""
+        if inputs is None:
+            return self
+        driven = copy(self)
+        driven.inputs = inputs
+        return driven
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the right-hand side jumps in time, as inputs do that are held."""
+        return self.inputs is not None and len(self.inputs.jumps) > 0
 
     @property
     def D(self) -> int:
@@ -101,15 +125,25 @@ class System:
 
     def to_working(self, u: FloatArray) -> FloatArray:
         """States `(time, D)` in working coordinates."""
-        x = np.array(u, dtype=float)
-        x[:, self._log] = np.log(x[:, self._log])
-        return x
+        x = np.column_stack([kind.to_working(column) for kind, column in zip(self.kinds, u.T, strict=True)])
+        return np.asarray(x if self.mix is None else np.linalg.solve(self.mix, x.T).T, dtype=float)
 
     def from_working(self, x: FloatArray) -> FloatArray:
         """The inverse of `to_working`."""
-        u = np.array(x, dtype=float)
-        u[:, self._log] = np.exp(u[:, self._log])
-        return u
+        if self.mix is not None:
+            x = x @ self.mix.T
+        return np.column_stack([kind.from_working(column) for kind, column in zip(self.kinds, x.T, strict=True)])
+
+    def slopes(self, u: FloatArray) -> FloatArray:
+        """`∂u/∂x`, `(time, D, D)`, at states `(time, D)`."""
+        s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
+        return s[:, :, None] * (np.eye(self.D) if self.mix is None else self.mix)
+
+    def per_slope(self, u: FloatArray, K: FloatArray) -> FloatArray:
+        """`∂x/∂u K`: derivatives of states `(time, D, n)` as those of working coordinates."""
+        s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
+        K = K / s[:, :, None]
+        return K if self.mix is None else np.asarray(np.linalg.solve(self.mix, K))
 
     def structure(self, name: str) -> dict[tuple[int, ...], Expr]:
         """Structural nonzeros of a tensor as expressions, differentiated when first asked for."""
@@ -119,19 +153,33 @@ class System:
             repeated = len(letters) > 1 and letters[-2] == letters[-1]
             result: dict[tuple[int, ...], Expr] = {}
             for index, expr in parent.items():
-                present = expr.free_symbols
-                for k, symbol in enumerate(self._u if letters[-1] == "u" else self._p):
-                    if symbol not in present or (repeated and k < index[-1]):
-                        continue
-                    derivative = expr.diff(symbol)
-                    if letters[-1] == "u" and self._log[k]:
-                        derivative = _multiply(derivative, symbol)
-                    if derivative != 0:
+                by = self._by_states if letters[-1] == "u" else self._by_parameters
+                for k, derivative in by(expr):
+                    if derivative != 0 and not (repeated and k < index[-1]):
                         result[(*index, k)] = derivative
             self._tensors[name] = result
         return self._tensors[name]
 
-    def evaluate(self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
+    def _by_parameters(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+        present = expr.free_symbols
+        return ((k, expr.diff(symbol)) for k, symbol in enumerate(self._p) if symbol in present)
+
+    def _by_states(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+        present = expr.free_symbols
+        single = {
+            k: _multiply(expr.diff(u), s)
+            for k, (u, s) in enumerate(zip(self._u, self._slopes, strict=True))
+            if u in present
+        }
+        if self.mix is None:
+            yield from single.items()
+            return
+        for k, column in enumerate(self.mix.T):
+            yield k, _combined(column, [single.get(b, se.Integer(0)) for b in range(self.D)])
+
+    def evaluate(
+        self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
+    ) -> dict[str, Tensor]:
         """Evaluate tensors at all times at once.
 
         Parameters
@@ -142,6 +190,8 @@ class System:
         p : ndarray, (J,)
         names : tuple of str
             Which of `TENSORS`.
+        before : bool
+            Whether inputs that jump are taken before the jump.
         """
         indices = [list(self.structure(name)) for name in names]
         if names not in self._compiled:
@@ -150,13 +200,17 @@ class System:
         total = sum(map(len, indices))
         values = np.empty((total, len(t)))
         # The compiled function reads rows (t, u, p) and writes rows; tiles keep both in cache.
-        rows = np.empty((min(len(t), _TILE), 1 + self.D + self.J))
-        rows[:, 1 + self.D :] = p
+        D, n = self.D, 1 + self.D + len(self._q)
+        rows = np.empty((min(len(t), _TILE), n + self.J))
+        rows[:, n:] = p
+        driven = None if self.inputs is None else self.inputs(t, before)
         for start in range(0, len(t) if total else 0, _TILE):
             part = slice(start, min(start + _TILE, len(t)))
             tile = rows[: part.stop - start]
             tile[:, 0] = t[part]
-            tile[:, 1 : 1 + self.D] = u[part]
+            tile[:, 1 : 1 + D] = u[part]
+            if driven is not None:
+                tile[:, 1 + D : n] = driven[part]
             values[:, part] = np.asarray(function(tile)).reshape(len(tile), total).T
         tensors, offset = {}, 0
         for name, index in zip(names, indices, strict=True):
@@ -167,7 +221,7 @@ class System:
     def _compile(self, expressions: list[Expr]) -> Any:
         if not expressions:
             return None
-        arguments = [se.Symbol("t"), *self._u, *self._p]
+        arguments = [se.Symbol("t"), *self._u, *self._q, *self._p]
         backend = "llvm" if se.have_llvm else "lambda"
         return se.Lambdify(arguments, expressions, backend=backend, cse=True)
 
@@ -175,11 +229,21 @@ class System:
 _TILE = 4096
 
 
+def _combined(weights: FloatArray, expressions: list[Expr]) -> Expr:
+    """`Σ weight·expression`."""
+    terms = [se.RealDouble(float(w)) * e for w, e in zip(weights, expressions, strict=True) if w != 0 and e != 0]
+    return se.Add(*terms) if terms else se.Integer(0)
+
+
 def _divide(expr: Expr, by: Expr) -> Expr:
     """`expr/by`, term by term."""
+    if by == 1:
+        return expr
     return se.Add(*[term / by for term in expr.args]) if expr.is_Add else expr / by
 
 
 def _multiply(expr: Expr, by: Expr) -> Expr:
     """`expr*by`, term by term."""
+    if by == 1:
+        return expr
     return se.Add(*[term * by for term in expr.args]) if expr.is_Add else expr * by

@@ -42,7 +42,7 @@ def misfits(task: Task, refined: Refined | None) -> list[str]:
         )
     spreads = np.mean([form.x.std(axis=1) for form in task.problem.forms], axis=0)
     for name, sigma, spread in zip(model.states, refined.sigma, spreads, strict=True):
-        if sigma > UNEXPLAINED * spread:
+        if name not in model.hidden and sigma > UNEXPLAINED * spread:
             found.append(
                 f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
                 "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
@@ -76,12 +76,17 @@ def not_silent(task: Task, p: FloatArray) -> tuple[str, ...]:
 
 
 def doubts(
-    task: Task, p: FloatArray, covariance: FloatArray, at_bound: NDArray[np.bool_], status: Status
+    task: Task,
+    p: FloatArray,
+    box: tuple[FloatArray, FloatArray],
+    covariance: FloatArray,
+    at_bound: NDArray[np.bool_],
+    status: Status,
 ) -> tuple[str, ...]:
     """Parameters at bounds, poorly determined or hardly told apart; few samples; a fit that did not converge."""
     names, warnings = task.problem.model.parameters, []
     for j in np.flatnonzero(at_bound):
-        which = "lower" if p[j] - task.lower[j] < task.upper[j] - p[j] else "upper"
+        which = "lower" if p[j] - box[0][j] < box[1][j] - p[j] else "upper"
         warnings.append(
             f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the "
             "others take it as fixed there. Widen the bound if it is not a law of nature."

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .derivatives import LOGNORMAL
 from .errors import DataError
 from .model import Model
+from .noise import KINDS
 from .simulate import simulate
 from .typing import FloatArray
 from .weak.problem import symmetric_inverse
@@ -53,9 +53,8 @@ def cramer_rao(
         raise DataError(f"No Cramér–Rao bound: the model could not be solved ({solved.status.value}).")
     K = np.concatenate([solved.by_parameters, solved.by_initial], axis=2)[-len(samples) :]
     states = solved.states[-len(samples) :]
-    scale = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape).copy()
-    log = [kind == LOGNORMAL for kind in noise]
-    scale[:, log] *= states[:, log]
+    slopes = [KINDS[kind].numeric_slope(column) for kind, column in zip(noise, states.T, strict=True)]
+    scale = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape) * np.column_stack(slopes)
     J = len(model.parameters)
     K = (K / scale[:, :, None]).reshape(-1, K.shape[2])[:, : J if known_initial else None]
     return symmetric_inverse(K.T @ K)[:J, :J]

@@ -295,6 +295,13 @@ class Parser:
     def _name(self, token: Token) -> Value:
         if token.text == "pi":
             return Value(se.pi, constant=True)
+        if self.next.text == "'":
+            mark = self.take()
+            if f"{token.text}'" not in self.names:
+                raise self.source.error(
+                    mark, f"{token.text}' may stand on the right only where there is an equation {token.text}'' = ..."
+                )
+            return self.names[f"{token.text}'"]
         if token.text in self.names:
             return self.names[token.text]
         return self.unknown(token)

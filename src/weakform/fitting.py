@@ -19,13 +19,12 @@ from .estimators import wls as wls_estimator
 from .estimators.starts import make_starts
 from .expressions import suggestion
 from .model import Model
+from .parameters import first_guess, resolve
 from .result import BasisSummary, FitResult, StartRecord
 from .threads import single_thread
 from .typing import FloatArray, is_whole
 from .weak.problem import Basis, WeakProblem, symmetric_inverse
 from .weak.tridiagonal import NotPositiveDefinite
-
-Named = Mapping[str, Any]
 
 ROUNDING = 2e-6
 """Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding: quadrature with the
@@ -47,6 +46,11 @@ def fit(
     start: Mapping[str, float] | ArrayLike | None = None,
     starts: int | None = None,
     fixed: Mapping[str, float] | None = None,
+    tied: Mapping[str, str] | None = None,
+    local: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    log: Sequence[str] = (),
+    priors: Mapping[str, tuple[str, float, float]] | None = None,
+    units: Mapping[str, str] | None = None,
     method: str = "wendy",
     basis: Basis | None = None,
     options: Options | Mapping[str, Any] | None = None,
@@ -67,6 +71,18 @@ def fit(
         How many starts; by default as many as the model needs (one where it is linear in all parameters).
     fixed : mapping, optional
         Parameters held at these values.
+    tied : mapping, optional
+        Parameters that are expressions of others: `{"d": "2*b"}`.
+    local : sequence of str, or mapping
+        Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label a trajectory:
+        `{"scale": ["treated", "treated", "control"]}`. They get names such as `scale_control`.
+    log : sequence of str
+        Positive parameters that are estimated on a log scale; their intervals are positive, too.
+    priors : mapping, optional
+        `{"a": ("normal", mean, sd)}` or `{"a": ("lognormal", median, sd of the logarithm)}`: the estimate is the
+        maximum of the posterior. Not for `"wls"` and `"irls"`, which have no likelihood.
+    units : mapping, optional
+        Text that the report shows: of parameters, states and `"time"`.
     method : str
         `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS), `"wls"`
         (weak least squares); or by solving the equations: `"output-error"` (nonlinear least squares on forward
@@ -99,23 +115,44 @@ def fit(
     if not model.parameters:
         raise FitError("The model has no parameters; there is nothing to estimate.")
     chosen = Options.of(options)
-    names = model.parameters
-    base = _fixed(names, fixed)
-    lower, upper = _bounds(names, bounds, base)
-    free = np.isnan(base)
+    if priors and method in ("wls", "irls"):
+        raise FitError(f"Method {method!r} has no likelihood to join with priors; use 'wendy', 'mle' or 'hybrid'.")
+    told = resolve(model, data, bounds, fixed, tied, local, log, priors)
+    working, free = told.working_model, told.free
     if not free.any():
         raise FitError("All parameters are fixed; there is nothing to estimate.")
-    linear = np.isin(names, model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
+    names = working.parameters
+    linear = np.isin(names, working.linear_among([name for name, f in zip(names, free, strict=True) if f]))
     with single_thread():
-        problem = WeakProblem.build(model, data, basis if basis is not None else Local())
-        task = Task(problem, free, base, lower, upper, linear, chosen, begin + chosen.time_limit)
+        problem = WeakProblem.build(working, data, basis if basis is not None else Local())
+        task = Task(
+            problem,
+            free,
+            told.base,
+            told.working(told.lower),
+            told.working(told.upper),
+            linear,
+            chosen,
+            begin + chosen.time_limit,
+            told.working_prior,
+            told.log if told.log.any() else None,
+        )
         if problem.size < int(free.sum()):
             raise FitError(
                 f"{problem.size} weak residuals cannot determine {int(free.sum())} parameters; use more samples, a "
                 "smaller radius, or fix some parameters."
             )
-        given = _start(task, start)
-        return _run(task, method, given, starts, seed, begin)
+        given = first_guess(task, told, start)
+        found = _run(task, method, given, starts, seed, begin)
+    return replace(found, model=told.model, prior=told.prior, tied=told.tied, units=_units(units))
+
+
+def _units(units: Mapping[str, str] | None) -> dict[str, str]:
+    if units is None:
+        return {}
+    if not isinstance(units, Mapping) or not all(isinstance(v, str) for v in units.values()):
+        raise FitError(f"units must be a mapping from names to text; received {units!r}.")
+    return dict(units)
 
 
 def _kind(silent: bool, refined: Refined | None, wanted: str, solved: bool) -> str:
@@ -174,10 +211,20 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     covariance = _covariance(task, p, at_bound, refined, solved)
     if silent:
         covariance[np.ix_(task.free, task.free)] = np.nan
+    lower, upper, log = task.natural(task.lower), task.natural(task.upper), task.log
+    silence = not_silent(task, p) if silent and refined is None else ()
+    p = task.natural(p)
+    if log is not None:
+        slope = np.where(log, p, 1.0)
+        covariance = covariance * np.outer(slope, slope)
+        records = [
+            replace(r, start=None if r.start is None else task.natural(r.start), estimate=task.natural(r.estimate))
+            for r in records
+        ]
     warnings = (
         *misfits(task, refined),
-        *(not_silent(task, p) if silent and refined is None else ()),
-        *doubts(task, p, covariance, at_bound, best.status),
+        *silence,
+        *doubts(task, p, (lower, upper), covariance, at_bound, best.status),
     )
     return FitResult(
         model=problem.model,
@@ -193,10 +240,11 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         basis=tuple(
             BasisSummary(f.functions.description, f.functions.radius, f.functions.count) for f in problem.forms
         ),
-        bounds=np.column_stack([task.lower, task.upper]),
+        bounds=np.column_stack([lower, upper]),
+        log_scale=np.zeros(len(p), dtype=bool) if log is None else log,
         fixed=~task.free,
         at_bound=at_bound,
-        denoised=_denoised(problem, p) if refined is None else refined.states,
+        denoised=_denoised(problem, best.estimate) if refined is None else refined.states,
         goodness=None if refined is None else refined.goodness,
         starts=tuple(records),
         iterations=best.iterations,
@@ -247,6 +295,9 @@ def _covariance(
     if inner.any() and np.isfinite(p).all():
         if refined is None or (task.options.covariance == "paper" and not solved):
             block = task.problem.least_squares_covariance(p, inner)
+            if task.prior is not None:
+                known = task.prior.hessian(p, exact=False)[np.ix_(inner, inner)]
+                block = symmetric_inverse(symmetric_inverse(block) + known)
         else:
             # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.
             keep = inner[task.free]
@@ -255,102 +306,3 @@ def _covariance(
                 block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
         covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
     return covariance
-
-
-def _named(names: tuple[str, ...], values: Named, what: str) -> Named:
-    if not isinstance(values, Mapping):
-        raise FitError(f"{what} must be a mapping from names to values, such as {{'p1': ...}}; received {values!r}.")
-    for name in values:
-        if name not in names:
-            raise FitError(
-                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's: {', '.join(names)}."
-            )
-    return values
-
-
-def _fixed(names: tuple[str, ...], fixed: Mapping[str, float] | None) -> FloatArray:
-    base = np.full(len(names), np.nan)
-    for name, value in _named(names, fixed or {}, "fixed").items():
-        base[names.index(name)] = _number(value, f"the fixed value of {name!r}")
-    return base
-
-
-def _number(value: Any, what: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
-        raise FitError(f"{what[0].upper()}{what[1:]} must be a finite number; received {value!r}.")
-    return number
-
-
-def _bounds(
-    names: tuple[str, ...],
-    bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None,
-    base: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
-    if bounds is None:
-        bounds = {}
-    if not isinstance(bounds, Mapping):
-        if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray):
-            raise FitError(f"bounds must be a mapping or a list of pairs; received {bounds!r}.")
-        if len(bounds) != len(names):
-            raise FitError(
-                f"bounds must have one pair for each of {len(names)} parameters ({', '.join(names)}), or be a mapping; "
-                f"received {len(bounds)}."
-            )
-        bounds = dict(zip(names, bounds, strict=True))
-    for name, pair in _named(names, bounds, "bounds").items():
-        try:
-            low, high = (np.nan if limit is None else float(limit) for limit in pair)
-        except (TypeError, ValueError):
-            raise FitError(f"The bounds of {name!r} must be a pair of numbers; received {pair!r}.") from None
-        j = names.index(name)
-        lower[j] = -np.inf if np.isnan(low) else low
-        upper[j] = np.inf if np.isnan(high) else high
-        if not lower[j] < upper[j]:
-            raise FitError(
-                f"The lower bound of {name!r} must be below the upper one; received {pair!r}. "
-                "To hold a parameter, use fixed={...}."
-            )
-        if np.isfinite(base[j]) and not lower[j] <= base[j] <= upper[j]:
-            raise FitError(f"{name!r} is fixed at {base[j]:g}, outside its bounds [{lower[j]:g}, {upper[j]:g}].")
-    lower[~np.isnan(base)] = -np.inf
-    upper[~np.isnan(base)] = np.inf
-    return lower, upper
-
-
-def _start(task: Task, start: Mapping[str, float] | ArrayLike | None) -> FloatArray | None:
-    if start is None:
-        return None
-    names = task.problem.model.parameters
-    p = task.base.copy()
-    if isinstance(start, Mapping):
-        for name, value in _named(names, start, "start").items():
-            j = names.index(name)
-            if task.free[j]:
-                p[j] = _number(value, f"the start of {name!r}")
-        missing = np.isnan(p) & ~task.linear
-        if missing.any():
-            raise FitError(
-                f"The start lacks {', '.join(np.array(names)[missing])}: only parameters in which the model is linear "
-                "may be left out."
-            )
-        if np.isnan(p).any():
-            from .estimators.linear import project_linear
-
-            solved = project_linear(task, p)
-            p = np.where(np.isnan(p), solved, p)
-        return p
-    try:
-        values = np.array(start, dtype=float)
-    except (TypeError, ValueError):
-        raise FitError(f"The start must be numbers or a mapping; received {start!r}.") from None
-    if values.shape != (len(names),) or not np.isfinite(values).all():
-        raise FitError(
-            f"The start must be {len(names)} finite numbers ({', '.join(names)}); received shape {values.shape}: "
-            f"{start!r}."
-        )
-    return np.where(task.free, values, task.base)

@@ -19,6 +19,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+
 from .typing import FloatArray
 
 LAGS = 10
@@ -79,12 +81,18 @@ def chi_square_tail(value: float, freedom: float) -> float:
 
 
 def portmanteau(residuals: tuple[FloatArray, ...]) -> tuple[float, int]:
-    """Ljung–Box statistic over all trajectories `(time, D)` and states, and its degrees of freedom."""
+    """Ljung–Box statistic over all trajectories `(time, D)` and states, and its degrees of freedom.
+
+    Missing values (NaN) are left out, and their neighbours taken as neighbours.
+    """
     total, freedom = 0.0, 0
     for rows in residuals:
-        n = len(rows)
-        lags = min(LAGS, n // 8) if n >= MIN_SAMPLES else 0
         for e in rows.T:
+            e = e[np.isfinite(e)]
+            n = len(e)
+            lags = min(LAGS, n // 8) if n >= MIN_SAMPLES else 0
+            if not lags:
+                continue
             e = e - e.mean()
             power = float(e @ e)
             if power > 0:

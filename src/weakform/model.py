@@ -8,7 +8,7 @@ one SymEngine expression for each state. What is linear in the parameters is det
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,8 @@ class Model:
         `f(t, u, p)` in plain NumPy, called once with symbols; returns one derivative for each state.
     states, parameters : sequence of str
         Names, in the order of `u` and `p`.
+    inputs : sequence of str
+        Names of known inputs; with some, the function is called as `f(t, u, p, inputs)`.
 
     Examples
     --------
@@ -42,17 +44,20 @@ class Model:
     ('K', 'r')
     """
 
-    def __init__(self, f: RightHandSide, states: Sequence[str], parameters: Sequence[str]) -> None:
+    def __init__(
+        self, f: RightHandSide, states: Sequence[str], parameters: Sequence[str], inputs: Sequence[str] = ()
+    ) -> None:
         if not callable(f):
             raise ModelError(
                 f"Model takes a function f(t, u, p), but a {type(f).__name__} was given. "
                 "For text equations use Model.from_text(...)."
             )
         states, parameters = _names(states, "states"), _names(parameters, "parameters")
-        self._set(states, parameters, trace(f, states, parameters))
+        inputs = _names(inputs, "inputs")
+        self._set(states, parameters, trace(f, states, parameters, inputs), inputs)
 
     @classmethod
-    def from_text(cls, text: str, *, parameters: Sequence[str] | None = None) -> Model:
+    def from_text(cls, text: str, *, parameters: Sequence[str] | None = None, inputs: Sequence[str] = ()) -> Model:
         """Read equations such as `u1' = -p1*u1`, one a line.
 
         Parameters
@@ -60,36 +65,115 @@ class Model:
         text : str
             `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` defines an
             abbreviation for the lines below it; `#` starts a comment. `t` is time, `pi` is π, powers are `**` or `^`.
-            An expression goes on in the next line inside parentheses or around an operator.
+            An expression goes on in the next line inside parentheses or around an operator. `name'' = ...` is a
+            second-order equation, whose right-hand side may use `name'`; only `name` needs to be measured.
         parameters : sequence of str, optional
             The parameters in the order wanted. By default every other name is a parameter, in natural order
             (p2 before p10).
+        inputs : sequence of str
+            Names that are known inputs, columns of the data.
         """
-        states, names, expressions = _read(text, None if parameters is None else _names(parameters, "parameters"))
+        declared = None if parameters is None else _names(parameters, "parameters")
+        driven = _names(inputs, "inputs")
+        states, names, expressions, hidden = _read(text, declared, driven)
         model = cls.__new__(cls)
-        model._set(states, names, expressions)
+        model._set(states, names, expressions, driven, hidden)
         return model
 
-    def _set(self, states: tuple[str, ...], parameters: tuple[str, ...], expressions: tuple[Expr, ...]) -> None:
-        both = set(states) & set(parameters)
-        if both:
-            raise ModelError(f"{sorted(both)[0]!r} is both a state and a parameter; rename one.")
+    def _set(
+        self,
+        states: tuple[str, ...],
+        parameters: tuple[str, ...],
+        expressions: tuple[Expr, ...],
+        inputs: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
+        variants: tuple[Model, ...] = (),
+    ) -> None:
+        for kind, names in (("a parameter", parameters), ("an input", inputs)):
+            both = set(states) & set(names)
+            if both:
+                raise ModelError(f"{sorted(both)[0]!r} is both a state and {kind}; rename one.")
         used = {str(symbol) for expr in expressions for symbol in expr.free_symbols}
-        idle = [name for name in parameters if name not in used]
-        if idle:
+        idle = [name for name in (*parameters, *inputs) if name not in used]
+        if idle and not variants:
+            what = "parameter" if idle[0] in parameters else "input"
             raise ModelError(
-                f"The parameter {idle[0]!r} does not occur in the equations, so nothing can determine it. "
+                f"The {what} {idle[0]!r} does not occur in the equations, so nothing can determine it. "
                 f"Remove it from the list.{suggestion(idle[0], used)}"
             )
+        self._assign(states, parameters, expressions, inputs, hidden, variants)
+
+    def _assign(
+        self,
+        states: tuple[str, ...],
+        parameters: tuple[str, ...],
+        expressions: tuple[Expr, ...],
+        inputs: tuple[str, ...],
+        hidden: tuple[str, ...],
+        variants: tuple[Model, ...],
+    ) -> Model:
         self.states, self.parameters, self.expressions = states, parameters, expressions
-        self._systems: dict[tuple[str, ...], System] = {}
+        self.inputs, self.hidden, self.variants = inputs, hidden, variants
+        self._systems: dict[Any, System] = {}
         self.compiled: dict[str, Any] = {}
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.states, self.parameters, self.expressions)
+        parts = (self.states, self.parameters, self.expressions, self.inputs, self.hidden, self.variants)
+        return _rebuild, parts
+
+    def of(self, trajectory: int) -> Model:
+        """The model of one trajectory: this one, unless parameters are local."""
+        return self.variants[trajectory] if self.variants else self
+
+    def _with(self, parameters: tuple[str, ...], expressions: tuple[Expr, ...]) -> Model:
+        """The same model with other parameters, some of which may be idle."""
+        model = Model.__new__(Model)
+        return model._assign(self.states, parameters, expressions, self.inputs, self.hidden, ())
+
+    @staticmethod
+    def local_name(name: str, label: str) -> str:
+        """The name of a local parameter in the trajectories with a label."""
+        return _joined(name, label)
+
+    def localised(self, local: Mapping[str, Sequence[str]]) -> Model:
+        """A model for several trajectories, in each of which some parameters have values of their own.
+
+        Parameters
+        ----------
+        local : mapping
+            For each local parameter, the label of its value in each trajectory: `{"k": ["a", "a", "b"]}` makes the
+            parameters `k_a` and `k_b`, the first shared by two trajectories.
+        """
+        names: list[str] = []
+        for name in self.parameters:
+            names += list(dict.fromkeys(_joined(name, label) for label in local[name])) if name in local else [name]
+        if len(set(names)) < len(names) or set(names) & {*self.states, *self.inputs}:
+            raise ModelError(f"Local parameters get names such as {names}, which are not all different; rename some.")
+        count = len(next(iter(local.values())))
+        variants = []
+        for k in range(count):
+            here = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
+            variants.append(self._with(tuple(names), tuple(e.subs(here) for e in self.expressions)))
+        model = Model.__new__(Model)
+        return model._assign(self.states, tuple(names), self.expressions, self.inputs, self.hidden, tuple(variants))
+
+    def substituted(self, values: Mapping[str, Expr], drop: bool) -> Model:
+        """The model with expressions in place of parameters, which leave the list if `drop`."""
+        here = {se.Symbol(name): expr for name, expr in values.items()}
+        names = tuple(name for name in self.parameters if not (drop and name in values))
+        model = self._with(names, tuple(e.subs(here) for e in self.expressions))
+        model.variants = tuple(variant.substituted(values, drop) for variant in self.variants)
+        return model
 
     def __str__(self) -> str:
-        return "\n".join(f"{s}' = {e}" for s, e in zip(self.states, self.expressions, strict=True))
+        shown = dict(zip(self.states, self.expressions, strict=True))
+        order = {name.rstrip("'"): name for name in self.hidden}
+        return "\n".join(
+            f"{s}'' = {shown[order[s]]}" if s in order else f"{s}' = {e}"
+            for s, e in shown.items()
+            if s not in self.hidden
+        )
 
     def __repr__(self) -> str:
         return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
@@ -108,14 +192,18 @@ class Model:
                 f"Expected {len(self.states)} states and {len(self.parameters)} parameters, "
                 f"received {rows.shape[1]} and {parameters.size}."
             )
+        if self.inputs:
+            raise ModelError("A model with inputs cannot be called alone; use simulate(..., inputs=...).")
         f = self.system(("gaussian",) * len(self.states)).evaluate(times, rows, parameters, ("f",))["f"]
         return f.dense((len(self.states),)).T.reshape(values.shape)
 
-    def system(self, noise: tuple[str, ...]) -> System:
+    def system(self, noise: tuple[str, ...], covariance: FloatArray | None = None) -> System:
         """The right-hand side in the coordinates in which the given noise is additive, with its derivatives."""
-        if noise not in self._systems:
-            self._systems[noise] = System(self.states, self.parameters, self.expressions, noise)
-        return self._systems[noise]
+        key = (noise, None if covariance is None else covariance.tobytes())
+        if key not in self._systems:
+            mix = None if covariance is None else np.asarray(np.linalg.cholesky(covariance), dtype=float)
+            self._systems[key] = System(self.states, self.parameters, self.expressions, noise, self.inputs, mix)
+        return self._systems[key]
 
     @cached_property
     def _bent(self) -> NDArray[np.bool_]:
@@ -123,7 +211,8 @@ class Model:
         symbols = [se.Symbol(name) for name in self.parameters]
         n = len(symbols)
         bent = np.zeros((n, n), dtype=bool)
-        for expr in self.expressions:
+        everywhere = [e for variant in self.variants for e in variant.expressions] or self.expressions
+        for expr in everywhere:
             present = [i for i in range(n) if symbols[i] in expr.free_symbols]
             for i in present:
                 first = expr.diff(symbols[i])
@@ -154,10 +243,13 @@ class Model:
         return len(self.linear_parameters) == len(self.parameters)
 
 
-def _rebuild(states: tuple[str, ...], parameters: tuple[str, ...], expressions: tuple[Expr, ...]) -> Model:
-    model = Model.__new__(Model)
-    model._set(states, parameters, expressions)
-    return model
+def _rebuild(*parts: Any) -> Model:
+    return Model.__new__(Model)._assign(*parts)
+
+
+def _joined(name: str, label: str) -> str:
+    """`name_label`, as a name."""
+    return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"
 
 
 def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
@@ -182,14 +274,19 @@ def _natural(name: str) -> list[tuple[int, str | int]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def _read(text: str, declared: tuple[str, ...] | None) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Expr, ...]]:
+Names = tuple[str, ...]
+
+
+def _read(text: str, declared: Names | None, inputs: Names) -> tuple[Names, Names, tuple[Expr, ...], Names]:
+    """States, parameters, right-hand sides, and the hidden states: first derivatives in second-order equations."""
     source = Source(text)
     statements = _statements(source, source.tokens())
     states = [name.text for name, order, _ in statements if order]
+    hidden = [f"{name.text}'" for name, order, _ in statements if order == 2]
     defined = {name.text: name for name, order, _ in statements if not order}
     if not states:
         raise ModelError("The model has no equations. Write one line for each state, such as: u1' = -p1*u1")
-    names = {"t": Value(se.Symbol("t"))} | {name: Value(se.Symbol(name)) for name in states}
+    names = {name: Value(se.Symbol(name)) for name in ("t", *states, *hidden, *inputs)}
     found: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
 
     def unknown(token: Token) -> Value:
@@ -212,18 +309,22 @@ def _read(text: str, declared: tuple[str, ...] | None) -> tuple[tuple[str, ...],
         value = parser.expression()
         if parser.next.kind != "end":
             raise source.error(parser.next, f"expected the end of the equation, found {parser.next.text!r}.")
-        if order:
+        if order == 2:
+            expressions[name.text] = se.Symbol(f"{name.text}'")
+            expressions[f"{name.text}'"] = value.expr
+        elif order:
             expressions[name.text] = value.expr
         elif name.text in found:
             raise source.error(name, f"{name.text!r} is declared as a parameter, yet defined here.")
         else:
             names[name.text] = Value(value.expr, value.size, value.depth + 1, value.constant)
     parameters = declared if declared is not None else tuple(sorted(found, key=_natural))
-    return tuple(states), parameters, tuple(expressions[name] for name in states)
+    every = (*states, *hidden)
+    return every, parameters, tuple(expressions[name] for name in every), tuple(hidden)
 
 
 def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:
-    """Split into `(name, 1 for an equation or 0 for a definition, tokens of the right-hand side)`."""
+    """Split into `(name, order of the equation or 0 for a definition, tokens of the right-hand side)`."""
     groups: list[list[Token]] = [[]]
     for i, token in enumerate(tokens):
         if token.kind != "newline":
@@ -264,10 +365,7 @@ def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Toke
         if words == [n, "/", "dt"] and n.startswith("d") and len(n) > 1:
             return Token("name", n[1:], named.line, named.column + 1), 1
         if words == [n, "'", "'"]:
-            raise source.error(
-                tokens[1],
-                f"second derivatives are not read; write {n}' = v and v' = ... with v measured too.",
-            )
+            return named, 2
     raise source.error(
         tokens[0] if tokens else equals,
         "the left-hand side must be name', d/dt name or dname/dt for an equation, or a name for a definition.",

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .data import NOISE_KINDS
 from .errors import ModelError
 from .expressions import suggestion
 from .model import Model
+from .noise import KINDS
 
 MAX_BYTES = 1_000_000
 TIME = "time"
@@ -229,8 +229,8 @@ def _noise(value: Any, model: Model, where: str) -> tuple[str, ...]:
         else dict.fromkeys(model.states, value)
     )
     for word in words.values():
-        if word not in NOISE_KINDS:
-            kinds = " or ".join(map(repr, NOISE_KINDS))
+        if word not in KINDS:
+            kinds = " or ".join(map(repr, KINDS))
             raise ModelError(
                 f"{where}: noise must be {kinds}, or a table with a word for each state; received {word!r}."
             )

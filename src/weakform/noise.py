@@ -1,24 +1,83 @@
-"""The size of the noise, from the data alone.
+"""Noise: the coordinates in which it is additive, and its size, from the data alone.
 
-A high-order difference annihilates what is smooth and leaves the noise: with the stencil `c` of the sixth derivative on
-`2h + 1` points scaled to `‖c‖₂ = 1`, the filtered data of a smooth state plus noise of variance σ² have mean square σ²,
+Noise that is additive in `x = g(u)` makes x the working coordinate of a state:
+
+    gaussian    x = u                        du/dx = 1
+    lognormal   x = log u                    du/dx = u
+    poisson     x = 2 √(u + 3/8)             du/dx = √(u + 3/8)     Anscombe: counts have σ = 1, or more if dispersed
+
+The size. A high-order difference annihilates what is smooth and leaves the noise: with the stencil `c` of the sixth
+derivative on `2h + 1` points scaled to `‖c‖₂ = 1`, the filtered data of a smooth state plus noise of variance σ² have
+mean square σ²,
 
     σ̂_d = rms(c * x_d).
 
 The paper uses h = 8. A shorter series takes a shorter stencil, so that at least as many filtered values remain as the
-series allows; 8 samples are the least (h = 3). Fast dynamics leak through the filter: then σ̂ is too large.
+series allows; 8 samples are the least (h = 3). At uneven times the stencil is the sixth divided difference of seven
+neighbours. Fast dynamics leak through the filter: then σ̂ is too large.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
+import symengine as se
 
 from .typing import FloatArray
 
 ORDER = 6
 HALF_WIDTH = 8
+_SHIFT = 0.375
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of noise.
+
+    Attributes
+    ----------
+    to_working, from_working : callable
+        `x = g(u)` and back, for arrays.
+    slope : callable
+        `du/dx` as an expression of the symbol u.
+    numeric_slope : callable
+        The same for arrays.
+    lowest : float
+        Values must be larger, or not smaller if `closed`.
+    """
+
+    to_working: Callable[[FloatArray], FloatArray]
+    from_working: Callable[[FloatArray], FloatArray]
+    slope: Callable[[Any], Any]
+    numeric_slope: Callable[[FloatArray], FloatArray]
+    lowest: float = -np.inf
+    closed: bool = False
+
+    def allows(self, u: FloatArray) -> Any:
+        """Which values such noise may have, NaN among them."""
+        return ~(u < self.lowest) if self.closed else ~(u <= self.lowest)
+
+
+def _same(x: FloatArray) -> FloatArray:
+    return x
+
+
+KINDS: dict[str, Kind] = {
+    "gaussian": Kind(_same, _same, lambda u: se.Integer(1), np.ones_like),
+    "lognormal": Kind(np.log, np.exp, lambda u: u, _same, lowest=0.0),
+    "poisson": Kind(
+        lambda u: 2 * np.sqrt(u + _SHIFT),
+        lambda x: (x / 2) ** 2 - _SHIFT,
+        lambda u: se.sqrt(u + se.Rational(3, 8)),
+        lambda u: np.sqrt(u + _SHIFT),
+        lowest=0.0,
+        closed=True,
+    ),
+}
 
 
 @cache
@@ -49,3 +108,24 @@ def estimate_sigma(x: FloatArray) -> FloatArray:
     half_width = int(np.clip((len(x) - 1) // 4, ORDER // 2, HALF_WIDTH))
     windows = np.lib.stride_tricks.sliding_window_view(x, 2 * half_width + 1, axis=0)
     return np.asarray(np.sqrt(np.mean((windows @ stencil(half_width)) ** 2, axis=0)))
+
+
+def uneven_squares(t: FloatArray, x: FloatArray, scale: FloatArray) -> tuple[float, int]:
+    """Sum of squares of filtered values of one state at uneven times, and how many there are.
+
+    Parameters
+    ----------
+    t, x : ndarray, (n,)
+    scale : ndarray, (n,)
+        Standard deviation of each value, relative to σ.
+    """
+    points = min(ORDER + 1, len(t) - 1)
+    if points < 3:
+        return 0.0, 0
+    window = np.lib.stride_tricks.sliding_window_view
+    times, values, scales = window(t, points), window(x, points), window(scale, points)
+    gaps = (times[:, :, None] - times[:, None, :]) / (times[:, -1:, None] - times[:, :1, None])
+    gaps[:, np.arange(points), np.arange(points)] = 1.0
+    c = 1.0 / gaps.prod(axis=2)
+    filtered = np.sum(c * values, axis=1) / np.sqrt(np.sum((c * scales) ** 2, axis=1))
+    return float(filtered @ filtered), len(filtered)

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .data import Truth
-from .derivatives import LOGNORMAL
 from .errors import DataError, FitError
 from .simulate import simulate
 from .typing import FloatArray
-from .weak.problem import symmetric_inverse
+from .weak.problem import inputs_of, symmetric_inverse, system_of
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -95,14 +94,16 @@ def predict(
     else:
         begin = float(grid[0])
         mean, covariance = _known(fit, initial)
-    band = _Band(fit, grid, begin, mean, covariance)
+    band = _Band(fit, trajectory, grid, begin, mean, covariance)
     return band.prediction(level, z, kind, seed)
 
 
 def forward(fit: FitResult, trajectory: int) -> FloatArray:
     """The forward solution at the samples of a trajectory, `(time, D)`; NaN from where it fails."""
     q = fit.data.trajectories[trajectory]
-    return simulate(fit.model, fit.estimate, fit.denoised[trajectory][0], q.times, rtol=RTOL).states
+    inputs = inputs_of(fit.model, fit.data, trajectory)
+    model, initial = fit.model.of(trajectory), fit.denoised[trajectory][0]
+    return simulate(model, fit.estimate, initial, q.times, inputs=inputs, rtol=RTOL).states
 
 
 def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
@@ -129,7 +130,7 @@ def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth
         )
     p = np.array([float(truth[name]) for name in names])
     times, initial = fit.data.trajectories[0].times, fit.denoised[0][0]
-    solved = simulate(fit.model, p, initial, times, rtol=RTOL)
+    solved = simulate(fit.model.of(0), p, initial, times, inputs=inputs_of(fit.model, fit.data, 0), rtol=RTOL)
     if not solved.success:
         raise FitError(f"The model cannot be solved with the true parameters: {solved.status.value}.")
     return Truth(p, solved.states, initial, fit.sigma, float(times[0]))
@@ -143,10 +144,6 @@ def _grid(times: ArrayLike) -> FloatArray:
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
         raise DataError("The times of a prediction must be finite and increase.")
     return grid
-
-
-def _log(fit: FitResult) -> FloatArray:
-    return np.array([kind == LOGNORMAL for kind in fit.data.noise])
 
 
 def _parameters(fit: FitResult) -> FloatArray:
@@ -168,16 +165,28 @@ def _joint(fit: FitResult, trajectory: int) -> tuple[FloatArray, FloatArray]:
     """Parameters and the fitted initial state, with their covariance in (p, x₀)."""
     q, u = fit.data.trajectories[trajectory], fit.denoised[trajectory]
     D, J = len(fit.model.states), len(fit.model.parameters)
-    log, C = _log(fit), _parameters(fit)
+    C = _parameters(fit)
     mean = np.concatenate([fit.estimate, u[0]])
     covariance = np.zeros((J + D, J + D))
-    solved = simulate(fit.model, fit.estimate, u[0], q.times, sensitivities=True, rtol=RTOL)
+    system = system_of(fit.model, fit.data, trajectory)
+    solved = simulate(
+        fit.model.of(trajectory),
+        fit.estimate,
+        u[0],
+        q.times,
+        inputs=system.inputs,
+        sensitivities=True,
+        rtol=RTOL,
+    )
     if not solved.success or solved.by_parameters is None or solved.by_initial is None:
         raise FitError(f"The fitted model could not be solved over the data: {solved.status.value}.")
     sigma = np.where(fit.sigma > 0, fit.sigma, 1.0)
-    scale = (sigma * np.where(log, solved.states, 1.0))[:, :, None]
-    K0 = (solved.by_initial * np.where(log, u[0], 1.0) / scale).reshape(-1, D)
-    Kp = (solved.by_parameters / scale).reshape(-1, J)
+    weight = np.where(q.measured, 1 / (sigma * q.scales), 0.0)[:, :, None]
+    by_x0 = solved.by_initial @ system.slopes(u[:1])[0]
+    K0, Kp = (
+        (system.per_slope(solved.states, K) * weight).reshape(len(q.times) * D, -1)
+        for K in (by_x0, solved.by_parameters)
+    )
     B = symmetric_inverse(K0.T @ K0)
     R = -B @ (K0.T @ Kp)
     covariance[:J, :J] = C
@@ -191,24 +200,32 @@ class _Band:
     """Solutions from draws of (p, x₀) around their mean."""
 
     def __init__(
-        self, fit: FitResult, times: FloatArray, begin: float, mean: FloatArray, covariance: FloatArray
+        self,
+        fit: FitResult,
+        trajectory: int,
+        times: FloatArray,
+        begin: float,
+        mean: FloatArray,
+        covariance: FloatArray,
     ) -> None:
         self.fit, self.times, self.mean, self.covariance = fit, times, mean, covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
-        self.log = _log(fit)
+        self.model, self.system = fit.model.of(trajectory), system_of(fit.model, fit.data, trajectory)
 
     def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
         fit, n = self.fit, len(self.times)
         p, u0 = self.mean[: self.J], self.mean[self.J :]
-        solved = simulate(fit.model, p, u0, self.grid, sensitivities=True, rtol=RTOL)
+        inputs = self.system.inputs
+        solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=RTOL)
         if not solved.success or solved.by_parameters is None or solved.by_initial is None:
             raise FitError(f"The fitted model could not be solved over these times: {solved.status.value}.")
         states = solved.states[-n:]
-        chain = np.where(self.log, u0, 1.0)
-        K = np.concatenate([solved.by_parameters, solved.by_initial * chain], axis=2)[-n:]
-        x, slope = self._working(states), np.where(self.log, states, 1.0)
-        K = K / np.where(slope != 0, slope, 1.0)[:, :, None]
+        K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.slopes(u0[None])[0]], axis=2)[-n:]
+        x = self._working(states)
+        with np.errstate(all="ignore"):
+            # Where a state is zero, as at a known start, it has no logarithm, and no band.
+            K = np.nan_to_num(self.system.per_slope(states, K), posinf=0.0, neginf=0.0)
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
         lower, upper, note = x - half, x + half, self._note()
@@ -219,7 +236,18 @@ class _Band:
                 note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
         else:
             kind = "delta"
-        return Prediction(self.times, states, self._back(lower), self._back(upper), fit.model.states, level, kind, note)
+        lower, upper = self._back(lower), self._back(upper)
+        if self.system.mix is not None:  # ends of a band in rotated coordinates are not those of the states
+            half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
+            lower, upper = (lower, upper) if kind == "sampling" else (states - half, states + half)
+        if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
+            lower[0] = upper[0] = states[0]
+        return Prediction(self.times, states, lower, upper, fit.model.states, level, kind, note)
+
+    def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
+        """Of the states themselves, `(time, D)`."""
+        by_u = self.system.slopes(states) @ K
+        return np.asarray(np.einsum("tdi,ij,tdj->td", by_u, self.covariance, by_u))
 
     def _note(self) -> str:
         if np.isfinite(self.fit.covariance.diagonal()).all():
@@ -227,28 +255,24 @@ class _Band:
         return "Parameters at a bound or without information are taken as known in the band."
 
     def _working(self, u: FloatArray) -> FloatArray:
-        x = u.copy()
+        lowest = [kind.lowest + (0.0 if kind.closed else np.finfo(float).tiny) for kind in self.system.kinds]
         with np.errstate(all="ignore"):
-            x[:, self.log] = np.log(np.maximum(x[:, self.log], np.finfo(float).tiny))
-        return x
+            return self.system.to_working(np.maximum(u, lowest))
 
     def _back(self, x: FloatArray) -> FloatArray:
-        u = x.copy()
         with np.errstate(over="ignore"):
-            u[:, self.log] = np.exp(u[:, self.log])
-        return u
+            return self.system.from_working(x)
 
     def _solved(self, theta: FloatArray) -> FloatArray | None:
         """The solution in working coordinates from p and x₀ moved by theta."""
         low, high = self.fit.bounds.T
         p = np.clip(self.mean[: self.J] + theta[: self.J], low, high)
-        u0 = self.mean[self.J :] + 0.0
-        moved = theta[self.J :]
-        with np.errstate(over="ignore"):
-            u0 = np.where(self.log, u0 * np.exp(moved), u0 + moved)
+        u0, moved = self.mean[self.J :], theta[self.J :]
+        if moved.any():
+            u0 = self._back(self._working(u0[None]) + moved)[0]
         if not np.isfinite(u0).all():
             return None
-        solved = simulate(self.fit.model, p, u0, self.grid, rtol=1e-7)
+        solved = simulate(self.model, p, u0, self.grid, inputs=self.system.inputs, rtol=1e-7)
         return self._working(solved.states[-len(self.times) :]) if solved.success else None
 
     def _factor(self) -> FloatArray:
@@ -279,7 +303,7 @@ class _Band:
         draws = (self._solved(factor @ rng.standard_normal(len(factor))) for _ in range(DRAWS))
         found = [x for x in draws if x is not None]
         if len(found) < DRAWS / 2:
-            blank = np.full((len(self.times), len(self.log)), np.nan)
+            blank = np.full((len(self.times), self.system.D), np.nan)
             return blank, blank, 1 - len(found) / DRAWS
         lower, upper = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return lower, upper, 1 - len(found) / DRAWS

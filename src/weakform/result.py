@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .data import Dataset, Truth
 from .errors import FitError
 from .estimators.base import Options, Status
+from .estimators.priors import Priors
 from .expressions import parse_expression, suggestion
 from .goodness import GoodnessOfFit
 from .model import Model
@@ -116,6 +117,13 @@ class FitResult:
         What was done on the way.
     mesh : int
         Nodes for each sample on which the refinement solved the equations.
+    log_scale : ndarray of bool, (J,)
+        Parameters that were estimated on a log scale; their intervals are positive.
+    prior : Priors, or None
+    tied : dict of str to str
+        Parameters that are expressions of others; `derived` gives their values.
+    units : dict of str to str
+        Of parameters, states and `time`.
     profiles : dict of str to Profile
         Filled by `intervals(kind="profile")`.
     """
@@ -144,6 +152,10 @@ class FitResult:
     seconds: float
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    log_scale: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    prior: Priors | None = None
+    tied: dict[str, str] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -176,16 +188,19 @@ class FitResult:
             Of the bootstrap.
         """
         if kind == "wald":
-            half = self.quantile(level) * self.errors
-            return np.column_stack([self.estimate - half, self.estimate + half])
+            half, p = self.quantile(level) * self.errors, self.estimate
+            ends = np.column_stack([p - half, p + half])
+            log = self.log_scale & (p > 0) if len(self.log_scale) else self.fixed & False
+            ends[log] = p[log, None] * np.exp(np.outer(half[log] / p[log], [-1.0, 1.0]))
+            return ends
         self.quantile(level)  # refuses a bad level
         if kind == "profile":
             return self._profiled(level)
         if kind == "bootstrap":
             from .uncertainty import bootstrap
 
-            ends = [0.5 - level / 2, 0.5 + level / 2]
-            return np.asarray(np.quantile(bootstrap(self, runs, seed), ends, axis=0).T)
+            tails = [0.5 - level / 2, 0.5 + level / 2]
+            return np.asarray(np.quantile(bootstrap(self, runs, seed), tails, axis=0).T)
         raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
 
     def quantile(self, level: float) -> float:

@@ -2,9 +2,9 @@
 
     u' = f(t, u, p),    Ṡ = F S + [f_p, 0],    S = [∂u/∂p, ∂u/∂u₀],    S(0) = [0, I]
 
-solved by LSODA (SciPy's `odeint`), which switches between stiff and non-stiff methods, on compiled right-hand sides.
-Work is bounded by a budget of evaluations; a solution that blows up or exhausts it is a failed status with NaN from the
-last time that was reached, never what the solver left in memory.
+solved by LSODA (SciPy's `odeint`), which switches between stiff and non-stiff methods, on compiled right-hand sides;
+with known inputs, in pieces between their jumps. Work is bounded by a budget of evaluations; a solution that blows up
+or exhausts it is a failed status with NaN from the last time that was reached, never what the solver left in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import symengine as se
 from numpy.typing import ArrayLike
 
 from .errors import DataError
+from .inputs import Inputs
 from .model import Model
 from .typing import FloatArray
 
@@ -75,6 +77,7 @@ def simulate(
     u0: ArrayLike,
     times: ArrayLike,
     *,
+    inputs: Inputs | None = None,
     sensitivities: bool = False,
     rtol: float = 1e-8,
     atol: float | None = None,
@@ -89,6 +92,8 @@ def simulate(
     u0 : array_like, (D,)
     times : array_like, (time,)
         Increasing.
+    inputs : Inputs, optional
+        Of a model that has some.
     sensitivities : bool
         Whether to solve for the derivatives by p and u0 too.
     rtol, atol : float
@@ -107,6 +112,9 @@ def simulate(
         raise DataError("Parameters, initial states and times must be finite numbers.")
     if (np.diff(grid) <= 0).any():
         raise DataError("The times must increase.")
+    if (inputs is None) == bool(model.inputs):
+        needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
+        raise DataError(f"The model needs {needed}; received {'none' if inputs is None else 'some'}.")
     if atol is None:
         atol = rtol * (float(np.abs(initial).max()) or 1.0)
     columns = 1 + (J + D if sensitivities else 0)
@@ -116,7 +124,7 @@ def simulate(
         start[1 + J :] = np.eye(D)
         scale = np.where(parameters != 0, np.abs(parameters), 1.0)
         tolerances[1 : 1 + J] = atol / scale[:, None]
-    solved, status, evaluations = _solve(model, parameters, start, grid, rtol, tolerances, max_evaluations)
+    solved, status, evaluations = _solve(model, parameters, start, grid, inputs, rtol, tolerances, max_evaluations)
     states = solved[:, 0]
     if not sensitivities:
         return Simulation(grid, states, status, evaluations=evaluations)
@@ -129,6 +137,7 @@ def _solve(
     p: FloatArray,
     start: FloatArray,
     times: FloatArray,
+    driven: Inputs | None,
     rtol: float,
     atol: FloatArray,
     budget: int,
@@ -139,7 +148,8 @@ def _solve(
     columns, D = start.shape
     J = len(p)
     compiled = _compiled(model, columns > 1)
-    inputs = np.concatenate([[times[0]], start[0], p])
+    inputs = np.concatenate([[times[0]], start[0], np.zeros(len(model.inputs)), p])
+    signal = slice(1 + D, 1 + D + len(model.inputs))
     outputs = np.empty(D if columns == 1 else D + D * D + D * J)
     f, F = outputs[:D], outputs[D : D + D * D].reshape(-1, D)
     fp = outputs[D + D * D :].reshape(D, -1)
@@ -155,6 +165,8 @@ def _solve(
         reached = t
         inputs[0] = t
         inputs[1 : 1 + D] = values[:D]
+        if driven is not None and driven.kind != "hold":
+            inputs[signal] = driven(np.array([t]))[0]
         compiled.unsafe_real(inputs, outputs)
         if columns == 1:
             return f
@@ -167,22 +179,28 @@ def _solve(
     result[0] = start.ravel()
     if len(times) == 1:
         return result.reshape(-1, columns, D), SimulationStatus.SUCCESS, used
-    status = SimulationStatus.SUCCESS
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            values, info = odeint(
-                rhs, start.ravel(), times, rtol=rtol, atol=atol.ravel(), full_output=True, mxstep=budget
-            )
-        except _Spent:
-            return result.reshape(-1, columns, D), SimulationStatus.TOO_MUCH_WORK, used
-    if info["message"] != "Integration successful.":
-        status = SimulationStatus.BLOWS_UP
-        good = times <= min(reached, float(info["tcur"].max()))
-        good[np.argmax(~good) - 1 if not good.all() else len(good) - 1 :] = False
-        result[good] = values[good]
-    else:
-        result = values
+    status, carried = SimulationStatus.SUCCESS, start.ravel()
+    for begin, end in _pieces(times, driven):
+        inside = np.flatnonzero((times > begin) & (times <= end))
+        nodes = np.concatenate([[begin], times[inside], [end][: int(not len(inside) or times[inside[-1]] < end)]])
+        if driven is not None and driven.kind == "hold":
+            inputs[signal] = driven(np.array([(begin + end) / 2]))[0]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                values, info = odeint(
+                    rhs, carried, nodes, rtol=rtol, atol=atol.ravel(), full_output=True, mxstep=budget
+                )
+            except _Spent:
+                return result.reshape(-1, columns, D), SimulationStatus.TOO_MUCH_WORK, used
+        if info["message"] != "Integration successful.":
+            status = SimulationStatus.BLOWS_UP
+            good = nodes <= min(reached, float(info["tcur"].max()))
+            good[np.argmax(~good) - 1 if not good.all() else len(good) - 1 :] = False
+            kept = good[1 : 1 + len(inside)]
+            result[inside[kept]] = values[1 : 1 + len(inside)][kept]
+            break
+        result[inside], carried = values[1 : 1 + len(inside)], values[-1]
     broken = ~np.isfinite(result).all(axis=1)
     if broken.any():
         result[np.argmax(broken) :] = np.nan
@@ -190,15 +208,26 @@ def _solve(
     return result.reshape(-1, columns, D), status, used
 
 
+def _pieces(times: FloatArray, driven: Inputs | None) -> list[tuple[float, float]]:
+    """Stretches of time between jumps of the inputs, over which the right-hand side is smooth."""
+    jumps = np.empty(0) if driven is None else driven.jumps
+    inner = jumps[(jumps > times[0]) & (jumps < times[-1])]
+    edges = np.concatenate([times[:1], inner, times[-1:]])
+    return list(pairwise(edges))
+
+
 def _compiled(model: Model, sensitivities: bool) -> Any:
     """`f`, or `f`, `F` and `f_p` row by row, as one compiled function of (t, u, p); kept with the model."""
     key = "sensitivities" if sensitivities else "states"
     if key not in model.compiled:
-        symbols = [se.Symbol(name) for name in (*model.states, *model.parameters)]
+        states, driven, parameters = (
+            [se.Symbol(name) for name in names] for names in (model.states, model.inputs, model.parameters)
+        )
         expressions = list(model.expressions)
         if sensitivities:
-            for part in (symbols[: len(model.states)], symbols[len(model.states) :]):
+            for part in (states, parameters):
                 expressions += [expr.diff(symbol) for expr in model.expressions for symbol in part]
         backend = "llvm" if se.have_llvm else "lambda"
-        model.compiled[key] = se.Lambdify([se.Symbol("t"), *symbols], expressions, backend=backend, cse=True)
+        arguments = [se.Symbol("t"), *states, *driven, *parameters]
+        model.compiled[key] = se.Lambdify(arguments, expressions, backend=backend, cse=True)
     return model.compiled[key]

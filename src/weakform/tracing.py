@@ -17,7 +17,7 @@ import symengine as se
 from .errors import ModelError
 from .expressions import FUNCTIONS, Expr, absolute
 
-RightHandSide = Callable[[Any, Any, Any], Any]
+RightHandSide = Callable[..., Any]
 
 
 class Traced:
@@ -123,13 +123,16 @@ def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> A
     return Traced(operation(a, b))
 
 
-def trace(f: RightHandSide, states: Sequence[str], parameters: Sequence[str]) -> tuple[Expr, ...]:
-    """The expressions that `f(t, u, p)` returns, one for each state."""
+def trace(
+    f: RightHandSide, states: Sequence[str], parameters: Sequence[str], inputs: Sequence[str] = ()
+) -> tuple[Expr, ...]:
+    """The expressions that `f(t, u, p)`, or `f(t, u, p, inputs)`, returns, one for each state."""
     t = Traced(se.Symbol("t"))
     u = np.array([Traced(se.Symbol(name)) for name in states], dtype=object)
     p = np.array([Traced(se.Symbol(name)) for name in parameters], dtype=object)
+    q = [np.array([Traced(se.Symbol(name)) for name in inputs], dtype=object)] if inputs else []
     try:
-        returned = f(t, u, p)
+        returned = f(t, u, p, *q)
     except ModelError:
         raise
     except Exception as error:

@@ -19,6 +19,7 @@ from .errors import FitError
 from .typing import FloatArray, is_whole
 from .weak.collocation import Mesh
 from .weak.helmert import Settings, Solution, solve
+from .weak.problem import system_of
 from .weak.tridiagonal import NotPositiveDefinite
 
 if TYPE_CHECKING:
@@ -71,16 +72,18 @@ class Refit:
                 f"Profile and bootstrap intervals belong to method='wendy'; this fit is {fit.method!r}. "
                 "Fit again with method='wendy'."
             )
-        system = fit.model.system(fit.data.noise)
         self.p, self.sigma = fit.estimate, fit.sigma
         pairs = []
-        for q, u in zip(fit.data.trajectories, fit.denoised, strict=True):
-            mesh, states = Mesh.of(system, q.times, system.to_working(q.values)), system.to_working(u)
+        for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
+            system = system_of(fit.model, fit.data, k)
+            states, there = system.to_working(u), q.measured
+            data = np.where(there, system.to_working(np.where(there, q.values, u)), states)
+            mesh = Mesh(system, q.times, data, there, q.scale)
             for _ in range(fit.mesh.bit_length() - 1):
                 mesh, states = mesh.halved(self.p, states)
             pairs.append((mesh, states))
         self.meshes, self.states = (tuple(part) for part in zip(*pairs, strict=True))
-        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf)
+        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf, prior=fit.prior)
         self.covariance = np.nan_to_num(fit.covariance)
         self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
 
@@ -99,10 +102,13 @@ class Refit:
             return None
         return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
 
+    def _noise(self, mesh: Mesh) -> FloatArray:
+        return self.sigma * np.where(mesh.measured, 1.0 if mesh.scale is None else mesh.scale, 0.0)
+
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""
         meshes = tuple(
-            replace(mesh, data=np.where(mesh.measured, x + self.sigma * rng.standard_normal(x.shape), x))
+            replace(mesh, data=np.where(mesh.measured, x + self._noise(mesh) * rng.standard_normal(x.shape), x))
             for mesh, x in zip(self.meshes, self.best.states, strict=True)
         )
         try:

@@ -33,6 +33,8 @@ class TestFunctions:
         Radius of the support in time units, the smallest if there are several.
     description : str
         What was chosen, in words.
+    width : ndarray of int, (B,), optional
+        Samples in each window, where they differ; the functions are zero beyond.
 
     Attributes
     ----------
@@ -53,6 +55,7 @@ class TestFunctions:
     count: int
     radius: float
     description: str
+    width: IntArray | None = None
     window: IntArray = field(init=False, repr=False)
     shared: IntArray = field(init=False, repr=False)
     head: tuple[FloatArray, FloatArray] = field(init=False, repr=False)
@@ -63,6 +66,8 @@ class TestFunctions:
         shift = np.diff(self.start)
         overlap = max(0, int(n - shift.min())) if B > 1 else 0
         window = np.minimum(self.start[:, None] + np.arange(n), self.samples)
+        if self.width is not None:
+            window[np.arange(n) >= self.width[:, None]] = self.samples
         # Copies of one block stay one block, broadcast.
         copies = B > 1 and self.phi.strides[0] == 0 and bool((shift == shift[0]).all())
         upper, before = (slice(1), slice(1)) if copies else (slice(1, None), slice(-1))

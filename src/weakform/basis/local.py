@@ -4,6 +4,13 @@ The likelihood does not change when Φ is replaced by TΦ with T invertible (but
 not orthonormalising; and bumps that overlap only with their neighbours make the covariance block tridiagonal, so that
 everything costs O(M). With radius r and stride s, function k and l overlap only if |k - l| s < 2r: blocks of
 L = ⌈2r/s⌉ functions see only the next block.
+
+At uneven times the sums carry trapezoidal weights w, and φ' is corrected by φ times a cubic so that
+
+    Σ_m w_m [φ'(t_m) τ_m^k + k φ(t_m) τ_m^(k-1)] = 0,     k = 0..3:
+
+integration by parts stays exact for cubic polynomials. A bump that would bridge a gap wider than half its radius, or
+that sees fewer than five samples, is left out.
 """
 
 from __future__ import annotations
@@ -16,13 +23,15 @@ import numpy as np
 
 from ..data import Trajectory
 from ..errors import FitError
-from .bump import normalised
+from ..typing import FloatArray
+from .bump import bump, normalised
 from .functions import TestFunctions
 
 RADIUS_SAMPLES = 10.0
 OVERLAP = 4.0
 MAX_OVERLAP = 12.0
 SHARE_OF_SPAN = 1 / 3
+FEWEST, WIDEST_GAP, GROWTH = 5, 0.5, 1.3
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class Local:
             if value is not None and not isinstance(value, numbers.Real):
                 raise FitError(f"The {name} of the test functions must be a number, in time units; received {value!r}.")
         M, step = len(trajectory.times) - 1, trajectory.step
+        if not trajectory.even:
+            return _uneven(trajectory.times, self.radius, self.stride, step)
         radius = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) if self.radius is None else self.radius / step
         stride = max(radius / OVERLAP, 1.0) if self.stride is None else self.stride / step
         _check(radius, stride, M, step)
@@ -79,6 +90,78 @@ class Local:
             description=f"local bumps, radius {radius * step:.4g} ({radius:.3g} samples), "
             f"stride {stride * step:.4g} ({stride:.3g} samples)",
         )
+
+
+def _uneven(times: FloatArray, radius: float | None, stride: float | None, step: float) -> TestFunctions:
+    M = len(times) - 1
+    given = radius is not None
+    r = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) * step if radius is None else float(radius)
+    while True:
+        s = max(r / OVERLAP, step) if stride is None else float(stride)
+        _check(r / step, s / step, M, step)
+        centres = _centres(times, r, s)
+        if len(centres) or given or 2 * r * GROWTH > times[-1] - times[0]:
+            break
+        r *= GROWTH
+    if not len(centres):
+        raise FitError(
+            f"No test function of radius {r:.4g} sees enough samples: the times have gaps too wide for it. Leave the "
+            "radius out, or split the series at its gaps into several trajectories."
+        )
+    length = min(math.ceil(2 * r / s - 1e-9), len(centres))
+    blocks = -(-len(centres) // length)
+    first = np.searchsorted(times, centres - r, side="right")
+    last = np.searchsorted(times, centres + r, side="left")
+    start = first[::length]
+    stop = np.array([last[min((k + 1) * length, len(centres)) - 1] for k in range(blocks)])
+    phi, dphi = np.zeros((2, blocks, length, int((stop - start).max())))
+    weights = np.gradient(times)
+    weights[[0, -1]] = np.diff(times)[[0, -1]] / 2
+    weights[1:-1] = (times[2:] - times[:-2]) / 2
+    for j, centre in enumerate(centres):
+        k, l = divmod(j, length)
+        here = slice(first[j], last[j])
+        values = _corrected((times[here] - centre) / r, weights[here] / step, r)
+        columns = slice(first[j] - start[k], last[j] - start[k])
+        phi[k, l, columns], dphi[k, l, columns] = values
+    return TestFunctions(
+        phi,
+        dphi,
+        start,
+        samples=M + 1,
+        count=len(centres),
+        radius=r,
+        description=f"local bumps at uneven times, radius {r:.4g} (about {r / step:.3g} samples), stride {s:.4g}",
+        width=stop - start,
+    )
+
+
+def _centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
+    """Centres of the bumps that see enough samples and no gap."""
+    span = times[-1] - times[0] - 2 * radius
+    count = math.floor(span / stride + 1e-9) + 1
+    slack = span - (count - 1) * stride
+    centres = times[0] + radius + slack / 2 + stride * np.arange(count)
+    first = np.searchsorted(times, centres - radius, side="right")
+    last = np.searchsorted(times, centres + radius, side="left")
+    widest = np.array(
+        [np.diff(times[max(a - 1, 0) : b + 1]).max(initial=0.0) for a, b in zip(first, last, strict=True)]
+    )
+    return np.asarray(centres[(last - first >= FEWEST) & (widest <= WIDEST_GAP * radius)])
+
+
+def _corrected(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+    """`w φ` and `w φ'` at `τ` `(n,)`, with unit norm of the first, exact for polynomials of low degree."""
+    phi, dphi = bump(tau)
+    phi, dphi = phi * weights, dphi * weights
+    degree = min(3, len(tau) - 3)
+    powers = tau ** np.arange(2 * degree + 1)[:, None]
+    moments = powers @ phi
+    wanted = -np.array([k * moments[k - 1] if k else 0.0 for k in range(degree + 1)]) - powers[: degree + 1] @ dphi
+    system = moments[np.add.outer(np.arange(degree + 1), np.arange(degree + 1))]
+    cubic = np.linalg.lstsq(system, wanted, rcond=1e-10)[0] @ powers[: degree + 1]
+    scale = 1.0 / np.linalg.norm(phi)
+    return phi * scale, (dphi + phi * cubic) * (scale / radius)
 
 
 def _check(radius: float, stride: float, M: int, step: float) -> None:

@@ -58,6 +58,8 @@ class Orthonormal:
     def build(self, trajectory: Trajectory) -> TestFunctions:
         """The test functions on the grid of a trajectory."""
         times, step = trajectory.times, trajectory.step
+        if not trajectory.even or not trajectory.measured.all():
+            raise FitError("The paper's test functions need complete data at evenly spaced times; use Local().")
         if self.radius is None:
             radii, errors = radius_errors(trajectory, self.search, max(self.multipliers))
             radius, found = float(radii[corner(errors)]), "corner of the Fourier surrogate"

@@ -19,6 +19,7 @@ from ..optimize import Stop
 from ..typing import FloatArray
 from ..weak.likelihood import Evaluation
 from ..weak.problem import WeakProblem
+from .priors import Priors
 
 
 class Status(Enum):
@@ -137,6 +138,9 @@ class Task:
     options : Options
     deadline : float
         Of `time.monotonic()`.
+    prior : Priors, optional
+    log : ndarray of bool, (J,), optional
+        Parameters whose logarithm is estimated: `p` here holds logarithms, and so do their bounds.
     """
 
     problem: WeakProblem
@@ -147,6 +151,15 @@ class Task:
     linear: NDArray[np.bool_]
     options: Options
     deadline: float
+    prior: Priors | None = None
+    log: NDArray[np.bool_] | None = None
+
+    def natural(self, p: FloatArray) -> FloatArray:
+        """Parameters themselves, `(J,)` or with parameters first, from what the estimators work with."""
+        if self.log is None:
+            return p
+        with np.errstate(over="ignore"):
+            return np.asarray(np.where(self.log, np.exp(p), p))
 
     @property
     def is_linear(self) -> bool:
@@ -176,7 +189,8 @@ class Task:
 
     def objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
         """The weak likelihood as a function of the free parameters."""
-        likelihood = self.problem.likelihood(logdet_weight)
+        weak = self.problem.likelihood(logdet_weight)
+        likelihood = weak if self.prior is None else _posterior(weak, self.prior)
         if self.free.all():
             return likelihood
         square = np.ix_(self.free, self.free)
@@ -188,6 +202,16 @@ class Task:
             return Evaluation(full.value, gradient, hessian, full.status)
 
         return restricted
+
+
+def _posterior(weak: Callable[[FloatArray, int], Evaluation], prior: Priors) -> Callable[[FloatArray, int], Evaluation]:
+    def posterior(p: FloatArray, order: int) -> Evaluation:
+        found = weak(p, order)
+        gradient = None if found.gradient is None else found.gradient + prior.gradient(p)
+        hessian = None if found.hessian is None else found.hessian + prior.hessian(p)
+        return Evaluation(found.value + prior.value(p), gradient, hessian, found.status)
+
+    return posterior
 
 
 @dataclass(frozen=True)

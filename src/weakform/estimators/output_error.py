@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..derivatives import LOGNORMAL
 from ..goodness import assess
 from ..model import Model
 from ..simulate import simulate
@@ -103,6 +102,8 @@ class _LeastSquares:
 
     def __init__(self, task: Task) -> None:
         self.task, self.forms, self.model = task, task.problem.forms, task.problem.model
+        # One over the scale of each value; zero where nothing was measured.
+        self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in task.problem.data.trajectories]
         self.additive = task.options.residuals == "additive"
         noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
@@ -161,13 +162,15 @@ class _LeastSquares:
             raise _Late
         p, initial = self._split(theta)
         parts = []
-        for form, x0 in zip(self.forms, initial, strict=True):
-            u = solution(self.model, form, p, x0, self.tolerance)
+        for k, (form, x0) in enumerate(zip(self.forms, initial, strict=True)):
+            u = solution(self.model.of(k), form, p, x0, self.tolerance)
             if u is None:
                 return None
             with np.errstate(all="ignore"):
                 difference = u - form.u if self.additive else (form.system.to_working(u) - form.x.T) / self.sigma
-            parts.append(difference.ravel())
+            parts.append(np.where(self.weights[k] > 0, difference * self.weights[k], 0.0).ravel())
+        if self.task.prior is not None:
+            parts.append(self.task.prior.rows(p)[0])
         r = np.concatenate(parts)
         cost = 0.5 * float(r @ r)
         if not np.isfinite(cost):
@@ -181,54 +184,57 @@ class _LeastSquares:
         F, D = int(self.task.free.sum()), len(self.sigma)
         K, row = np.zeros((rows, len(theta))), 0
         for k, (form, x0) in enumerate(zip(self.forms, initial, strict=True)):
-            block = sensitivity(self.model, form, p, x0, self.tolerance, working=not self.additive)
+            block = sensitivity(self.model.of(k), form, p, x0, self.tolerance, working=not self.additive)
             if block is None:  # solved a moment ago without sensitivities: take no step from here
                 return K
-            if not self.additive:
-                block = block / self.sigma[:, None]
+            block = block * (self.weights[k] if self.additive else self.weights[k] / self.sigma)[:, :, None]
             flat = block.reshape(-1, block.shape[2])
             part = slice(row, row + len(flat))
             J = len(p)
             K[part, :F] = flat[:, :J][:, self.task.free]
             K[part, F + k * D : F + (k + 1) * D] = flat[:, J:]
             row += len(flat)
+        if self.task.prior is not None:
+            K[row:, :F] = self.task.prior.jacobian(p)[:, self.task.free]
         return K
 
     def _solutions(self, point: _Point) -> tuple[FloatArray, ...]:
         """Forward solutions, `(time, D)`."""
         found = []
-        for form, x0 in zip(self.forms, point.initial, strict=True):
-            u = solution(self.model, form, point.p, x0, self.tolerance)
+        for k, (form, x0) in enumerate(zip(self.forms, point.initial, strict=True)):
+            u = solution(self.model.of(k), form, point.p, x0, self.tolerance)
             assert u is not None
             found.append(u)
         return tuple(found)
 
     def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
-        """`x^data - x` of each trajectory in working coordinates, `(time, D)`."""
-        parts = zip(self.forms, self._solutions(point), strict=True)
-        return tuple(form.x.T - form.system.to_working(u) for form, u in parts)
+        """`x^data - x` of each trajectory in working coordinates, over the scale, `(time, D)`; zero where missing."""
+        parts = zip(self.forms, self._solutions(point), self.weights, strict=True)
+        return tuple((form.x.T - form.system.to_working(u)) * weights for form, u, weights in parts)
 
     def refined(self, point: _Point) -> Refined:
         """Covariance, σ, states and goodness of fit at a point."""
         task, F = self.task, int(self.task.free.sum())
         states = self._solutions(point)
         theta = np.concatenate([point.p[task.free], *point.initial])
-        K = self._jacobian(theta, sum(u.size for u in states))
+        priors = 0 if task.prior is None else len(task.prior.index)
+        K = self._jacobian(theta, sum(u.size for u in states) + priors)
         covariance = symmetric_inverse(K.T @ K)
         freedom = degrees_of_freedom(task)
         if self.additive:
             # Plain differences have no likelihood behind them: σ is the filter's, and nothing is tested.
-            log = np.array([kind == LOGNORMAL for kind in task.problem.data.noise])
-            spread = np.concatenate([(task.problem.sigma * np.where(log, u, 1.0)).ravel() for u in states])
-            noisy = K * spread[:, None]
+            kinds = task.problem.forms[0].system.kinds
+            slopes = [np.column_stack([k.numeric_slope(c) for k, c in zip(kinds, u.T, strict=True)]) for u in states]
+            spread = [(task.problem.sigma * slope).ravel() for slope in slopes]
+            noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance
             return Refined(covariance[:F, :F], task.problem.sigma, states, np.nan, freedom, 1, 0.0, None, None)
         residuals = self.residuals(point)
         known = task.problem.data.sigma is not None
         sigma = self.sigma if known else noise_of(task, residuals)
-        standardised = tuple(r / sigma for r in residuals)
-        misfit = sum(float(np.sum(r**2)) for r in standardised)
+        misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals)
+        standardised = tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True))
         goodness = assess(standardised, misfit, freedom, known, strains(task, point.p))
         return Refined(covariance[:F, :F], sigma, states, misfit, freedom, 1, 0.0, None, goodness)
 
@@ -239,7 +245,7 @@ def solution(model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolera
         u0 = form.system.from_working(x0[None])[0]
     if not (np.isfinite(u0).all() and np.isfinite(p).all()):
         return None
-    solved = simulate(model, p, u0, form.times, rtol=tolerance)
+    solved = simulate(model, p, u0, form.times, inputs=form.system.inputs, rtol=tolerance)
     return solved.states if solved.success else None
 
 
@@ -248,11 +254,11 @@ def sensitivity(
 ) -> FloatArray | None:
     """`∂u/∂(p, x₀)`, or `∂x/∂(p, x₀)` in working coordinates, `(time, D, J + D)`; or None."""
     u0 = form.system.from_working(x0[None])[0]
-    solved = simulate(model, p, u0, form.times, sensitivities=True, rtol=tolerance)
+    solved = simulate(model, p, u0, form.times, inputs=form.system.inputs, sensitivities=True, rtol=tolerance)
     if not solved.success or solved.by_parameters is None or solved.by_initial is None:
         return None
-    log = np.array([kind == LOGNORMAL for kind in form.system.noise])
-    K = np.concatenate([solved.by_parameters, solved.by_initial * np.where(log, u0, 1.0)], axis=2)
+    K = np.concatenate([solved.by_parameters, solved.by_initial @ form.system.slopes(u0[None])[0]], axis=2)
     if working:
-        K = K / np.where(log, solved.states, 1.0)[:, :, None]
+        with np.errstate(all="ignore"):
+            K = form.system.per_slope(solved.states, K)
     return K if np.isfinite(K).all() else None

@@ -11,20 +11,33 @@ from .base import Task
 ROUNDING = 1e-7
 
 
+def _counts(task: Task) -> FloatArray:
+    """Measured values of each state, `(D,)`, repeated measurements among them."""
+    data = task.problem.data
+    repeats = [q.repeats for q in data.trajectories if q.repeats is not None]
+    return np.asarray(data.measurements + np.sum(repeats, axis=0) if repeats else data.measurements)
+
+
 def degrees_of_freedom(task: Task) -> int:
     """Measured values less fitted parameters and initial states."""
-    values = task.problem.data.samples * len(task.problem.sigma)
-    return values - int(task.free.sum()) - len(task.problem.sigma) * len(task.problem.forms)
+    fitted = int(task.free.sum()) + len(task.problem.sigma) * len(task.problem.forms)
+    return int(_counts(task).sum()) - fitted
 
 
 def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
-    """`σ_d² = Σ residuals²/(n - share of what was fitted)`, `(D,)`; residuals `(time, D)` in working coordinates."""
-    D = len(task.problem.sigma)
-    left = max(degrees_of_freedom(task) / D, 1.0)
+    """`σ_d² = Σ residuals²/(n_d - share of what was fitted)`, `(D,)`.
+
+    Residuals `(time, D)` in working coordinates, over their scale, zero where nothing was measured. The σ of states
+    that never are stays what it was.
+    """
+    problem, counts = task.problem, _counts(task)
+    left = np.maximum(counts * degrees_of_freedom(task) / counts.sum(), 1.0)
     squares = np.sum([np.sum(part**2, axis=0) for part in residuals], axis=0)
-    spread = np.max([form.x.std(axis=1) for form in task.problem.forms], axis=0)
+    for q in problem.data.trajectories:
+        squares = squares if q.within is None else squares + q.within
+    spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
     # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-    return np.asarray(np.maximum(np.sqrt(squares / left), ROUNDING * spread))
+    return np.asarray(np.where(problem.seen, np.maximum(np.sqrt(squares / left), ROUNDING * spread), problem.sigma))
 
 
 def strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:

@@ -54,7 +54,7 @@ def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: i
 def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     """Draws with finite residuals, in the order of their weak residual."""
     drawn = task.free & ~task.linear if not task.is_linear else task.free
-    lower, upper, units = task.lower[drawn], task.upper[drawn], _units(task)
+    lower, upper, units = task.natural(task.lower)[drawn], task.natural(task.upper)[drawn], _units(task)
     found = []
     # Stratified in each parameter, so that few draws cover the range.
     n = int(drawn.sum())
@@ -62,6 +62,9 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     for share in cells:
         p = task.base.copy()
         p[drawn] = _between(lower, upper, share, rng.choice(units, size=n))
+        if task.log is not None:
+            with np.errstate(divide="ignore"):
+                p[drawn & task.log] = np.log(p[drawn & task.log])
         if not task.is_linear:
             p = project_linear(task, p)
         r = task.problem.residual(p)
@@ -73,7 +76,8 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
 
 def _units(task: Task) -> FloatArray:
     """Natural units of a parameter of which nothing is known."""
-    sizes = {float(size) for q in task.problem.data.trajectories for size in np.abs(q.values).max(axis=0) if size > 0}
+    forms = task.problem.forms
+    sizes = {float(size) for form in forms for size in np.abs(form.u).max(axis=0) if size > 0}
     span = max(float(q.times[-1] - q.times[0]) for q in task.problem.data.trajectories)
     return np.array([1.0, span, 1 / span, *sizes, *(1 / s for s in sizes), *(s / span for s in sizes)])
 

@@ -44,8 +44,9 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
         tolerance=float(np.sqrt(task.options.tolerance)),
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
         deadline=task.deadline,
+        prior=task.prior,
     )
-    meshes = tuple(Mesh.of(form.system, form.times, form.x.T) for form in problem.forms)
+    meshes = problem.meshes()
     finer, iterations, good = 1, 0, None
     try:
         states = tuple(form.system.to_working(form.denoise(p)) for form in problem.forms)
@@ -91,9 +92,7 @@ def _with_noise(
     if task.problem.data.sigma is not None:
         return solution, sigma, used
     for _ in range(ROUNDS):
-        residuals = tuple(
-            np.where(mesh.measured, mesh.data - x, 0.0) for mesh, x in zip(meshes, solution.states, strict=True)
-        )
+        residuals = tuple(mesh.residuals(x) for mesh, x in zip(meshes, solution.states, strict=True))
         new = noise_of(task, residuals)
         agreed = (np.abs(new / sigma - 1) < AGREED).all()
         sigma = new
@@ -129,7 +128,10 @@ def _refined(
     finer: int,
     bias: float,
 ) -> Refined:
-    residuals = tuple(((mesh.data - x) / sigma)[::finer] for mesh, x in zip(meshes, solution.states, strict=True))
+    residuals = tuple((mesh.residuals(x) / sigma)[::finer] for mesh, x in zip(meshes, solution.states, strict=True))
+    residuals = tuple(
+        np.where(q.measured, r, np.nan) for q, r in zip(task.problem.data.trajectories, residuals, strict=True)
+    )
     freedom = degrees_of_freedom(task)
     goodness = assess(
         residuals,
@@ -165,5 +167,5 @@ def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: F
             moves = np.stack([line.transposed(z.reshape(line.c.shape)) * e for z in Z.T])
             flat = moves.reshape(len(moves), -1)
             total += flat @ flat.T
-    values = task.problem.data.samples * len(sigma)
+    values = float(task.problem.data.measurements.sum())
     return np.asarray(C @ total @ C) * values / max(degrees_of_freedom(task), 1)

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import problems
-from ..data import NOISE_KINDS
 from ..errors import ModelError, WeakformError
 from ..estimators import ESTIMATORS, Options
 from ..expressions import suggestion
 from ..modelfile import known, number, parse_toml, read_model, read_text
+from ..noise import KINDS
 from ..problems import Problem
 from ..typing import is_whole
 
@@ -230,8 +230,8 @@ def _cells(block: Mapping[str, Any], where: str, folder: Path, sources: dict[str
         raise ModelError(f"{where}: problems must be a list of names or model files; received {names!r}.")
     ratios = _numbers(block.get("noise"), f"{where}: noise", 0.0)
     kind = block.get("kind")
-    if kind is not None and kind not in NOISE_KINDS:
-        raise ModelError(f"{where}: kind must be one of {', '.join(NOISE_KINDS)}; received {kind!r}.")
+    if kind is not None and kind not in KINDS:
+        raise ModelError(f"{where}: kind must be one of {', '.join(KINDS)}; received {kind!r}.")
     found = []
     for name in names:
         problem = _problem(name, where, folder, sources)

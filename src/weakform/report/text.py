@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 CORRELATION = 0.5
+SHOWN = 4
+"""Trajectories that are listed one by one."""
 
 
 def number(value: float, digits: int = 5) -> str:
@@ -65,10 +67,14 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
         header.insert(1, "truth")
     intervals, errors = fit.intervals(), fit.errors
     rows = []
+    if any(name in fit.units for name in fit.model.parameters):
+        header.insert(1 + (truth is not None), "unit")
     for j, name in enumerate(fit.model.parameters):
         value, error = fit.estimate[j], errors[j]
         low, high = fit.bounds[j]
         remark = "fixed" if fit.fixed[j] else "at its bound" if fit.at_bound[j] else ""
+        if fit.prior is not None and j in fit.prior.index:
+            remark = f"{remark} prior".strip()
         known = not fit.fixed[j] and np.isfinite(error)
         row = [
             name,
@@ -79,10 +85,17 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
             "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
             remark,
         ]
+        if "unit" in header:
+            row.insert(1, fit.units.get(name, ""))
         if truth is not None:
             row.insert(1, number(truth[j]))
         rows.append(row)
-    return table(header, rows)
+    lines = table(header, rows)
+    for name, expression in fit.tied.items():
+        value = fit.derived(expression)
+        low, high = value.interval
+        lines.append(f"  {name} = {expression} = {number(value.value)}, 95% [{number(low, 4)}, {number(high, 4)}]")
+    return lines
 
 
 def _correlations(fit: FitResult) -> list[str]:
@@ -106,15 +119,28 @@ def _chosen(fit: FitResult) -> list[str]:
     data, best = fit.data, fit.starts[0]
     names = fit.model.states
     D = len(names)
-    spans = [f"{len(q.times)} samples, t = {q.times[0]:g}..{q.times[-1]:g}" for q in data.trajectories]
-    kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise)
+    spans = [
+        f"{q.label + ': ' if q.label else ''}{len(q.times)} samples, t = {q.times[0]:g}..{q.times[-1]:g}"
+        for q in data.trajectories[:SHOWN]
+    ]
+    if len(data.trajectories) > SHOWN:
+        spans.append(f"and {len(data.trajectories) - SHOWN} more trajectories, {data.samples} samples in all")
+    seen = D - len(fit.model.hidden)
+    gaps = data.samples * seen - int(data.measurements.sum())
+    spans += [f"{gaps} of {data.samples * seen} values missing"] if gaps else []
+    spans += [f"inputs {', '.join(fit.model.inputs)}"] if fit.model.inputs else []
+    kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise[:seen])
     how = "estimated" if fit.sigma_estimated else "given"
-    sigmas = ", ".join(f"{name} {value:.3g}" for name, value in zip(names, fit.sigma, strict=True))
+    pairs = [(n, v) for n, v in zip(names, fit.sigma, strict=True) if n not in fit.model.hidden]
+    sigmas = ", ".join(f"{name} {value:.3g}" for name, value in pairs)
     agreeing = sum(abs(s.objective - best.objective) <= 1e-4 * max(1.0, abs(best.objective)) for s in fit.starts)
     rows = [
         ("data", f"{D} state{'s' * (D > 1)}; " + "; ".join(spans)),
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
-        *(("test functions", f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals") for b in fit.basis),
+        *(
+            ("test functions", f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals")
+            for b in fit.basis[:SHOWN]
+        ),
         ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective; seed {fit.seed}"),
         ("objective", f"{best.objective:.8g} (smaller is better), {fit.iterations} iterations, {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),

@@ -48,12 +48,15 @@ class Mesh:
     data : ndarray, (nodes, D)
         In working coordinates; anything finite where not measured.
     measured : ndarray of bool, (nodes, D)
+    scale : ndarray, (nodes, D), or None for ones
+        Standard deviation of each value relative to the σ of its state.
     """
 
     system: System
     times: FloatArray
     data: FloatArray
     measured: NDArray[np.bool_]
+    scale: FloatArray | None = None
 
     @classmethod
     def of(cls, system: System, times: FloatArray, x: FloatArray) -> Mesh:
@@ -62,37 +65,55 @@ class Mesh:
 
     def variances(self, sigma: FloatArray) -> FloatArray:
         """Of the noise, `(nodes, D)`, from that of the states `(D,)`."""
-        return np.where(self.measured, sigma**2, LATENT * sigma**2)
+        v = np.where(self.measured, 1.0, LATENT)
+        if self.scale is not None:
+            v = np.where(self.measured, self.scale**2, v)
+        return np.asarray(v * sigma**2)
 
-    def _evaluate(self, times: FloatArray, x: FloatArray, p: FloatArray, names: tuple[str, ...]) -> list[FloatArray]:
+    def residuals(self, x: FloatArray) -> FloatArray:
+        """`x^data - x` over the scale, zero where not measured, `(nodes, D)`."""
+        e = np.where(self.measured, self.data - x, 0.0)
+        return e if self.scale is None else np.where(self.measured, e / self.scale, 0.0)
+
+    def _evaluate(
+        self, times: FloatArray, x: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
+    ) -> list[FloatArray]:
         """Dense tensors with time first, `(nodes, D, ...)`."""
         D, J = self.system.D, self.system.J
         shapes = {"f": (D,), "fu": (D, D), "fp": (D, J)}
-        tensors = self.system.evaluate(times, self.system.from_working(x), p, names)
+        tensors = self.system.evaluate(times, self.system.from_working(x), p, names, before)
         return [np.moveaxis(tensors[name].dense(shapes[name]), -1, 0) for name in names]
 
-    def _middle(self, x: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _ends(self, x: FloatArray, p: FloatArray, names: tuple[str, ...]) -> list[tuple[FloatArray, FloatArray]]:
+        """Tensors at the left and at the right end of each interval; they differ at a node where an input jumps."""
+        after = self._evaluate(self.times, x, p, names)
+        if not self.system.jumps:
+            return [(tensor[:-1], tensor[1:]) for tensor in after]
+        before = self._evaluate(self.times[1:], x[1:], p, names, before=True)
+        return [(a[:-1], b) for a, b in zip(after, before, strict=True)]
+
+    def _middle(self, x: FloatArray, f: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
         h = np.diff(self.times)
-        return self.times[:-1] + h / 2, 0.5 * (x[1:] + x[:-1]) + h[:, None] / 8 * (f[:-1] - f[1:])
+        return self.times[:-1] + h / 2, 0.5 * (x[1:] + x[:-1]) + h[:, None] / 8 * (f[0] - f[1])
 
     def defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
         """`c(p, x)`, `(intervals, D)`."""
         h = np.diff(self.times)[:, None]
-        (f,) = self._evaluate(self.times, x, p, ("f",))
-        (middle,) = self._evaluate(*self._middle(x, f), p, ("f",))
-        return np.asarray(x[1:] - x[:-1] - h / 6 * (f[:-1] + 4 * middle + f[1:]))
+        ((f0, f1),) = self._ends(x, p, ("f",))
+        (middle,) = self._evaluate(*self._middle(x, (f0, f1)), p, ("f",))
+        return np.asarray(x[1:] - x[:-1] - h / 6 * (f0 + 4 * middle + f1))
 
     def linearise(self, p: FloatArray, x: FloatArray) -> Linearised:
         """`c` and its derivatives at (p, x)."""
         h = np.diff(self.times)[:, None]
         names = ("f", "fu", "fp")
-        f, F, fp = self._evaluate(self.times, x, p, names)
-        fm, Fm, fpm = self._evaluate(*self._middle(x, f), p, names)
-        c = x[1:] - x[:-1] - h / 6 * (f[:-1] + 4 * fm + f[1:])
+        (f0, f1), (F0, F1), (fp0, fp1) = self._ends(x, p, names)
+        fm, Fm, fpm = self._evaluate(*self._middle(x, (f0, f1)), p, names)
+        c = x[1:] - x[:-1] - h / 6 * (f0 + 4 * fm + f1)
         H, I = h[:, :, None], np.eye(self.system.D)
-        left = -I - H / 6 * (F[:-1] + 4 * Fm @ (I / 2 + H / 8 * F[:-1]))
-        right = I - H / 6 * (F[1:] + 4 * Fm @ (I / 2 - H / 8 * F[1:]))
-        G = -H / 6 * (fp[:-1] + 4 * (fpm + Fm @ (H / 8 * (fp[:-1] - fp[1:]))) + fp[1:])
+        left = -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0))
+        right = I - H / 6 * (F1 + 4 * Fm @ (I / 2 - H / 8 * F1))
+        G = -H / 6 * (fp0 + 4 * (fpm + Fm @ (H / 8 * (fp0 - fp1))) + fp1)
         return Linearised(c, left, right, G)
 
     def halved(self, p: FloatArray, x: FloatArray) -> tuple[Mesh, FloatArray]:
@@ -101,7 +122,7 @@ class Mesh:
         The Hermite midpoint is of fourth order, as the rule itself; two passes that carry the end points to the middle
         by the rule on each half make it better than the rule.
         """
-        times, middle = self._middle(x, *self._evaluate(self.times, x, p, ("f",)))
+        times, middle = self._middle(x, *self._ends(x, p, ("f",)))
         fine = np.empty((2 * len(x) - 1, x.shape[1]))
         fine[::2], fine[1::2] = x, middle
         nodes = np.empty(len(fine))
@@ -109,7 +130,11 @@ class Mesh:
         measured = np.zeros(fine.shape, dtype=bool)
         measured[::2] = self.measured
         data = np.where(measured, np.repeat(self.data, 2, axis=0)[: len(fine)], fine)
-        mesh = Mesh(self.system, nodes, data, measured)
+        scale = None
+        if self.scale is not None:
+            scale = np.ones(fine.shape)
+            scale[::2] = self.scale
+        mesh = Mesh(self.system, nodes, data, measured, scale)
         for _ in range(2):
             c = mesh.defects(p, fine)
             fine[1::2] += 0.5 * (c[1::2] - c[::2])

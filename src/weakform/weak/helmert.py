@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,19 @@ class Solution:
     held: FloatArray | None = None
 
 
+class Prior(Protocol):
+    """A sum of squares of functions of the parameters."""
+
+    def value(self, p: FloatArray) -> float:
+        """Half the sum."""
+
+    def gradient(self, p: FloatArray) -> FloatArray:
+        """Its gradient, `(J,)`."""
+
+    def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
+        """Its Hessian, `(J, J)`."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Which parameters may move and where, and when to stop.
@@ -75,6 +89,8 @@ class Settings:
     deadline : float
     runaway : float
         Standard errors beyond which a direction is held.
+    prior : Prior, optional
+        Of the parameters.
     """
 
     free: NDArray[np.bool_]
@@ -84,6 +100,7 @@ class Settings:
     max_iterations: int = 100
     deadline: float = np.inf
     runaway: float = RUNAWAY
+    prior: Prior | None = None
 
 
 def solve(
@@ -163,6 +180,9 @@ class _Iteration:
             H += white[:, :F].T @ white[:, :F]
             g += white[:, :F].T @ white[:, F]
             parts.append((line, factor, white, e))
+        if self.settings.prior is not None:
+            H += self.settings.prior.hessian(p, exact=False)[np.ix_(free, free)]
+            g += self.settings.prior.gradient(p)[free]
         d = np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
         low, high = self.settings.lower[free] - p[free], self.settings.upper[free] - p[free]
         theta = self._parameters(g, H, d, low, high)
@@ -210,7 +230,8 @@ class _Iteration:
                 return np.inf
             white = factor.whiten(c.ravel())
             violation += float(white @ white)
-        return 0.5 * self._misfit(x) + self.penalty * math.sqrt(violation)
+        known = 0.0 if self.settings.prior is None else self.settings.prior.value(p)
+        return 0.5 * self._misfit(x) + known + self.penalty * math.sqrt(violation)
 
     def _search(self, p: FloatArray, x: list[FloatArray], step: _Step) -> tuple[float, float, list[FloatArray]]:
         """The share of the step that decreases the penalty function (0 if none does), the decrease, and the states.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -13,12 +13,65 @@ from numpy.typing import NDArray
 
 from ..basis.functions import TestFunctions
 from ..data import Dataset, Trajectory
+from ..derivatives import System
+from ..errors import DataError
+from ..inputs import Inputs
+from ..intake import MIN_SAMPLES
 from ..model import Model
-from ..noise import estimate_sigma
+from ..noise import estimate_sigma, uneven_squares
 from ..threads import single_thread
 from ..typing import FloatArray
+from .collocation import Mesh
+from .filling import FILLED, interpolate, slope
 from .likelihood import WeakForm, WeakLikelihood
 from .tridiagonal import Factor
+
+
+def for_model(data: Dataset, model: Model) -> Dataset:
+    """The columns of a model's states and inputs, in their order."""
+    for name in model.inputs:
+        if name not in data.inputs:
+            raise DataError(
+                f"The model's input {name!r} is not in the data, whose inputs are: {', '.join(data.inputs) or 'none'}. "
+                "Give it with inputs=... of the dataset."
+            )
+    return data.for_states(model.states, model.hidden)
+
+
+def system_of(model: Model, data: Dataset, k: int) -> System:
+    """The right-hand side of trajectory k, in working coordinates, with its inputs."""
+    inputs = inputs_of(model, data, k)
+    return model.of(k).system(data.noise, data.covariance).driven_by(inputs)
+
+
+def inputs_of(model: Model, data: Dataset, k: int) -> Inputs | None:
+    """The inputs of trajectory k, in the order of the model's."""
+    inputs = data.trajectories[k].inputs
+    if inputs is None or not model.inputs:
+        return None
+    order = [data.inputs.index(name) for name in model.inputs]
+    return replace(inputs, values=inputs.values[:, order])
+
+
+def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
+    """σ `(D,)` by the filter, over all trajectories; from repeated measurements too."""
+    D = works[0].shape[1]
+    squares, counts = np.zeros(D), np.zeros(D)
+    for q, x in zip(data.trajectories, works, strict=True):
+        whole = q.even and q.scale is None and len(x) >= MIN_SAMPLES
+        for d in range(D):
+            there = np.isfinite(x[:, d])
+            if whole and there.all():
+                squares[d] += len(x) * float(estimate_sigma(x[:, d : d + 1])[0] ** 2)
+                counts[d] += len(x)
+            else:
+                more, count = uneven_squares(q.times[there], x[there, d], q.scales[there, d])
+                squares[d] += more
+                counts[d] += count
+        if q.within is not None and q.repeats is not None:
+            squares += q.within
+            counts += q.repeats
+    return np.asarray(np.sqrt(squares / np.maximum(counts, 1)))
 
 
 class Basis(Protocol):
@@ -49,16 +102,43 @@ class WeakProblem:
 
     @classmethod
     def build(cls, model: Model, data: Dataset, basis: Basis) -> WeakProblem:
-        """Choose test functions for each trajectory, and estimate σ unless it is given."""
-        data = data.for_states(model.states)
-        system = model.system(data.noise)
-        sigma = data.sigma
-        if sigma is None:
-            each = [estimate_sigma(system.to_working(q.values)) for q in data.trajectories]
-            counts = [len(q.times) for q in data.trajectories]
-            sigma = np.sqrt(np.average(np.square(each), axis=0, weights=counts))
-        forms = tuple(WeakForm(system, q.times, q.values, sigma**2, basis.build(q)) for q in data.trajectories)
-        return cls(model, data, forms, sigma)
+        """Choose test functions for each trajectory, estimate σ unless it is given, and fill what was not measured."""
+        data = for_model(data, model)
+        systems = [system_of(model, data, k) for k in range(len(data.trajectories))]
+        with np.errstate(all="ignore"):
+            works = [system.to_working(q.values) for system, q in zip(systems, data.trajectories, strict=True)]
+        measured = [np.isfinite(x) for x in works]
+        filled = [interpolate(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)]
+        sigma = _noise_level(data, works) if data.sigma is None else data.sigma.copy()
+        hidden = {model.states.index(name): model.states.index(name[:-1]) for name in model.hidden}
+        scales = [q.scales.copy() for q in data.trajectories]
+        for d, of in hidden.items():
+            spreads = []
+            for k, q in enumerate(data.trajectories):
+                u = systems[k].from_working(filled[k])[:, of]
+                filled[k][:, d], spread = slope(q.times, u)
+                # In the units of u: the noise of its working coordinate times du/dx.
+                spreads.append(spread * systems[k].kinds[of].numeric_slope(u))
+            sigma[d] = sigma[of] * np.sqrt(np.mean(np.concatenate(spreads) ** 2)) or 1.0
+        forms = []
+        for k, q in enumerate(data.trajectories):
+            there = measured[k] | np.isin(np.arange(len(sigma)), list(hidden))
+            variance = np.where(there, np.where(measured[k], scales[k], 1.0) ** 2, FILLED) * sigma**2
+            if (variance == sigma**2).all():
+                variance = sigma**2
+            u = systems[k].from_working(filled[k])
+            forms.append(WeakForm(systems[k], q.times, u, variance, basis.build(q)))
+        return cls(model, data, tuple(forms), sigma)
+
+    def meshes(self) -> tuple[Mesh, ...]:
+        """The samples of each trajectory as nodes, with what was not measured left open."""
+        parts = zip(self.forms, self.data.trajectories, strict=True)
+        return tuple(Mesh(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in parts)
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which states are measured, `(D,)`."""
+        return ~np.isin(self.model.states, self.model.hidden)
 
     @property
     def J(self) -> int:

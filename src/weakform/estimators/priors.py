@@ -1,0 +1,75 @@
+"""What is known of parameters beforehand, as a sum of squares that is added to the misfit.
+
+    normal      ρ = (P - m)/s            lognormal    ρ = (log P - log m)/s
+
+with P the parameter itself; on a log scale the estimators work with q = log P. The estimate is the maximum of the
+posterior, and its covariance follows, as each ρ is one more measurement of the parameter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Independent priors of some parameters.
+
+    Attributes
+    ----------
+    index : ndarray of int, (n,)
+        Which parameters.
+    centre, spread : ndarray, (n,)
+        m and s above, m of the logarithm where log-normal.
+    lognormal, log_scale : ndarray of bool, (n,)
+        The kind of prior, and whether the estimators see the logarithm of the parameter.
+    """
+
+    index: IntArray
+    centre: FloatArray
+    spread: FloatArray
+    lognormal: NDArray[np.bool_]
+    log_scale: NDArray[np.bool_]
+
+    def rows(self, p: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`ρ` and its first and second derivative by the parameter, `(n,)` each, at parameters `(J,)`."""
+        q = p[self.index]
+        with np.errstate(all="ignore"):
+            natural = np.where(self.log_scale, np.exp(q), q)
+            log = np.where(self.log_scale, q, np.log(natural))
+            value = np.where(self.lognormal, log, natural)
+            # d value/dq, where the kind of the prior and the scale of the parameter differ.
+            first = np.where(self.lognormal == self.log_scale, 1.0, np.where(self.lognormal, 1 / natural, natural))
+            second = np.where(self.lognormal == self.log_scale, 0.0, np.where(self.lognormal, -1 / natural**2, natural))
+        return (value - self.centre) / self.spread, first / self.spread, second / self.spread
+
+    def value(self, p: FloatArray) -> float:
+        """`½ Σ ρ²`."""
+        rho, _, _ = self.rows(p)
+        return 0.5 * float(rho @ rho) if np.isfinite(rho).all() else np.inf
+
+    def gradient(self, p: FloatArray) -> FloatArray:
+        """Its gradient, `(J,)`."""
+        rho, first, _ = self.rows(p)
+        g = np.zeros(len(p))
+        np.add.at(g, self.index, rho * first)
+        return g
+
+    def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
+        """Its Hessian `(J, J)`, or only `Σ (∂ρ)²`, the information."""
+        rho, first, second = self.rows(p)
+        h = np.zeros(len(p))
+        np.add.at(h, self.index, first**2 + (rho * second if exact else 0.0))
+        return np.diag(h)
+
+    def jacobian(self, p: FloatArray) -> FloatArray:
+        """`∂ρ/∂p`, `(n, J)`."""
+        _, first, _ = self.rows(p)
+        rows = np.zeros((len(self.index), len(p)))
+        rows[np.arange(len(self.index)), self.index] = first
+        return rows

@@ -1,0 +1,197 @@
+"""The checks that data pass once, where they enter: what is wrong, what was expected, what was received, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .errors import DataError
+from .noise import KINDS
+from .typing import FloatArray
+
+MIN_SAMPLES, MIN_VALUES = 8, 4
+MAX_DROPPED = 0.2
+EVEN = 0.01
+"""Steps that differ by less than this share are taken as even: printed tables round their times."""
+
+
+def numbers(values: ArrayLike, what: str) -> FloatArray:
+    """A float64 copy; masked entries are NaN."""
+    raw = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "fiu" else values
+    kind = getattr(getattr(raw, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
+        raise DataError(f"The {what} are dates; convert them to numbers, such as days since the first sample.")
+    if kind == "c" or np.iscomplexobj(raw):
+        raise DataError(f"The {what} are complex; only real numbers are measured.")
+    try:
+        return np.array(raw, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The {what} must be numbers in a rectangular array: {error}.") from None
+
+
+def column_names(states: Sequence[str] | None, D: int) -> tuple[str, ...] | None:
+    """Names of the columns, or None."""
+    if states is None:
+        return None
+    words = isinstance(states, Sequence) and not isinstance(states, str) and all(isinstance(s, str) for s in states)
+    if not words or len(states) != D or len(set(states)) != D:
+        raise DataError(f"{D} columns need {D} different names in states=[...]; received {states!r}.")
+    return tuple(states)
+
+
+def noise_kinds(noise: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, ...]:
+    """One kind of noise for each state."""
+    words = " or ".join(map(repr, KINDS))
+    if not isinstance(noise, str | Sequence):
+        raise DataError(f"noise is the kind of noise, {words}; received {noise!r}. Its size is sigma=.")
+    kinds = (noise,) * len(labels) if isinstance(noise, str) else tuple(noise)
+    if len(kinds) != len(labels):
+        raise DataError(f"noise must be one word or one for each of {len(labels)} states; received {len(kinds)} words.")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise DataError(f"noise must be {words}; received {kind!r}.")
+    return kinds
+
+
+def check_times(times: FloatArray, values: FloatArray) -> None:
+    """Finite, not decreasing, one row of values each."""
+    if times.ndim != 1 or values.ndim != 2 or times.shape[0] != values.shape[0]:
+        raise DataError(
+            f"Times must be (time,) and states (time, state) with one row a time; received shapes "
+            f"{times.shape} and {values.shape}."
+            + (" U seems to be transposed; pass U.T." if values.shape[1:] == times.shape else "")
+        )
+    if not np.isfinite(times).all():
+        raise DataError(f"Time number {int(np.argmin(np.isfinite(times))) + 1} is not a finite number.")
+    steps = np.diff(times)
+    if (steps < 0).any():
+        m = int(np.argmax(steps < 0))
+        raise DataError(
+            f"Times must not decrease: t = {times[m]:g} is followed by {times[m + 1]:g} (unsorted, rows {m + 1} and "
+            f"{m + 2}). Sort the rows by time; if a new experiment begins there, name the column that tells them apart "
+            "(trajectory=...), or join datasets with Dataset.join([...])."
+        )
+
+
+def missing_values(
+    times: FloatArray, values: FloatArray, kinds: tuple[str, ...], labels: tuple[str, ...]
+) -> tuple[FloatArray, slice, list[str]]:
+    """Values with NaN where they cannot be used, the rows to keep, and what was changed, in words.
+
+    Values that the noise does not allow (zero or less for log-normal noise) are missing; rows at the ends that have
+    one are dropped, as a state that really is zero there has no logarithm to be fitted.
+    """
+    if np.isinf(values).any():
+        m, d = np.argwhere(np.isinf(values))[0]
+        raise DataError(f"{labels[d]} at t = {times[m]:g} (row {m + 1}) is {values[m, d]}, not a number.")
+    allowed = np.column_stack([KINDS[kind].allows(values[:, d]) for d, kind in enumerate(kinds)])
+    if allowed.all():
+        return values, slice(None), []
+    for d, label in enumerate(labels):
+        if not allowed[:, d].any() or (~allowed[:, d]).mean() > 0.5:
+            least = "positive values" if not KINDS[kinds[d]].closed else "values that are not negative"
+            raise DataError(
+                f"{int((~allowed[:, d]).sum())} of {len(values)} values of {label} are too small: {kinds[d]} noise "
+                f"needs {least}. Use noise='gaussian' for this state, or cut the data to the part that is positive."
+            )
+    usable = np.flatnonzero(allowed.all(axis=1))
+    first, last = (int(usable[0]), int(usable[-1]) + 1) if len(usable) else (0, len(values))
+    notes = []
+    dropped = [f"{t:g}" for t in (*times[:first], *times[last:])]
+    if dropped:
+        if len(dropped) > MAX_DROPPED * len(times):
+            raise DataError(
+                f"{len(dropped)} of {len(times)} rows at the ends have a state that is zero or negative, but log-normal"
+                " noise needs positive values. Use noise='gaussian', or cut the data to the part that is positive."
+            )
+        notes.append(f"{_rows(len(dropped))} with a non-positive log-normal state dropped (t = {_some(dropped)}).")
+    inside = [f"{times[m]:g}" for m in range(first, last) if not allowed[m].all()]
+    if inside:
+        count = int((~allowed[first:last]).sum())
+        notes.append(
+            f"{count} value{'s' * (count > 1)} that the noise does not allow (zero or negative) taken as missing "
+            f"(t = {_some(inside)})."
+        )
+    return np.where(allowed, values, np.nan), slice(first, last), notes
+
+
+def _rows(n: int) -> str:
+    return f"{n} row{'s' * (n > 1)}"
+
+
+def _some(words: list[str]) -> str:
+    return ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
+
+
+def merge_repeats(
+    times: FloatArray, values: FloatArray, scale: FloatArray, kinds: tuple[str, ...]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Repeated measurements at one time as their weighted mean, in coordinates in which the noise is additive.
+
+    Returns
+    -------
+    times : ndarray, (n,)
+        Distinct.
+    values, scale : ndarray, (n, D)
+        A mean of k values has the scale `1/√k`.
+    within, freedom : ndarray, (D,)
+        Sum of squares about the means, over the scale, and its degrees of freedom: they tell σ.
+    """
+    D = values.shape[1]
+    distinct, group = np.unique(times, return_inverse=True)
+    if len(distinct) == len(times):
+        return times, values, scale, np.zeros(D), np.zeros(D)
+    merged, merged_scale = np.full((len(distinct), D), np.nan), np.full((len(distinct), D), np.inf)
+    within, freedom = np.zeros(D), np.zeros(D)
+    for d, kind in enumerate(kinds):
+        there = np.isfinite(values[:, d])
+        x, g = KINDS[kind].to_working(values[there, d]), group[there]
+        weight = 1 / scale[there, d] ** 2
+        total = np.bincount(g, weight, minlength=len(distinct))
+        count = np.bincount(g, minlength=len(distinct))
+        some = count > 0
+        mean = np.bincount(g, weight * x, minlength=len(distinct))[some] / total[some]
+        merged[some, d] = KINDS[kind].from_working(mean)
+        merged_scale[some, d] = 1 / np.sqrt(total[some])
+        full = np.zeros(len(distinct))
+        full[some] = mean
+        within[d] = float(np.sum(weight * (x - full[g]) ** 2))
+        freedom[d] = float((count[some] - 1).sum())
+    return distinct, merged, merged_scale, within, freedom
+
+
+def check_sigma(
+    sigma: ArrayLike | None, labels: tuple[str, ...], rows: int
+) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
+    """σ of the states `(D,)`, of the points `(rows, D)`, or the covariance of the states `(D, D)`; each or None."""
+    if sigma is None:
+        return None, None, None
+    D = len(labels)
+    array = numbers(sigma, "sigma")
+    if array.ndim == 2 and array.shape == (D, D) and D > 1 and rows != D:
+        return np.ones(D), None, _check_covariance(array)
+    if array.ndim == 2 or (array.ndim == 1 and D == 1 and array.size == rows > 1):
+        points = array.reshape(rows, -1) if array.size == rows * D else array
+        if points.shape != (rows, D) or not (points[np.isfinite(points)] > 0).all():
+            raise DataError(
+                f"sigma of the points must be positive and have the shape of the states, ({rows}, {D}), and a "
+                f"covariance of the states ({D}, {D}); received shape {array.shape}."
+            )
+        return np.ones(D), points, None
+    if array.ndim > 1 or array.size not in (1, D) or not (np.isfinite(array) & (array >= 0)).all():
+        raise DataError(
+            f"sigma must be one number, or one for each of {D} states, finite and not negative; or ({rows}, {D}) "
+            f"standard errors of the points, or a ({D}, {D}) covariance of the states; received {np.asarray(sigma)!r}."
+        )
+    return np.broadcast_to(array, (D,)).copy(), None, None
+
+
+def _check_covariance(array: FloatArray) -> FloatArray:
+    symmetric = np.allclose(array, array.T, rtol=1e-8, atol=0)
+    if not symmetric or not np.isfinite(array).all() or np.linalg.eigvalsh((array + array.T) / 2)[0] <= 0:
+        raise DataError(
+            f"A covariance of the states must be finite, symmetric and positive definite; received {array!r}."
+        )
+    return (array + array.T) / 2

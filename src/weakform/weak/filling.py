@@ -1,0 +1,47 @@
+"""Values to stand in where none were measured, for the weak form, which needs all states at all samples.
+
+A missing value is interpolated between its neighbours (monotone cubic, in working coordinates), with `FILLED` times the
+variance. The first derivative of a state that obeys a second-order equation is the slope of a cubic fitted to nine
+neighbours. Both serve to find the way: the refinement of method "wendy" gives such values no weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..typing import FloatArray
+
+FILLED = 4.0
+NEIGHBOURS, DEGREE = 9, 3
+
+
+def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -> FloatArray:
+    """States `(time, D)` with missing values filled; a state without any value stays NaN."""
+    from scipy.interpolate import PchipInterpolator
+
+    filled = x.copy()
+    for d in range(x.shape[1]):
+        there = measured[:, d]
+        if there.all() or not there.any():
+            continue
+        known, values = times[there], x[there, d]
+        if len(known) > 1:
+            inside = PchipInterpolator(known, values)(np.clip(times, known[0], known[-1]))
+            filled[~there, d] = inside[~there]
+        else:
+            filled[~there, d] = values[0]
+    return filled
+
+
+def slope(times: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """First derivatives of one state `(time,)`, and their standard deviations in units of that of the values."""
+    n = len(times)
+    size = min(NEIGHBOURS, n)
+    begin = np.clip(np.arange(n) - size // 2, 0, n - size)
+    window = begin[:, None] + np.arange(size)
+    width = times[window[:, -1]] - times[window[:, 0]]
+    tau = (times[window] - times[:, None]) / width[:, None]
+    powers = tau[:, :, None] ** np.arange(min(DEGREE, size - 2) + 1)
+    weights = np.linalg.pinv(powers)[:, 1, :] / width[:, None]
+    return np.sum(weights * x[window], axis=1), np.linalg.norm(weights, axis=1)
