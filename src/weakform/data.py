@@ -253,7 +253,7 @@ class Dataset:
             states=first.states,
             inputs=first.inputs,
             truth=first.truth,
-            notes=tuple(note for data in datasets for note in data.notes),
+            notes=_told(datasets, names),
         )
         return joined
 
@@ -436,6 +436,18 @@ class Dataset:
         gaps = self.samples * self.D - int(self.measurements.sum())
         missing = f"; {gaps} values missing" if gaps else ""
         return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"
+
+
+def _told(datasets: Sequence[Dataset], names: list[str]) -> tuple[str, ...]:
+    """Notes of all datasets, equal ones once, with the trajectories that they are about."""
+    about: dict[str, list[str]] = {}
+    position = 0
+    for data in datasets:
+        mine = names[position : position + len(data.trajectories)]
+        position += len(data.trajectories)
+        for note in data.notes:
+            about.setdefault(note, []).extend(mine)
+    return tuple(f"{', '.join(who)}: {note}" for note, who in about.items())
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,11 @@ def misfits(task: Task, refined: Refined | None) -> list[str]:
             "Its estimates and intervals are not to be trusted."
         )
         for strain in goodness.strains[:STRAINS]:
+            label = task.problem.data.trajectories[strain.trajectory].label
+            where = f"{strain.stop:.4g}" + (f" of {label}" if label else "")
             found.append(
                 f"The equation of {model.states[strain.equation]} does not hold between t = {strain.start:.4g} and "
-                f"{strain.stop:.4g} (score {strain.score:+.1f}): a term is missing or wrong there."
+                f"{where} (score {strain.score:+.1f}): a term is missing or wrong there."
             )
     if wrong_sigma:
         ratio = float(np.sqrt(refined.misfit / refined.freedom))
@@ -119,7 +121,7 @@ def doubts(
     if samples < 50:
         warnings.append(
             f"Only {samples} samples: the noise level and the intervals rest on few values "
-            f"({sum(counts)} test functions); treat the intervals as rough."
+            f"({sum(counts)} test function{'s' * (sum(counts) > 1)}); treat the intervals as rough."
         )
     if not status.success:
         warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")

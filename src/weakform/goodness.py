@@ -36,6 +36,7 @@ class Strain:
     ----------
     equation : int
     start, stop : float
+    trajectory : int
     score : float
         In standard deviations.
     """
@@ -44,6 +45,7 @@ class Strain:
     start: float
     stop: float
     score: float
+    trajectory: int = 0
 
 
 @dataclass(frozen=True)

@@ -317,7 +317,9 @@ class FitResult:
 
         values = np.concatenate([q.values for q in self.data.trajectories])
         states = np.concatenate([forward(self, k) for k in range(len(self.data.trajectories))])
-        return dict(zip(self.model.states, map(float, r_squared(values, states)), strict=True))
+        seen = [d for d, name in enumerate(self.model.states) if name not in self.model.hidden]
+        found = r_squared(values[:, seen], states[:, seen])
+        return {self.model.states[d]: float(value) for d, value in zip(seen, found, strict=True)}
 
     def metrics(self, truth: Truth | Mapping[str, float] | None = None) -> Metrics:
         """The paper's measures of this estimate against a known truth.

@@ -47,7 +47,7 @@ def strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:
     filter finds, which no model has a part in.
     """
     found: list[Strain] = []
-    for form in task.problem.forms:
+    for number, form in enumerate(task.problem.forms):
         if form.functions.blocks == 1:  # not local
             continue
         here: list[Strain] = []
@@ -59,8 +59,8 @@ def strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:
                 last = here[-1] if here else None
                 if last is not None and last.equation == equation and last.start <= start <= last.stop:
                     worse = max(last.score, float(row[k]), key=abs)
-                    here[-1] = Strain(equation, last.start, stop, worse)
+                    here[-1] = Strain(equation, last.start, stop, worse, number)
                 else:
-                    here.append(Strain(equation, start, stop, float(row[k])))
+                    here.append(Strain(equation, start, stop, float(row[k]), number))
         found += here
     return tuple(sorted(found, key=lambda strain: -abs(strain.score)))

@@ -115,6 +115,17 @@ def _correlations(fit: FitResult) -> list[str]:
     return [*wrapped(text, f"Correlations above {CORRELATION:g}:  ", "    "), ""]
 
 
+def _bases(fit: FitResult) -> list[str]:
+    """The test functions of the trajectories, equal ones together."""
+    D = len(fit.model.states)
+    same: dict[str, int] = {}
+    for b in fit.basis:
+        text = f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals"
+        same[text] = same.get(text, 0) + 1
+    lines = [text if n == 1 else f"{text} (in {n} trajectories each)" for text, n in same.items()]
+    return lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
+
+
 def _chosen(fit: FitResult) -> list[str]:
     data, best = fit.data, fit.starts[0]
     names = fit.model.states
@@ -137,10 +148,7 @@ def _chosen(fit: FitResult) -> list[str]:
     rows = [
         ("data", f"{D} state{'s' * (D > 1)}; " + "; ".join(spans)),
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
-        *(
-            ("test functions", f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals")
-            for b in fit.basis[:SHOWN]
-        ),
+        *(("test functions", text) for text in _bases(fit)),
         ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective; seed {fit.seed}"),
         ("objective", f"{best.objective:.8g} (smaller is better), {fit.iterations} iterations, {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),

@@ -151,7 +151,8 @@ class WeakForm:
             scores = self.residual(tensors["f"].dense((D,))) / np.sqrt(variance)
         power = functions.phi**2
         times = np.append(self.times, self.times[-1])[functions.window]
-        centres = np.einsum("kln,kn->kl", power, times) / power.sum(axis=2)
+        with np.errstate(invalid="ignore"):
+            centres = np.einsum("kln,kn->kl", power, times) / power.sum(axis=2)
         return centres.ravel()[: functions.count], scores.transpose(1, 0, 2).reshape(D, -1)[:, : functions.count]
 
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:

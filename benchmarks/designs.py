@@ -1,0 +1,79 @@
+"""What gaps, uneven times and short series cost: the same number of values, measured in other ways.
+
+    python benchmarks/designs.py [runs, default 30] [noise ratio, default 0.05]
+
+Method "wendy" on all eight problems, M = 256, its own starts inside the box. `missing`: 30% of all entries are taken
+out at random, compared with complete data of 70% as many samples; `jittered`: each time is moved by up to 30% of a step;
+`three`: the series is cut into three trajectories, whose initial states are free. Median of the relative coefficient
+error, and its ratio to that of complete, even data with as many values.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+import weakform as wf
+from weakform.noise import KINDS
+from weakform.simulate import simulate
+
+M, SHARE = 256, 0.3
+
+
+def sampled(problem: wf.problems.Problem, times: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    """Noisy states at any times."""
+    grid = times if times[0] == 0 else np.concatenate([[0.0], times])
+    solved = simulate(problem.model, problem.parameters, problem.initial, grid, rtol=1e-10, max_evaluations=10**9)
+    states = solved.states[-len(times) :]
+    kind = KINDS[problem.noise]
+    sigma = noise if problem.noise == "lognormal" else noise * np.sqrt(np.mean(states**2))
+    with np.errstate(divide="ignore"):
+        return kind.from_working(kind.to_working(states) + sigma * rng.standard_normal(states.shape))
+
+
+def dataset(problem: wf.problems.Problem, design: str, noise: float, seed: int) -> wf.Dataset:
+    """One draw of a design."""
+    rng = np.random.default_rng([seed, 7])
+    steps = round(M * (1 - SHARE)) if design == "complete 70%" else M
+    times = np.linspace(0, problem.duration, steps + 1)
+    if design == "jittered":
+        times[1:-1] += SHARE * (times[1] - times[0]) * rng.uniform(-1, 1, len(times) - 2)
+    values = sampled(problem, times, noise, rng)
+    if design == "missing":
+        values[rng.uniform(size=values.shape) < SHARE] = np.nan
+    if design != "three":
+        return wf.Dataset(times, values, problem.noise, states=problem.model.states)
+    parts = zip(np.array_split(times, 3), np.array_split(values, 3), strict=True)
+    return wf.Dataset.join([wf.Dataset(t, u, problem.noise, states=problem.model.states) for t, u in parts])
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+    noise = float(sys.argv[2]) if len(sys.argv) > 2 else 0.05
+    designs = ("complete", "complete 70%", "missing", "jittered", "three")
+    reference = {"missing": "complete 70%", "jittered": "complete", "three": "complete"}
+    print(f"noise {noise:.0%}, {runs} runs; median error, ratio to complete data with as many values, not converged")
+    print(f"{'problem':22s}" + "".join(f"{design:>20s}" for design in designs) + f"{'CPU s a fit':>13s}")
+    for name in wf.problems.names():
+        problem = wf.problems.get(name)
+        norm, begin = np.linalg.norm(problem.parameters), time.process_time()
+        errors: dict[str, list[float]] = {design: [] for design in designs}
+        stuck = dict.fromkeys(designs, 0)
+        for seed in range(runs):
+            for design in designs:
+                data = dataset(problem, design, noise, seed)
+                fit = wf.fit(problem.model, data, bounds=problem.bounds, seed=seed)
+                errors[design].append(float(np.linalg.norm(fit.estimate - problem.parameters) / norm))
+                stuck[design] += not fit.success
+        line = f"{name:22s}"
+        for design in designs:
+            median = np.median(errors[design])
+            ratio = f"{median / np.median(errors[reference[design]]):.2f}" if design in reference else ""
+            line += f"{median:9.2%} {ratio:>5s} {stuck[design]:3d}".rjust(20)
+        print(line + f"{(time.process_time() - begin) / (runs * len(designs)):13.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
