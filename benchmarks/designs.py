@@ -3,9 +3,9 @@
     python benchmarks/designs.py [runs, default 30] [noise ratio, default 0.05]
 
 Method "wendy" on all eight problems, M = 256, its own starts inside the box. `missing`: 30% of all entries are taken
-out at random, compared with complete data of 70% as many samples; `jittered`: each time is moved by up to 30% of a step;
-`three`: the series is cut into three trajectories, whose initial states are free. Median of the relative coefficient
-error, and its ratio to that of complete, even data with as many values.
+out at random, compared with complete data of 70% as many samples; `jittered`: each time is moved by up to 30% of a
+step; `three`: the series is cut into three trajectories, whose initial states are free. Median of the relative
+coefficient error, its ratio to that of complete, even data with as many values, and runs that did not converge.
 """
 
 from __future__ import annotations

@@ -148,6 +148,8 @@ class Dataset:
     states : tuple of str, or None
     inputs : tuple of str
         Names of the inputs.
+    own_noise : bool
+        Whether each trajectory has noise of its own size.
     notes : tuple of str
         What was changed on the way in, in words.
     """
@@ -158,6 +160,7 @@ class Dataset:
     covariance: FloatArray | None
     states: tuple[str, ...] | None
     inputs: tuple[str, ...]
+    own_noise: bool
     truth: Truth | None
     notes: tuple[str, ...]
 
@@ -212,7 +215,7 @@ class Dataset:
                 )
 
     @classmethod
-    def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None) -> Dataset:
+    def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None, own_noise: bool = False) -> Dataset:
         """Several experiments, subjects or segments as one dataset.
 
         Parameters
@@ -221,6 +224,9 @@ class Dataset:
             With the same states, kinds of noise and inputs.
         labels : sequence of str, optional
             A name for each trajectory; numbers by default.
+        own_noise : bool
+            Whether the noise of each trajectory has a size of its own, found from the data alone. Sizes that are given
+            may always differ.
         """
         if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
             raise DataError(f"join takes a list of datasets; received {datasets!r}.")
@@ -232,14 +238,16 @@ class Dataset:
                         f"Dataset {k} has other {what} than the first: {getattr(other, what)} and "
                         f"{getattr(first, what)}. Give all of them the same."
                     )
-            same = all(
-                (a is None) == (b is None) and (a is None or b is None or np.array_equal(a, b))
-                for a, b in ((first.sigma, other.sigma), (first.covariance, other.covariance))
-            )
-            if not same:
+            if not _same(first.covariance, other.covariance):
+                raise DataError(f"Dataset {k} has another covariance of the states than the first. Give all the same.")
+            if (first.sigma is None) != (other.sigma is None):
                 raise DataError(
-                    f"Dataset {k} has another sigma than the first. Leave sigma out, or give it for each point."
+                    f"sigma is given for some datasets only (see dataset {k}); give it for all, or for none."
                 )
+        sigma = first.sigma
+        if not all(_same(sigma, data.sigma) for data in datasets):
+            sigma = np.ones(first.D)
+            datasets = [data._with_sigma_of_points() for data in datasets]
         trajectories = [q for data in datasets for q in data.trajectories]
         names = [str(k) for k in range(1, len(trajectories) + 1)] if labels is None else list(map(str, labels))
         if len(names) != len(trajectories) or len(set(names)) < len(names):
@@ -248,14 +256,22 @@ class Dataset:
         joined._set(
             trajectories=tuple(replace(q, label=name) for q, name in zip(trajectories, names, strict=True)),
             noise=first.noise,
-            sigma=first.sigma,
+            sigma=sigma,
             covariance=first.covariance,
             states=first.states,
             inputs=first.inputs,
+            own_noise=own_noise,
             truth=first.truth,
             notes=_told(datasets, names),
         )
         return joined
+
+    def _with_sigma_of_points(self) -> Dataset:
+        """The same data with σ carried by the points."""
+        assert self.sigma is not None
+        if (self.sigma == 0).any():
+            raise DataError("Noise-free data (sigma 0) cannot be joined with noisy ones.")
+        return self.with_trajectories(tuple(replace(q, scale=q.scales * self.sigma) for q in self.trajectories))
 
     @classmethod
     def from_csv(
@@ -389,6 +405,12 @@ class Dataset:
         """Measured values of each state, `(D,)`."""
         return np.asarray(np.sum([q.measured.sum(axis=0) for q in self.trajectories], axis=0), dtype=float)
 
+    def with_trajectories(self, trajectories: tuple[Trajectory, ...]) -> Dataset:
+        """The same dataset with other trajectories."""
+        other = object.__new__(Dataset)
+        other._set(**{**vars(self), "trajectories": trajectories})
+        return other
+
     def for_states(self, states: tuple[str, ...], hidden: tuple[str, ...] = ()) -> Dataset:
         """The columns of a model's states, in their order; `hidden` states, the last ones, are not measured."""
         seen = states[: len(states) - len(hidden)]
@@ -421,6 +443,7 @@ class Dataset:
             covariance=None if self.covariance is None else self.covariance[np.ix_(order, order)],
             states=states,
             inputs=self.inputs,
+            own_noise=self.own_noise,
             truth=self.truth,
             notes=self.notes,
         )
@@ -461,6 +484,10 @@ class _Roles:
     inputs: Sequence[str] | Mapping[str, str] = ()
     hold: bool = False
     trajectory: str | None = None
+
+
+def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 def _renamed(names: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -530,6 +557,7 @@ def _trajectory(
         "covariance": covariance,
         "states": names,
         "inputs": tuple(inputs),
+        "own_noise": False,
         "notes": tuple(notes),
     }
     return trajectory, parts

@@ -74,6 +74,18 @@ def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
     return np.asarray(np.sqrt(squares / np.maximum(counts, 1)))
 
 
+def _own_noise(data: Dataset, works: list[FloatArray]) -> Dataset:
+    """The data with a scale for each trajectory: its noise by the filter, relative to that of all."""
+    shared = _noise_level(data, works)
+    parts = []
+    for q, x in zip(data.trajectories, works, strict=True):
+        own = _noise_level(data.with_trajectories((q,)), [x])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where((own > 0) & (shared > 0), own / shared, 1.0)
+        parts.append(replace(q, scale=q.scales * ratio))
+    return data.with_trajectories(tuple(parts))
+
+
 class Basis(Protocol):
     """A family of test functions."""
 
@@ -107,6 +119,8 @@ class WeakProblem:
         systems = [system_of(model, data, k) for k in range(len(data.trajectories))]
         with np.errstate(all="ignore"):
             works = [system.to_working(q.values) for system, q in zip(systems, data.trajectories, strict=True)]
+        if data.own_noise and data.sigma is None:
+            data = _own_noise(data, works)
         measured = [np.isfinite(x) for x in works]
         filled = [interpolate(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)]
         sigma = _noise_level(data, works) if data.sigma is None else data.sigma.copy()
