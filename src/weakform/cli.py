@@ -72,6 +72,35 @@ def sweep(arguments: argparse.Namespace) -> int:
     return 1 if outcome.lost else 0
 
 
+def figures(arguments: argparse.Namespace) -> int:
+    """Draw a study."""
+    from .experiments.figures import draw
+
+    for path in draw(arguments.file, arguments.out, arguments.format, not arguments.runs_only):
+        print(path, flush=True)
+    return 0
+
+
+def summary(arguments: argparse.Namespace) -> int:
+    """Print the metrics of a study, or write its runs as a table."""
+    from .experiments.store import Store
+    from .experiments.summary import summarise, table
+
+    store = Store(arguments.file)
+    if arguments.export is None:
+        print(table(summarise(store)))
+        return 0
+    out, frame = Path(arguments.export), store.frame()
+    if out.suffix == ".parquet":
+        frame.to_parquet(out)
+    elif out.suffix == ".csv":
+        frame.to_csv(out, index=False)
+    else:
+        raise WeakformError(f"Runs are exported to .parquet or .csv; received {out.name!r}.")
+    print(f"{len(frame)} runs in {out}")
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of `weakform`."""
     top = argparse.ArgumentParser(
@@ -104,6 +133,26 @@ def parser() -> argparse.ArgumentParser:
     study.add_argument("--dask", metavar="ADDRESS", help="send the runs to the Dask scheduler at this address")
     study.set_defaults(run=sweep)
 
+    shown = commands.add_parser(
+        "summary",
+        help="print the metrics of a study, or export its runs",
+        epilog="example: weakform summary lorenz.sqlite --export lorenz.parquet",
+    )
+    shown.add_argument("file", metavar="FILE", help="the study file")
+    shown.add_argument("--export", metavar="TABLE", help="write all runs to a .parquet or .csv file instead")
+    shown.set_defaults(run=summary)
+
+    drawn = commands.add_parser(
+        "figures",
+        help="draw a study: every figure of the paper, and ours",
+        epilog="example: weakform figures lorenz.sqlite --out figures --format svg",
+    )
+    drawn.add_argument("file", metavar="FILE", help="the study file")
+    drawn.add_argument("--out", default="figures", metavar="FOLDER", help="(default: %(default)s)")
+    drawn.add_argument("--format", choices=("pdf", "svg", "png"), default="pdf", help="(default: %(default)s)")
+    drawn.add_argument("--runs-only", action="store_true", help="leave out what is computed, not read: contours, cost")
+    drawn.set_defaults(run=figures)
+
     listing = commands.add_parser("problems", help="list the benchmark problems", epilog="example: weakform problems")
     listing.set_defaults(run=list_problems)
     return top
@@ -117,6 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WeakformError as error:
         print(f"weakform: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read our output has had enough
+        sys.stderr.close()
+        return 0
     except OSError as error:
         print(f"weakform: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2

@@ -41,15 +41,15 @@ def _quiet() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def local(workers: int) -> Execute:
-    """Processes of this machine, spawned, with one thread each."""
+def local(workers: int, do: Callable[[Run], Record] = perform) -> Execute:
+    """Processes of this machine, spawned, with one thread each; `do` does one run."""
 
     def execute(runs: Iterable[Run]) -> Iterator[tuple[Run, Record | Lost]]:
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         before = {name: os.environ.get(name) for name in threads}
         os.environ.update(threads)
         try:
-            yield from _pool(iter(runs), workers)
+            yield from _pool(iter(runs), workers, do)
         finally:
             for name, value in before.items():
                 if value is None:
@@ -63,28 +63,28 @@ def local(workers: int) -> Execute:
 Results = Generator[tuple[Run, "Record | Lost"], None, list[Run]]
 
 
-def _pool(waiting: Iterator[Run], workers: int) -> Iterator[tuple[Run, Record | Lost]]:
+def _pool(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record]) -> Iterator[tuple[Run, Record | Lost]]:
     while True:
-        suspects = yield from _together(waiting, workers)
+        suspects = yield from _together(waiting, workers, do)
         if not suspects:
             return
         # Which of the runs in flight killed its worker is not known: one at a time, it shows.
         for run in suspects:
             for _ in range(MAX_DEATHS):
-                if not (yield from _together(iter([run]), 1)):
+                if not (yield from _together(iter([run]), 1, do)):
                     break
             else:
                 yield run, Lost(f"its worker died {MAX_DEATHS} times, out of memory or killed")
 
 
-def _together(waiting: Iterator[Run], workers: int) -> Results:
+def _together(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record]) -> Results:
     """Do runs in one pool until they are done or a worker dies; returns the runs in flight when it did."""
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
     flying: dict[Future[Record], Run] = {}
     try:
         while True:
             for run in islice(waiting, AHEAD * workers - len(flying)):
-                flying[pool.submit(perform, run)] = run
+                flying[pool.submit(do, run)] = run
             if not flying:
                 return []
             finished, _ = wait(flying, return_when=FIRST_COMPLETED)

@@ -29,7 +29,7 @@ from .. import problems
 from ..errors import ModelError, WeakformError
 from ..estimators import ESTIMATORS, Options
 from ..expressions import suggestion
-from ..modelfile import known, number, parse_toml, read_model, read_text
+from ..modelfile import ModelFile, known, number, parse_toml, read_model, read_text
 from ..noise import KINDS
 from ..problems import Problem
 from ..typing import is_whole
@@ -262,20 +262,24 @@ def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Pr
             raise ModelError(f"{where}: {error}") from None
     path = folder / name
     sources[name] = read_text(path, "model file")
-    file = read_model(path)
+    return problem_from(read_model(path), str(path))
+
+
+def problem_from(file: ModelFile, where: str) -> Problem:
+    """A problem from a model file that says what the truth is."""
     states, parameters = file.model.states, file.model.parameters
-    for what, table, wanted in (("truth", file.truth, parameters), ("initial", file.initial, states)):
+    for what, table, wanted in (
+        ("truth", file.truth, parameters),
+        ("initial", file.initial, states),
+        ("bounds", file.bounds, parameters),
+    ):
         missing = [key for key in wanted if key not in table]
         if missing:
-            raise ModelError(f"{path} has no {what} of {missing[0]!r}, which a study needs.")
+            raise ModelError(f"{where} has no {what} of {missing[0]!r}, which a study needs.")
     if file.duration is None or file.duration <= 0:
-        raise ModelError(f"{path} needs a positive duration, the time of the last sample.")
+        raise ModelError(f"{where} needs a positive duration, the time of the last sample.")
     if len(set(file.noise)) > 1:
-        raise ModelError(f"{path}: a study needs the same kind of noise for all states.")
-    boxes = [file.bounds.get(p) for p in parameters]
-    if any(box is None for box in boxes):
-        missing = [p for p, box in zip(parameters, boxes, strict=True) if box is None]
-        raise ModelError(f"{path} has no bounds of {missing[0]!r}, from which starts are drawn.")
+        raise ModelError(f"{where}: a study needs the same kind of noise for all states.")
     return Problem(
         name=file.name,
         title=file.title or file.name,
@@ -283,8 +287,8 @@ def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Pr
         truth=tuple(file.truth[p] for p in parameters),
         initial=tuple(file.initial[s] for s in states),
         duration=file.duration,
-        box=tuple(box for box in boxes if box is not None),
+        box=tuple(file.bounds[p] for p in parameters),
         noise=file.noise[0],
-        source=name,
+        source=where,
         names=parameters,
     )

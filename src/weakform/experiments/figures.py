@@ -1,0 +1,415 @@
+"""Every figure of the paper from a store, and ours beside them; the curve of the initial guesses is in each.
+
+Colours are Okabe and Ito's, told apart by colour-blind readers; markers differ too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..basis import Local, Orthonormal
+from ..basis.orthonormal import corner, radius_errors
+from ..problems import ALL, Problem
+from ..report.plots import STYLE, pyplot, save
+from ..typing import FloatArray
+from ..weak.problem import WeakProblem
+from .store import Store, StoreError
+from .study import START
+from .summary import Summary, bound, problem_of, summarise
+
+LOOKS = {
+    START: ("initial guess", "#000000", ":", "x"),
+    "oe-ls": ("OE-LS", "#0072B2", "-", "o"),
+    "output-error": ("output error", "#0072B2", "-", "o"),
+    "wls": ("WLS", "#E69F00", "-", "s"),
+    "irls": ("WENDy-IRLS", "#009E73", "-", "^"),
+    "mle": ("WENDy-MLE", "#CC79A7", "-", "D"),
+    "hybrid": ("hybrid", "#8C510A", "--", "v"),
+    "wendy": ("wendy (default)", "#D55E00", "-", "*"),
+}
+OTHERS = ("#56B4E9", "#999999", "#F0E442")
+LEAST = 1e-6
+
+
+def look(method: str) -> dict[str, Any]:
+    """Label, colour, line and marker of a method."""
+    known = LOOKS.get(method, (method, OTHERS[sum(map(ord, method)) % len(OTHERS)], "-.", "P"))
+    return dict(zip(("label", "color", "linestyle", "marker"), known, strict=True)) | {"ms": 4, "lw": 1.3}
+
+
+def ordered(methods: set[str]) -> list[str]:
+    """Methods in the order of the legend."""
+    return sorted(methods, key=lambda m: (list(LOOKS).index(m) if m in LOOKS else len(LOOKS), m))
+
+
+def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bool = True) -> Iterator[Path]:
+    """Draw all figures that a store has runs for; yields the files.
+
+    Parameters
+    ----------
+    path : str or Path
+        The store.
+    folder : str or Path
+    ending : str
+        `pdf`, `svg` or `png`.
+    computed : bool
+        Whether to draw those of the paper that need no store, too: contours, minimal radius, cost.
+    """
+    store = Store(path)
+    summaries = summarise(store)
+    if not summaries:
+        raise StoreError(f"{path} has no runs yet.")
+    plt = pyplot()
+
+    def out(name: str, axes: Any) -> Path:
+        return save(axes, Path(folder) / f"{name}.{ending}")
+
+    with plt.rc_context({**STYLE, "font.size": 9}):
+        for problem_name in dict.fromkeys(s.cell.problem for s in summaries):
+            problem = problem_of(store, problem_name)
+            mine = [s for s in summaries if s.cell.problem == problem_name]
+            if len({s.cell.duration for s in mine}) > 1:
+                yield out(f"{problem_name}-duration", against_duration(problem, mine))
+                continue
+            for M in sorted({s.cell.samples for s in mine}):
+                yield out(
+                    f"{problem_name}-accuracy-{M}",
+                    accuracy([s for s in mine if s.cell.samples == M], f"{problem.title}, M = {M}"),
+                )
+            yield out(f"{problem_name}-by-samples", by_samples(mine, problem.title))
+            yield out(f"{problem_name}-efficiency", efficiency(problem, mine))
+            for method in ("mle", "wendy"):
+                some = [s for s in mine if s.method == method and s.cell.noise > 0]
+                if some:
+                    name = str(look(method)["label"])
+                    yield out(f"{problem_name}-intervals-{method}", intervals(problem, some, name))
+                    yield out(f"{problem_name}-quality-{method}", quality(problem, some, name))
+        if computed:
+            yield out("goodwin-contours", contours())
+            yield out("minimal-radius", minimal_radius())
+            yield out("cost", cost())
+
+
+def _curve(
+    axis: Any, rows: list[Summary], method: str, x: Callable[[Summary], float], y: Callable[[Summary], float]
+) -> None:
+    points = sorted((x(s), y(s)) for s in rows if s.method == method)
+    if points:
+        a, b = np.array(points).T
+        axis.plot(a, np.maximum(b, LEAST * 1e-6), **look(method))
+
+
+def _percent(s: Summary) -> float:
+    return 100 * s.cell.noise
+
+
+def accuracy(rows: list[Summary], title: str) -> Any:
+    """The paper's four panels: both errors against noise, the spread at 5%, failures."""
+    figure, axes = pyplot().subplots(2, 2, figsize=(8.4, 6.2))
+    noisy = [s for s in rows if s.cell.noise > 0]
+    methods = ordered({s.method for s in noisy})
+    for method in methods:
+        _curve(axes[0, 0], noisy, method, _percent, lambda s: s.coefficient_error)
+        _curve(axes[0, 1], noisy, method, _percent, lambda s: s.forward_error)
+    for axis, name in zip(axes[0], ("coefficient error", "forward simulation error"), strict=True):
+        axis.set(yscale="log", xlabel="noise, %", ylabel=f"mean relative {name}")
+    five = min({s.cell.noise for s in noisy}, key=lambda ratio: abs(ratio - 0.05))
+    boxes = {s.method: s.errors for s in noisy if s.cell.noise == five and len(s.errors)}
+    labels = [str(look(m)["label"]) for m in boxes]
+    _boxes(axes[1, 0], boxes, labels)
+    axes[1, 0].set(yscale="log", ylabel="relative coefficient error", title=f"all runs at {five:.0%} noise")
+    rates = {
+        m: np.average(
+            [s.failure_rate for s in noisy if s.method == m], weights=[s.runs for s in noisy if s.method == m]
+        )
+        for m in methods
+    }
+    bars = axes[1, 1].bar(range(len(rates)), [100 * r for r in rates.values()], color=[look(m)["color"] for m in rates])
+    axes[1, 1].bar_label(bars, fmt="%.0f%%", fontsize=8)
+    axes[1, 1].set_xticks(range(len(rates)), [str(look(m)["label"]) for m in rates], rotation=30, ha="right")
+    axes[1, 1].set(
+        ylabel="failed runs, %", title="failures over all noise levels", ylim=(0, max(10, 115 * max(rates.values())))
+    )
+    figure.suptitle(f"{title}, {max(s.runs for s in noisy)} runs a cell")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
+    return axes
+
+
+def _boxes(axis: Any, boxes: dict[str, FloatArray], labels: list[str]) -> None:
+    drawn = axis.boxplot(
+        [np.maximum(e, LEAST) for e in boxes.values()], patch_artist=True, widths=0.6, flierprops={"ms": 2.5}
+    )
+    for patch, line, method in zip(drawn["boxes"], drawn["medians"], boxes, strict=True):
+        patch.set(facecolor=look(method)["color"], alpha=0.45)
+        line.set(color="black")
+    axis.set_xticks(range(1, len(labels) + 1), labels, rotation=30, ha="right")
+
+
+def by_samples(rows: list[Summary], title: str) -> Any:
+    """Both errors and failures against noise, one column a number of samples."""
+    sizes = sorted({s.cell.samples for s in rows})
+    figure, axes = pyplot().subplots(
+        3, len(sizes), figsize=(1.2 + 2.8 * len(sizes), 7.4), sharex=True, sharey="row", squeeze=False
+    )
+    measures: tuple[tuple[str, Callable[[Summary], float]], ...] = (
+        ("coefficient error", lambda s: s.coefficient_error),
+        ("forward error", lambda s: s.forward_error),
+        ("failed runs, %", lambda s: 100 * s.failure_rate),
+    )
+    for column, M in enumerate(sizes):
+        here = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
+        for row, (name, measure) in enumerate(measures):
+            for method in ordered({s.method for s in here}):
+                _curve(axes[row, column], here, method, _percent, measure)
+            if row < 2:
+                axes[row, column].set_yscale("log")
+            if not column:
+                axes[row, 0].set_ylabel(name)
+        axes[0, column].set_title(f"M = {M}")
+        axes[2, column].set_xlabel("noise, %")
+    figure.suptitle(title)
+    pairs = {name: handle for axis in axes[0] for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(pairs.values()), list(pairs), loc="outside lower center", ncols=min(len(pairs), 4))
+    return axes
+
+
+def efficiency(problem: Problem, rows: list[Summary]) -> Any:
+    """Root mean square error of the estimates over the Cramér–Rao bound, the median of the parameters."""
+    sizes = sorted({s.cell.samples for s in rows})
+    figure, axes = pyplot().subplots(1, len(sizes), figsize=(1.2 + 2.8 * len(sizes), 3.6), sharey=True, squeeze=False)
+    for axis, M in zip(axes[0], sizes, strict=True):
+        here = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
+        limits = {s.cell: bound(problem, s.cell) for s in here}
+
+        def ratio(s: Summary, limits: dict[Any, FloatArray] = limits) -> float:
+            rms = np.abs(problem.parameters) * np.sqrt(s.bias + _spread(s))
+            return float(np.nanmedian(rms / limits[s.cell]))
+
+        for method in ordered({s.method for s in here}):
+            _curve(axis, here, method, _percent, ratio)
+        axis.axhline(1.0, color="black", lw=0.8)
+        axis.set(yscale="log", xlabel="noise, %", title=f"M = {M}")
+    axes[0, 0].set_ylabel("rms error ÷ Cramér–Rao bound")
+    figure.suptitle(problem.title)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
+    return axes
+
+
+def _spread(s: Summary) -> FloatArray:
+    """The variance over the square of the truth, from the median of squares (0.4549 σ² for normal errors)."""
+    return s.variance / 0.4549
+
+
+def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
+    """Mean estimate and mean interval of each parameter against noise, one line a number of samples."""
+    names = problem.model.parameters
+    figure, axes = _grid(len(names))
+    sizes = sorted({s.cell.samples for s in rows})
+    for j, (axis, name) in enumerate(zip(axes.flat, names, strict=False)):
+        for k, M in enumerate(sizes):
+            here = sorted((s for s in rows if s.cell.samples == M), key=_percent)
+            x = np.array([_percent(s) for s in here]) + 0.25 * (k - (len(sizes) - 1) / 2)
+            axis.errorbar(
+                x,
+                [s.mean[j] for s in here],
+                [s.half_width[j] for s in here],
+                fmt="osD^v"[k % 5],
+                ms=3,
+                lw=1,
+                capsize=2,
+                color=("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")[k % 5],
+                label=f"M = {M}",
+            )
+        axis.axhline(problem.truth[j], color="gray", lw=1, ls="--")
+        axis.set_title(name)
+    _finish(
+        figure,
+        axes,
+        len(names),
+        f"{problem.title}, {title}: mean estimate ± 2 standard errors; truth dashed",
+        "noise, %",
+    )
+    return axes
+
+
+def quality(problem: Problem, rows: list[Summary], title: str) -> Any:
+    """Squared bias, variance and MSE of each parameter, and its coverage, against noise."""
+    names = problem.model.parameters
+    M = min(s.cell.samples for s in rows)
+    here = sorted((s for s in rows if s.cell.samples == M), key=_percent)
+    x = [_percent(s) for s in here]
+    figure, axes = pyplot().subplots(len(names), 2, figsize=(7.4, 1.0 + 1.35 * len(names)), sharex=True, squeeze=False)
+    for j, name in enumerate(names):
+        for key, label, colour, marker in (
+            ("bias_paper", "squared bias, the paper's", "#0072B2", "o"),
+            ("bias", "squared bias of the mean", "#D55E00", "*"),
+            ("variance", "variance", "#009E73", "^"),
+            ("mse", "MSE", "#000000", "x"),
+        ):
+            values = np.maximum([getattr(s, key)[j] for s in here], 1e-12)
+            axes[j, 0].plot(x, values, marker=marker, color=colour, ms=3, lw=1, label=label)
+        axes[j, 0].set(yscale="log", ylabel=name)
+        axes[j, 1].plot(x, [100 * s.coverage[j] for s in here], "o-", color="#D55E00", ms=3, lw=1)
+        axes[j, 1].axhline(95, color="gray", lw=0.8, ls="--")
+        axes[j, 1].set_ylim(-3, 103)
+    axes[0, 0].set_title("relative to the truth")
+    axes[0, 1].set_title("coverage of ± 2 standard errors, %")
+    for axis in axes[-1]:
+        axis.set_xlabel("noise, %")
+    figure.suptitle(f"{problem.title}, {title}, M = {M}")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return axes
+
+
+def against_duration(problem: Problem, rows: list[Summary]) -> Any:
+    """Data of the longest series, and the coefficient error against the length of the series."""
+    figure, (left, right) = pyplot().subplots(1, 2, figsize=(9.6, 3.8), width_ratios=(1, 1.6))
+    longest = max(rows, key=lambda s: s.cell.duration).cell
+    data = problem.simulate(M=longest.samples, noise=longest.noise, seed=0, duration=longest.duration)
+    assert data.truth is not None
+    a, b = (0, 2) if len(problem.initial) > 2 else (0, len(problem.initial) - 1)
+    values, states = data.trajectories[0].values, data.truth.states
+    left.plot(values[:, a], values[:, b], ".", color="#999999", ms=1.5, label="data")
+    left.plot(states[:, a], states[:, b], color="black", lw=0.5, label="noise-free")
+    left.set(
+        xlabel=problem.model.states[a],
+        ylabel=problem.model.states[b],
+        title=f"T = {longest.duration:g}, {longest.noise:.0%} noise",
+    )
+    left.legend(loc="upper center", ncols=2, fontsize=8)
+    for method in ordered({s.method for s in rows}):
+        _curve(right, rows, method, lambda s: s.cell.duration, lambda s: s.coefficient_error)
+    right.set(
+        yscale="log", xlabel="T", ylabel="mean relative coefficient error", title=f"{max(s.runs for s in rows)} runs"
+    )
+    right.legend(fontsize=8)
+    figure.suptitle(problem.title)
+    return np.array([left, right])
+
+
+def contours(draws: int = 6, M: int = 256, points: int = 25) -> Any:
+    """The weak likelihood of Goodwin in p4, p5, averaged over draws: with more noise the optimum leaves the truth."""
+    problem = ALL["goodwin"]
+    truth, (i, j) = problem.parameters, (3, 4)
+    a = np.linspace(0.6, 1.4, points) * truth[i]
+    b = np.linspace(0.75, 1.25, points) * truth[j]
+    figure, axes = pyplot().subplots(2, 3, figsize=(9, 5.8), sharex=True, sharey=True)
+    for axis, noise in zip(axes.flat, (0.01, 0.05, 0.1, 0.15, 0.2, 0.25), strict=True):
+        total = np.zeros((points, points))
+        for seed in range(draws):
+            data = problem.simulate(M=M, noise=noise, seed=seed)
+            likelihood = WeakProblem.build(problem.model, data, Local()).likelihood()
+            for k in range(points):
+                for m in range(points):
+                    p = truth.copy()
+                    p[i], p[j] = a[m], b[k]
+                    total[k, m] += likelihood(p).value / draws
+        shown = np.where(np.isfinite(total), total, np.nan)
+        low = np.nanmin(shown)
+        levels = low + np.geomspace(1, max(np.nanquantile(shown, 0.9) - low, 2), 12)
+        axis.contour(a, b, shown, levels=levels, cmap="viridis", linewidths=0.8)
+        best, across = np.unravel_index(np.nanargmin(shown), shown.shape)
+        axis.plot(truth[i], truth[j], "*", color="#009E73", ms=11, label="truth")
+        axis.plot(a[across], b[best], "o", color="black", ms=6, mfc="none", mew=1.5, label="optimum")
+        axis.set_title(f"{noise:.0%} noise")
+    for axis in axes[-1]:
+        axis.set_xlabel("p4")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("p5")
+    axes[0, 0].legend(loc="upper right", fontsize=8)
+    figure.suptitle(f"Goodwin: weak likelihood, mean of {draws} draws, M = {M}, other parameters at the truth")
+    return axes
+
+
+def minimal_radius(M: int = 512, noise: float = 0.05) -> Any:
+    """The surrogate of the quadrature error against the radius for logistic growth, and the corner in it."""
+    problem = ALL["logistic"]
+    data = problem.simulate(M=M, noise=noise, seed=1)
+    radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
+    figure, axis = pyplot().subplots(figsize=(5.4, 3.6))
+    axis.plot(radii, errors, color="#0072B2", lw=1.3, marker=".", ms=4)
+    axis.axvline(radii[corner(errors)], color="#D55E00", ls="--", lw=1.2, label=f"corner, {radii[corner(errors)]:.2g}")
+    axis.set(yscale="log", xlabel="radius", ylabel=f"|Fourier mode {M // 2}| of φ u")
+    axis.set_title(f"logistic growth, M = {M}, {noise:.0%} noise")
+    axis.legend()
+    del figure
+    return axis
+
+
+def cost(repeats: int = 3) -> Any:
+    """CPU time of the likelihood and its derivatives against M for local test functions, against K for dense ones."""
+    problem = ALL["goodwin"]
+    figure, (left, right) = pyplot().subplots(1, 2, figsize=(9, 3.8))
+    sizes = [2**k for k in range(8, 14)]
+    functions = (50, 100, 200, 400)
+    for axis, label, grid, timed in (
+        (left, "M", sizes, [_times(problem, M, Local(), repeats) for M in sizes]),
+        (
+            right,
+            "K",
+            functions,
+            [
+                _times(problem, 1024, Orthonormal(max_functions=K, information=1.0, max_condition=1e16), repeats)
+                for K in functions
+            ],
+        ),
+    ):
+        for order, (name, colour, marker) in enumerate(
+            (("value", "#0072B2", "o"), ("gradient", "#E69F00", "s"), ("Hessian", "#D55E00", "^"))
+        ):
+            x = np.array([K for K, _ in timed] if label == "K" else grid, dtype=float)
+            y = np.array([t[order] for _, t in timed])
+            exponent = np.polyfit(np.log(x[len(x) // 2 :]), np.log(y[len(x) // 2 :]), 1)[0]
+            axis.plot(x, y, marker=marker, color=colour, ms=4, lw=1.3, label=f"{name}, exponent {exponent:.2f}")
+        power = 1 if label == "M" else 3
+        axis.plot(x, y[-1] * (x / x[-1]) ** power, ":", color="gray", label=f"O({label}{'' if power == 1 else '³'})")
+        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU s")
+        axis.set_xticks(x, [f"{value:.0f}" for value in x])
+        axis.minorticks_off()
+        axis.legend(fontsize=8)
+    left.set_title("local test functions")
+    right.set_title("the paper's dense test functions, M = 1024")
+    figure.suptitle("Goodwin, one evaluation")
+    return np.array([left, right])
+
+
+def _times(problem: Problem, M: int, basis: Any, repeats: int) -> tuple[int, list[float]]:
+    weak = WeakProblem.build(problem.model, problem.simulate(M=M, noise=0.05, seed=1), basis)
+    likelihood, found = weak.likelihood(), []
+    for order in range(3):
+        likelihood(problem.parameters, order)
+        spent = []
+        for _ in range(repeats):
+            begin = time.process_time()
+            likelihood(problem.parameters, order)
+            spent.append(time.process_time() - begin)
+        found.append(min(spent))
+    return weak.forms[0].functions.count, found
+
+
+def _grid(count: int) -> tuple[Any, Any]:
+    columns = min(4, count)
+    rows = math.ceil(count / columns)
+    figure, axes = pyplot().subplots(
+        rows, columns, figsize=(2.5 * columns + 0.6, 2.1 * rows + 1.0), sharex=True, squeeze=False
+    )
+    return figure, axes
+
+
+def _finish(figure: Any, axes: Any, used: int, title: str, label: str) -> None:
+    for axis in axes.flat[used:]:
+        axis.set_visible(False)
+    for axis in axes[-1]:
+        axis.set_xlabel(label)
+    figure.suptitle(title)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
