@@ -1,21 +1,245 @@
 """The command line: parses, calls, prints.
 
-Errors are one line on stderr and exit code 2; no traceback reaches a user.
+Errors are one message on stderr and exit code 2; no traceback reaches a user. Exit codes: 0 for success, 1 for a fit
+that did not converge, a model that does not fit or a check that found something wrong, 2 for bad input, 130 for Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .errors import WeakformError
+from .errors import DataError, ModelError, WeakformError
+
+if TYPE_CHECKING:
+    from .data import Dataset
+    from .modelfile import ModelFile
+    from .result import FitResult
+
+
+def read_data(file: ModelFile, path: str, arguments: argparse.Namespace) -> Dataset:
+    """The table of a model: columns by name, or as its file maps them."""
+    from .data import Dataset
+    from .modelfile import TIME
+    from .tables import read_table
+
+    seen = [s for s in file.model.states if s not in file.model.hidden]
+    states = {state: file.columns.get(state, state) for state in seen}
+    columns = list(read_table(Path(path)).columns)
+    time = arguments.time or file.columns.get(TIME)
+    trajectory = arguments.trajectory or file.trajectory
+    # One state and one column beside time need no name in common.
+    others = [c for c in columns if c not in (time or columns[0], trajectory)]
+    if len(seen) == 1 and seen[0] not in file.columns and seen[0] not in columns and len(others) == 1:
+        states = {seen[0]: others[0]}
+    noise = [arguments.noise] * len(seen) if arguments.noise else list(file.noise[: len(seen)])
+    return Dataset.from_csv(
+        path,
+        time=time,
+        states=states,
+        noise=noise,
+        sigma=None if file.sigma is None else list(file.sigma[: len(seen)]),
+        inputs={name: file.columns.get(name, name) for name in file.inputs},
+        hold=file.hold,
+        trajectory=trajectory,
+    )
+
+
+def run_fit(arguments: argparse.Namespace) -> int:
+    """Fit a model file to a table."""
+    from .fitting import fit
+    from .modelfile import read_model
+
+    file = read_model(arguments.model)
+    data = read_data(file, arguments.data, arguments)
+    found = fit(
+        file.model,
+        data,
+        bounds=file.bounds,
+        start=file.start or None,
+        starts=arguments.starts,
+        fixed=file.fixed,
+        tied=file.tied,
+        local=file.local,
+        log=file.log,
+        priors=file.priors,
+        units=file.units,
+        method=arguments.method,
+        options={"time_limit": arguments.time_limit},
+        seed=arguments.seed,
+    )
+    if arguments.profile:
+        found.intervals(kind="profile")
+    if arguments.report:
+        found.report(arguments.report, shlex.join(["weakform", *arguments.words]))
+    if arguments.save:
+        found.save(arguments.save)
+    if arguments.json:
+        print(json.dumps(as_json(found), indent=2))
+    else:
+        print(found)
+        if found.profiles and not arguments.report:
+            print("\n95% profile intervals:")
+            for name, profile in found.profiles.items():
+                print(f"  {name}: [{profile.interval[0]:.4g}, {profile.interval[1]:.4g}]")
+        if arguments.report:
+            print(f"\nReport: {arguments.report}")
+    rejected = found.goodness is not None and found.goodness.p_value < 0.05
+    return 0 if found.success and not rejected else 1
+
+
+def as_json(found: FitResult) -> dict[str, Any]:
+    """The numbers of a fit for machines; numbers that are not finite are null."""
+    from .report.verdict import verdict
+
+    def plain(value: float) -> float | None:
+        return float(value) if abs(value) < float("inf") else None
+
+    said = verdict(found)
+    return {
+        "verdict": {"kind": said.kind, "headline": said.headline, "reasons": list(said.reasons)},
+        "converged": found.success,
+        "status": found.status.name,
+        "method": found.method,
+        "parameters": {
+            name: {
+                "estimate": plain(found[name].value),
+                "error": plain(found[name].error),
+                "interval": [plain(v) for v in found[name].interval],
+                "unit": found.units.get(name, ""),
+                "note": found[name].note,
+            }
+            for name in found
+        },
+        "sigma": dict(zip(found.model.states, map(plain, found.sigma), strict=True)),
+        "p_value": None if found.goodness is None else plain(found.goodness.p_value),
+        "covariance": [[plain(v) for v in row] for row in found.covariance],
+        "r_squared": {name: plain(value) for name, value in found.r_squared.items()},
+        "warnings": list(found.warnings),
+        "notes": [*found.data.notes, *found.notes],
+        "seed": found.seed,
+        "weakform": __version__,
+    }
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Say everything that is wrong or doubtful before fitting."""
+    from .checking import examine
+    from .modelfile import read_model
+
+    wrong: list[str] = []
+    doubtful: list[str] = []
+    good: list[str] = []
+    file = data = None
+    try:
+        file = read_model(arguments.model)
+        names = ", ".join(file.model.parameters)
+        good.append(f"{arguments.model}: {len(file.model.states)} states, parameters {names}")
+    except ModelError as error:
+        wrong.append(str(error))
+    if file is not None:
+        try:
+            data = read_data(file, arguments.data, arguments)
+            good.append(f"{arguments.data}: {repr(data)[10:-1]}")
+        except DataError as error:
+            wrong.append(str(error))
+    if file is not None and data is not None:
+        more, less = examine(file, data)
+        wrong += more
+        doubtful += [*data.notes, *less]
+    if arguments.json:
+        print(json.dumps({"ok": not wrong, "wrong": wrong, "doubtful": doubtful, "good": good}, indent=2))
+    else:
+        for mark, lines in (("ok", good), ("wrong", wrong), ("doubtful", doubtful)):
+            for line in lines:
+                print(f"{mark + ':':10s}{line}")
+        print("Ready to fit." if not wrong else "Not ready to fit.")
+    return 1 if wrong else 0
+
+
+def run_simulate(arguments: argparse.Namespace) -> int:
+    """Solve a model file, and print or write a table."""
+    import numpy as np
+
+    from .modelfile import read_model
+    from .noise import KINDS
+    from .simulate import simulate
+
+    file = read_model(arguments.model)
+    values = {**file.start, **file.truth, **file.fixed, **_pairs(arguments.set, "--set")}
+    initial = {**file.initial, **_pairs(arguments.initial, "--initial")}
+    missing = [name for name in file.model.parameters if name not in values]
+    missing += [name for name in file.model.states if name not in initial]
+    if missing:
+        raise ModelError(
+            f"No value of {missing[0]!r}: give --set for parameters and --initial for states, such as {missing[0]}=1, "
+            "or truth and [initial] in the model file."
+        )
+    unknown = [name for name in (*values, *initial) if name not in (*file.model.parameters, *file.model.states)]
+    if unknown:
+        raise ModelError(f"{unknown[0]!r} is neither a parameter nor a state of the model.")
+    if file.model.inputs:
+        raise ModelError("A model with inputs cannot be simulated from the command line; use Python.")
+    duration = arguments.duration or file.duration
+    if duration is None or duration <= 0 or arguments.samples < 1:
+        raise ModelError("Give a positive --duration (or one in the model file) and at least one step in --samples.")
+    times = np.linspace(0.0, duration, arguments.samples + 1)
+    p = [values[name] for name in file.model.parameters]
+    solved = simulate(file.model, p, [initial[name] for name in file.model.states], times)
+    if not solved.success:
+        raise ModelError(f"The model cannot be solved: {solved.status.value}.")
+    states = solved.states
+    if arguments.noise:
+        rng = np.random.default_rng(arguments.seed)
+        for d, kind in enumerate(file.noise):
+            k = KINDS[kind]
+            size = arguments.noise * (1.0 if kind != "gaussian" else float(np.sqrt(np.mean(states[:, d] ** 2))))
+            with np.errstate(divide="ignore"):
+                states[:, d] = k.from_working(k.to_working(states[:, d]) + size * rng.standard_normal(len(times)))
+    names = ",".join(["time", *file.model.states])
+    rows = [",".join(f"{v:.10g}" for v in (t, *row)) for t, row in zip(times, states, strict=True)]
+    text = "\n".join([names, *rows]) + "\n"
+    if arguments.out:
+        Path(arguments.out).write_text(text, encoding="utf-8")
+        print(f"{len(rows)} samples in {arguments.out}")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _pairs(words: Sequence[str], option: str) -> dict[str, float]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ModelError(f"{option} takes name=value, such as a=1.5; received {word!r}.")
+    return found
+
+
+def new(arguments: argparse.Namespace) -> int:
+    """Write a commented model file to start from."""
+    from .modelfile import TEMPLATE
+
+    path = Path(arguments.file)
+    if path.exists():
+        raise ModelError(f"{path} is there already; give another name.")
+    path.write_text(TEMPLATE, encoding="utf-8")
+    print(f"{path}: edit it, then try  weakform check {path} your_data.csv")
+    return 0
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Simulate, fit, show the report beside the truth, save a picture."""
+    """Simulate, fit, show the report beside the truth, save a picture and a page."""
     from . import problems
     from .fitting import fit
     from .report.plots import save, states
@@ -28,7 +252,10 @@ def demo(arguments: argparse.Namespace) -> int:
     print("\n".join(f"    {line}" for line in str(problem.model).splitlines()), end="\n\n")
     result = fit(problem.model, data, bounds=problem.bounds, seed=arguments.seed)
     print(report(result, truth=problem.parameters))
-    print(f"\nPicture: {save(states(result), Path(arguments.out) / f'{problem.name}.png')}")
+    folder = Path(arguments.out)
+    print(f"\nPicture: {save(states(result), folder / f'{problem.name}.png')}")
+    page = result.report(folder / f"{problem.name}.html", shlex.join(["weakform", *arguments.words]))
+    print(f"Report:  {page}  (open it in a browser)")
     return 0 if result.success else 1
 
 
@@ -36,9 +263,24 @@ def list_problems(arguments: argparse.Namespace) -> int:
     """Print the benchmark problems."""
     from . import problems
 
-    for name in problems.names():
-        problem = problems.get(name)
-        print(f"{name:22s} {problem.title}; {problem.noise} noise, t = 0..{problem.duration:g}")
+    every = [problems.get(name) for name in problems.names()]
+    if arguments.json:
+        rows = {
+            p.name: {
+                "title": p.title,
+                "equations": str(p.model).splitlines(),
+                "truth": dict(zip(p.model.parameters, p.truth, strict=True)),
+                "initial": dict(zip(p.model.states, p.initial, strict=True)),
+                "bounds": p.bounds,
+                "duration": p.duration,
+                "noise": p.noise,
+            }
+            for p in every
+        }
+        print(json.dumps(rows, indent=2))
+        return 0
+    for problem in every:
+        print(f"{problem.name:22s} {problem.title}; {problem.noise} noise, t = 0..{problem.duration:g}")
         for line in str(problem.model).splitlines():
             print(f"    {line}")
         values = zip(problem.model.parameters, problem.truth, strict=True)
@@ -101,67 +343,142 @@ def summary(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def completion(arguments: argparse.Namespace) -> int:
+    """Print a completion script for a shell."""
+    commands = " ".join(sorted(COMMANDS))
+    if arguments.shell == "fish":
+        print(f"complete -c weakform -n __fish_use_subcommand -f -a '{commands}'")
+        for name, options in _options().items():
+            for option in options:
+                print(f"complete -c weakform -n '__fish_seen_subcommand_from {name}' -l {option[2:]}")
+        return 0
+    cases = "\n".join(f"    {name}) words='{' '.join(options)}' ;;" for name, options in _options().items())
+    load = "autoload -U +X bashcompinit && bashcompinit\n" if arguments.shell == "zsh" else ""
+    print(
+        f"{load}_weakform() {{\n  local words='{commands}'\n  if [ \"$COMP_CWORD\" -gt 1 ]; then\n"
+        f'    case "${{COMP_WORDS[1]}}" in\n{cases}\n    esac\n  fi\n'
+        '  COMPREPLY=($(compgen -f -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))\n}\n'
+        "complete -o filenames -F _weakform weakform"
+    )
+    return 0
+
+
+def _options() -> dict[str, list[str]]:
+    """The long options of each command."""
+    chosen = parser()._subparsers
+    assert chosen is not None
+    (commands,) = (a for a in chosen._actions if isinstance(a, argparse._SubParsersAction))
+    return {
+        name: sorted(w for w in sub._option_string_actions if w.startswith("--"))
+        for name, sub in commands.choices.items()
+    }
+
+
+COMMANDS: dict[str, tuple[Any, str, str]] = {
+    "new": (new, "write a commented model file to start from", "weakform new model.toml"),
+    "check": (check, "say what is wrong or doubtful with a model and a table", "weakform check model.toml data.csv"),
+    "fit": (run_fit, "fit a model to a table", "weakform fit model.toml data.csv --report fit.html"),
+    "simulate": (
+        run_simulate,
+        "solve a model and print a table",
+        "weakform simulate model.toml --set a=1 --initial x=2",
+    ),
+    "demo": (
+        demo,
+        "fit a benchmark problem and show the report",
+        "weakform demo --problem lorenz --noise 0.1 --out demo",
+    ),
+    "problems": (list_problems, "list the benchmark problems", "weakform problems"),
+    "sweep": (
+        sweep,
+        "do a Monte Carlo study, or go on with it",
+        "weakform sweep lorenz --out lorenz.sqlite --workers 4",
+    ),
+    "summary": (summary, "print the metrics of a study", "weakform summary lorenz.sqlite --export lorenz.parquet"),
+    "figures": (figures, "draw a study: the paper's figures and ours", "weakform figures lorenz.sqlite --format svg"),
+    "completion": (completion, "print a completion script for your shell", "weakform completion bash >> ~/.bashrc"),
+}
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of `weakform`."""
     top = argparse.ArgumentParser(
         prog="weakform",
         description="Parameters of differential-equation models from noisy data, without solving the equations.",
+        epilog="start with: weakform new model.toml; then weakform fit model.toml data.csv --report fit.html",
     )
     top.add_argument("--version", action="version", version=f"weakform {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    made = {}
+    for name, (run, help_, example) in COMMANDS.items():
+        made[name] = commands.add_parser(
+            name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", epilog=f"example: {example}"
+        )
+        made[name].set_defaults(run=run)
 
-    show = commands.add_parser(
-        "demo",
-        help="simulate a problem, fit it without a start, show the report and save a picture",
-        epilog="example: weakform demo --problem lorenz --noise 0.1 --out pictures",
-    )
-    show.add_argument("--problem", default="goodwin", help="a benchmark problem (default: %(default)s)")
-    show.add_argument("--samples", type=int, default=256, metavar="M", help="number of steps (default: %(default)s)")
-    show.add_argument("--noise", type=float, default=0.05, help="noise ratio (default: %(default)s)")
-    show.add_argument("--seed", type=int, default=1, help="of the noise and the starts (default: %(default)s)")
-    show.add_argument("--out", default=".", help="folder for the picture (default: here)")
-    show.set_defaults(run=demo)
+    made["new"].add_argument("file", nargs="?", default="model.toml", metavar="FILE", help="(default: %(default)s)")
+    for name in ("fit", "check"):
+        one = made[name]
+        one.add_argument("model", metavar="MODEL", help="equations as text, or a TOML file (see weakform new)")
+        one.add_argument("data", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, one column a state")
+        one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
+        one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
+        one.add_argument("--noise", choices=("gaussian", "lognormal", "poisson"), help="in place of the model file's")
+        one.add_argument("--json", action="store_true", help="print JSON")
+    one = made["fit"]
+    one.add_argument("--method", default="wendy", help="wendy, mle, irls, wls, output-error, hybrid (default: wendy)")
+    one.add_argument("--starts", type=int, metavar="N", help="how many starts (default: as many as the model needs)")
+    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
+    one.add_argument("--time-limit", type=float, default=200.0, metavar="S", help="seconds (default: %(default)s)")
+    one.add_argument("--profile", action="store_true", help="compute profile intervals too")
+    one.add_argument("--report", metavar="FILE", help="write an HTML page")
+    one.add_argument("--save", metavar="FILE", help="write the fit as JSON, to be loaded in Python")
 
-    study = commands.add_parser(
-        "sweep",
-        help="do a Monte Carlo study, or go on with it",
-        epilog="example: weakform sweep lorenz --out lorenz.sqlite --workers 4",
-    )
-    study.add_argument("study", metavar="STUDY", help="a TOML file, or one of: lorenz, paper, paper-small")
-    study.add_argument("--out", metavar="FILE", help="the study file (default: the study's name, .sqlite)")
-    study.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
-    study.add_argument("--dask", metavar="ADDRESS", help="send the runs to the Dask scheduler at this address")
-    study.set_defaults(run=sweep)
+    one = made["simulate"]
+    one.add_argument("model", metavar="MODEL", help="equations as text, or a TOML file")
+    one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
+    one.add_argument("--initial", action="append", default=[], metavar="NAME=VALUE", help="an initial state")
+    one.add_argument("--duration", type=float, metavar="T", help="time of the last sample")
+    one.add_argument("--samples", type=int, default=100, metavar="M", help="number of steps (default: %(default)s)")
+    one.add_argument("--noise", type=float, default=0.0, help="noise ratio (default: none)")
+    one.add_argument("--seed", type=int, default=0, help="of the noise (default: %(default)s)")
+    one.add_argument("--out", metavar="FILE", help="write a CSV file instead of printing")
 
-    shown = commands.add_parser(
-        "summary",
-        help="print the metrics of a study, or export its runs",
-        epilog="example: weakform summary lorenz.sqlite --export lorenz.parquet",
-    )
-    shown.add_argument("file", metavar="FILE", help="the study file")
-    shown.add_argument("--export", metavar="TABLE", help="write all runs to a .parquet or .csv file instead")
-    shown.set_defaults(run=summary)
+    one = made["demo"]
+    one.add_argument("--problem", default="goodwin", help="a benchmark problem (default: %(default)s)")
+    one.add_argument("--samples", type=int, default=256, metavar="M", help="number of steps (default: %(default)s)")
+    one.add_argument("--noise", type=float, default=0.05, help="noise ratio (default: %(default)s)")
+    one.add_argument("--seed", type=int, default=1, help="of the noise and the starts (default: %(default)s)")
+    one.add_argument("--out", default=".", help="folder for the picture and the page (default: here)")
 
-    drawn = commands.add_parser(
-        "figures",
-        help="draw a study: every figure of the paper, and ours",
-        epilog="example: weakform figures lorenz.sqlite --out figures --format svg",
-    )
-    drawn.add_argument("file", metavar="FILE", help="the study file")
-    drawn.add_argument("--out", default="figures", metavar="FOLDER", help="(default: %(default)s)")
-    drawn.add_argument("--format", choices=("pdf", "svg", "png"), default="pdf", help="(default: %(default)s)")
-    drawn.add_argument("--runs-only", action="store_true", help="leave out what is computed, not read: contours, cost")
-    drawn.set_defaults(run=figures)
+    made["problems"].add_argument("--json", action="store_true", help="print JSON")
 
-    listing = commands.add_parser("problems", help="list the benchmark problems", epilog="example: weakform problems")
-    listing.set_defaults(run=list_problems)
+    one = made["sweep"]
+    one.add_argument("study", metavar="STUDY", help="a TOML file, or one of: lorenz, paper, paper-small")
+    one.add_argument("--out", metavar="FILE", help="the study file (default: the study's name, .sqlite)")
+    one.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
+    one.add_argument("--dask", metavar="ADDRESS", help="send the runs to the Dask scheduler at this address")
+
+    one = made["summary"]
+    one.add_argument("file", metavar="FILE", help="the study file")
+    one.add_argument("--export", metavar="TABLE", help="write all runs to a .parquet or .csv file instead")
+
+    one = made["figures"]
+    one.add_argument("file", metavar="FILE", help="the study file")
+    one.add_argument("--out", default="figures", metavar="FOLDER", help="(default: %(default)s)")
+    one.add_argument("--format", choices=("pdf", "svg", "png"), default="pdf", help="(default: %(default)s)")
+    one.add_argument("--runs-only", action="store_true", help="leave out what is computed, not read: contours, cost")
+
+    made["completion"].add_argument("shell", choices=("bash", "zsh", "fish"))
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0 for success, 1 for a fit that did not converge, 2 for bad input."""
+    """Run a command; returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        chosen = parser().parse_args(arguments)
+        chosen = parser().parse_args(words)
+        chosen.words = words
         return int(chosen.run(chosen))
     except WeakformError as error:
         print(f"weakform: {error}", file=sys.stderr)

@@ -449,6 +449,18 @@ class Dataset:
         )
         return picked
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from .report.html import sparkline
+
+        rows = [f"<p>{escape(repr(self)[1:-1])}</p>"]
+        for q in self.trajectories[:5]:
+            for d, label in enumerate(_labels(self.states, self.D)):
+                name = f"{q.label}: {label}" if q.label else label
+                rows.append(f"<div>{sparkline(q.times, q.values[:, d])} {escape(name)}</div>")
+        return "".join(rows)
+
     def __repr__(self) -> str:
         names = ", ".join(self.states) if self.states else f"{self.D} states"
         spans = "; ".join(

@@ -378,6 +378,27 @@ def _shown(token: Token) -> str:
     return {"end": "the end", "newline": "the end of the line"}.get(token.kind, repr(token.text))
 
 
+def to_text(expr: Expr) -> str:
+    """An expression as text that is read back as the same expression, numbers to the last bit."""
+    if expr.is_Symbol or expr == se.pi:
+        return str(expr)
+    if expr.is_Number:
+        shown = str(expr) if expr.is_Rational else repr(float(expr))
+        return f"({shown})" if shown.startswith("-") or "/" in shown else shown
+    if expr.is_Add:
+        parts = [to_text(term) for term in expr.args]
+        return "(" + " + ".join(parts) + ")"
+    if expr.is_Mul:
+        return "*".join(to_text(factor) for factor in expr.args)
+    if expr.is_Pow:
+        base, exponent = expr.args
+        if base == se.E:
+            return f"exp({to_text(exponent)})"
+        return f"({to_text(base)})**({to_text(exponent)})"
+    inside = ", ".join(to_text(argument) for argument in expr.args)
+    return f"{type(expr).__name__.lower()}({inside})"
+
+
 def parse_expression(text: str, names: Iterable[str], what: str = "expression") -> Expr:
     """Parse one expression in the given names.
 

@@ -252,6 +252,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         seed=seed,
         options=task.options,
         seconds=time.monotonic() - begin,
+        weak_residuals=() if silent else tuple(form.standardised(best.estimate) for form in problem.forms),
         warnings=warnings,
         notes=tuple(notes),
     )

@@ -178,6 +178,11 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
 
+    def _repr_html_(self) -> str:
+        from .report.mathml import equations
+
+        return equations(self)
+
     def __call__(self, t: ArrayLike, u: ArrayLike, p: ArrayLike) -> FloatArray:
         """Evaluate `f(t, u, p)`; `u` is `(D,)` or `(time, D)`, and the result has its shape."""
         try:

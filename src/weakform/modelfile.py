@@ -7,7 +7,7 @@
     noise = "lognormal"                  # or a table, one word for each state
 
     [parameters.a]
-    bounds = [0, 2]                      # any of: bounds, start, fixed, unit, truth
+    bounds = [0, 2]                      # any of: bounds, start, fixed, tied, log, local, prior, unit, truth
     unit = "1/year"
 
     [columns]                            # where the names in the table differ
@@ -32,8 +32,9 @@ from .noise import KINDS
 
 MAX_BYTES = 1_000_000
 TIME = "time"
-_TOP = ("equations", "noise", "sigma", "parameters", "columns", "units", "initial", "duration", "title")
-_PARAMETER = ("bounds", "start", "fixed", "unit", "truth")
+_TOP: tuple[str, ...] = ("title", "equations", "inputs", "hold", "noise", "sigma", "trajectory", "parameters")
+_TOP += ("columns", "units", "initial", "duration")
+_PARAMETER = ("bounds", "start", "fixed", "unit", "truth", "tied", "log", "local", "prior")
 
 TEMPLATE = '''\
 # A weakform model file. Lines that start with # are comments.
@@ -55,8 +56,12 @@ noise = "lognormal"
 bounds = [0, 10]      # the smallest and the largest value that make sense
 # start = 0.5         # a first guess
 # fixed = 0.5         # not estimated
+# log = true          # positive, over orders of magnitude
+# prior = ["normal", 0.5, 0.1]
 unit = "1/year"
 
+# trajectory = "subject"     # the column that tells several experiments apart
+# inputs = ["heater"]        # names in the equations that are columns of known values
 # The names of the columns in your table, where they differ from the names above.
 [columns]
 # time = "year"       # by default the first column
@@ -83,6 +88,14 @@ class ModelFile:
         Column of the table for a state, or for `time`.
     units : dict of str to str
         Of parameters, states and `time`.
+    tied : dict of str to str
+    local, log : list of str
+    priors : dict of str to tuple
+    inputs : tuple of str
+    hold : bool
+        Whether inputs keep their value until the next sample.
+    trajectory : str, or None
+        The column that tells trajectories apart.
     initial : dict of str to float
         For simulations.
     duration : float, or None
@@ -104,6 +117,13 @@ class ModelFile:
     duration: float | None = None
     title: str = ""
     equations: str = ""
+    tied: dict[str, str] = field(default_factory=dict)
+    local: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    priors: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    hold: bool = False
+    trajectory: str | None = None
 
 
 def read_text(path: Path, what: str) -> str:
@@ -138,9 +158,9 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         raise ModelError(f"{where} is not valid TOML: {error}.") from None
 
 
-def _equations(text: str, where: object) -> Model:
+def _equations(text: str, where: object, inputs: list[str] | None = None) -> Model:
     try:
-        return Model.from_text(text)
+        return Model.from_text(text, inputs=inputs or ())
     except ModelError as error:
         raise ModelError(f"{where}: {error}") from None
 
@@ -151,10 +171,16 @@ def parse_model(text: str, where: str, name: str = "model") -> ModelFile:
     known(table, _TOP, where)
     if not isinstance(table.get("equations"), str):
         raise ModelError(f"{where} needs equations = '''...''', one equation for each state.")
-    model = _equations(table["equations"], f"{where}, equations")
+    inputs = table.get("inputs", [])
+    if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
+        raise ModelError(f"{where}: inputs must be a list of names; received {inputs!r}.")
+    hold, trajectory = table.get("hold", False), table.get("trajectory")
+    if not isinstance(hold, bool) or not isinstance(trajectory, str | None):
+        raise ModelError(f"{where}: hold must be true or false, and trajectory the name of a column.")
+    model = _equations(table["equations"], f"{where}, equations", inputs)
     parameters = _parameters(table.get("parameters", {}), model, where)
     units = _words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
-    columns = _words(table.get("columns", {}), (TIME, *model.states), f"{where}, [columns]")
+    columns = _words(table.get("columns", {}), (TIME, *model.states, *model.inputs), f"{where}, [columns]")
     initial = {
         key: number(value, f"{where}, initial.{key}")
         for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
@@ -175,6 +201,13 @@ def parse_model(text: str, where: str, name: str = "model") -> ModelFile:
         None if duration is None else number(duration, f"{where}, duration"),
         str(table.get("title", "")),
         table["equations"],
+        parameters["tied"],
+        list(parameters["local"]),
+        list(parameters["log"]),
+        parameters["prior"],
+        model.inputs,
+        hold,
+        trajectory,
     )
 
 
@@ -217,6 +250,19 @@ def _parameters(table: Any, model: Model, where: str) -> dict[str, dict[str, Any
                 # TOML knows inf, for a bound that is not there.
                 low, high = (v if isinstance(v, float) and math.isinf(v) else number(v, place) for v in value)
                 found[key][name] = (float(low), float(high))
+            elif key == "tied":
+                if not isinstance(value, str):
+                    raise ModelError(f"{place}: tied must be an expression of other parameters; received {value!r}.")
+                found[key][name] = value
+            elif key in ("log", "local"):
+                if not isinstance(value, bool):
+                    raise ModelError(f"{place}: {key} must be true or false; received {value!r}.")
+                found[key] |= {name: True} if value else {}
+            elif key == "prior":
+                if not isinstance(value, list) or len(value) != 3 or value[0] not in ("normal", "lognormal"):
+                    words = "['normal' or 'lognormal', centre, spread]"
+                    raise ModelError(f"{place}: prior must be {words}; received {value!r}.")
+                found[key][name] = (value[0], number(value[1], place), number(value[2], place))
             else:
                 found[key][name] = number(value, f"{place}: {key}")
     return found

@@ -7,12 +7,14 @@ with p by `R = -B K₀ᵀ K_p`. Hence
     Cov(p, x₀) = [[C_p, C_p Rᵀ], [R C_p, B + R C_p Rᵀ]],     Var x(t) = K(t) Cov K(t)ᵀ     (delta method)
 
 and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. Where solutions bend
-too much for that, the band lies between quantiles of solutions from draws of (p, x₀).
+too much for that, the band lies between quantiles of solutions: from fits to data drawn again from the fitted states
+(the parametric bootstrap, for method "wendy"), which follow a curved valley and stay inside the bounds; else from
+normal draws of (p, x₀) inside the bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,9 @@ from .weak.problem import inputs_of, symmetric_inverse, system_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-DRAWS, PROBES, BENT, FINE = 400, 6, 0.25, 400
+DRAWS, REFITS, PROBES, BENT, FINE = 400, 150, 6, 0.25, 400
+MAX_SAMPLES = 5000
+"""Samples above which fitting again takes too long for a band."""
 RTOL = 1e-9
 
 
@@ -104,6 +108,14 @@ def forward(fit: FitResult, trajectory: int) -> FloatArray:
     inputs = inputs_of(fit.model, fit.data, trajectory)
     model, initial = fit.model.of(trajectory), fit.denoised[trajectory][0]
     return simulate(model, fit.estimate, initial, q.times, inputs=inputs, rtol=RTOL).states
+
+
+def follows(fit: FitResult, trajectory: int) -> bool:
+    """Whether the forward solution stays with the fitted states: a chaotic one leaves them."""
+    solved, fitted = forward(fit, trajectory), fit.denoised[trajectory]
+    spread = np.sqrt(np.mean((fitted - fitted.mean(axis=0)) ** 2, axis=0))
+    with np.errstate(invalid="ignore"):
+        return bool((np.sqrt(np.mean((solved - fitted) ** 2, axis=0)) <= 0.25 * spread).all())
 
 
 def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
@@ -211,6 +223,7 @@ class _Band:
         self.fit, self.times, self.mean, self.covariance = fit, times, mean, covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
+        self.trajectory = trajectory
         self.model, self.system = fit.model.of(trajectory), system_of(fit.model, fit.data, trajectory)
 
     def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
@@ -231,7 +244,7 @@ class _Band:
         lower, upper, note = x - half, x + half, self._note()
         if kind == "sampling" or (kind == "auto" and self._bent(x, K, half)):
             kind = "sampling"
-            lower, upper, lost = self._sampled(level, np.random.default_rng([seed, 4]))
+            lower, upper, lost = self._sampled(level, seed)
             if lost:
                 note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
         else:
@@ -298,12 +311,40 @@ class _Band:
                     return True
         return False
 
-    def _sampled(self, level: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, float]:
-        factor = self._factor()
-        draws = (self._solved(factor @ rng.standard_normal(len(factor))) for _ in range(DRAWS))
+    def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
+        """Quantiles of solutions in working coordinates, and the share that could not be had."""
+        fit, known = self.fit, not self.covariance[self.J :, self.J :].any()
+        again = fit.method == "wendy" and fit.goodness is not None and fit.data.samples <= MAX_SAMPLES and not known
+        draws = self._refitted(seed) if again else self._normal(seed)
         found = [x for x in draws if x is not None]
-        if len(found) < DRAWS / 2:
+        wanted = REFITS if again else DRAWS
+        if len(found) < wanted / 2:
             blank = np.full((len(self.times), self.system.D), np.nan)
-            return blank, blank, 1 - len(found) / DRAWS
+            return blank, blank, 1 - len(found) / wanted
         lower, upper = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=0)
-        return lower, upper, 1 - len(found) / DRAWS
+        return lower, upper, 1 - len(found) / wanted
+
+    def _refitted(self, seed: int) -> Iterator[FloatArray | None]:
+        from .uncertainty import Refit
+
+        refit = Refit(self.fit)
+        for k in range(REFITS):
+            solved = refit.drawn(np.random.default_rng([seed, 4, k]))
+            if solved is None:
+                yield None
+                continue
+            moved = solved.states[self.trajectory][0] - self._working(self.mean[None, self.J :])[0]
+            yield self._solved(np.concatenate([solved.p - self.mean[: self.J], moved]))
+
+    def _normal(self, seed: int) -> Iterator[FloatArray | None]:
+        rng, factor = np.random.default_rng([seed, 4]), self._factor()
+        low, high = (
+            np.append(side, np.full(self.system.D, np.copysign(np.inf, k)))
+            for k, side in zip((-1, 1), self.fit.bounds.T, strict=True)
+        )
+        for _ in range(DRAWS):
+            for _ in range(20):
+                theta = factor @ rng.standard_normal(len(factor))
+                if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
+                    break
+            yield self._solved(theta)

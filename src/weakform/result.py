@@ -6,8 +6,9 @@ import math
 import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import symengine as se
@@ -111,6 +112,8 @@ class FitResult:
         The test of the model, for `"wendy"`.
     starts : tuple of StartRecord
         All starts, the best first.
+    weak_residuals : tuple of pairs of ndarray, one a trajectory
+        Centres of the test functions `(K,)`, and the residuals over their standard deviations `(D, K)`.
     warnings : tuple of str
         What should not be overlooked.
     notes : tuple of str
@@ -150,6 +153,7 @@ class FitResult:
     seed: int
     options: Options
     seconds: float
+    weak_residuals: tuple[tuple[FloatArray, FloatArray], ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     log_scale: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -291,7 +295,7 @@ class FitResult:
             A known state at `times[0]` in place of a fitted one.
         level : float
         kind : str
-            `"delta"` (linearised), `"sampling"` (quantiles of 400 solutions), or `"auto"`: sampling where solutions
+            `"delta"` (linearised), `"sampling"` (quantiles of many solutions), or `"auto"`: sampling where solutions
             bend too much for the delta method.
         seed : int
             Of the draws.
@@ -337,10 +341,64 @@ class FitResult:
             self.model, self.estimate, self.covariance, self.data.trajectories[0].times, as_truth(self, truth)
         )
 
+    def to_frame(self, level: float = 0.95) -> Any:
+        """The parameters as a pandas data frame: estimate, error, interval, bounds, unit and what is special."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise FitError("A data frame needs pandas; install it with: pip install pandas") from None
+        ends = self.intervals(level)
+        return pd.DataFrame(
+            {
+                "estimate": self.estimate,
+                "error": self.errors,
+                "lower": ends[:, 0],
+                "upper": ends[:, 1],
+                "lower_bound": self.bounds[:, 0],
+                "upper_bound": self.bounds[:, 1],
+                "unit": [self.units.get(name, "") for name in self.model.parameters],
+                "note": [self[name].note for name in self.model.parameters],
+            },
+            index=pd.Index(self.model.parameters, name="parameter"),
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to a JSON file, to be read by `FitResult.load`; returns the path."""
+        from .archive import save
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> FitResult:
+        """Read a fit that was saved."""
+        from .archive import load
+
+        return load(path)
+
+    def report(self, path: str | Path, command: str = "") -> Path:
+        """Write one self-contained HTML page: verdict, estimates, pictures, what was chosen; returns the path.
+
+        Profiles are computed if they are not there yet.
+        """
+        from .report.html import write
+
+        return write(self, path, command)
+
+    def plot(self, trajectory: int = 0) -> Any:
+        """Draw data and fitted trajectory with its band, one panel a state; returns the matplotlib axes."""
+        from .report.plots import states
+
+        return states(self, trajectory)
+
     def __str__(self) -> str:
         from .report.text import report
 
         return report(self)
+
+    def _repr_html_(self) -> str:
+        from .report.html import fragment
+
+        return fragment(self)
 
     def __repr__(self) -> str:
         return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"

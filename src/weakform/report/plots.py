@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import WeakformError
-from ..prediction import forward
+from ..prediction import follows
 
 if TYPE_CHECKING:
     from ..result import FitResult
@@ -83,9 +83,76 @@ def states(fit: FitResult, trajectory: int = 0) -> Any:
     return np.asarray(axes[:, 0])
 
 
-def follows(fit: FitResult, trajectory: int) -> bool:
-    """Whether the forward solution stays with the fitted states: a chaotic one leaves them."""
-    solved, fitted = forward(fit, trajectory), fit.denoised[trajectory]
-    spread = np.sqrt(np.mean((fitted - fitted.mean(axis=0)) ** 2, axis=0))
-    with np.errstate(invalid="ignore"):
-        return bool((np.sqrt(np.mean((solved - fitted) ** 2, axis=0)) <= 0.25 * spread).all())
+def residuals(fit: FitResult, trajectory: int = 0) -> Any:
+    """Weak residuals in standard deviations against time, one panel a state; returns the axes."""
+    if not fit.weak_residuals:
+        raise WeakformError("This fit has no weak residuals: the data are noise-free.")
+    plt = pyplot()
+    centres, scores = fit.weak_residuals[trajectory]
+    names = fit.model.states
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(len(names), 1, figsize=(8, 1.0 + 1.5 * len(names)), sharex=True, squeeze=False)
+        for axis, name, row in zip(axes[:, 0], names, scores, strict=True):
+            axis.axhspan(-2, 2, color=FIT, alpha=0.1, lw=0)
+            axis.plot(centres, row, ".", color=FIT, ms=4)
+            axis.set_ylabel(name)
+        axes[-1, 0].set_xlabel("time")
+        axes[0, 0].set_title("weak residuals, standard deviations")
+        figure.align_ylabels()
+    return np.asarray(axes[:, 0])
+
+
+def profiles(fit: FitResult, level: float = 0.95) -> Any:
+    """How the misfit rises when one parameter is held, one panel a parameter; computed if need be; returns the axes."""
+    plt = pyplot()
+    if not fit.profiles:
+        fit.intervals(level, kind="profile")
+    columns = min(4, len(fit.profiles))
+    rows = -(-len(fit.profiles) // columns)
+    with plt.rc_context(STYLE):
+        _, axes = plt.subplots(rows, columns, figsize=(2.6 * columns + 0.6, 2.2 * rows + 0.4), squeeze=False)
+        for axis, (name, profile) in zip(axes.flat, fit.profiles.items(), strict=False):
+            j = fit.model.parameters.index(name)
+            limit = fit.quantile(profile.level) ** 2
+            axis.plot(profile.values, profile.misfit, ".-", color=FIT, ms=4, label="profile")
+            if fit.errors[j] > 0:
+                near = np.linspace(profile.values[0], profile.values[-1], 60)
+                axis.plot(near, ((near - fit.estimate[j]) / fit.errors[j]) ** 2, "--", color=DATA, lw=1, label="Wald")
+            axis.axhline(limit, color=TRUTH, lw=1)
+            axis.set(ylim=(0, 2.5 * limit), xlabel=name)
+        for axis in axes.flat[len(fit.profiles) :]:
+            axis.set_visible(False)
+        axes[0, 0].set_ylabel("rise of the misfit")
+        axes[0, 0].legend(fontsize=8)
+    return axes
+
+
+def correlations(fit: FitResult) -> Any:
+    """The correlations of the estimates as a picture; returns the axes."""
+    plt = pyplot()
+    names = fit.model.parameters
+    size = 1.4 + 0.55 * len(names)
+    with plt.rc_context({**STYLE, "axes.grid": False}):
+        figure, axis = plt.subplots(figsize=(size + 0.8, size))
+        drawn = axis.imshow(fit.correlation, cmap="PuOr_r", vmin=-1, vmax=1)
+        axis.set_xticks(range(len(names)), names, rotation=45, ha="right")
+        axis.set_yticks(range(len(names)), names)
+        for i in range(len(names)):
+            for j in range(len(names)):
+                value = fit.correlation[i, j]
+                if np.isfinite(value):
+                    ink = "white" if abs(value) > 0.7 else "black"
+                    axis.text(j, i, f"{value:+.2f}", ha="center", va="center", fontsize=8, color=ink)
+        figure.colorbar(drawn, ax=axis, shrink=0.8, label="correlation")
+    return axis
+
+
+def waterfall(fit: FitResult) -> Any:
+    """The objective that each start reached, the best first; returns the axes."""
+    plt = pyplot()
+    values = sorted(s.objective for s in fit.starts if np.isfinite(s.objective))
+    with plt.rc_context(STYLE):
+        _, axis = plt.subplots(figsize=(5, 3))
+        axis.plot(range(1, len(values) + 1), values, "o-", color=FIT, ms=5)
+        axis.set(xlabel="start, the best first", ylabel="objective", xticks=range(1, len(values) + 1))
+    return axis

@@ -52,7 +52,8 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
         lines += wrapped(fit.message, "  ", "  ")
     lines += ["", *_parameters(fit, truth), ""]
     lines += _correlations(fit)
-    lines += _chosen(fit)
+    for label, text in chosen(fit):
+        lines += wrapped(text, f"{label + ':':16s}", " " * 16)
     for title, texts in (("Notes", (*fit.data.notes, *fit.notes)), ("Warnings", fit.warnings)):
         if texts:
             lines += ["", f"{title}:"]
@@ -126,7 +127,8 @@ def _bases(fit: FitResult) -> list[str]:
     return lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
 
 
-def _chosen(fit: FitResult) -> list[str]:
+def chosen(fit: FitResult) -> list[tuple[str, str]]:
+    """What was chosen, in pairs of a label and words."""
     data, best = fit.data, fit.starts[0]
     names = fit.model.states
     D = len(names)
@@ -157,7 +159,4 @@ def _chosen(fit: FitResult) -> list[str]:
         p = fit.goodness.p_value
         verdict = "the residuals look like noise" if p >= 0.05 else "REJECTED, see the warnings"
         rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} (p = {p:.2g})"))
-    lines = []
-    for label, text in rows:
-        lines += wrapped(text, f"{label + ':':16s}", " " * 16)
-    return lines
+    return rows

@@ -1,0 +1,236 @@
+"""Fits as JSON files: everything a result holds, numbers to the last bit, with a version of the format.
+
+A file is data: the equations in it are parsed like any model, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import __version__
+from .data import Dataset, Trajectory, Truth
+from .errors import DataError, WeakformError
+from .estimators.base import Options, Status
+from .estimators.priors import Priors
+from .expressions import parse_expression, to_text
+from .goodness import GoodnessOfFit, Strain
+from .inputs import Inputs
+from .model import Model
+from .result import BasisSummary, FitResult, StartRecord
+from .uncertainty import Profile
+
+FORMAT = 1
+
+
+def save(fit: FitResult, path: str | Path) -> Path:
+    """Write a fit; returns the path."""
+    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data")}
+    plain |= {
+        "status": fit.status.name,
+        "options": asdict(fit.options),
+        "basis": [asdict(b) for b in fit.basis],
+        "starts": [{**vars(s), "status": s.status.name} for s in fit.starts],
+        "goodness": None if fit.goodness is None else asdict(fit.goodness),
+        "prior": None if fit.prior is None else vars(fit.prior),
+        "profiles": {name: vars(profile) for name, profile in fit.profiles.items()},
+    }
+    document = {
+        "format": FORMAT,
+        "weakform": __version__,
+        "model": _model(fit.model),
+        "data": _data(fit.data),
+        "fit": plain,
+    }
+    Path(path).write_text(json.dumps(_encoded(document), allow_nan=False), encoding="utf-8")
+    return Path(path)
+
+
+def load(path: str | Path) -> FitResult:
+    """Read a fit that `save` wrote."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a saved fit: it is not JSON ({error}).") from None
+    if not isinstance(document, dict) or "format" not in document:
+        raise DataError(f"{path} is not a saved fit: it has no format number.")
+    if document["format"] != FORMAT:
+        raise DataError(
+            f"{path} has format {document['format']!r}; weakform {__version__} reads format {FORMAT}. "
+            f"It was written by weakform {document.get('weakform')!r}; use that version."
+        )
+    try:
+        return _restored(document)
+    except WeakformError as error:
+        raise DataError(f"{path} is not a whole fit: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(f"{path} is not a whole fit: {type(error).__name__}: {error}.") from None
+
+
+def _encoded(value: Any) -> Any:
+    """Plain JSON: arrays as lists, numbers that are not finite as words."""
+    if isinstance(value, dict):
+        return {str(key): _encoded(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _encoded(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_encoded(item) for item in value]
+    if isinstance(value, np.generic):
+        return _encoded(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _array(value: Any) -> Any:
+    return None if value is None else np.array(value, dtype=float)
+
+
+def _flags(value: Any) -> Any:
+    return np.array(value, dtype=bool)
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return {
+        "states": model.states,
+        "parameters": model.parameters,
+        "inputs": model.inputs,
+        "hidden": model.hidden,
+        "expressions": [to_text(e) for e in model.expressions],
+        "variants": [[to_text(e) for e in variant.expressions] for variant in model.variants],
+    }
+
+
+def _restored_model(table: dict[str, Any]) -> Model:
+    states, parameters, inputs, hidden = (tuple(table[k]) for k in ("states", "parameters", "inputs", "hidden"))
+    names = ["t", *states, *inputs]
+
+    def expressions(texts: list[str], known: tuple[str, ...]) -> tuple[Any, ...]:
+        return tuple(parse_expression(text, [*names, *known]) for text in texts)
+
+    def made(texts: list[str], variants: tuple[Model, ...], known: tuple[str, ...]) -> Model:
+        return Model.__new__(Model)._assign(states, parameters, expressions(texts, known), inputs, hidden, variants)
+
+    variants = tuple(made(texts, (), parameters) for texts in table["variants"])
+    # The equations of a model with local parameters are shown in their common names.
+    shown = {name.rsplit("_", 1)[0] for name in parameters} if variants else set()
+    return made(table["expressions"], variants, (*parameters, *shown))
+
+
+def _data(data: Dataset) -> dict[str, Any]:
+    return {
+        "trajectories": [
+            {**vars(q), "inputs": None if q.inputs is None else vars(q.inputs)} for q in data.trajectories
+        ],
+        "truth": None if data.truth is None else vars(data.truth),
+        **{
+            name: getattr(data, name)
+            for name in ("noise", "sigma", "covariance", "states", "inputs", "own_noise", "notes")
+        },
+    }
+
+
+def _restored_data(table: dict[str, Any]) -> Dataset:
+    trajectories = []
+    for q in table["trajectories"]:
+        inputs = q["inputs"]
+        trajectories.append(
+            Trajectory(
+                _array(q["times"]),
+                _array(q["values"]),
+                _array(q["scale"]),
+                None if inputs is None else Inputs(_array(inputs["times"]), _array(inputs["values"]), inputs["kind"]),
+                q["label"],
+                _array(q["within"]),
+                _array(q["repeats"]),
+            )
+        )
+    truth = table["truth"]
+    data = object.__new__(Dataset)
+    data._set(
+        trajectories=tuple(trajectories),
+        noise=tuple(table["noise"]),
+        sigma=_array(table["sigma"]),
+        covariance=_array(table["covariance"]),
+        states=None if table["states"] is None else tuple(table["states"]),
+        inputs=tuple(table["inputs"]),
+        own_noise=bool(table["own_noise"]),
+        truth=None if truth is None else _truth(truth),
+        notes=tuple(table["notes"]),
+    )
+    return data
+
+
+def _truth(table: dict[str, Any]) -> Truth:
+    p, states, initial, sigma = (_array(table[name]) for name in ("parameters", "states", "initial", "sigma"))
+    return Truth(p, states, initial, sigma, float(table["begin"]))
+
+
+def _restored(document: dict[str, Any]) -> FitResult:
+    f, data = document["fit"], _restored_data(document["data"])
+    goodness, prior = f["goodness"], f["prior"]
+    if goodness is not None:
+        words: Any = {k: float(v) if isinstance(v, str) else v for k, v in goodness.items() if k != "strains"}
+        goodness = GoodnessOfFit(**words, strains=tuple(Strain(**strain) for strain in goodness["strains"]))
+    if prior is not None:
+        prior = Priors(
+            np.array(prior["index"], dtype=np.intp),
+            _array(prior["centre"]),
+            _array(prior["spread"]),
+            _flags(prior["lognormal"]),
+            _flags(prior["log_scale"]),
+        )
+    starts = (
+        StartRecord(
+            _array(s["start"]),
+            _array(s["estimate"]),
+            float(s["objective"]),
+            Status[s["status"]],
+            s["iterations"],
+            s["evaluations"],
+        )
+        for s in f["starts"]
+    )
+    profiles = {
+        name: Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], tuple(map(float, p["interval"])))  # type: ignore[arg-type]
+        for name, p in f["profiles"].items()
+    }
+    return FitResult(
+        model=_restored_model(document["model"]),
+        data=data,
+        status=Status[f["status"]],
+        options=Options.of(f["options"]),
+        basis=tuple(BasisSummary(**b) for b in f["basis"]),
+        starts=tuple(starts),
+        denoised=tuple(_array(u) for u in f["denoised"]),
+        weak_residuals=tuple((_array(centres), _array(scores)) for centres, scores in f["weak_residuals"]),
+        goodness=goodness,
+        prior=prior,
+        profiles=profiles,
+        objective=float(f["objective"]),
+        warnings=tuple(f["warnings"]),
+        notes=tuple(f["notes"]),
+        **{name: _array(f[name]) for name in ("estimate", "covariance", "sigma", "bounds")},
+        **{name: _flags(f[name]) for name in ("fixed", "at_bound", "log_scale")},
+        **{
+            name: f[name]
+            for name in (
+                "method",
+                "covariance_kind",
+                "sigma_estimated",
+                "iterations",
+                "mesh",
+                "seed",
+                "seconds",
+                "tied",
+                "units",
+            )
+        },
+    )

@@ -1,0 +1,329 @@
+"""The report as one self-contained HTML page: no network, no library; and the short form for notebooks."""
+
+from __future__ import annotations
+
+import json
+import math
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import WeakformError
+from ..experiments.worker import versions
+from ..prediction import follows
+from ..typing import FloatArray
+from .mathml import equations
+from .text import chosen, number
+from .verdict import verdict
+
+if TYPE_CHECKING:
+    from ..result import FitResult
+
+MAX_POINTS = 1500
+MAX_PANELS = 24
+LOST = "The forward solution leaves the data, as it does for chaotic systems; the fitted states are shown instead."
+
+
+def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
+    """Write the page; returns its path."""
+    if not fit.profiles and fit.method == "wendy" and fit.goodness is not None:
+        try:
+            fit.intervals(kind="profile")
+        except WeakformError:
+            fit.profiles.clear()
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(page(fit, command), encoding="utf-8")
+    return Path(path)
+
+
+def page(fit: FitResult, command: str = "") -> str:
+    """The whole page."""
+    files = resources.files(__package__)
+    style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    said = verdict(fit)
+    reasons = "".join(f"<p>{escape(reason)}</p>" for reason in said.reasons)
+    body = [
+        f'<section class="verdict {said.kind}" aria-label="Verdict"><p class="headline">{escape(said.headline)}</p>'
+        f"{reasons}</section>",
+        _section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
+        _section("Estimates", _estimates(fit) + _tied(fit)),
+        _texts("What should not be overlooked", fit.warnings),
+        _section("Data and fitted trajectory", _states(fit)),
+        _section("Weak residuals in time", _residuals(fit)),
+        _section("Profiles", _profiles(fit)),
+        _section("Correlations of the estimates", _correlations(fit)),
+        _section("Starts", _starts(fit)),
+        _section("What was chosen", _chosen(fit)),
+        _texts("Notes", (*fit.data.notes, *fit.notes)),
+        _section("To repeat it", _repeat(fit, command)),
+    ]
+    title = f"weakform: {', '.join(s for s in fit.model.states if s not in fit.model.hidden)}"
+    return (
+        '<!doctype html>\n<html lang="en" data-theme="light"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
+        f'<header><h1>{escape(title)}</h1><button id="theme" type="button">dark page</button></header>'
+        f"{''.join(body)}</main><script>{script}</script></body></html>\n"
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{body}</section>" if body else ""
+
+
+def _texts(title: str, texts: tuple[str, ...]) -> str:
+    return _section(title, "<ul>" + "".join(f"<li>{escape(t)}</li>" for t in texts) + "</ul>") if texts else ""
+
+
+def _table(header: list[str], rows: list[list[str]], classes: str = "") -> str:
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f'<div class="wide"><table class="{classes}"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+    )
+
+
+def _pair(ends: FloatArray) -> str:
+    low, high = (number(v, 4) or ("−∞" if v < 0 else "∞") for v in ends)
+    return f"[{low}, {high}]"
+
+
+def _estimates(fit: FitResult) -> str:
+    wald = fit.intervals()
+    header = ["parameter", "estimate", "standard error", "95% interval"]
+    header += ["95% profile interval"] if fit.profiles else []
+    units = any(name in fit.units for name in fit.model.parameters)
+    header += ["bounds", *(["unit"] if units else []), ""]
+    rows = []
+    for j, name in enumerate(fit.model.parameters):
+        quantity = fit[name]
+        known = not fit.fixed[j] and math.isfinite(quantity.error)
+        row = [name, number(quantity.value)]
+        row += [number(quantity.error, 3), _pair(wald[j])] if known else ["", "none"]
+        if fit.profiles:
+            profile = fit.profiles.get(name)
+            row.append("" if profile is None else _pair(np.array(profile.interval)))
+        bounded = np.isfinite(fit.bounds[j]).any()
+        remark = "prior" if fit.prior is not None and j in fit.prior.index else ""
+        row.append(_pair(fit.bounds[j]) if bounded else "")
+        row += [fit.units.get(name, "")] if units else []
+        row.append("; ".join(filter(None, (quantity.note, remark))))
+        rows.append(row)
+    return _table(header, rows)
+
+
+def _tied(fit: FitResult) -> str:
+    rows = []
+    for name, expression in fit.tied.items():
+        value = fit.derived(expression)
+        rows.append([name, expression, number(value.value), number(value.error, 3), _pair(np.array(value.interval))])
+    return _table(["tied", "is", "value", "standard error", "95% interval"], rows) if rows else ""
+
+
+def _list(values: Any) -> list[float | None]:
+    return [float(f"{v:.7g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+
+
+def _thinned(*columns: FloatArray) -> tuple[FloatArray, ...]:
+    step = max(1, -(-len(columns[0]) // MAX_POINTS))
+    return tuple(column[::step] for column in columns)
+
+
+def _chart(label: str, x: str, series: list[dict[str, Any]], tall: int = 220) -> str:
+    spec = json.dumps({"label": label, "x": x, "tall": tall, "series": series}).replace("<", "\\u003c")
+    return f'<div class="chart"><script type="application/json">{spec}</script></div>'
+
+
+def _series(kind: str, name: str, x: Any, y: Any, colour: str, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "x": _list(x), "y": _list(y), "colour": colour, **more}
+
+
+def _legend(*entries: tuple[str, str]) -> str:
+    items = "".join(
+        f'<span><i style="background:var(--{colour})"></i>{escape(name)}</span>' for name, colour in entries
+    )
+    return f'<div class="legend" aria-hidden="true">{items}</div>'
+
+
+def _time(fit: FitResult) -> str:
+    unit = fit.units.get("time", "")
+    return f"time ({unit})" if unit else "time"
+
+
+def _states(fit: FitResult) -> str:
+    parts, truth, hidden = [], fit.data.truth, fit.model.hidden
+    forward = False
+    for k, q in enumerate(fit.data.trajectories[:MAX_PANELS]):
+        band = None
+        times, centre = q.times, fit.denoised[k]
+        if follows(fit, k):
+            try:
+                band = fit.trajectory(k)
+                times, centre, forward = band.times, band.states, True
+            except WeakformError:
+                band = None
+        if q.label:
+            parts.append(f"<h3>{escape(q.label)}</h3>")
+        for d, name in enumerate(fit.model.states):
+            if name in hidden:
+                continue
+            t, u = _thinned(times, centre[:, d])
+            series = []
+            if band is not None:
+                bt, low, high = _thinned(band.times, band.lower[:, d], band.upper[:, d])
+                series.append(_series("band", "95% band", bt, low, "band", upper=_list(high)))
+            dt, du = _thinned(q.times, q.values[:, d])
+            series.append(_series("points", "data", dt, du, "data"))
+            if truth is not None and len(truth.states) == len(q.times) and k == 0:
+                tt, tu = _thinned(q.times, truth.states[:, d])
+                series.append(_series("line", "truth", tt, tu, "truth", dashed=True))
+            series.append(_series("line", "fit", t, u, "fit"))
+            unit = fit.units.get(name, "")
+            caption = f"{name} ({unit})" if unit else name
+            where = f" of {q.label}" if q.label else ""
+            label = f"{caption}{where} against time: {len(q.times)} samples and the fit"
+            parts.append(
+                f"<figure>{_chart(label, _time(fit), series)}<figcaption>{escape(caption)}</figcaption></figure>"
+            )
+    if len(fit.data.trajectories) > MAX_PANELS:
+        parts.append(f"<p>{len(fit.data.trajectories) - MAX_PANELS} more trajectories are not shown.</p>")
+    shown = "the model solved once, with its 95% band" if forward else "states that obey the model"
+    entries = [("data", "data"), (f"fit: {shown}", "fit")] + (
+        [("noise-free truth", "truth")] if truth is not None else []
+    )
+    intro = "" if forward else f"<p>{LOST}</p>"
+    return intro + _legend(*entries) + "".join(parts)
+
+
+def _residuals(fit: FitResult) -> str:
+    if not fit.weak_residuals:
+        return ""
+    parts = []
+    for q, (centres, scores) in zip(fit.data.trajectories[:MAX_PANELS], fit.weak_residuals, strict=False):
+        series = []
+        for d, name in enumerate(fit.model.states):
+            t, r = _thinned(centres, scores[d])
+            series.append(_series("points", name, t, r, ("fit", "truth", "data", "good", "bad")[d % 5], size=3.5))
+        series += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
+        label = f"weak residuals{' of ' + q.label if q.label else ''} in standard deviations against time"
+        parts.append(f"<figure>{_chart(label, _time(fit), series)}<figcaption>{escape(q.label)}</figcaption></figure>")
+    entries = [(name, ("fit", "truth", "data", "good", "bad")[d % 5]) for d, name in enumerate(fit.model.states)]
+    intro = (
+        "<p>Each point is one equation seen through one test function, in standard deviations. Where the model is "
+        "right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
+    )
+    return intro + _legend(*entries) + "".join(parts)
+
+
+def _profiles(fit: FitResult) -> str:
+    if not fit.profiles:
+        return "<p>Only fits by method “wendy” have profiles.</p>" if fit.method != "wendy" else ""
+    parts = []
+    for name, profile in fit.profiles.items():
+        j = fit.model.parameters.index(name)
+        near = np.linspace(profile.values[0], profile.values[-1], 60)
+        limit = fit.quantile(profile.level) ** 2
+        series = [_series("line", "profile", profile.values, profile.misfit, "fit")]
+        if np.isfinite(fit.errors[j]) and fit.errors[j] > 0:
+            parabola = ((near - fit.estimate[j]) / fit.errors[j]) ** 2
+            shown = parabola <= 2.5 * limit
+            series.append(_series("line", "Wald", near[shown], parabola[shown], "soft", dashed=True))
+        series.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})
+        caption = f"{name}: 95% between {_pair(np.array(profile.interval))[1:-1].replace(', ', ' and ')}"
+        label = f"profile of {caption}"
+        parts.append(f"<figure>{_chart(label, name, series, 170)}<figcaption>{escape(caption)}</figcaption></figure>")
+    intro = (
+        "<p>How much worse the fit becomes when one parameter is held and all others adapt. A parameter is determined "
+        "where its curve crosses the dashed level on both sides; the dashed curve is the parabola behind the standard "
+        "error.</p>"
+    )
+    return intro + f'<div class="grid">{"".join(parts)}</div>'
+
+
+def _correlations(fit: FitResult) -> str:
+    names, C = fit.model.parameters, fit.correlation
+    inner = [j for j in range(len(names)) if np.isfinite(C[j, j])]
+    if len(inner) < 2:
+        return ""
+    head = "".join(f'<th scope="col">{escape(names[j])}</th>' for j in inner)
+    rows = []
+    for i in inner:
+        cells = []
+        for j in inner:
+            value = C[i, j]
+            colour = "0,114,178" if value < 0 else "213,94,0"
+            strong = f"background:rgba({colour},{0.75 * abs(value):.2f})" if i != j else ""
+            cells.append(f'<td style="{strong}">{value:+.2f}</td>')
+        rows.append(f'<tr><th scope="row">{escape(names[i])}</th>{"".join(cells)}</tr>')
+    return (
+        '<div class="wide"><table class="correlations"><thead><tr><th scope="col"></th>'
+        f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        "<p>Near +1 or −1 the data determine a combination of two parameters better than either.</p>"
+    )
+
+
+def _starts(fit: FitResult) -> str:
+    values = sorted(s.objective for s in fit.starts if math.isfinite(s.objective))
+    if len(values) < 2:
+        count = len(fit.starts)
+        return f"<p>{count} start; models that are linear in their parameters need no more.</p>" if values else ""
+    order = np.arange(1, len(values) + 1)
+    chart = _chart(
+        f"objective of {len(values)} starts, the best first",
+        "start, the best first",
+        [
+            _series("points", "objective", order, values, "fit", size=7),
+            _series("line", "objective", order, values, "fit"),
+        ],
+        180,
+    )
+    best = values[0]
+    agree = sum(abs(v - best) <= 1e-4 * max(1.0, abs(best)) for v in values)
+    return (
+        f"<p>{agree} of {len(values)} starts reached the best objective. Steps are other optima that were found and "
+        f"passed over.</p><figure>{chart}<figcaption>objective of each start</figcaption></figure>"
+    )
+
+
+def _chosen(fit: FitResult) -> str:
+    rows = "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in chosen(fit))
+    return f"<dl>{rows}</dl>"
+
+
+def _repeat(fit: FitResult, command: str) -> str:
+    line = f"<pre>{escape(command)}</pre>" if command else ""
+    return (
+        f"{line}<p>Seed {fit.seed}; {escape(versions())}. The same data, seed and versions give the same numbers.</p>"
+    )
+
+
+def fragment(fit: FitResult) -> str:
+    """The short form for notebooks: verdict, estimates, warnings."""
+    said = verdict(fit)
+    texts = "".join(f"<li>{escape(text)}</li>" for text in fit.warnings[:5])
+    return (
+        f"<div><p><b>{escape(said.headline)}</b></p>{equations(fit.model)}{_estimates(fit)}"
+        + (f"<ul>{texts}</ul>" if texts else "")
+        + f"<p style='color:gray'>weakform {__version__}, method {escape(fit.method)}; "
+        "<code>fit.report('fit.html')</code> writes the full page.</p></div>"
+    )
+
+
+def sparkline(times: FloatArray, values: FloatArray, width: int = 220, height: int = 36) -> str:
+    """One state as a small SVG."""
+    there = np.isfinite(values)
+    t, u = _thinned(times[there], values[there])
+    span, size = (np.ptp(t) or 1.0), (np.ptp(u) or 1.0)
+    points = " ".join(
+        f"{2 + (width - 4) * (a - t[0]) / span:.1f},{height - 2 - (height - 4) * (b - u.min()) / size:.1f}"
+        for a, b in zip(t, u, strict=True)
+    )
+    return (
+        f'<svg width="{width}" height="{height}" role="img" aria-label="measured values in time">'
+        f'<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="1.2"/></svg>'
+    )

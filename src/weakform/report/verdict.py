@@ -1,0 +1,71 @@
+"""The verdict on a fit, in words: good or not, what is not determined, what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..result import FitResult
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A headline and its reasons.
+
+    Attributes
+    ----------
+    kind : str
+        `"good"`, `"doubt"` or `"bad"`.
+    headline : str
+    reasons : tuple of str
+    """
+
+    kind: str
+    headline: str
+    reasons: tuple[str, ...]
+
+
+def verdict(fit: FitResult) -> Verdict:
+    """What to think of a fit."""
+    names = fit.model.parameters
+    free = [j for j in range(len(names)) if not fit.fixed[j]]
+    with np.errstate(all="ignore"):
+        loose = [names[j] for j in free if not fit.errors[j] <= 0.5 * abs(fit.estimate[j]) and not fit.at_bound[j]]
+    stuck = [names[j] for j in free if fit.at_bound[j]]
+    p = np.nan if fit.goodness is None else fit.goodness.p_value
+    reasons = []
+    silent = np.isnan(fit.errors[free]).all() and not stuck
+    if silent:
+        loose = []
+    determined = len(free) - len(loose) - len(stuck)
+    if len(free) and not silent:
+        reasons.append(
+            "All parameters are determined by the data."
+            if determined == len(free)
+            else f"{determined} of {len(free)} parameters are determined by the data."
+        )
+    if loose:
+        reasons.append(
+            f"Not determined: {', '.join(loose)}. Fix one, give bounds or a prior, or measure where they matter."
+        )
+    if stuck:
+        reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")
+    if not fit.success:
+        return Verdict("bad", "The fit did not converge: do not use these numbers.", (fit.message, *reasons))
+    if p < LEVEL:
+        doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
+        return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))
+    if silent:
+        return Verdict("good", "The model follows these noise-free data; there are no errors to tell.", tuple(reasons))
+    if np.isnan(p):
+        what = "too few samples" if fit.goodness is not None else f"method {fit.method!r} does not test it"
+        return Verdict(
+            "doubt", f"The fit converged; whether the model is right was not tested ({what}).", tuple(reasons)
+        )
+    good = f"The model fits the data: what it leaves looks like noise (p = {p:.2g})."
+    return Verdict("doubt" if loose or stuck else "good", good, tuple(reasons))
