@@ -1,45 +1,320 @@
-"""The command line: what it prints, what it returns, and that no traceback reaches a user."""
+"""The command line as a newcomer uses it: every command, every bad file, no traceback."""
 
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
 
-from weakform.cli import main
+import weakform as wf
+from weakform.cli import COMMANDS, main, parser
+from weakform.modelfile import read_model
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LYNX = """
+equations = '''
+    hare' = a*hare - b*hare*lynx
+    lynx' = -c*lynx + d*hare*lynx
+'''
+noise = "lognormal"
+duration = 20
+initial = { hare = 30, lynx = 4 }
+[parameters]
+a = { bounds = [0, 2], unit = "1/year", truth = 0.5 }
+b = { truth = 0.03 }
+c = { truth = 0.8 }
+d = { truth = 0.02 }
+[units]
+time = "years"
+"""
 
 
-def test_demo(tmp_path, capsys):
-    assert main(["demo", "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "truth" in out
-    assert "converged" in out
-    picture = tmp_path / "goodwin.png"
-    assert f"Picture: {picture}" in out
-    assert picture.read_bytes().startswith(b"\x89PNG")
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.toml").write_text(LYNX)
+    (tmp_path / "data.csv").write_text((EXAMPLES / "lynx_hare.csv").read_text())
+    return tmp_path
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def test_version_and_help(capsys):
+    for words in (["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 0
+        out = capsys.readouterr().out
+        assert "weakform" in out
+        if words[0] in COMMANDS:
+            assert "example: weakform" in out
+    assert parser().prog == "weakform"
 
 
 def test_problems(capsys):
     assert main(["problems"]) == 0
-    assert "hindmarsh-rose" in capsys.readouterr().out
+    assert "goodwin" in capsys.readouterr().out
+    assert main(["problems", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == set(wf.problems.names())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["demo", "--problem", "lornz"], "Did you mean 'lorenz'"),
-        (["demo", "--noise", "-1"], "not negative"),
-        (["demo", "--samples", "3"], "At least 7 steps"),
-        (["demo", "--out", "/dev/null/nowhere"], "Not a directory"),
-    ],
-)
-def test_errors_are_one_line(arguments, message, capsys):
-    assert main(arguments) == 2
+def test_demo(folder, capsys):
+    assert run("demo", "--problem", "logistic", "--out", folder / "out") == 0
+    out = capsys.readouterr().out
+    assert "converged" in out
+    assert (folder / "out" / "logistic.png").exists()
+    assert "Verdict" in (folder / "out" / "logistic.html").read_text()
+
+
+def test_fit_with_everything(folder, capsys):
+    assert run("fit", "model.toml", "data.csv", "--report", "fit.html", "--save", "fit.json", "--profile") == 0
+    out = capsys.readouterr().out
+    assert "1/year" in out
+    assert "Report: fit.html" in out
+    assert "weakform fit model.toml data.csv --report fit.html" in (folder / "fit.html").read_text()
+    assert wf.FitResult.load("fit.json")["a"].value == pytest.approx(0.54, abs=0.01)
+
+
+def test_json_is_for_machines(folder, capsys):
+    assert run("fit", "model.toml", "data.csv", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["converged"] is True
+    assert found["parameters"]["a"]["unit"] == "1/year"
+    assert found["parameters"]["a"]["interval"][0] < found["parameters"]["a"]["estimate"]
+    assert run("check", "model.toml", "data.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ok"] is True
+
+
+def test_a_model_that_does_not_fit_has_another_exit_code(folder, capsys):
+    problem = wf.problems.get("lotka-volterra")
+    q = problem.simulate(M=200, noise=0.03, seed=1).trajectories[0]
+    pd.DataFrame({"t": q.times, "u1": q.values[:, 0], "u2": q.values[:, 1]}).to_csv("d.csv", index=False)
+    Path("wrong.txt").write_text("u1' = a*u1 - b*u1*u2\nu2' = -c*u2 + d*u1\n")
+    assert run("fit", "wrong.txt", "d.csv") == 1
+    assert "does not fit" in capsys.readouterr().out
+
+
+def test_new_check_fit(folder, capsys):
+    assert run("new", "mine.toml") == 0
+    read_model("mine.toml")
+    assert run("new", "mine.toml") == 2
+    assert "is there already" in capsys.readouterr().err
+    text = Path("mine.toml").read_text().replace('# prey = "Hare pelts"', 'prey = "hare"\npredator = "lynx"')
+    Path("mine.toml").write_text(text)
+    assert run("check", "mine.toml", "data.csv") == 0
+    assert "Only 21 samples" in capsys.readouterr().out
+    assert run("fit", "mine.toml", "data.csv") == 0
+    assert "growth" in capsys.readouterr().out
+
+
+def test_check_says_everything(folder, capsys):
+    Path("m.toml").write_text('equations = "N\' = r*N*(1 - (N/K)**h)"\n[parameters.r]\nstart = 9\nbounds = [0, 1]\n')
+    t = np.r_[np.linspace(0, 10, 15), 40, 41, 42]
+    pd.DataFrame({"t": t, "N": 100 / (1 + 50 * np.exp(-t))}).to_csv("d.csv", index=False)
+    assert run("check", "m.toml", "d.csv") == 0
+    out = capsys.readouterr().out
+    for words in ("Only 18 samples", "A gap between t = 10 and 40", "lognormal", "K, h enter", "start of r, 9"):
+        assert words in out
+    assert run("check", "m.toml", "none.csv") == 1
+    assert "Cannot read none.csv" in capsys.readouterr().out
+    Path("m.toml").write_text('equations = "N\' = r*N*(1 - "\n')
+    assert run("check", "m.toml", "d.csv") == 1
+    assert "Not ready" in capsys.readouterr().out
+
+
+def test_simulate(folder, capsys):
+    assert run("simulate", "model.toml", "--samples", 20, "--out", "s.csv") == 0
+    assert len(pd.read_csv("s.csv")) == 21
+    assert run("simulate", "model.toml", "--samples", 200, "--noise", 0.05, "--seed", 3, "--out", "n.csv") == 0
+    assert run("fit", "model.toml", "n.csv") == 0
+    assert run("simulate", "model.toml", "--set", "a=1", "--initial", "hare=1") == 0
+    capsys.readouterr()
+    for words in (("--set", "a"), ("--set", "z=1"), ("--duration", -1), ("--samples", 0)):
+        assert run("simulate", "model.toml", *words) == 2
     err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
+    assert err.count("weakform: ") == 4
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["demo", "--samples", "many"]])
-def test_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    assert "usage" in capsys.readouterr().err
+def test_inputs_trajectories_and_priors_in_a_model_file(folder, capsys):
+    text = """
+    equations = "T' = k*Q - c*(T - 20)"
+    inputs = ["Q"]
+    hold = true
+    trajectory = "run"
+    [columns]
+    time = "s"
+    T = "Temp"
+    Q = "heat"
+    [parameters.k]
+    local = true
+    bounds = [0, 1]
+    [parameters.c]
+    log = true
+    prior = ["lognormal", 0.1, 0.5]
+    """
+    Path("m.toml").write_text(text)
+    t = np.linspace(0, 50, 60)
+    Q = np.where(t > 10, 30.0, 0.0)
+    rows = []
+    for label, k in (("a", 0.1), ("b", 0.2)):
+        T = 20 + np.where(t > 10, 30 * k / 0.1 * (1 - np.exp(-0.1 * (t - 10))), 0.0)
+        noise = 0.1 * np.random.default_rng(1).standard_normal(len(t))
+        rows.append(pd.DataFrame({"run": label, "s": t, "heat": Q, "Temp": T + noise}))
+    pd.concat(rows).to_csv("d.csv", index=False)
+    assert run("fit", "m.toml", "d.csv", "--json") in (0, 1)
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["k_b"]["estimate"] == pytest.approx(0.2, rel=0.05)
+    assert found["parameters"]["c"]["estimate"] == pytest.approx(0.1, rel=0.05)
+
+
+# What a biologist may have in a folder.
+
+GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" for t in range(20)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD, None),
+        (GOOD.replace(",", ";"), None),
+        (GOOD.replace(",", ";").replace(".", ","), None),
+        (GOOD.replace(",", "\t"), None),
+        ("\ufeff" + GOOD, None),
+        ("# made by a machine\n" + GOOD, None),
+        (GOOD.replace("\n", "\r\n"), None),
+        (re.sub(r"^(\d+),", lambda m: f"2024-03-{int(m[1]) + 1:02d},", GOOD, flags=re.M), None),
+        (GOOD.replace("\n5,", "\n5,NA#").replace("NA#", "").replace("\n5,", "\n5,"), None),
+        (GOOD.replace("day,N", "day,n"), None),
+        (GOOD.replace("day,N", "day,N,M"), "2 values for 3 columns"),
+        (GOOD.replace(".", ","), "decimal signs"),
+        (GOOD.replace("\n7,", "\n7,about "), "line 9, column 'N'"),
+        (GOOD.replace("\n7,", "\nseven,"), "line 9, column 'day'"),
+        (re.sub(r"^(\d+),", lambda m: f"{int(m[1]) + 1}/3/2024,", GOOD, flags=re.M), "If it is a date"),
+        ("day,N\n0,1\n", "At least 8 samples"),
+        ("day,N\n", "needs a header row"),
+        ("", "needs a header row"),
+        ("1,2\n3,4\n", "must be a header"),
+        ("day,N,N\n1,2,3\n", "'N' is there twice"),
+        (",".join(["day"] + [f"c{k}" for k in range(1000)]) + "\n" + ",".join("1" * 1001) + "\n", "No column 'N'"),
+        ("day,N\n" + "\n".join(f"{20 - t},{t}" for t in range(20)), "must not decrease"),
+        ("day,N\n" + "\n".join(f"{t},3" for t in range(20)), "never varies"),
+        ("day,N\n0,1\0\n", "zero bytes"),
+    ],
+)
+def test_tables(text, words, folder, capsys):
+    Path("m.txt").write_text("N' = r*N*(1 - N/K)\n")
+    Path("d.csv").write_bytes(text.encode("utf-8"))
+    code = run("fit", "m.txt", "d.csv", "--time", "day") if "day" in text else run("fit", "m.txt", "d.csv")
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    if words is None:
+        assert code == 0, err
+        assert "converged" in out
+    else:
+        assert code == 2
+        assert words in err
+        assert err.startswith("weakform: ")
+        assert len(err) < 1200
+
+
+def test_parquet_excel_and_rubbish(folder, capsys):
+    Path("m.txt").write_text("N' = r*N*(1 - N/K)\n")
+    frame = pd.DataFrame({"day": np.arange(20.0), "N": 100 / (1 + 9 * np.exp(-0.5 * np.arange(20)))})
+    frame.to_parquet("d.parquet")
+    frame.to_excel("d.xlsx", index=False)
+    for name in ("d.parquet", "d.xlsx"):
+        assert run("fit", "m.txt", name) == 0
+        Path(f"bad{Path(name).suffix}").write_bytes(b"not a table")
+        assert run("fit", "m.txt", f"bad{Path(name).suffix}") == 2
+    Path("b.csv").write_bytes(bytes(range(256)) * 4)
+    assert run("fit", "m.txt", "b.csv") == 2
+    assert run("fit", "m.txt", ".") == 2
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('equations = "N\' = r*N*(1 - N/K)"\n[parameters.q]\nstart = 1', "unknown key 'q'"),
+        ('equations = "N\' = rate*N*(1 - N/K)"\n[parameters.rat]\nstart = 1', "Did you mean 'rate'"),
+        ('equations = "N\' = r*N*(1 - N/K)"\n[parameters.r]\nstrat = 1', "Did you mean 'start'"),
+        ('equations = "N\' = r*N*(1 - N/K"', "expected ')'"),
+        ('equation = "N\' = r*N"', "Did you mean 'equations'"),
+        ("equations = 3", "needs equations"),
+        ("equations = \"N' = r*N\"\nnoise = 'big'", "noise must be"),
+        ("equations = \"N' = r*N\"\nnoise = {M = 'gaussian'}", "unknown key 'M'"),
+        ("equations = \"N' = r*N\"\nsigma = 'x'", "finite number"),
+        ('equations = "N\' = r*N"\n[parameters.r]\nbounds = [1]', "[smallest, largest]"),
+        ('equations = "N\' = r*N"\n[parameters.r]\nprior = 3', "prior must be"),
+        ('equations = "N\' = r*N"\n[parameters.r]\ntied = 3', "expression of other"),
+        ('equations = "N\' = r*N"\n[parameters.r]\nlog = 3', "true or false"),
+        ("equations = \"N' = r*N\"\ninputs = 'N'", "list of names"),
+        ("equations = [", "not valid TOML"),
+        ("a\0b", "not valid TOML"),
+    ],
+)
+def test_model_files(text, words, folder, capsys):
+    Path("bad.toml").write_text(text)
+    assert run("fit", "bad.toml", "data.csv") == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert "bad.toml" in err
+
+
+def test_a_misspelt_parameter_in_equations_is_named(folder, capsys):
+    with pytest.raises(wf.WeakformError, match="Did you mean 'rate'"):
+        wf.Model.from_text("N' = rate*N - rat*N**2", parameters=["rate"])
+    with pytest.raises(wf.WeakformError, match="line 1, column 15"):
+        wf.Model.from_text("N' = r*N*(1 ++* N)")
+
+
+def test_tools_of_a_shell(capsys):
+    for shell in ("bash", "zsh", "fish"):
+        assert run("completion", shell) == 0
+        out = capsys.readouterr().out
+        assert "sweep" in out
+        assert "report" in out
+    script = subprocess.run(
+        ["bash", "-n"],
+        input=subprocess.run(
+            [sys.executable, "-m", "weakform.cli", "completion", "bash"], capture_output=True, text=True
+        ).stdout,
+        capture_output=True,
+        text=True,
+    )
+    assert script.returncode == 0, script.stderr
+
+
+def test_silence_in_a_pipe_and_no_traceback_when_it_closes(folder):
+    command = f"{sys.executable} -m weakform.cli problems | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+    done = subprocess.run(
+        [sys.executable, "-m", "weakform.cli", "fit", "model.toml", "data.csv", "--profile"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_studies_from_the_command_line(folder, capsys):
+    Path("s.toml").write_text(
+        "runs = 2\nmethods = ['wls']\n[[cells]]\nproblems = ['logistic']\nnoise = [0.05]\nsamples = [40]\n"
+    )
+    assert run("sweep", "s.toml", "--out", "s.sqlite", "--workers", 1) == 0
+    assert run("summary", "s.sqlite") == 0
+    assert "| logistic | 0.05 | 40 |" in capsys.readouterr().out
+    assert run("summary", "s.sqlite", "--export", "s.parquet") == 0
+    assert len(pd.read_parquet("s.parquet")) == 4
+    assert run("summary", "s.sqlite", "--export", "s.txt") == 2
+    assert run("figures", "s.sqlite", "--out", "f", "--format", "png", "--runs-only") == 0
+    assert list(Path("f").glob("*.png"))

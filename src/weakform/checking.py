@@ -62,8 +62,8 @@ def _sampling(problem: WeakProblem, doubtful: list[str]) -> None:
         if steps.max() > GAP * np.median(steps):
             m = int(np.argmax(steps))
             doubtful.append(
-                f"A gap between t = {q.times[m]:g} and {q.times[m + 1]:g}{' of ' + q.label if q.label else ''}: nothing "
-                "is known there but what the model says."
+                f"A gap between t = {q.times[m]:g} and {q.times[m + 1]:g}{' of ' + q.label if q.label else ''}: "
+                "nothing is known there but what the model says."
             )
 
 

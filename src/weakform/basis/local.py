@@ -56,7 +56,7 @@ class Local:
                 raise FitError(f"The {name} of the test functions must be a number, in time units; received {value!r}.")
         M, step = len(trajectory.times) - 1, trajectory.step
         if not trajectory.even:
-            return _uneven(trajectory.times, self.radius, self.stride, step)
+            return _uneven(trajectory.times, self.radius, self.stride)
         radius = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) if self.radius is None else self.radius / step
         stride = max(radius / OVERLAP, 1.0) if self.stride is None else self.stride / step
         _check(radius, stride, M, step)
@@ -92,13 +92,15 @@ class Local:
         )
 
 
-def _uneven(times: FloatArray, radius: float | None, stride: float | None, step: float) -> TestFunctions:
-    M = len(times) - 1
+def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> TestFunctions:
+    # The median, so that a few wide gaps do not make all bumps wide.
+    M, step = len(times) - 1, float(np.median(np.diff(times)))
     given = radius is not None
     r = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) * step if radius is None else float(radius)
     while True:
         s = max(r / OVERLAP, step) if stride is None else float(stride)
-        _check(r / step, s / step, M, step)
+        if given or stride is not None:
+            _check(r / step, s / step, int((times[-1] - times[0]) / step), step)
         centres = _centres(times, r, s)
         if len(centres) or given or 2 * r * GROWTH > times[-1] - times[0]:
             break

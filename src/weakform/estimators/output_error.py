@@ -172,7 +172,8 @@ class _LeastSquares:
         if self.task.prior is not None:
             parts.append(self.task.prior.rows(p)[0])
         r = np.concatenate(parts)
-        cost = 0.5 * float(r @ r)
+        with np.errstate(over="ignore"):
+            cost = 0.5 * float(r @ r)
         if not np.isfinite(cost):
             return None
         if self.best is None or cost < self.best.cost:

@@ -1,0 +1,156 @@
+"""The report in a real browser: whole, quiet, and readable on a phone."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.report.html import fragment, page
+from weakform.report.verdict import verdict
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(
+    BROWSER is None and not os.environ.get("CI"), reason="no Chromium here; CI installs one"
+)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+@pytest.fixture(scope="module")
+def goodwin(tmp_path_factory):
+    problem = wf.problems.get("goodwin")
+    fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.05, seed=1), bounds=problem.bounds)
+    return fit, fit.report(tmp_path_factory.mktemp("page") / "fit.html", "weakform fit model.toml data.csv")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@needs_browser
+@pytest.mark.filterwarnings("default")
+def test_page_in_a_browser(goodwin, browser):
+    _, path = goodwin
+    tab = browser.new_page(viewport={"width": 1000, "height": 900})
+    troubles, requests = [], []
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto(path.as_uri())
+    assert troubles == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    charts = tab.locator(".chart svg")
+    # Three states, the weak residuals, eight profiles, the starts.
+    assert charts.count() == 3 + 1 + 8 + 1
+    for k in range(charts.count()):
+        assert charts.nth(k).locator("path").count() >= 1
+        assert charts.nth(k).get_attribute("aria-label")
+    assert tab.locator("math").count() >= 1
+    assert tab.locator("table.correlations td").count() == 64
+
+    light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    tab.click("#theme")
+    assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    assert tab.get_attribute("#theme", "aria-pressed") == "true"
+
+    charts.nth(0).hover()
+    assert "time" in tab.locator(".chart .tip").nth(0).inner_text()
+    before = charts.nth(0).locator("path").nth(1).get_attribute("d")
+    tab.locator(".chart .tools button").nth(0).click()
+    assert charts.nth(0).locator("path").nth(1).get_attribute("d") != before
+    charts.nth(0).focus()
+    tab.keyboard.press("0")
+    assert charts.nth(0).locator("path").nth(1).get_attribute("d") == before
+    assert troubles == []
+    tab.close()
+
+
+@needs_browser
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("width", [360, 768])
+def test_nothing_overflows(goodwin, browser, width):
+    _, path = goodwin
+    tab = browser.new_page(viewport={"width": width, "height": 740})
+    tab.goto(path.as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    wide = tab.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.wide, svg, pre, math') && "
+        f"e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert wide == []
+    tab.close()
+
+
+def test_page_says_what_the_report_says(goodwin):
+    fit, path = goodwin
+    text = path.read_text(encoding="utf-8")
+    for warning in fit.warnings:
+        assert warning.replace("'", "&#x27;") in text
+    for name in fit.model.parameters:
+        assert f"<td>{name}</td>" in text
+    assert "weakform fit model.toml data.csv" in text
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in text
+    assert "src=" not in text
+
+
+def test_names_and_labels_are_escaped():
+    t = np.linspace(0, 5, 40)
+    parts = [wf.Dataset(t, np.exp(-t) + 0.01 * np.cos(9 * t + k)) for k in range(2)]
+    fit = wf.fit(wf.Model.from_text("x' = -a*x"), wf.Dataset.join(parts, ["<script>alert(1)</script>", "b"]))
+    text = page(fit, "weakform fit '<b>'")
+    assert "<script>alert" not in text
+    assert "<b>" not in text.replace("<b>weak", "")
+
+
+@pytest.mark.parametrize("name", ["lorenz", "logistic", "sir-tdi"])
+@pytest.mark.parametrize("method", ["wendy", "mle", "hybrid", "wls"])
+def test_a_page_for_every_method(name, method):
+    problem = wf.problems.get(name)
+    fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), bounds=problem.bounds, method=method)
+    text = page(fit)
+    assert "Estimates" in text
+    assert verdict(fit).headline.split("(")[0] in text.replace("&#x27;", "'")
+    assert "<math" in fragment(fit)
+
+
+def test_verdicts():
+    problem = wf.problems.get("lotka-volterra")
+    data = problem.simulate(M=200, noise=0.03, seed=1)
+    assert verdict(wf.fit(problem.model, data, bounds=problem.bounds)).kind == "good"
+    saturating = wf.problems.get("logistic").simulate(M=200, noise=0.03, seed=1)
+    found = verdict(wf.fit(wf.Model.from_text("u' = p1*u"), saturating))
+    assert found.kind == "bad"
+    assert "does not fit" in found.headline
+    assert verdict(wf.fit(problem.model, data, method="mle")).kind == "doubt"
+    silent = wf.fit(problem.model, problem.simulate(M=300, noise=0.0))
+    assert "noise-free" in verdict(silent).headline
+    stuck = wf.fit(problem.model, data, bounds={"p1": (0, 2)})
+    assert "At a bound: p1" in " ".join(verdict(stuck).reasons)
+    late = wf.fit(problem.model, data, method="mle", options={"max_iterations": 1})
+    assert verdict(late).kind == "bad"
+
+
+def test_notebook_representations(goodwin):
+    fit, _ = goodwin
+    assert "<math" in fit.model._repr_html_()
+    assert "<table" in fit._repr_html_()
+    assert fit.data._repr_html_().count("<svg") == 3
+
+
+def test_plots(goodwin, tmp_path):
+    from weakform.report import plots
+
+    fit, _ = goodwin
+    for name in ("states", "residuals", "profiles", "correlations", "waterfall"):
+        path = plots.save(getattr(plots, name)(fit), tmp_path / f"{name}.png")
+        assert path.stat().st_size > 5000
+    plots.save(fit.plot(), tmp_path / "fit.png")

@@ -1,0 +1,106 @@
+"""Saved fits come back whole, and damaged files are refused."""
+
+import json
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weakform as wf
+from weakform.errors import DataError
+from weakform.simulate import simulate
+
+
+def fits():
+    lynx = wf.problems.get("lotka-volterra")
+    data = lynx.simulate(M=60, noise=0.05)
+    yield wf.fit(lynx.model, data, bounds=lynx.bounds)
+    yield wf.fit(lynx.model, data, method="wls")
+    yield wf.fit(lynx.model, data, tied={"p4": "p2"}, log=["p1"], priors={"p3": ("normal", 6, 1)}, units={"p1": "1/d"})
+    model = wf.Model.from_text("x'' = -k*x + a*q", inputs=["q"])
+    t = np.linspace(0, 10, 80)
+    made = wf.Dataset(t, np.cos(t) + 0.01 * np.sin(31 * t), inputs={"q": t}, states=["x"])
+    yield wf.fit(model, wf.Dataset.join([made, made], ["one", "two"]), local=["a"])
+
+
+@pytest.mark.parametrize("fit", list(fits()), ids=["wendy", "wls", "constrained", "local"])
+def test_round_trip(fit, tmp_path):
+    again = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
+    assert str(again) == str(fit)
+    assert np.array_equal(again.covariance, fit.covariance, equal_nan=True)
+    assert np.array_equal(again.intervals(), fit.intervals(), equal_nan=True)
+    assert again.r_squared == fit.r_squared
+    assert again.model.parameters == fit.model.parameters
+    at = fit.data.trajectories[0].times[:3]
+    assert np.array_equal(again.predict(at).states, fit.predict(at).states)
+    if fit.method == "wendy" and not fit.model.hidden:
+        assert np.allclose(again.intervals(kind="profile"), fit.intervals(kind="profile"), rtol=1e-6)
+        assert set(wf.FitResult.load(fit.save(tmp_path / "b.json")).profiles) == set(fit.profiles)
+    assert wf.FitResult.load(again.save(tmp_path / "c.json")).to_frame().equals(again.to_frame())
+
+
+def test_a_later_format_is_refused(tmp_path):
+    path = tmp_path / "fit.json"
+    path.write_text('{"format": 2, "weakform": "9.0"}')
+    with pytest.raises(DataError, match=r"format 2.*9\.0"):
+        wf.FitResult.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense", '{"format": 1}', '{"format": 1, "fit": {}, "model": 3}'])
+def test_what_is_not_a_fit(text, tmp_path):
+    path = tmp_path / "fit.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match="is not a"):
+        wf.FitResult.load(path)
+    with pytest.raises(DataError, match="Cannot read"):
+        wf.FitResult.load(tmp_path / "none.json")
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for k, item in enumerate(value[:3]):
+            yield from leaves(item, (*path, k))
+    yield path
+
+
+@settings(max_examples=60)
+@given(data=st.data(), junk=st.sampled_from([None, 3, "x", [], {}, [[]], "__import__('os')", -1e308, True]))
+def test_damage_is_refused_or_harmless(data, junk, tmp_path_factory):
+    problem = wf.problems.get("logistic")
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    if not path.exists():
+        wf.fit(problem.model, problem.simulate(M=30)).save(path)
+    document = json.loads(path.read_text())
+    where = data.draw(st.sampled_from([p for p in leaves(document) if p]))
+    inner = document
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = junk
+    other = path.with_name("other.json")
+    other.write_text(json.dumps(document))
+    with suppress(DataError):
+        wf.FitResult.load(other)
+
+
+def test_equations_in_a_file_are_parsed_not_run(tmp_path):
+    problem = wf.problems.get("logistic")
+    path = wf.fit(problem.model, problem.simulate(M=30)).save(tmp_path / "fit.json")
+    document = json.loads(path.read_text())
+    document["model"]["expressions"] = ["__import__('os').system('touch hacked')"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataError, match=r"unexpected character|unknown"):
+        wf.FitResult.load(path)
+
+
+def test_a_loaded_model_solves_as_before(tmp_path):
+    problem = wf.problems.get("goodwin")
+    fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), bounds=problem.bounds)
+    again = wf.FitResult.load(fit.save(tmp_path / "f.json"))
+    t = np.linspace(0, 10, 5)
+    one, two = (simulate(f.model, f.estimate, problem.initial, t).states for f in (fit, again))
+    assert np.array_equal(one, two)
