@@ -30,7 +30,7 @@ FORMAT = 1
 
 def save(fit: FitResult, path: str | Path) -> Path:
     """Write a fit; returns the path."""
-    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data")}
+    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data", "bands")}
     plain |= {
         "status": fit.status.name,
         "options": asdict(fit.options),

@@ -30,7 +30,7 @@ from .weak.problem import inputs_of, symmetric_inverse, system_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-DRAWS, REFITS, PROBES, BENT, FINE = 400, 150, 6, 0.25, 400
+DRAWS, REFITS, PROBES, BENT, FINE = 400, 120, 6, 0.25, 400
 MAX_SAMPLES = 5000
 """Samples above which fitting again takes too long for a band."""
 RTOL = 1e-9

@@ -129,6 +129,8 @@ class FitResult:
         Of parameters, states and `time`.
     profiles : dict of str to Profile
         Filled by `intervals(kind="profile")`.
+    bands : dict
+        Trajectories that were asked for.
     """
 
     model: Model
@@ -161,6 +163,7 @@ class FitResult:
     tied: dict[str, str] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict, repr=False, compare=False)
+    bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def success(self) -> bool:
@@ -308,7 +311,10 @@ class FitResult:
         """The fitted trajectory over the time of the data, on a grid fine enough to draw; see `predict`."""
         from .prediction import fine_grid
 
-        return self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
+        key = (number, level, kind)
+        if key not in self.bands:
+            self.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
+        return self.bands[key]
 
     @property
     def r_squared(self) -> dict[str, float]:

@@ -146,9 +146,12 @@ def _centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
     centres = times[0] + radius + slack / 2 + stride * np.arange(count)
     first = np.searchsorted(times, centres - radius, side="right")
     last = np.searchsorted(times, centres + radius, side="left")
-    widest = np.array(
-        [np.diff(times[max(a - 1, 0) : b + 1]).max(initial=0.0) for a, b in zip(first, last, strict=True)]
-    )
+    # Gaps as far as they lie inside the support.
+    inside = [
+        np.concatenate([[centre - radius], times[a:b], [centre + radius]])
+        for centre, a, b in zip(centres, first, last, strict=True)
+    ]
+    widest = np.array([np.diff(points).max() for points in inside])
     return np.asarray(centres[(last - first >= FEWEST) & (widest <= WIDEST_GAP * radius)])
 
 
