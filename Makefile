@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench lint clean
+.PHONY: demo test test-slow bench docs clean
 
 demo: .venv/.run
 	$(BIN)/weakform demo --out demo-output
@@ -20,6 +20,9 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/fits.py
 
+docs: .venv/.dev
+	$(BIN)/mkdocs build --strict
+
 .venv/.python:
 	$(PYTHON) -m venv .venv
 	touch $@
@@ -34,4 +37,4 @@ bench: .venv/.dev
 	touch .venv/.run $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo-output
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo-output site

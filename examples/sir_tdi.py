@@ -34,6 +34,6 @@ print("Picture:", save(states(fit), OUT / "sir_tdi.png"))
 off = fit.metrics().coefficient_error
 p5 = fit["p5"]
 print(
-    f"Five rates from 10% noise, {off:.1%} off in all, p5 = {p5.value:.4f} ± {p5.error:.4f} (truth 0.0024) though it acts "
-    "only through t². The first row was dropped: two states are zero there, and zero has no logarithm."
+    f"Five rates from 10% noise, {off:.1%} off in all, p5 = {p5.value:.4f} ± {p5.error:.4f} (truth 0.0024), though it "
+    "acts only through t². The first row was dropped: two states are zero there, and zero has no logarithm."
 )

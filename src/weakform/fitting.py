@@ -72,7 +72,7 @@ def fit(
     fixed : mapping, optional
         Parameters held at these values.
     tied : mapping, optional
-        Parameters that are expressions of others: `{"d": "2*b"}`.
+        Parameters that are expressions of others: `{"d": "2*b"}`; their bounds and starts are left out.
     local : sequence of str, or mapping
         Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label a trajectory:
         `{"scale": ["treated", "treated", "control"]}`. They get names such as `scale_control`.

@@ -95,9 +95,10 @@ def resolve(
     model, families = _local(model, data, local)
     names = model.parameters
     base = _fixed(names, _spread(fixed or {}, families))
-    lower, upper = _bounds(
-        names, bounds if bounds is None or not isinstance(bounds, Mapping) else _spread(bounds, families), base
-    )
+    if isinstance(bounds, Mapping):
+        # A tied parameter follows the others, wherever they go.
+        bounds = _spread({name: pair for name, pair in bounds.items() if name not in tied}, families)
+    lower, upper = _bounds(names, bounds, base)
     logs = _logs(names, log, families)
     for name, low, is_log in zip(names, lower, logs, strict=True):
         if is_log and np.isfinite(low) and low < 0:
@@ -265,7 +266,8 @@ def first_guess(task: Task, parameters: Parameters, start: Mapping[str, float] |
     names = task.problem.model.parameters
     p = task.base.copy()
     if isinstance(start, Mapping):
-        for name, value in _named(names, _spread(start, parameters.families), "start").items():
+        given = {name: value for name, value in start.items() if name not in parameters.tied}
+        for name, value in _named(names, _spread(given, parameters.families), "start").items():
             j = names.index(name)
             if task.free[j]:
                 p[j] = _logged(_number(value, f"the start of {name!r}"), bool(parameters.log[j]), name)

@@ -131,8 +131,9 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None 
     error = fit.errors[j]
     low, high = fit.bounds[j]
     step = error * z / 3 if np.isfinite(error) and error > 0 else 0.05 * max(abs(fit.estimate[j]), 1e-12)
-    base, start = refit.best.misfit, float(refit.best.p[j])
-    points, ends = {start: 0.0}, []
+    start = float(refit.best.p[j])
+    # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
+    points, sides = {start: refit.best.misfit}, []
     for sign in (-1.0, 1.0):
         near, value, width, end = refit.best, start, step, sign * np.inf
         for _ in range(MAX_STEPS):
@@ -140,19 +141,23 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None 
             solved = refit.with_parameter(j, value, near)
             if solved is None:
                 break
-            rise = max(solved.misfit - base, 0.0)
-            points[value] = rise
+            points[value] = solved.misfit
+            rise = solved.misfit - min(points.values())
             if rise >= z**2:
-                end = _crossing(points, start, sign, z)
+                end = np.nan  # crossed: found below, when the least misfit is known
                 break
             if value in (low, high):
                 end = value
                 break
             near = solved
             width *= 1.5 if rise < (0.5 * z) ** 2 else 1.0
-        ends.append(end)
-    values = np.array(sorted(points))
-    return Profile(name, values, np.array([points[v] for v in values]), level, (float(ends[0]), float(ends[1])))
+        sides.append((sign, end))
+    least = min(points.values())
+    risen = {value: misfit - least for value, misfit in points.items()}
+    best = min(risen, key=lambda value: risen[value])
+    ends = [_crossing(risen, best, sign, z) if np.isnan(end) else float(end) for sign, end in sides]
+    values = np.array(sorted(risen))
+    return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]))
 
 
 def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:
@@ -161,6 +166,10 @@ def _crossing(points: dict[float, float], start: float, sign: float, z: float) -
     distance, root = np.array(side).T
     root = np.maximum.accumulate(root)
     k = int(np.searchsorted(root, z))
+    if k >= len(root):
+        return sign * np.inf
+    if k == 0:
+        return start
     share = (z - root[k - 1]) / (root[k] - root[k - 1])
     return start + sign * float(distance[k - 1] + share * (distance[k] - distance[k - 1]))
 
