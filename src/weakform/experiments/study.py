@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -180,7 +180,7 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
                         raise ModelError(f"{place}: the run {run.key} is there twice; cells must differ.")
                     runs[run.key] = run
     definition = json.dumps({"study": _plain(table), "files": sources}, sort_keys=True)
-    return Study(str(table.get("name", Path(where).stem)), definition, tuple(runs.values()))
+    return Study(str(table.get("name", Path(where).stem)), definition, _by_number(runs.values()))
 
 
 def _plain(value: Any) -> Any:
@@ -292,3 +292,8 @@ def problem_from(file: ModelFile, where: str) -> Problem:
         source=where,
         names=parameters,
     )
+
+
+def _by_number(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The first run of every cell, then the second: a study that is stopped early has told of all its cells."""
+    return tuple(sorted(runs, key=lambda run: run.number))

@@ -259,7 +259,8 @@ class WeakProblem:
                 noise = (w * np.sqrt(form.variances)).reshape(F, -1)
                 middle += noise @ noise.T
         inverse = symmetric_inverse(gram)
-        return np.asarray(inverse @ middle @ inverse)
+        with np.errstate(invalid="ignore"):  # no information: infinite times zero
+            return np.asarray(inverse @ middle @ inverse)
 
 
 SINGULAR = 1e-12
