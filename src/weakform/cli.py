@@ -54,6 +54,7 @@ def read_data(file: ModelFile, path: str, arguments: argparse.Namespace) -> Data
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
     from .fitting import fit
+    from .goodness import REJECTED
     from .modelfile import read_model
 
     file = read_model(arguments.model)
@@ -90,7 +91,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
                 print(f"  {name}: [{profile.interval[0]:.4g}, {profile.interval[1]:.4g}]")
         if arguments.report:
             print(f"\nReport: {arguments.report}")
-    rejected = found.goodness is not None and found.goodness.p_value < 0.05
+    rejected = found.goodness is not None and found.goodness.p_value < REJECTED
     return 0 if found.success and not rejected else 1
 
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .estimators.base import Refined, Status, Task
+from .goodness import DOUBTED, REJECTED
 from .typing import FloatArray
 
 POORLY_DETERMINED = 0.5
 INSEPARABLE = 0.98
-REJECTED = 0.05
 UNRESOLVED = 0.3
 UNEXPLAINED = 0.5
 STRAINS = 4
@@ -21,11 +21,16 @@ def misfits(task: Task, refined: Refined | None) -> list[str]:
     if refined is None or refined.goodness is None:
         return []
     found, goodness, model = [], refined.goodness, task.problem.model
-    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED
-    wrong_model = goodness.portmanteau_p < REJECTED if wrong_sigma else goodness.p_value < REJECTED
-    if wrong_model:
+    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED
+    p = goodness.portmanteau_p if wrong_sigma else goodness.p_value
+    if REJECTED <= p < DOUBTED:
         found.append(
-            f"The model does not fit the data (p = {goodness.p_value:.2g}): the residuals are not noise. "
+            f"The model is doubtful (p = {p:.2g}): its residuals hang together more than noise does. One right model in "
+            "twenty looks like this; look at the weak residuals, and test it on other data."
+        )
+    if p < REJECTED:
+        found.append(
+            f"The model does not fit the data (p = {p:.2g}): the residuals are not noise. "
             "Its estimates and intervals are not to be trusted."
         )
         for strain in goodness.strains[:STRAINS]:

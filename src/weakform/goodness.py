@@ -23,6 +23,8 @@ import numpy as np
 
 from .typing import FloatArray
 
+REJECTED, DOUBTED = 0.01, 0.05
+"""Below the first a model is called wrong; below the second, where one right model in twenty is, doubtful."""
 LAGS = 10
 MIN_SAMPLES = 40
 """Below this the fitted parameters take too much of the serial correlation for the test to keep its level."""

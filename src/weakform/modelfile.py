@@ -141,8 +141,12 @@ def read_text(path: Path, what: str) -> str:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    """Read equations, or a TOML file if the name ends in `.toml`."""
+    """Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations."""
     path = Path(path)
+    if path.suffix.lower() in (".xml", ".sbml", ".ant"):
+        from .formats.sbml import read_antimony, read_sbml
+
+        return read_antimony(path) if path.suffix.lower() == ".ant" else read_sbml(path)
     text = read_text(path, "model file")
     if path.suffix.lower() != ".toml":
         model = _equations(text, path)

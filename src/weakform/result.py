@@ -381,6 +381,18 @@ class FitResult:
 
         return load(path)
 
+    def to_antimony(self) -> str:
+        """The model with its estimates and the first fitted initial state as Antimony text."""
+        from .formats.sbml import fitted
+
+        return fitted(self)
+
+    def to_sbml(self) -> str:
+        """The same as an SBML document; needs the extra `sbml`."""
+        from .formats.sbml import fitted, to_sbml
+
+        return to_sbml(fitted(self))
+
     def report(self, path: str | Path, command: str = "") -> Path:
         """Write one self-contained HTML page: verdict, estimates, pictures, what was chosen; returns the path.
 

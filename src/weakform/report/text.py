@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..goodness import DOUBTED, REJECTED
 from ..typing import FloatArray
 
 if TYPE_CHECKING:
@@ -157,6 +158,8 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     ]
     if fit.goodness is not None:
         p = fit.goodness.p_value
-        verdict = "the residuals look like noise" if p >= 0.05 else "REJECTED, see the warnings"
+        verdict = "the residuals look like noise"
+        if p < DOUBTED:
+            verdict = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
         rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} (p = {p:.2g})"))
     return rows

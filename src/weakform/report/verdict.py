@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..goodness import DOUBTED, REJECTED
+
 if TYPE_CHECKING:
     from ..result import FitResult
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def verdict(fit: FitResult) -> Verdict:
         reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")
     if not fit.success:
         return Verdict("bad", "The fit did not converge: do not use these numbers.", (fit.message, *reasons))
-    if p < LEVEL:
+    if p < REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
         return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))
     if silent:
@@ -67,5 +67,8 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict(
             "doubt", f"The fit converged; whether the model is right was not tested ({what}).", tuple(reasons)
         )
+    if p < DOUBTED:
+        doubt = f"The model is doubtful (p = {p:.2g}); one right model in twenty looks like this."
+        return Verdict("doubt", doubt, tuple(reasons))
     good = f"The model fits the data: what it leaves looks like noise (p = {p:.2g})."
     return Verdict("doubt" if loose or stuck else "good", good, tuple(reasons))

@@ -1,0 +1,1 @@
+"""Formats of the field: SBML, Antimony, PEtab. Each loads its library when it is used."""

@@ -1,0 +1,209 @@
+"""SBML, Antimony and PEtab: the same equations in and out, and what cannot be translated is named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import weakform as wf
+from support import ALL
+from weakform.cli import main
+from weakform.errors import ModelError
+from weakform.formats.petab import read_petab
+from weakform.formats.sbml import from_antimony, from_sbml, read_sbml, to_antimony, to_sbml
+from weakform.modelfile import read_model
+from weakform.simulate import simulate
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_round_trip_gives_the_same_right_hand_side(name):
+    problem = wf.problems.get(name)
+    model = problem.model
+    values, initial = (
+        dict(zip(n, v, strict=True)) for n, v in ((model.parameters, problem.truth), (model.states, problem.initial))
+    )
+    text = to_antimony(model, values, initial)
+    for file in (from_antimony(text), from_sbml(to_sbml(text))):
+        assert file.model.states == model.states
+        assert file.model.parameters == model.parameters
+        rng = np.random.default_rng(1)
+        u, p = rng.uniform(0.5, 2, (6, len(model.states))), rng.uniform(0.5, 2, len(model.parameters))
+        assert np.allclose(file.model(np.arange(6.0), u, p), model(np.arange(6.0), u, p), rtol=1e-13)
+        assert file.initial == pytest.approx(initial)
+        assert file.start == pytest.approx(values)
+
+
+REACTIONS = """
+function hill(x, K, n)
+  x^n/(K^n + x^n)
+end
+model cascade()
+  compartment cell = 2.0;
+  species A in cell, B in cell, $E in cell;
+  A = 4; B = 0.5; E = 3;
+  k = 0.3; K = 1.5; n = 2;
+  total := A + B;
+  J1: A -> 2 B; cell*k*E*A;
+  J2: B -> ; cell*hill(B, K, n)*total;
+end
+"""
+
+
+def test_reactions_compartments_constants_rules_and_functions():
+    file = from_antimony(REACTIONS)
+    assert file.model.states == ("A", "B")
+    assert file.fixed == {"E": 3.0}
+    assert file.start == {"k": 0.3, "K": 1.5, "n": 2.0}
+    A, B, E, k, K, n = 4.0, 0.5, 3.0, 0.3, 1.5, 2.0
+    hill = B**n / (K**n + B**n)
+    values = {"k": k, "K": K, "n": n, "E": E}
+    found = file.model(0.0, [A, B], [values[p] for p in file.model.parameters])
+    assert np.allclose(found, [-k * E * A, 2 * k * E * A - hill * (A + B)])
+
+
+def test_amounts_and_local_parameters():
+    sbml = """<?xml version="1.0" encoding="UTF-8"?>
+    <sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model id="m">
+    <listOfCompartments><compartment id="c" size="5" constant="true"/></listOfCompartments>
+    <listOfSpecies><species id="S" compartment="c" initialAmount="10" hasOnlySubstanceUnits="true"
+      boundaryCondition="false" constant="false"/>
+      <species id="P" compartment="c" initialAmount="10" hasOnlySubstanceUnits="false"
+      boundaryCondition="false" constant="false"/></listOfSpecies>
+    <listOfReactions><reaction id="r" reversible="false" fast="false">
+      <listOfReactants><speciesReference species="S" stoichiometry="1" constant="true"/></listOfReactants>
+      <listOfProducts><speciesReference species="P" stoichiometry="1" constant="true"/></listOfProducts>
+      <kineticLaw><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><times/><ci>k</ci><ci>S</ci></apply></math>
+      <listOfLocalParameters><localParameter id="k" value="0.4"/></listOfLocalParameters></kineticLaw>
+    </reaction></listOfReactions></model></sbml>"""
+    file = from_sbml(sbml)
+    assert file.model.parameters == ("r_k",)
+    assert file.initial == {"S": 10.0, "P": 2.0}
+    assert np.allclose(file.model(0.0, [10.0, 2.0], [0.4]), [-4.0, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("model a() x' = -k*x; k = 1; x = 1; at (x < 0.5): x = 1; end", "event"),
+        ("model a() x' = piecewise(1, x > 1, 0)*k; x = 1; k = 1; end", "piecewise"),
+        ("model a() x' = delay(x, 1)*k; x = 1; k = 1; end", "delay"),
+        ("model a() x = 1; end", "nothing changes"),
+        ("model a() compartment c; c' = 1; species S in c; S -> ; S; end", "changes its size"),
+        ("model a() x' = k*y; y := z; z := y; k = 1; x = 1; end", "circle|not valid"),
+        ("nonsense(", "not valid Antimony"),
+        ('import "other.ant"\nmodel a() x\' = 1; end', "imports another file"),
+    ],
+)
+def test_what_cannot_be_translated_is_named(text, words):
+    with pytest.raises(ModelError, match=words):
+        from_antimony(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<sbml/>", "<sbml", "\0", '<!DOCTYPE x [<!ENTITY a "b">]><sbml/>', "<html></html>"]
+)
+def test_what_is_not_sbml(text):
+    with pytest.raises(ModelError):
+        from_sbml(text)
+
+
+def test_files_and_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.ant").write_text(REACTIONS)
+    (tmp_path / "m.xml").write_text(to_sbml(REACTIONS))
+    assert read_model("m.ant").model.states == read_sbml("m.xml").model.states
+    file = read_model("m.xml")
+    p = [{**file.start, **file.fixed}[name] for name in file.model.parameters]
+    t = np.linspace(0, 4, 60)
+    u = simulate(file.model, p, [4.0, 0.5], t).states
+    noisy = u + 0.02 * np.random.default_rng(1).standard_normal(u.shape)
+    pd.DataFrame({"t": t, "A": noisy[:, 0], "B": noisy[:, 1]}).to_csv("d.csv", index=False)
+    assert main(["fit", "m.xml", "d.csv"]) == 0
+    assert "fixed" in capsys.readouterr().out
+    (tmp_path / "bad.xml").write_text("<sbml>")
+    assert main(["fit", "bad.xml", "d.csv"]) == 2
+
+
+def test_a_fitted_model_goes_back_to_antimony():
+    problem = wf.problems.get("lotka-volterra")
+    fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), bounds=problem.bounds)
+    file = from_antimony(fit.to_antimony())
+    assert [file.start[p] for p in fit.model.parameters] == pytest.approx(fit.estimate.tolist())
+    assert from_sbml(fit.to_sbml()).model.states == fit.model.states
+
+
+def petab_folder(folder, scale="lin", **change):
+    """A small PEtab problem: two conditions that differ in a feed."""
+    model = "model m()\n x = 1; y = 1; k = 0.5; c = 0.3; feed = 1;\n x' = feed - k*x;\n y' = k*x - c*y;\nend\n"
+    (folder / "model.xml").write_text(to_sbml(model))
+    model_ = from_antimony(model).model
+    rows = []
+    for condition, feed in (("low", 1.0), ("high", 3.0)):
+        values = {"k": 0.5, "c": 0.3, "feed": feed}
+        t = np.linspace(0, 8, 30)
+        u = simulate(model_, [values[p] for p in model_.parameters], [1.0, 1.0], t).states
+        u = u * np.exp(0.02 * np.random.default_rng(1).standard_normal(u.shape))
+        for d, name in enumerate(("obs_x", "obs_y")):
+            rows += [(name, condition, float(v), float(s)) for v, s in zip(u[:, d], t, strict=True)]
+    columns = ["observableId", "simulationConditionId", "measurement", "time"]
+    pd.DataFrame(rows, columns=columns).to_csv(folder / "m.tsv", sep="\t", index=False)
+    pd.DataFrame({"conditionId": ["low", "high"], "feed": [1.0, 3.0]}).to_csv(folder / "c.tsv", sep="\t", index=False)
+    observables = {
+        "observableId": ["obs_x", "obs_y"],
+        "observableFormula": ["x", "y"],
+        "observableTransformation": ["log", "log"],
+        "noiseFormula": ["0.02", "0.02"],
+        **change,
+    }
+    pd.DataFrame(observables).to_csv(folder / "o.tsv", sep="\t", index=False)
+    parameters = {
+        "parameterId": ["k", "c"],
+        "parameterScale": [scale] * 2,
+        "lowerBound": [0.01] * 2,
+        "upperBound": [5.0] * 2,
+        "nominalValue": [0.5, 0.3],
+        "estimate": [1, 1],
+    }
+    pd.DataFrame(parameters).to_csv(folder / "p.tsv", sep="\t", index=False)
+    (folder / "problem.yaml").write_text(
+        "format_version: 1\nparameter_file: p.tsv\nproblems:\n- sbml_files: [model.xml]\n  condition_files: [c.tsv]\n"
+        "  measurement_files: [m.tsv]\n  observable_files: [o.tsv]\n"
+    )
+    return folder / "problem.yaml"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scale", ["lin", "log10"])
+def test_petab(tmp_path, scale):
+    problem = read_petab(petab_folder(tmp_path, scale))
+    assert [q.label for q in problem.data.trajectories] == ["high", "low"]
+    assert problem.data.noise == ("lognormal", "lognormal")
+    assert problem.fixed == {"feed_high": 3.0, "feed_low": 1.0}
+    assert problem.log == (["k", "c"] if scale == "log10" else [])
+    fit = problem.fit()
+    assert fit["k"].value == pytest.approx(0.5, rel=0.05)
+    assert fit["c"].value == pytest.approx(0.3, rel=0.05)
+    assert fit.goodness.chi_square_p > 1e-4
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"observableFormula": ["x + y", "y"]}, "only states themselves"),
+        ({"observableFormula": ["x", "x"]}, "two observables"),
+        ({"noiseDistribution": ["laplace", "normal"]}, "only normal noise"),
+    ],
+)
+def test_petab_that_goes_beyond(tmp_path, change, words):
+    with pytest.raises(ModelError, match=words):
+        read_petab(petab_folder(tmp_path, **change))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_petab_that_is_broken(tmp_path):
+    path = petab_folder(tmp_path)
+    (tmp_path / "m.tsv").unlink()
+    with pytest.raises(ModelError, match="not a PEtab problem"):
+        read_petab(path)
+    with pytest.raises(ModelError, match="no PEtab problem"):
+        read_petab(tmp_path / "none.yaml")
