@@ -25,8 +25,8 @@ def misfits(task: Task, refined: Refined | None) -> list[str]:
     p = goodness.portmanteau_p if wrong_sigma else goodness.p_value
     if REJECTED <= p < DOUBTED:
         found.append(
-            f"The model is doubtful (p = {p:.2g}): its residuals hang together more than noise does. One right model in "
-            "twenty looks like this; look at the weak residuals, and test it on other data."
+            f"The model is doubtful (p = {p:.2g}): its residuals hang together more than noise does. One right model "
+            "in twenty looks like this; look at the weak residuals, and test it on other data."
         )
     if p < REJECTED:
         found.append(
