@@ -51,7 +51,7 @@ def main() -> None:
     times = []
     for D in (d for d in SIZES if d <= largest):
         model, data, truth = dataset(D)
-        bounds = {name: (0.02, 10.0) for name in model.parameters}
+        bounds = dict.fromkeys(model.parameters, (0.02, 10.0))
         from weakform.weak.problem import WeakProblem
 
         likelihood = WeakProblem.build(model, data, wf.Local()).likelihood()

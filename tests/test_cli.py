@@ -114,7 +114,8 @@ def test_new_check_fit(folder, capsys):
 
 
 def test_check_says_everything(folder, capsys):
-    Path("m.toml").write_text('equations = "N\' = r*N*(1 - (N/K)**h)"\n[parameters.r]\nstart = 9\nbounds = [0, 1]\n')
+    parameters = "[parameters]\nr = { start = 9, bounds = [0, 1] }\nK = { start = 50 }\nh = { start = 1 }\n"
+    Path("m.toml").write_text('equations = "N\' = r*N*(1 - (N/K)**h)"\n' + parameters)
     t = np.r_[np.linspace(0, 10, 15), 40, 41, 42]
     pd.DataFrame({"t": t, "N": 100 / (1 + 50 * np.exp(-t))}).to_csv("d.csv", index=False)
     assert run("check", "m.toml", "d.csv") == 0

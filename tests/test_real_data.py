@@ -529,7 +529,7 @@ def test_tables_with_roles(tmp_path):
         assert data.states == ("hare",)
         assert [q.label for q in data.trajectories] == ["x", "y"]
         assert data.trajectories[1].inputs.values[0, 0] == 12
-        assert np.allclose(data.trajectories[0].scale, 0.1)
+        assert np.allclose(data.trajectories[0].scale * data.sigma, 0.1)
     with pytest.raises(DataError, match="y: Times must not decrease"):
         wf.Dataset.from_frame(frame.iloc[::-1], **roles)
 

@@ -47,12 +47,15 @@ def save(fit: FitResult, path: str | Path) -> Path:
         "data": _data(fit.data),
         "fit": plain,
     }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(_encoded(document), allow_nan=False), encoding="utf-8")
     return Path(path)
 
 
 def load(path: str | Path) -> FitResult:
     """Read a fit that `save` wrote."""
+    if not isinstance(path, str | Path):
+        raise DataError(f"The path of a saved fit is needed; received {path!r}.")
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -98,12 +101,15 @@ def _flags(value: Any) -> Any:
 
 
 def _model(model: Model) -> dict[str, Any]:
+    used = {str(symbol) for expr in model.expressions for symbol in expr.free_symbols}
     return {
         "states": model.states,
         "parameters": model.parameters,
         "inputs": model.inputs,
         "hidden": model.hidden,
         "expressions": [to_text(e) for e in model.expressions],
+        # The equations of a model with local parameters are shown in their common names.
+        "common": sorted(used - {"t", *model.states, *model.inputs}),
         "variants": [[to_text(e) for e in variant.expressions] for variant in model.variants],
     }
 
@@ -119,9 +125,7 @@ def _restored_model(table: dict[str, Any]) -> Model:
         return Model.__new__(Model)._assign(states, parameters, expressions(texts, known), inputs, hidden, variants)
 
     variants = tuple(made(texts, (), parameters) for texts in table["variants"])
-    # The equations of a model with local parameters are shown in their common names.
-    shown = {name.rsplit("_", 1)[0] for name in parameters} if variants else set()
-    return made(table["expressions"], variants, (*parameters, *shown))
+    return made(table["expressions"], variants, (*parameters, *table["common"]))
 
 
 def _data(data: Dataset) -> dict[str, Any]:
@@ -206,7 +210,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
         model=_restored_model(document["model"]),
         data=data,
         status=Status[f["status"]],
-        options=Options.of(f["options"]),
+        options=Options.of({**f["options"], "time_limit": float(f["options"]["time_limit"])}),
         basis=tuple(BasisSummary(**b) for b in f["basis"]),
         starts=tuple(starts),
         denoised=tuple(_array(u) for u in f["denoised"]),

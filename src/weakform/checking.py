@@ -43,6 +43,9 @@ def examine(file: ModelFile, data: Dataset) -> tuple[list[str], list[str]]:
         doubtful.append(
             f"{', '.join(unbounded)} {verb} the equations nonlinearly, without bounds; bounds make the search sure."
         )
+    lacking = [name for name in unbounded if file.start and name not in file.start]
+    if lacking:
+        wrong.append(f"There is a start, but none for {', '.join(lacking)}; give one, or bounds.")
     for j, name in enumerate(names):
         start = file.start.get(name)
         if start is not None and not told.lower[j] <= start <= told.upper[j]:

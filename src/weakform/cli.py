@@ -75,22 +75,37 @@ def run_fit(arguments: argparse.Namespace) -> int:
         options={"time_limit": arguments.time_limit},
         seed=arguments.seed,
     )
+    # The numbers come first: whatever fails after the fit must not take it along.
+    failures: list[str] = []
+
+    def attempt(what: Any) -> None:
+        try:
+            what()
+        except WeakformError as error:
+            failures.append(str(error))
+        except OSError as error:
+            failures.append(f"{error.filename or ''}: {error.strerror or error}")
+
     if arguments.profile:
-        found.intervals(kind="profile")
-    if arguments.report:
-        found.report(arguments.report, shlex.join(["weakform", *arguments.words]))
-    if arguments.save:
-        found.save(arguments.save)
+        attempt(lambda: found.intervals(kind="profile"))
     if arguments.json:
         print(json.dumps(as_json(found), indent=2))
     else:
         print(found)
-        if found.profiles and not arguments.report:
+        if found.profiles:
             print("\n95% profile intervals:")
             for name, profile in found.profiles.items():
                 print(f"  {name}: [{profile.interval[0]:.4g}, {profile.interval[1]:.4g}]")
-        if arguments.report:
-            print(f"\nReport: {arguments.report}")
+    if arguments.report:
+        attempt(lambda: found.report(arguments.report, shlex.join(["weakform", *arguments.words])))
+    if arguments.save:
+        attempt(lambda: found.save(arguments.save))
+    if arguments.report and not failures and not arguments.json:
+        print(f"\nReport: {arguments.report}")
+    for line in failures:
+        print(f"weakform: {line}", file=sys.stderr)
+    if failures:
+        return 2
     rejected = found.goodness is not None and found.goodness.p_value < REJECTED
     return 0 if found.success and not rejected else 1
 
@@ -115,9 +130,11 @@ def as_json(found: FitResult) -> dict[str, Any]:
                 "interval": [plain(v) for v in found[name].interval],
                 "unit": found.units.get(name, ""),
                 "note": found[name].note,
+                **({"profile": [plain(v) for v in found.profiles[name].interval]} if name in found.profiles else {}),
             }
             for name in found
         },
+        "tied": {name: plain(found.derived(text).value) for name, text in found.tied.items()},
         "sigma": dict(zip(found.model.states, map(plain, found.sigma), strict=True)),
         "p_value": None if found.goodness is None else plain(found.goodness.p_value),
         "covariance": [[plain(v) for v in row] for row in found.covariance],
@@ -141,7 +158,8 @@ def check(arguments: argparse.Namespace) -> int:
     try:
         file = read_model(arguments.model)
         names = ", ".join(file.model.parameters)
-        good.append(f"{arguments.model}: {len(file.model.states)} states, parameters {names}")
+        n = len(file.model.states)
+        good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
     except ModelError as error:
         wrong.append(str(error))
     if file is not None:
@@ -182,12 +200,18 @@ def run_simulate(arguments: argparse.Namespace) -> int:
             f"No value of {missing[0]!r}: give --set for parameters and --initial for states, such as {missing[0]}=1, "
             "or truth and [initial] in the model file."
         )
-    unknown = [name for name in (*values, *initial) if name not in (*file.model.parameters, *file.model.states)]
-    if unknown:
-        raise ModelError(f"{unknown[0]!r} is neither a parameter nor a state of the model.")
+    for option, given, known in (
+        ("--set", values, file.model.parameters),
+        ("--initial", initial, file.model.states),
+    ):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise ModelError(f"{option}: {unknown[0]!r} is not one of {', '.join(known)}.")
+    if not 0 <= arguments.noise < float("inf"):
+        raise ModelError(f"--noise must be a number that is not negative; received {arguments.noise!r}.")
     if file.model.inputs:
         raise ModelError("A model with inputs cannot be simulated from the command line; use Python.")
-    duration = arguments.duration or file.duration
+    duration = file.duration if arguments.duration is None else arguments.duration
     if duration is None or duration <= 0 or arguments.samples < 1:
         raise ModelError("Give a positive --duration (or one in the model file) and at least one step in --samples.")
     times = np.linspace(0.0, duration, arguments.samples + 1)

@@ -8,7 +8,7 @@ times; values that are finite and allowed by their noise, or NaN where missing; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class Truth:
     initial: FloatArray
     sigma: FloatArray
     begin: float = 0.0
+
+    def columns(self, order: list[int]) -> Truth:
+        """The states in another order."""
+        return replace(self, states=self.states[:, order], initial=self.initial[order], sigma=self.sigma[order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,11 @@ class Trajectory:
     def scales(self) -> FloatArray:
         """`scale`, or ones."""
         return np.ones(self.values.shape) if self.scale is None else self.scale
+
+    def rescaled(self, ratio: FloatArray) -> Trajectory:
+        """The same values with another scale, `(D,)` times as large."""
+        within = None if self.within is None else self.within / ratio**2
+        return replace(self, scale=self.scales * ratio, within=within)
 
     def columns(self, order: list[int], hidden: int = 0) -> Trajectory:
         """Some of the states, and `hidden` more that were not measured."""
@@ -245,9 +254,8 @@ class Dataset:
                     f"sigma is given for some datasets only (see dataset {k}); give it for all, or for none."
                 )
         sigma = first.sigma
-        if not all(_same(sigma, data.sigma) for data in datasets):
-            sigma = np.ones(first.D)
-            datasets = [data._with_sigma_of_points() for data in datasets]
+        if sigma is not None and not all(_same(sigma, data.sigma) for data in datasets):
+            datasets = [data._relative_to(sigma) for data in datasets]
         trajectories = [q for data in datasets for q in data.trajectories]
         names = [str(k) for k in range(1, len(trajectories) + 1)] if labels is None else list(map(str, labels))
         if len(names) != len(trajectories) or len(set(names)) < len(names):
@@ -266,12 +274,12 @@ class Dataset:
         )
         return joined
 
-    def _with_sigma_of_points(self) -> Dataset:
-        """The same data with σ carried by the points."""
+    def _relative_to(self, sigma: FloatArray) -> Dataset:
+        """The same data with the difference of their σ from another one carried by the points."""
         assert self.sigma is not None
-        if (self.sigma == 0).any():
+        if (self.sigma == 0).any() or (sigma == 0).any():
             raise DataError("Noise-free data (sigma 0) cannot be joined with noisy ones.")
-        return self.with_trajectories(tuple(replace(q, scale=q.scales * self.sigma) for q in self.trajectories))
+        return self.with_trajectories(tuple(q.rescaled(self.sigma / sigma) for q in self.trajectories))
 
     @classmethod
     def from_csv(
@@ -319,6 +327,10 @@ class Dataset:
             raise DataError(
                 f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
             )
+        known = [f.name for f in fields(_Roles)]
+        for name in roles:
+            if name not in known:
+                raise DataError(f"Unknown argument {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
         columns = {str(name): frame[name].to_numpy() for name in frame.columns}
         if roles.get("time") is not None:
             roles["time"] = str(roles["time"])
@@ -367,7 +379,7 @@ class Dataset:
             data = cls(times, table, roles.noise, sigma, states=list(states), inputs=driven, hold=roles.hold)
             data._set(notes=(*([note] if note else []), *data.notes))
             return data
-        group = np.array([f"{v:g}" if isinstance(v, float) else str(v) for v in columns[roles.trajectory]])
+        group = np.array([_label(v) for v in columns[roles.trajectory]])
         parts, labels = [], list(dict.fromkeys(group))
         for label in labels:
             rows = group == label
@@ -444,7 +456,7 @@ class Dataset:
             states=states,
             inputs=self.inputs,
             own_noise=self.own_noise,
-            truth=self.truth,
+            truth=self.truth if more or self.truth is None else self.truth.columns(order),
             notes=self.notes,
         )
         return picked
@@ -496,6 +508,17 @@ class _Roles:
     inputs: Sequence[str] | Mapping[str, str] = ()
     hold: bool = False
     trajectory: str | None = None
+
+
+def _label(value: Any) -> str:
+    """The name of a trajectory; whole numbers without a point."""
+    if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
+        raise DataError(
+            "A row has no value in the column that tells trajectories apart; fill it, or leave the row out."
+        )
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
 
 
 def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
@@ -605,5 +628,9 @@ def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> I
             m = int(np.argmin(np.isfinite(column)))
             raise DataError(f"The input {name!r} at t = {times[m]:g} (row {m + 1}) is missing; inputs must be known.")
         columns.append(column)
-    distinct, first = np.unique(times, return_index=True)
+    distinct, first, group = np.unique(times, return_index=True, return_inverse=True)
+    table = np.column_stack(columns)
+    if (table != table[first][group]).any():
+        m = int(np.argmax((table != table[first][group]).any(axis=1)))
+        raise DataError(f"The inputs have two values at t = {times[m]:g}; a known input has one.")
     return Inputs(distinct, np.column_stack(columns)[first], INTERPOLATIONS[1] if hold else INTERPOLATIONS[0])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .estimators.base import Refined, Status, Task
-from .goodness import DOUBTED, REJECTED
+from .goodness import DOUBTED, REJECTED, tail
 from .typing import FloatArray
 
 POORLY_DETERMINED = 0.5
@@ -25,12 +25,12 @@ def misfits(task: Task, refined: Refined | None) -> list[str]:
     p = goodness.portmanteau_p if wrong_sigma else goodness.p_value
     if REJECTED <= p < DOUBTED:
         found.append(
-            f"The model is doubtful (p = {p:.2g}): its residuals hang together more than noise does. One right model "
+            f"The model is doubtful ({tail(p)}): its residuals hang together more than noise does. One right model "
             "in twenty looks like this; look at the weak residuals, and test it on other data."
         )
     if p < REJECTED:
         found.append(
-            f"The model does not fit the data (p = {p:.2g}): the residuals are not noise. "
+            f"The model does not fit the data ({tail(p)}): the residuals are not noise. "
             "Its estimates and intervals are not to be trusted."
         )
         for strain in goodness.strains[:STRAINS]:

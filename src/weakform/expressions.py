@@ -382,6 +382,8 @@ def to_text(expr: Expr) -> str:
     """An expression as text that is read back as the same expression, numbers to the last bit."""
     if expr.is_Symbol or expr == se.pi:
         return str(expr)
+    if expr == se.E:
+        return "exp(1)"
     if expr.is_Number:
         shown = str(expr) if expr.is_Rational else repr(float(expr))
         return f"({shown})" if shown.startswith("-") or "/" in shown else shown

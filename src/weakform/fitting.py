@@ -117,6 +117,11 @@ def fit(
     chosen = Options.of(options)
     if priors and method in ("wls", "irls"):
         raise FitError(f"Method {method!r} has no likelihood to join with priors; use 'wendy', 'mle' or 'hybrid'.")
+    for name in data.inputs:
+        if name in model.parameters:
+            raise FitError(
+                f"{name!r} is an input of the data and a parameter of the model; make the model with inputs=[{name!r}]."
+            )
     told = resolve(model, data, bounds, fixed, tied, local, log, priors)
     working, free = told.working_model, told.free
     if not free.any():
@@ -144,7 +149,7 @@ def fit(
             )
         given = first_guess(task, told, start)
         found = _run(task, method, given, starts, seed, begin)
-    return replace(found, model=told.model, prior=told.prior, tied=told.tied, units=_units(units))
+    return replace(found, model=told.model, prior=told.prior, tied=told.tied, units=told.spread(_units(units)))
 
 
 def _units(units: Mapping[str, str] | None) -> dict[str, str]:
@@ -177,6 +182,8 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     elif method not in ("wls", "output-error") and silent:
         why = "sigma is 0" if (problem.sigma == 0).all() else "weak least squares fits them to rounding"
         notes.append(f"The data are noise-free ({why}): weak least squares was used in place of {method!r}.")
+        if task.prior is not None:
+            notes.append("Priors were left out: noise-free data leave nothing for them to say.")
         method = "wls"
         points = [None] if task.is_linear else points
     estimator = ESTIMATORS[method]
@@ -207,6 +214,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         refined = replace(refined, goodness=None)
     edge = 1e-6 * np.where(np.isfinite(task.upper - task.lower), task.upper - task.lower, np.abs(p))
     at_bound = task.free & ((p <= task.lower + edge) | (p >= task.upper - edge))
+    p = np.where(at_bound, np.where(p <= task.lower + edge, task.lower, task.upper), p)
     solved = best.initial is not None
     covariance = _covariance(task, p, at_bound, refined, solved)
     if silent:
@@ -303,7 +311,9 @@ def _covariance(
             # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.
             keep = inner[task.free]
             block = refined.covariance[np.ix_(keep, keep)]
-            if not keep.all():
+            if not keep.all() and refined.information is not None:
+                block = symmetric_inverse(refined.information[np.ix_(keep, keep)])
+            elif not keep.all():
                 block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
         covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
     return covariance

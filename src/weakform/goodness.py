@@ -119,6 +119,11 @@ def assess(
     return GoodnessOfFit(min(1.0, len(tests) * min(tests)), misfit, freedom, both_sides, Q, lags, serial, strains)
 
 
+def tail(p: float) -> str:
+    """A p-value in words."""
+    return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
+
+
 def threshold(count: int, level: float = 0.01) -> float:
     """The score that one of `count` reaches by chance with probability `level`."""
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))

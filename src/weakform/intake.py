@@ -103,10 +103,12 @@ def missing_values(
     if dropped:
         if len(dropped) > MAX_DROPPED * len(times):
             raise DataError(
-                f"{len(dropped)} of {len(times)} rows at the ends have a state that is zero or negative, but log-normal"
-                " noise needs positive values. Use noise='gaussian', or cut the data to the part that is positive."
+                f"{len(dropped)} of {len(times)} rows at the ends have a state that its noise does not allow: "
+                "log-normal noise needs positive values, and counts are not negative. Use noise='gaussian', or cut the "
+                "data."
             )
-        notes.append(f"{_rows(len(dropped))} with a non-positive log-normal state dropped (t = {_some(dropped)}).")
+        which = "non-positive log-normal" if "poisson" not in kinds else "zero or negative"
+        notes.append(f"{_rows(len(dropped))} with a {which} state dropped (t = {_some(dropped)}).")
     inside = [f"{times[m]:g}" for m in range(first, last) if not allowed[m].all()]
     if inside:
         count = int((~allowed[first:last]).sum())
@@ -179,7 +181,11 @@ def check_sigma(
                 f"sigma of the points must be positive and have the shape of the states, ({rows}, {D}), and a "
                 f"covariance of the states ({D}, {D}); received shape {array.shape}."
             )
-        return np.ones(D), points, None
+        with np.errstate(invalid="ignore"):
+            level = np.array(
+                [np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 1.0 for column in points.T]
+            )
+        return level, points / level, None
     if array.ndim > 1 or array.size not in (1, D) or not (np.isfinite(array) & (array >= 0)).all():
         raise DataError(
             f"sigma must be one number, or one for each of {D} states, finite and not negative; or ({rows}, {D}) "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import Truth
+from .inputs import Inputs
 from .model import Model
 from .simulate import simulate
 from .typing import FloatArray
@@ -40,22 +41,29 @@ class Metrics:
     covered: NDArray[np.bool_]
 
 
-def measure(model: Model, p: FloatArray, covariance: FloatArray, times: FloatArray, truth: Truth) -> Metrics:
+def measure(
+    model: Model,
+    p: FloatArray,
+    covariance: FloatArray,
+    times: FloatArray,
+    truth: Truth,
+    inputs: Inputs | None = None,
+) -> Metrics:
     """Measures of an estimate `(J,)` with its covariance, from data sampled at `times` `(time,)`."""
     coefficient = float(np.linalg.norm(p - truth.parameters) / np.linalg.norm(truth.parameters))
-    forward = forward_error(model, p, times, truth)
+    forward = forward_error(model, p, times, truth, inputs)
     failed = not (coefficient < FAILED and forward < FAILED)
     with np.errstate(invalid="ignore"):
         covered = np.abs(p - truth.parameters) < 2 * np.sqrt(covariance.diagonal())
     return Metrics(coefficient, forward, failed, covered)
 
 
-def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth) -> float:
+def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth, inputs: Inputs | None = None) -> float:
     """Relative error of the forward solution from the true initial state; NaN where there is none."""
     grid = times if times[0] == truth.begin else np.concatenate([[truth.begin], times])
     if not np.isfinite(p).all():
         return np.nan
-    solved = simulate(model, p, truth.initial, grid)
+    solved = simulate(model, p, truth.initial, grid, inputs=inputs)
     if not solved.success:
         return np.nan
     off = solved.states[-len(times) :] - truth.states
@@ -63,7 +71,8 @@ def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth) 
 
 
 def r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
-    """`1 - Σ(data - states)²/Σ(data - mean)²` of each state, `(D,)`, from `(time, D)`; NaN entries are left out."""
-    left = np.nansum((values - states) ** 2, axis=0)
+    """`1 - Σ(data - states)²/Σ(data - mean)²` of each state, `(D,)`, from `(time, D)`; missing data are left out."""
+    there = np.isfinite(values)
+    left = np.sum(np.where(there, (values - states) ** 2, 0.0), axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(1 - left / np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0))

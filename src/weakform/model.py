@@ -145,6 +145,14 @@ class Model:
             For each local parameter, the label of its value in each trajectory: `{"k": ["a", "a", "b"]}` makes the
             parameters `k_a` and `k_b`, the first shared by two trajectories.
         """
+        for name, labels in local.items():
+            by_name: dict[str, str] = {}
+            for label in labels:
+                if by_name.setdefault(_joined(name, label), label) != label:
+                    raise ModelError(
+                        f"The labels {by_name[_joined(name, label)]!r} and {label!r} both make the name "
+                        f"{_joined(name, label)!r}; rename one of them."
+                    )
         names: list[str] = []
         for name in self.parameters:
             names += list(dict.fromkeys(_joined(name, label) for label in local[name])) if name in local else [name]
@@ -162,7 +170,9 @@ class Model:
         """The model with expressions in place of parameters, which leave the list if `drop`."""
         here = {se.Symbol(name): expr for name, expr in values.items()}
         names = tuple(name for name in self.parameters if not (drop and name in values))
-        model = self._with(names, tuple(e.subs(here) for e in self.expressions))
+        # Expanded, so that what cancels does: r*(1 - x/(2*r)) has no pole at zero.
+        made = tuple(e.subs(here).expand() if drop else e.subs(here) for e in self.expressions)
+        model = self._with(names, made)
         model.variants = tuple(variant.substituted(values, drop) for variant in self.variants)
         return model
 
@@ -290,7 +300,8 @@ def _read(text: str, declared: Names | None, inputs: Names) -> tuple[Names, Name
     hidden = [f"{name.text}'" for name, order, _ in statements if order == 2]
     defined = {name.text: name for name, order, _ in statements if not order}
     if not states:
-        raise ModelError("The model has no equations. Write one line for each state, such as: u1' = -p1*u1")
+        prime = f" Is a prime missing, as in {next(iter(defined))}' = ...?" if defined else ""
+        raise ModelError(f"The model has no equations. Write one line for each state, such as: u1' = -p1*u1.{prime}")
     names = {name: Value(se.Symbol(name)) for name in ("t", *states, *hidden, *inputs)}
     found: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
 

@@ -292,8 +292,9 @@ def _sigma(value: Any, model: Model, where: str) -> tuple[float, ...] | None:
         return None
     if not isinstance(value, Mapping):
         return (number(value, f"{where}, sigma"),) * len(model.states)
-    table = known(value, model.states, f"{where}, [sigma]")
-    missing = [state for state in model.states if state not in table]
+    seen = tuple(state for state in model.states if state not in model.hidden)
+    table = known(value, seen, f"{where}, [sigma]")
+    missing = [state for state in seen if state not in table]
     if missing:
         raise ModelError(f"{where}, [sigma] lacks {missing[0]!r}; give one for each state, or none.")
-    return tuple(number(table[state], f"{where}, sigma.{state}") for state in model.states)
+    return tuple(number(table[state], f"{where}, sigma.{state}") for state in seen)

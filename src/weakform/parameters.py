@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from .errors import FitError
 from .estimators.base import Task
 from .estimators.linear import project_linear
 from .estimators.priors import Priors
-from .expressions import parse_expression, suggestion
+from .expressions import parse_expression, suggestion, to_text
 from .model import Model
 from .typing import FloatArray
 
@@ -71,6 +72,10 @@ class Parameters:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(self.log, np.log(np.maximum(p, 0.0)), p))
 
+    def spread(self, values: dict[str, str]) -> dict[str, str]:
+        """What is said of a local parameter, said of each of its values."""
+        return dict(_spread(values, self.families))
+
     @property
     def working_prior(self) -> Priors | None:
         """The prior of what the estimators work with."""
@@ -93,6 +98,7 @@ def resolve(
     """Check what `fit` was told and put it in order."""
     model, tied = _tied(model, tied or {})
     model, families = _local(model, data, local)
+    tied = _tied_to_local(tied, families)
     names = model.parameters
     base = _fixed(names, _spread(fixed or {}, families))
     if isinstance(bounds, Mapping):
@@ -103,11 +109,16 @@ def resolve(
     for name, low, is_log in zip(names, lower, logs, strict=True):
         if is_log and np.isfinite(low) and low < 0:
             raise FitError(f"{name!r} is on a log scale, so that its lower bound cannot be negative; received {low:g}.")
+    for name, high, is_log in zip(names, upper, logs, strict=True):
+        if is_log and high <= 0:
+            raise FitError(f"{name!r} is on a log scale, so that its upper bound must be positive; received {high:g}.")
     logs &= np.isnan(base)
+    prior = _priors(names, _spread(priors or {}, families), base)
+    if prior is not None:  # a log-normal prior allows only what is positive
+        positive = prior.index[prior.lognormal]
+        lower[positive] = np.maximum(lower[positive], 0.0)
     lower = np.where(logs, np.maximum(lower, 0.0), lower)
-    return Parameters(
-        model, base, lower, upper, logs, _priors(names, _spread(priors or {}, families), base), tied, families
-    )
+    return Parameters(model, base, lower, upper, logs, prior, tied, families)
 
 
 def _tied(model: Model, tied: Mapping[str, str]) -> tuple[Model, dict[str, str]]:
@@ -144,6 +155,27 @@ def _local(
         name: tuple(dict.fromkeys(model.local_name(name, label) for label in words)) for name, words in labels.items()
     }
     return expanded, families
+
+
+def _tied_to_local(tied: dict[str, str], families: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """A parameter tied to a local one has as many values as that."""
+    spread: dict[str, str] = {}
+    for name, text in tied.items():
+        expr = parse_expression(text, _words(text))
+        involved = [base for base in families if se.Symbol(base) in expr.free_symbols]
+        if not involved:
+            spread[name] = text
+            continue
+        base = involved[0]
+        for each in families[base]:
+            label = each.removeprefix(base)
+            here = {se.Symbol(b): se.Symbol(b + label) for b in involved if b + label in families[b]}
+            spread[name + label] = to_text(expr.subs(here))
+    return spread
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d]\w*", text)
 
 
 def _spread(values: Any, families: Mapping[str, tuple[str, ...]]) -> Any:
@@ -272,10 +304,13 @@ def first_guess(task: Task, parameters: Parameters, start: Mapping[str, float] |
             if task.free[j]:
                 p[j] = _logged(_number(value, f"the start of {name!r}"), bool(parameters.log[j]), name)
         missing = np.isnan(p) & ~task.linear
+        bounded = missing & np.isfinite(task.lower) & np.isfinite(task.upper)
+        p[bounded] = 0.5 * (task.lower[bounded] + task.upper[bounded])
+        missing &= ~bounded
         if missing.any():
             raise FitError(
-                f"The start lacks {', '.join(np.array(names)[missing])}: only parameters in which the model is linear "
-                "may be left out."
+                f"The start lacks {', '.join(np.array(names)[missing])}: only parameters with bounds, or in which the "
+                "model is linear, may be left out."
             )
         if np.isnan(p).any():
             solved = project_linear(task, p)

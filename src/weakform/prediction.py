@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from .data import Truth
 from .errors import DataError, FitError
 from .simulate import simulate
-from .typing import FloatArray
+from .typing import FloatArray, is_whole
 from .weak.problem import inputs_of, symmetric_inverse, system_of
 
 if TYPE_CHECKING:
@@ -71,11 +71,22 @@ class Prediction:
         return np.column_stack([self.states[:, d], self.lower[:, d], self.upper[:, d]])
 
 
+def numbered(fit: FitResult, trajectory: int | str) -> int:
+    """The number of a trajectory that is given by its number or its label."""
+    labels = [q.label for q in fit.data.trajectories]
+    if isinstance(trajectory, str) and trajectory in labels:
+        return labels.index(trajectory)
+    if not is_whole(trajectory, 0) or int(trajectory) >= len(labels):
+        known = f" ({', '.join(labels[:10])})" if len(labels) > 1 else ""
+        raise FitError(f"There are {len(labels)} trajectories{known}; received number {trajectory!r}.")
+    return int(trajectory)
+
+
 def predict(
     fit: FitResult,
     times: ArrayLike,
-    trajectory: int = 0,
-    initial: ArrayLike | None = None,
+    trajectory: int | str = 0,
+    initial: ArrayLike | Mapping[str, float] | None = None,
     level: float = 0.95,
     kind: str = "auto",
     seed: int = 0,
@@ -84,8 +95,7 @@ def predict(
     z = fit.quantile(level)
     if kind not in ("auto", "delta", "sampling"):
         raise FitError(f"The kind of band must be 'auto', 'delta' or 'sampling'; received {kind!r}.")
-    if not 0 <= trajectory < len(fit.data.trajectories):
-        raise FitError(f"There are {len(fit.data.trajectories)} trajectories; received number {trajectory!r}.")
+    trajectory = numbered(fit, trajectory)
     grid = _grid(times)
     begin = float(fit.data.trajectories[trajectory].times[0])
     if initial is None:
@@ -120,8 +130,6 @@ def follows(fit: FitResult, trajectory: int) -> bool:
 
 def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
     """The samples and points between them, a few hundred in all."""
-    if not 0 <= trajectory < len(fit.data.trajectories):
-        raise FitError(f"There are {len(fit.data.trajectories)} trajectories; received number {trajectory!r}.")
     times = fit.data.trajectories[trajectory].times
     between = max(1, FINE // len(times))
     parts = times[:-1, None] + np.diff(times)[:, None] * np.arange(between) / between
@@ -140,7 +148,10 @@ def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth
             f"These data carry no truth; give truth={{...}} with a value for each of {', '.join(names)}; "
             f"received {truth!r}."
         )
-    p = np.array([float(truth[name]) for name in names])
+    try:
+        p = np.array([float(truth[name]) for name in names])
+    except (TypeError, ValueError):
+        raise FitError(f"The true parameters must be numbers; received {truth!r}.") from None
     times, initial = fit.data.trajectories[0].times, fit.denoised[0][0]
     solved = simulate(fit.model.of(0), p, initial, times, inputs=inputs_of(fit.model, fit.data, 0), rtol=RTOL)
     if not solved.success:
@@ -163,9 +174,13 @@ def _parameters(fit: FitResult) -> FloatArray:
     return np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _known(fit: FitResult, initial: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
     D, J = len(fit.model.states), len(fit.model.parameters)
-    u0 = np.atleast_1d(np.array(initial, dtype=float))
+    values = [initial.get(name, np.nan) for name in fit.model.states] if isinstance(initial, Mapping) else initial
+    try:
+        u0 = np.atleast_1d(np.array(values, dtype=float))
+    except (TypeError, ValueError):
+        u0 = np.array([np.nan])
     if u0.shape != (D,) or not np.isfinite(u0).all():
         raise DataError(f"The initial state must be {D} numbers ({', '.join(fit.model.states)}); received {initial!r}.")
     covariance = np.zeros((J + D, J + D))
@@ -232,7 +247,10 @@ class _Band:
         inputs = self.system.inputs
         solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=RTOL)
         if not solved.success or solved.by_parameters is None or solved.by_initial is None:
-            raise FitError(f"The fitted model could not be solved over these times: {solved.status.value}.")
+            raise FitError(
+                "The fitted model could not be solved over these times: it blows up, or needs too much work; ask for a "
+                "shorter time."
+            )
         states = solved.states[-n:]
         K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.slopes(u0[None])[0]], axis=2)[-n:]
         x = self._working(states)
@@ -249,10 +267,10 @@ class _Band:
                 note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
         else:
             kind = "delta"
-        lower, upper = self._back(lower), self._back(upper)
-        if self.system.mix is not None:  # ends of a band in rotated coordinates are not those of the states
-            half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
-            lower, upper = (lower, upper) if kind == "sampling" else (states - half, states + half)
+            lower, upper = self._back(lower), self._back(upper)
+            if self.system.mix is not None:
+                half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
+                lower, upper = states - half, states + half
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
             lower[0] = upper[0] = states[0]
         return Prediction(self.times, states, lower, upper, fit.model.states, level, kind, note)
@@ -263,6 +281,9 @@ class _Band:
         return np.asarray(np.einsum("tdi,ij,tdj->td", by_u, self.covariance, by_u))
 
     def _note(self) -> str:
+        inputs = self.system.inputs
+        if inputs is not None and (self.grid[0] < inputs.times[0] or self.grid[-1] > inputs.times[-1]):
+            return "Outside the data the inputs keep their nearest value."
         if np.isfinite(self.fit.covariance.diagonal()).all():
             return ""
         return "Parameters at a bound or without information are taken as known in the band."
@@ -312,7 +333,7 @@ class _Band:
         return False
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
-        """Quantiles of solutions in working coordinates, and the share that could not be had."""
+        """Quantiles of solutions, and the share that could not be had."""
         fit, known = self.fit, not self.covariance[self.J :, self.J :].any()
         again = fit.method == "wendy" and fit.goodness is not None and fit.data.samples <= MAX_SAMPLES and not known
         draws = self._refitted(seed) if again else self._normal(seed)
@@ -321,7 +342,8 @@ class _Band:
         if len(found) < wanted / 2:
             blank = np.full((len(self.times), self.system.D), np.nan)
             return blank, blank, 1 - len(found) / wanted
-        lower, upper = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        # Of the states themselves: ends in rotated coordinates would not be theirs.
+        lower, upper = np.quantile([self._back(x) for x in found], [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return lower, upper, 1 - len(found) / wanted
 
     def _refitted(self, seed: int) -> Iterator[FloatArray | None]:

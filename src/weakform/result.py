@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from .uncertainty import Profile
 
 
+IDLE = 0.1
+"""Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A parameter or an expression of parameters, with its uncertainty.
@@ -190,7 +194,8 @@ class FitResult:
         kind : str
             `"wald"`: estimate ± errors; NaN for parameters at a bound, which have none. `"profile"`: where the misfit
             rises too much, however the others adapt; the curves are kept in `profiles`. `"bootstrap"`: from data drawn
-            again from the fitted states. The last two are for method `"wendy"`.
+            again from the fitted states; infinite where the data do not determine a parameter. The last two are for
+            method `"wendy"`.
         runs, seed : int
             Of the bootstrap.
         """
@@ -207,7 +212,13 @@ class FitResult:
             from .uncertainty import bootstrap
 
             tails = [0.5 - level / 2, 0.5 + level / 2]
-            return np.asarray(np.quantile(bootstrap(self, runs, seed), tails, axis=0).T)
+            draws = bootstrap(self, runs, seed)
+            ends = np.asarray(np.quantile(draws, tails, axis=0).T)
+            # Along a direction that the data do not determine no draw moves: that is no knowledge.
+            with np.errstate(invalid="ignore"):
+                idle = (draws.std(axis=0) < IDLE * self.errors) & ~self.fixed
+            ends[idle] = [-np.inf, np.inf]
+            return ends
         raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
 
     def quantile(self, level: float) -> float:
@@ -264,7 +275,9 @@ class FitResult:
             Such as `"p1 / p3"`; read like a model, never evaluated as code.
         level : float
         """
-        expr = parse_expression(expression, self.model.parameters)
+        expr = parse_expression(expression, [*self.model.parameters, *self.tied])
+        tied = {se.Symbol(n): parse_expression(text, self.model.parameters) for n, text in self.tied.items()}
+        expr = expr.subs(tied)
         symbols = [se.Symbol(name) for name in self.model.parameters]
         values = dict(zip(symbols, map(float, self.estimate), strict=True))
         value = _real(expr, values, expression)
@@ -280,8 +293,8 @@ class FitResult:
         self,
         times: ArrayLike,
         *,
-        trajectory: int = 0,
-        initial: ArrayLike | None = None,
+        trajectory: int | str = 0,
+        initial: ArrayLike | Mapping[str, float] | None = None,
         level: float = 0.95,
         kind: str = "auto",
         seed: int = 0,
@@ -292,9 +305,9 @@ class FitResult:
         ----------
         times : array_like, (time,)
             Increasing; may go beyond the data.
-        trajectory : int
-            From whose fitted initial state; its uncertainty is part of the band.
-        initial : array_like, (D,), optional
+        trajectory : int or str
+            Number or label of the one from whose fitted initial state to begin; its uncertainty is part of the band.
+        initial : array_like, (D,), or mapping, optional
             A known state at `times[0]` in place of a fitted one.
         level : float
         kind : str
@@ -307,10 +320,11 @@ class FitResult:
 
         return predict(self, times, trajectory, initial, level, kind, seed)
 
-    def trajectory(self, number: int = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
+    def trajectory(self, number: int | str = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
         """The fitted trajectory over the time of the data, on a grid fine enough to draw; see `predict`."""
-        from .prediction import fine_grid
+        from .prediction import fine_grid, numbered
 
+        number = numbered(self, number)
         key = (number, level, kind)
         if key not in self.bands:
             self.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
@@ -342,10 +356,11 @@ class FitResult:
         """
         from .metrics import measure
         from .prediction import as_truth
+        from .weak.problem import inputs_of
 
-        return measure(
-            self.model, self.estimate, self.covariance, self.data.trajectories[0].times, as_truth(self, truth)
-        )
+        known = as_truth(self, truth)
+        times, inputs = self.data.trajectories[0].times, inputs_of(self.model, self.data, 0)
+        return measure(self.model.of(0), self.estimate, self.covariance, times, known, inputs)
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The parameters as a pandas data frame: estimate, error, interval, bounds, unit and what is special."""
@@ -402,7 +417,7 @@ class FitResult:
 
         return write(self, path, command)
 
-    def plot(self, trajectory: int = 0) -> Any:
+    def plot(self, trajectory: int | str = 0) -> Any:
         """Draw data and fitted trajectory with its band, one panel a state; returns the matplotlib axes."""
         from .report.plots import states
 

@@ -25,6 +25,7 @@ from .model import Model
 from .typing import FloatArray
 
 MAX_EVALUATIONS = 150_000
+MAX_STEPS = 20_000
 
 
 class SimulationStatus(Enum):
@@ -179,6 +180,10 @@ def _solve(
     result[0] = start.ravel()
     if len(times) == 1:
         return result.reshape(-1, columns, D), SimulationStatus.SUCCESS, used
+    # A system at rest would step over a short pulse of an input: no step is longer than what tells its samples apart.
+    longest = 0.0
+    if driven is not None and driven.kind != "hold":
+        longest = max(float(np.diff(driven.times).min(initial=np.inf)), (times[-1] - times[0]) / MAX_STEPS)
     status, carried = SimulationStatus.SUCCESS, start.ravel()
     for begin, end in _pieces(times, driven):
         inside = np.flatnonzero((times > begin) & (times <= end))
@@ -189,7 +194,7 @@ def _solve(
             warnings.simplefilter("ignore")
             try:
                 values, info = odeint(
-                    rhs, carried, nodes, rtol=rtol, atol=atol.ravel(), full_output=True, mxstep=budget
+                    rhs, carried, nodes, rtol=rtol, atol=atol.ravel(), full_output=True, mxstep=budget, hmax=longest
                 )
             except _Spent:
                 return result.reshape(-1, columns, D), SimulationStatus.TOO_MUCH_WORK, used

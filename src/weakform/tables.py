@@ -52,7 +52,8 @@ class Table:
                 place = f"{self.where}, line {self.lines[k]}" if self.lines else self.where
                 raise DataError(
                     f"{place}, column {name!r}: {value!r} is not a number.{_hint(value)} Columns are separated by "
-                    "commas, semicolons or tabs; a missing value is an empty cell."
+                    "commas, semicolons or tabs; a missing value is an empty cell; a column of words may be the "
+                    "trajectory."
                 )
         return np.array(values, dtype=float)
 

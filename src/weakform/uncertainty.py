@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from .errors import FitError
+from .estimators.priors import Priors
 from .typing import FloatArray, is_whole
 from .weak.collocation import Mesh
 from .weak.helmert import Settings, Solution, solve
@@ -44,7 +45,8 @@ class Profile:
         `Q_j(v) - Q(p̂)`.
     level : float
     interval : tuple of float
-        Infinite on a side where the misfit never rises enough: the data set no limit there.
+        Infinite on a side where the misfit never rises enough: the data set no limit there. NaN where it could not be
+        followed.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Refit:
     """The constraint problem behind a result of method "wendy", ready to be solved again."""
 
     def __init__(self, fit: FitResult) -> None:
+        if fit.covariance_kind.startswith("none"):
+            raise FitError("Noise-free data have no intervals: there is nothing to be uncertain of.")
         if fit.method != "wendy" or fit.goodness is None:
             raise FitError(
                 f"Profile and bootstrap intervals belong to method='wendy'; this fit is {fit.method!r}. "
@@ -88,6 +92,11 @@ class Refit:
         self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf, prior=fit.prior)
         self.covariance = np.nan_to_num(fit.covariance)
         self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
+
+    def total(self, solution: Solution) -> float:
+        """Misfit to the data and to the prior."""
+        prior = self.settings.prior
+        return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
 
     def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
         """The best fit with p_j = value, from a solution nearby; None where there is none."""
@@ -115,6 +124,9 @@ class Refit:
         )
         try:
             rough = replace(self.settings, tolerance=DRAWN)
+            if isinstance(rough.prior, Priors):  # a prior is one more measurement, and is drawn like the others
+                moved = rough.prior.centre + rough.prior.spread * rng.standard_normal(len(rough.prior.index))
+                rough = replace(rough, prior=replace(rough.prior, centre=moved))
             solved = solve(meshes, self.sigma, self.best.p, self.best.states, rough)
         except NotPositiveDefinite:
             return None
@@ -133,29 +145,32 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None 
     step = error * z / 3 if np.isfinite(error) and error > 0 else 0.05 * max(abs(fit.estimate[j]), 1e-12)
     start = float(refit.best.p[j])
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
-    points, sides = {start: refit.best.misfit}, []
+    points, sides = {start: refit.total(refit.best)}, []
     for sign in (-1.0, 1.0):
-        near, value, width, end = refit.best, start, step, sign * np.inf
+        near, value, width, last = refit.best, start, step, points[start]
+        # Where the misfit never rises enough there is no end; where it does, the end is found below.
+        crossed, end = False, sign * np.inf
         for _ in range(MAX_STEPS):
             value = float(np.clip(value + sign * width, low, high))
             solved = refit.with_parameter(j, value, near)
             if solved is None:
+                end = np.nan
                 break
-            points[value] = solved.misfit
-            rise = solved.misfit - min(points.values())
-            if rise >= z**2:
-                end = np.nan  # crossed: found below, when the least misfit is known
+            points[value] = refit.total(solved)
+            if points[value] - min(points.values()) >= z**2:
+                crossed = True
                 break
             if value in (low, high):
                 end = value
                 break
             near = solved
-            width *= 1.5 if rise < (0.5 * z) ** 2 else 1.0
-        sides.append((sign, end))
+            width *= 1.5 if points[value] - last < (0.5 * z) ** 2 else 1.0
+            last = points[value]
+        sides.append((sign, crossed, end))
     least = min(points.values())
     risen = {value: misfit - least for value, misfit in points.items()}
     best = min(risen, key=lambda value: risen[value])
-    ends = [_crossing(risen, best, sign, z) if np.isnan(end) else float(end) for sign, end in sides]
+    ends = [_crossing(risen, best, sign, z) if crossed else float(end) for sign, crossed, end in sides]
     values = np.array(sorted(risen))
     return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]))
 

@@ -96,13 +96,14 @@ def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> Te
     # The median, so that a few wide gaps do not make all bumps wide.
     M, step = len(times) - 1, float(np.median(np.diff(times)))
     given = radius is not None
-    r = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) * step if radius is None else float(radius)
+    span = times[-1] - times[0]
+    r = min(RADIUS_SAMPLES * step, M * SHARE_OF_SPAN * step, span * SHARE_OF_SPAN) if radius is None else float(radius)
     while True:
         s = max(r / OVERLAP, step) if stride is None else float(stride)
         if given or stride is not None:
-            _check(r / step, s / step, int((times[-1] - times[0]) / step), step)
+            _check(r / step, s / step, int(span / step), step)
         centres = _centres(times, r, s)
-        if len(centres) or given or 2 * r * GROWTH > times[-1] - times[0]:
+        if len(centres) or given or 2 * r * GROWTH > span:
             break
         r *= GROWTH
     if not len(centres):
@@ -143,7 +144,11 @@ def _centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
     span = times[-1] - times[0] - 2 * radius
     count = math.floor(span / stride + 1e-9) + 1
     slack = span - (count - 1) * stride
-    centres = times[0] + radius + slack / 2 + stride * np.arange(count)
+    origin = times[0] + radius + slack / 2
+    # Only those near samples: a gap may be wider than all that was measured.
+    near = np.arange(math.ceil(2 * radius / stride) + 1)
+    index = np.unique(np.ceil((times - radius - origin) / stride)[:, None] + near)
+    centres = origin + stride * index[(index >= 0) & (index < count)]
     first = np.searchsorted(times, centres - radius, side="right")
     last = np.searchsorted(times, centres + radius, side="left")
     # Gaps as far as they lie inside the support.

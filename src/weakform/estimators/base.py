@@ -236,6 +236,8 @@ class Refined:
     held : ndarray, (F,), or None
         Direction in the free parameters, in their standard errors, that was held because the data do not determine it.
     goodness : GoodnessOfFit, or None for noise-free data
+    information : ndarray, (F, F), or None
+        Whose inverse the covariance is, where it is one.
     """
 
     covariance: FloatArray
@@ -247,6 +249,7 @@ class Refined:
     bias: float
     held: FloatArray | None
     goodness: GoodnessOfFit | None
+    information: FloatArray | None = None
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,13 @@ def least_squares(
     lower, upper = task.box
     tolerance = task.options.tolerance
     if task.is_linear:
-        base = np.clip(np.zeros(len(lower)), lower, upper)
-        p = task.expand(base)
-        r, G = residual(p), jacobian(p)[:, task.free]
-        if not (np.isfinite(r).all() and np.isfinite(G).all()):
+        # Anywhere will do, but a quotient of parameters may not exist at zero.
+        for base in (np.clip(np.zeros(len(lower)), lower, upper), np.clip(np.ones(len(lower)), lower, upper)):
+            p = task.expand(base)
+            r, G = residual(p), jacobian(p)[:, task.free]
+            if np.isfinite(r).all() and np.isfinite(G).all():
+                break
+        else:
             return p, Status.START, 1
         theta = base + solve_linear(G, r)
         if ((theta < lower) | (theta > upper)).any():
@@ -108,9 +111,10 @@ def project_linear(task: Task, p: FloatArray) -> FloatArray:
     if not task.linear.any():
         return p
     p = p.copy()
-    p[task.linear] = np.clip(0.0, task.lower[task.linear], task.upper[task.linear])
-    r, G = task.problem.residual(p), task.problem.jacobian(p)[:, task.linear]
-    if not (np.isfinite(r).all() and np.isfinite(G).all()):
-        return p
-    p[task.linear] += solve_linear(G, r)
-    return np.asarray(np.clip(p, task.lower, task.upper))
+    for value in (0.0, 1.0):
+        p[task.linear] = np.clip(value, task.lower[task.linear], task.upper[task.linear])
+        r, G = task.problem.residual(p), task.problem.jacobian(p)[:, task.linear]
+        if np.isfinite(r).all() and np.isfinite(G).all():
+            p[task.linear] += solve_linear(G, r)
+            return np.asarray(np.clip(p, task.lower, task.upper))
+    return p

@@ -13,9 +13,11 @@ With K = ∂x/∂(p, x₀)/σ the covariance is `(KᵀK)⁻¹`; for plain differ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ..errors import FitError
 from ..goodness import assess
 from ..model import Model
 from ..simulate import simulate
@@ -23,7 +25,7 @@ from ..typing import FloatArray
 from ..weak.likelihood import WeakForm
 from ..weak.problem import symmetric_inverse
 from .base import Outcome, Refined, Status, Task
-from .residuals import degrees_of_freedom, noise_of, strains
+from .residuals import degrees_of_freedom, noise_of, strains, within_misfit
 
 MAX_ITERATIONS = 200
 ROUNDS = 4
@@ -105,6 +107,8 @@ class _LeastSquares:
         # One over the scale of each value; zero where nothing was measured.
         self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in task.problem.data.trajectories]
         self.additive = task.options.residuals == "additive"
+        if self.additive and task.problem.data.covariance is not None:
+            raise FitError("Plain differences know no covariance of the states; use residuals='noise'.")
         noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
         # Without noise any scale will do.
@@ -150,7 +154,18 @@ class _LeastSquares:
             )
         except _Late:
             return Status.TIME, 1
+        self._snap(solved.x, solved.active_mask, low, high)
         return Status.CONVERGED if solved.status > 0 else Status.ITERATIONS, int(solved.nfev)
+
+    def _snap(self, theta: FloatArray, active: Any, low: FloatArray, high: FloatArray) -> None:
+        """Put what the solver left just inside a bound onto it: it keeps to the interior."""
+        if self.best is None or not np.any(active):
+            return
+        moved = np.where(active < 0, low, np.where(active > 0, high, theta))
+        r = self._residual(moved)
+        if r is not None and 0.5 * float(r @ r) <= self.best.cost * (1 + 1e-6) + 1e-9:
+            p, initial = self._split(moved)
+            self.best = _Point(p, initial, 0.5 * float(r @ r))
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         F, D = int(self.task.free.sum()), len(self.sigma)
@@ -234,10 +249,13 @@ class _LeastSquares:
         residuals = self.residuals(point)
         known = task.problem.data.sigma is not None
         sigma = self.sigma if known else noise_of(task, residuals)
-        misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals)
+        misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
         standardised = tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True))
         goodness = assess(standardised, misfit, freedom, known, strains(task, point.p))
-        return Refined(covariance[:F, :F], sigma, states, misfit, freedom, 1, 0.0, None, goodness)
+        # The initial states are fitted too: what they absorb is no information about the parameters.
+        I = K.T @ K
+        information = I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F]
+        return Refined(covariance[:F, :F], sigma, states, misfit, freedom, 1, 0.0, None, goodness, information)
 
 
 def solution(model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float) -> FloatArray | None:

@@ -48,6 +48,14 @@ class Priors:
             second = np.where(self.lognormal == self.log_scale, 0.0, np.where(self.lognormal, -1 / natural**2, natural))
         return (value - self.centre) / self.spread, first / self.spread, second / self.spread
 
+    def allowed(self, p: FloatArray) -> FloatArray:
+        """The parameters with what a log-normal prior does not allow put to its median."""
+        p = p.copy()
+        for j, centre, positive, logged in zip(self.index, self.centre, self.lognormal, self.log_scale, strict=True):
+            if positive and not logged and p[j] <= 0:
+                p[j] = np.exp(centre)
+        return p
+
     def value(self, p: FloatArray) -> float:
         """`½ Σ ρ²`."""
         rho, _, _ = self.rows(p)

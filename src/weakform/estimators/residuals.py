@@ -11,7 +11,13 @@ from .base import Task
 ROUNDING = 1e-7
 
 
-def _counts(task: Task) -> FloatArray:
+def within_misfit(task: Task, sigma: FloatArray) -> float:
+    """What repeated measurements add to the misfit: their scatter about their means."""
+    parts = [float(np.sum(q.within / sigma**2)) for q in task.problem.data.trajectories if q.within is not None]
+    return sum(parts)
+
+
+def counts(task: Task) -> FloatArray:
     """Measured values of each state, `(D,)`, repeated measurements among them."""
     data = task.problem.data
     repeats = [q.repeats for q in data.trajectories if q.repeats is not None]
@@ -21,7 +27,7 @@ def _counts(task: Task) -> FloatArray:
 def degrees_of_freedom(task: Task) -> int:
     """Measured values less fitted parameters and initial states."""
     fitted = int(task.free.sum()) + len(task.problem.sigma) * len(task.problem.forms)
-    return int(_counts(task).sum()) - fitted
+    return int(counts(task).sum()) - fitted
 
 
 def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
@@ -30,8 +36,8 @@ def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
     Residuals `(time, D)` in working coordinates, over their scale, zero where nothing was measured. The σ of states
     that never are stays what it was.
     """
-    problem, counts = task.problem, _counts(task)
-    left = np.maximum(counts * degrees_of_freedom(task) / counts.sum(), 1.0)
+    problem, values = task.problem, counts(task)
+    left = np.maximum(values * degrees_of_freedom(task) / values.sum(), 1.0)
     squares = np.sum([np.sum(part**2, axis=0) for part in residuals], axis=0)
     for q in problem.data.trajectories:
         squares = squares if q.within is None else squares + q.within

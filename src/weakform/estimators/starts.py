@@ -33,6 +33,13 @@ def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: i
         How many in all; by default as many as the model needs.
     seed : int
     """
+    starts = _made(task, given, count, seed)
+    if task.prior is None:
+        return starts
+    return [task.prior.allowed(p) for p in starts]
+
+
+def _made(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
     starts = [] if given is None else [np.clip(given, task.lower, task.upper)]
     if count is not None and len(starts) >= count:
         return starts[:count]

@@ -22,7 +22,7 @@ from ..weak.helmert import Settings, Solution, solve
 from ..weak.problem import symmetric_inverse
 from ..weak.tridiagonal import NotPositiveDefinite
 from .base import Outcome, Refined, Status, Task
-from .residuals import degrees_of_freedom, noise_of, strains
+from .residuals import counts, degrees_of_freedom, noise_of, strains, within_misfit
 
 MAX_ITERATIONS = 100
 ROUNDS = 8
@@ -133,9 +133,10 @@ def _refined(
         np.where(q.measured, r, np.nan) for q, r in zip(task.problem.data.trajectories, residuals, strict=True)
     )
     freedom = degrees_of_freedom(task)
+    misfit = solution.misfit + within_misfit(task, sigma)
     goodness = assess(
         residuals,
-        solution.misfit,
+        misfit,
         freedom,
         task.problem.data.sigma is not None,
         strains(task, solution.p),
@@ -149,7 +150,19 @@ def _refined(
         covariance = basis @ symmetric_inverse(basis.T @ solution.information @ basis) @ basis.T
     elif task.options.covariance == "sandwich":
         covariance = _sandwich(task, meshes, solution, sigma, covariance)
-    return Refined(covariance, sigma, states, solution.misfit, freedom, finer, bias, solution.held, goodness)
+    plain = solution.held is None and task.options.covariance != "sandwich"
+    return Refined(
+        covariance,
+        sigma,
+        states,
+        misfit,
+        freedom,
+        finer,
+        bias,
+        solution.held,
+        goodness,
+        solution.information if plain else None,
+    )
 
 
 def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, C: FloatArray) -> FloatArray:
@@ -167,5 +180,5 @@ def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: F
             moves = np.stack([line.transposed(z.reshape(line.c.shape)) * e for z in Z.T])
             flat = moves.reshape(len(moves), -1)
             total += flat @ flat.T
-    values = float(task.problem.data.measurements.sum())
+    values = float(counts(task).sum())
     return np.asarray(C @ total @ C) * values / max(degrees_of_freedom(task), 1)

@@ -84,7 +84,10 @@ def _together(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record])
     try:
         while True:
             for run in islice(waiting, AHEAD * workers - len(flying)):
-                flying[pool.submit(do, run)] = run
+                try:
+                    flying[pool.submit(do, run)] = run
+                except BrokenProcessPool:
+                    return [run, *flying.values()]
             if not flying:
                 return []
             finished, _ = wait(flying, return_when=FIRST_COMPLETED)

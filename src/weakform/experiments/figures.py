@@ -77,7 +77,10 @@ def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bo
             if len({s.cell.duration for s in mine}) > 1:
                 yield out(f"{problem_name}-duration", against_duration(problem, mine))
                 continue
-            for M in sorted({s.cell.samples for s in mine}):
+            noisy = [s for s in mine if s.cell.noise > 0]
+            if not noisy:
+                continue
+            for M in sorted({s.cell.samples for s in noisy}):
                 yield out(
                     f"{problem_name}-accuracy-{M}",
                     accuracy([s for s in mine if s.cell.samples == M], f"{problem.title}, M = {M}"),

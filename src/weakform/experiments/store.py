@@ -71,13 +71,14 @@ class Store:
     def _open(self, uri: str) -> sqlite3.Connection:
         try:
             db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+            if tables and not {"study", "runs"} <= tables:
+                raise StoreError(f"{self.path} is a database of something else; give another --out.")
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
-            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+            db.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{self.path} cannot be read as a study: {error}.") from None
-        if tables and not {"study", "runs"} <= tables:
-            raise StoreError(f"{self.path} is a database of something else; give another --out.")
         return db
 
     @classmethod
@@ -87,7 +88,8 @@ class Store:
         path = Path(path)
         if not path.parent.is_dir():
             raise StoreError(f"There is no folder {path.parent} for the study file.")
-        lock = sqlite3.connect(path.with_name(path.name + ".lock"), isolation_level=None, timeout=0.0)
+        with _explained(path):
+            lock = sqlite3.connect(path.with_name(path.name + ".lock"), isolation_level=None, timeout=0.0)
         try:
             try:
                 lock.execute("BEGIN EXCLUSIVE")
@@ -100,7 +102,6 @@ class Store:
             with _explained(path):
                 path.touch()
                 store = cls(path)
-                store._db.executescript(_SCHEMA)
                 store._claim(study)
             try:
                 yield store

@@ -30,7 +30,6 @@ from ..errors import ModelError, WeakformError
 from ..estimators import ESTIMATORS, Options
 from ..expressions import suggestion
 from ..modelfile import ModelFile, known, number, parse_toml, read_model, read_text
-from ..noise import KINDS
 from ..problems import Problem
 from ..typing import is_whole
 
@@ -230,8 +229,8 @@ def _cells(block: Mapping[str, Any], where: str, folder: Path, sources: dict[str
         raise ModelError(f"{where}: problems must be a list of names or model files; received {names!r}.")
     ratios = _numbers(block.get("noise"), f"{where}: noise", 0.0)
     kind = block.get("kind")
-    if kind is not None and kind not in KINDS:
-        raise ModelError(f"{where}: kind must be one of {', '.join(KINDS)}; received {kind!r}.")
+    if kind is not None and kind not in ("gaussian", "lognormal"):
+        raise ModelError(f"{where}: kind must be 'gaussian' or 'lognormal'; received {kind!r}.")
     found = []
     for name in names:
         problem = _problem(name, where, folder, sources)
@@ -261,6 +260,8 @@ def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Pr
         except WeakformError as error:
             raise ModelError(f"{where}: {error}") from None
     path = folder / name
+    if any(Path(other).stem == path.stem and other != name for other in sources) or path.stem in problems.ALL:
+        raise ModelError(f"{where}: two problems are called {path.stem!r}; rename a file.")
     sources[name] = read_text(path, "model file")
     return problem_from(read_model(path), str(path))
 
@@ -278,8 +279,8 @@ def problem_from(file: ModelFile, where: str) -> Problem:
             raise ModelError(f"{where} has no {what} of {missing[0]!r}, which a study needs.")
     if file.duration is None or file.duration <= 0:
         raise ModelError(f"{where} needs a positive duration, the time of the last sample.")
-    if len(set(file.noise)) > 1:
-        raise ModelError(f"{where}: a study needs the same kind of noise for all states.")
+    if len(set(file.noise)) > 1 or file.noise[0] not in ("gaussian", "lognormal"):
+        raise ModelError(f"{where}: a study needs gaussian or lognormal noise, the same for all states.")
     return Problem(
         name=file.name,
         title=file.title or file.name,

@@ -135,6 +135,7 @@ def bound(problem: Problem, cell: Cell) -> FloatArray:
     nothing = np.full(len(problem.truth), np.nan)
     if cell.noise == 0:
         return nothing
+    problem = problem.with_noise(cell.kind)
     data = problem.simulate(M=cell.samples, noise=cell.noise, seed=0, duration=cell.duration)
     assert data.truth is not None
     try:

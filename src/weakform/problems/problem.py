@@ -12,7 +12,7 @@ from ..data import Dataset, Truth
 from ..errors import DataError
 from ..model import Model
 from ..simulate import simulate
-from ..typing import FloatArray
+from ..typing import FloatArray, is_whole
 
 RTOL, ATOL = 1e-10, 1e-12
 
@@ -78,7 +78,10 @@ class Problem:
 
     def solution(self, M: int = 256, duration: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Times `(M + 1,)` and the noise-free states `(M + 1, D)`, solved at rtol 1e-10, atol 1e-12."""
-        times, states = _solve(self, M, float(self.duration if duration is None else duration))
+        length = float(self.duration if duration is None else duration)
+        if not is_whole(M, 7) or not length > 0:
+            raise DataError(f"At least 7 steps and a positive duration are needed; received {M!r} and {length:g}.")
+        times, states = _solve(self, int(M), length)
         return times.copy(), states.copy()
 
     def simulate(
@@ -121,9 +124,7 @@ class Problem:
 
 @lru_cache(maxsize=64)
 def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
-    if not isinstance(M, numbers.Integral) or M < 7 or duration <= 0:
-        raise DataError(f"At least 7 steps and a positive duration are needed; received {M!r} and {duration:g}.")
-    times = np.linspace(0.0, duration, int(M) + 1)
+    times = np.linspace(0.0, duration, M + 1)
     solved = simulate(
         problem.model, problem.parameters, problem.initial, times, rtol=RTOL, atol=ATOL, max_evaluations=10**9
     )

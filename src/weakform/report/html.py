@@ -126,7 +126,7 @@ def _tied(fit: FitResult) -> str:
 
 
 def _list(values: Any) -> list[float | None]:
-    return [float(f"{v:.7g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+    return [float(f"{v:.12g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
 def _thinned(*columns: FloatArray) -> tuple[FloatArray, ...]:
@@ -317,6 +317,8 @@ def fragment(fit: FitResult) -> str:
 def sparkline(times: FloatArray, values: FloatArray, width: int = 220, height: int = 36) -> str:
     """One state as a small SVG."""
     there = np.isfinite(values)
+    if not there.any():
+        return ""
     t, u = _thinned(times[there], values[there])
     span, size = (np.ptp(t) or 1.0), (np.ptp(u) or 1.0)
     points = " ".join(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import WeakformError
-from ..prediction import follows
+from ..prediction import follows, numbered
 
 if TYPE_CHECKING:
     from ..result import FitResult
@@ -49,14 +49,14 @@ def save(axes: Any, path: str | Path) -> Path:
     return Path(path)
 
 
-def states(fit: FitResult, trajectory: int = 0) -> Any:
+def states(fit: FitResult, trajectory: int | str = 0) -> Any:
     """Data, the fitted trajectory with its band and, where known, the truth, one panel a state; returns the axes.
 
     Where the model cannot be solved over the data, the fitted states are drawn in place of the trajectory.
     """
-    plt = pyplot()
+    plt, trajectory = pyplot(), numbered(fit, trajectory)
     names, q = fit.model.states, fit.data.trajectories[trajectory]
-    truth = fit.data.truth
+    truth = fit.data.truth if trajectory == 0 else None
     times, centre, band, label = q.times, fit.denoised[trajectory], None, "fitted states"
     try:
         solved = fit.trajectory(trajectory)
@@ -83,12 +83,12 @@ def states(fit: FitResult, trajectory: int = 0) -> Any:
     return np.asarray(axes[:, 0])
 
 
-def residuals(fit: FitResult, trajectory: int = 0) -> Any:
+def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
     """Weak residuals in standard deviations against time, one panel a state; returns the axes."""
     if not fit.weak_residuals:
         raise WeakformError("This fit has no weak residuals: the data are noise-free.")
     plt = pyplot()
-    centres, scores = fit.weak_residuals[trajectory]
+    centres, scores = fit.weak_residuals[numbered(fit, trajectory)]
     names = fit.model.states
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(len(names), 1, figsize=(8, 1.0 + 1.5 * len(names)), sharex=True, squeeze=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..goodness import DOUBTED, REJECTED
+from ..goodness import DOUBTED, REJECTED, tail
 from ..typing import FloatArray
 
 if TYPE_CHECKING:
@@ -161,5 +161,5 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
         verdict = "the residuals look like noise"
         if p < DOUBTED:
             verdict = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
-        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} (p = {p:.2g})"))
+        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} ({tail(p)})"))
     return rows

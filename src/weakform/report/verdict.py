@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..goodness import DOUBTED, REJECTED
+from ..goodness import DOUBTED, REJECTED, tail
 
 if TYPE_CHECKING:
     from ..result import FitResult
@@ -39,7 +39,7 @@ def verdict(fit: FitResult) -> Verdict:
     stuck = [names[j] for j in free if fit.at_bound[j]]
     p = np.nan if fit.goodness is None else fit.goodness.p_value
     reasons = []
-    silent = np.isnan(fit.errors[free]).all() and not stuck
+    silent = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)
     if silent:
         loose = []
     determined = len(free) - len(loose) - len(stuck)
@@ -68,7 +68,7 @@ def verdict(fit: FitResult) -> Verdict:
             "doubt", f"The fit converged; whether the model is right was not tested ({what}).", tuple(reasons)
         )
     if p < DOUBTED:
-        doubt = f"The model is doubtful (p = {p:.2g}); one right model in twenty looks like this."
+        doubt = f"The model is doubtful ({tail(p)}); one right model in twenty looks like this."
         return Verdict("doubt", doubt, tuple(reasons))
-    good = f"The model fits the data: what it leaves looks like noise (p = {p:.2g})."
+    good = f"The model fits the data: what it leaves looks like noise ({tail(p)})."
     return Verdict("doubt" if loose or stuck else "good", good, tuple(reasons))

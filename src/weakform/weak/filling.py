@@ -1,8 +1,9 @@
 """Values to stand in where none were measured, for the weak form, which needs all states at all samples.
 
 A missing value is interpolated between its neighbours (monotone cubic, in working coordinates), with `FILLED` times the
-variance. The first derivative of a state that obeys a second-order equation is the slope of a cubic fitted to nine
-neighbours. Both serve to find the way: the refinement of method "wendy" gives such values no weight.
+variance; farther than `NEAR` steps from any measured value it is taken to be as uncertain as the state varies. The
+first derivative of a state that obeys a second-order equation is the slope of a cubic fitted to nine neighbours. This
+serves to find the way: the refinement of method "wendy" gives such values no weight.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..typing import FloatArray
 
-FILLED = 4.0
+FILLED, NEAR = 4.0, 3.0
 NEIGHBOURS, DEGREE = 9, 3
 
 
@@ -45,3 +46,29 @@ def slope(times: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     powers = tau[:, :, None] ** np.arange(min(DEGREE, size - 2) + 1)
     weights = np.linalg.pinv(powers)[:, 1, :] / width[:, None]
     return np.sum(weights * x[window], axis=1), np.linalg.norm(weights, axis=1)
+
+
+def pooled(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Mean and spread of each state over all trajectories, `(D,)`."""
+    rows = np.concatenate(works)
+    there = np.isfinite(rows)
+    count = np.maximum(there.sum(axis=0), 1)
+    mean = np.where(there, rows, 0.0).sum(axis=0) / count
+    return mean, np.sqrt(np.where(there, (rows - mean) ** 2, 0.0).sum(axis=0) / count)
+
+
+def distant(times: FloatArray, measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which entries `(time, D)` are far from any measured value of their state."""
+    step = float(np.median(np.diff(times)))
+    far = np.ones(measured.shape, dtype=bool)
+    for d in range(measured.shape[1]):
+        known = times[measured[:, d]]
+        if len(known):
+            k = (
+                np.clip(np.searchsorted(known, times), 1, len(known) - 1)
+                if len(known) > 1
+                else np.zeros(len(times), int)
+            )
+            nearest = np.minimum(np.abs(times - known[k]), np.abs(times - known[k - 1]))
+            far[:, d] = nearest > NEAR * step
+    return far

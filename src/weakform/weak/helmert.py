@@ -153,7 +153,8 @@ class _Iteration:
             small &= share == 1.0
             flat = flat + 1 if share == 1.0 and decrease < FLAT else 0
             moved = np.abs(p[free] - start)
-            if self.held is None and (moved > settings.runaway * errors).any():
+            # A σ that is too small makes all errors too small; then steps are long, and no direction is to blame.
+            if self.held is None and (moved > settings.runaway * errors * self._excess(x)).any():
                 return _weakest(first.information)
             if small:
                 stop = Stop.STEP
@@ -216,6 +217,11 @@ class _Iteration:
         # A stiff spring along the direction: no room for a special case in the active set.
         spring = 1e8 * np.outer(self.held * d, self.held * d)
         return rule.step(g, H + spring, d, low, high)
+
+    def _excess(self, x: list[FloatArray]) -> float:
+        """How much larger the residuals are than σ says, at least 1."""
+        values = sum(int(mesh.measured.sum()) for mesh in self.meshes)
+        return max(1.0, math.sqrt(self._misfit(x) / max(values, 1)))
 
     def _misfit(self, x: list[FloatArray]) -> float:
         """`Σ (x^data - x)²/v` over measured values."""

@@ -89,8 +89,12 @@ class WeakForm:
         return np.broadcast_to(self.variance, self.u.shape).T
 
     def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
-        """The right-hand side and its derivatives at the data."""
-        return self.system.evaluate(self.times, self.u, p, names)
+        """The right-hand side and its derivatives at the data; the mean of both sides where an input jumps."""
+        after = self.system.evaluate(self.times, self.u, p, names)
+        if not self.system.jumps:
+            return after
+        before = self.system.evaluate(self.times, self.u, p, names, before=True)
+        return {name: Tensor(t.index, 0.5 * (t.values + before[name].values)) for name, t in after.items()}
 
     @property
     def x(self) -> FloatArray:

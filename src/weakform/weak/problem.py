@@ -22,7 +22,7 @@ from ..noise import estimate_sigma, uneven_squares
 from ..threads import single_thread
 from ..typing import FloatArray
 from .collocation import Mesh
-from .filling import FILLED, interpolate, slope
+from .filling import FILLED, distant, interpolate, pooled, slope
 from .likelihood import WeakForm, WeakLikelihood
 from .tridiagonal import Factor
 
@@ -82,7 +82,7 @@ def _own_noise(data: Dataset, works: list[FloatArray]) -> Dataset:
         own = _noise_level(data.with_trajectories((q,)), [x])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where((own > 0) & (shared > 0), own / shared, 1.0)
-        parts.append(replace(q, scale=q.scales * ratio))
+        parts.append(q.rescaled(ratio))
     return data.with_trajectories(tuple(parts))
 
 
@@ -132,12 +132,20 @@ class WeakProblem:
                 u = systems[k].from_working(filled[k])[:, of]
                 filled[k][:, d], spread = slope(q.times, u)
                 # In the units of u: the noise of its working coordinate times du/dx.
-                spreads.append(spread * systems[k].kinds[of].numeric_slope(u))
-            sigma[d] = sigma[of] * np.sqrt(np.mean(np.concatenate(spreads) ** 2)) or 1.0
+                scale = np.where(measured[k][:, of], scales[k][:, of], 1.0)
+                spreads.append(spread * scale * systems[k].kinds[of].numeric_slope(u))
+            sigma[d] = sigma[of] * np.sqrt(np.mean(np.concatenate(spreads) ** 2))
+        centre, varies = pooled(filled)
         forms = []
         for k, q in enumerate(data.trajectories):
             there = measured[k] | np.isin(np.arange(len(sigma)), list(hidden))
             variance = np.where(there, np.where(measured[k], scales[k], 1.0) ** 2, FILLED) * sigma**2
+            # Far from any measured value a state is as uncertain as it varies; where there is none in this trajectory
+            # it stands at its mean in the others.
+            lacking = ~np.isfinite(filled[k]).any(axis=0)
+            filled[k][:, lacking] = centre[lacking]
+            far = ~there & distant(q.times, measured[k])
+            variance = np.where(far, np.maximum(variance, varies**2), variance)
             if (variance == sigma**2).all():
                 variance = sigma**2
             u = systems[k].from_working(filled[k])
@@ -258,9 +266,11 @@ class WeakProblem:
                     w[:, b] += value * y[:, a]
                 noise = (w * np.sqrt(form.variances)).reshape(F, -1)
                 middle += noise @ noise.T
-        inverse = symmetric_inverse(gram)
-        with np.errstate(invalid="ignore"):  # no information: infinite times zero
-            return np.asarray(inverse @ middle @ inverse)
+        some = gram.diagonal() > np.finfo(float).tiny
+        covariance = np.diag(np.where(some, 0.0, np.inf))
+        inverse = symmetric_inverse(gram[np.ix_(some, some)])
+        covariance[np.ix_(some, some)] = inverse @ middle[np.ix_(some, some)] @ inverse
+        return covariance
 
 
 SINGULAR = 1e-12
