@@ -7,6 +7,8 @@ import pytest
 import weakform as wf
 from weakform.errors import DataError, FitError, ModelError
 from weakform.experiments.executors import _pool
+from weakform.experiments.study import read_study
+from weakform.experiments.worker import perform
 from weakform.inputs import Inputs
 from weakform.simulate import simulate
 
@@ -276,3 +278,11 @@ def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
     fit = wf.fit(model, wf.Dataset(t, np.exp(-t) + 0.01 * np.sin(20 * t), inputs={"q": 0 * t}))
     assert "keep their nearest value" in fit.predict([0.0, 20.0]).note
     assert fit.predict([0.0, 5.0]).note == ""
+
+
+def test_no_information_about_a_parameter_where_the_weak_estimate_ends():
+    """A random start from which WENDy-MLE ends where p4 has no effect at all."""
+    run = next(
+        run for run in read_study("paper-small").runs if run.key == ("goodwin", "lognormal", 0.1, 256, 80.0, "wendy", 0)
+    )
+    assert perform(run)["status"] in ("CONVERGED", "STUCK", "ITERATIONS")

@@ -145,7 +145,7 @@ def _refined(
     covariance = symmetric_inverse(solution.information)
     if solution.held is not None:
         # Conditional on the held direction: the information without it.
-        d = np.sqrt(solution.information.diagonal())
+        d = np.maximum(np.sqrt(np.abs(solution.information.diagonal())), np.finfo(float).tiny)
         basis = np.linalg.qr(np.column_stack([solution.held, np.eye(len(d))]))[0][:, 1:] / d[:, None]
         covariance = basis @ symmetric_inverse(basis.T @ solution.information @ basis) @ basis.T
     elif task.options.covariance == "sandwich":

@@ -282,6 +282,8 @@ class _Step:
 
 def _weakest(information: FloatArray) -> FloatArray:
     """The direction of least information, in units of the standard errors, of length one."""
-    d = np.sqrt(information.diagonal())
+    d = np.sqrt(np.abs(information.diagonal()))
+    if not (d > np.finfo(float).tiny).all():  # nothing is known of one parameter: that is the direction
+        return np.eye(len(d))[int(np.argmin(d))]
     _, vectors = np.linalg.eigh(information / np.outer(d, d))
     return np.asarray(vectors[:, 0])
