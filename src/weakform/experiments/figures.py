@@ -120,10 +120,11 @@ def accuracy(rows: list[Summary], title: str) -> Any:
     for method in methods:
         _curve(axes[0, 0], noisy, method, _percent, lambda s: s.coefficient_error)
         _curve(axes[0, 1], noisy, method, _percent, lambda s: s.forward_error)
-    for axis, name in zip(axes[0], ("coefficient error", "forward simulation error"), strict=True):
+    for axis, name in zip(axes[0], ("coefficient error", "forward error"), strict=True):
         axis.set(yscale="log", xlabel="noise, %", ylabel=f"mean relative {name}")
     five = min({s.cell.noise for s in noisy}, key=lambda ratio: abs(ratio - 0.05))
-    boxes = {s.method: s.errors for s in noisy if s.cell.noise == five and len(s.errors)}
+    at_five = {s.method: s.errors for s in noisy if s.cell.noise == five and len(s.errors)}
+    boxes = {method: at_five[method] for method in methods if method in at_five}
     labels = [str(look(m)["label"]) for m in boxes]
     _boxes(axes[1, 0], boxes, labels)
     axes[1, 0].set(yscale="log", ylabel="relative coefficient error", title=f"all runs at {five:.0%} noise")
