@@ -21,7 +21,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/fits.py
 
 docs: .venv/.dev
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .venv/.python:
 	$(PYTHON) -m venv .venv
