@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,7 @@ from .diagnosis import doubts, misfits, not_silent
 from .errors import FitError
 from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
+from .estimators.base import Deadline
 from .estimators.starts import make_starts
 from .expressions import suggestion
 from .model import Model
@@ -138,7 +143,7 @@ def fit(
             told.working(told.upper),
             linear,
             chosen,
-            begin + chosen.time_limit,
+            Deadline(begin + chosen.time_limit),
             told.working_prior,
             told.log if told.log.any() else None,
         )
@@ -148,8 +153,29 @@ def fit(
                 "smaller radius, or fix some parameters."
             )
         given = first_guess(task, told, start)
-        found = _run(task, method, given, starts, seed, begin)
+        with _stoppable(task.deadline):
+            found = _run(task, method, given, starts, seed, begin)
     return replace(found, model=told.model, prior=told.prior, tied=told.tied, units=told.spread(_units(units)))
+
+
+@contextmanager
+def _stoppable(deadline: Deadline) -> Iterator[None]:
+    """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if deadline.stopped:
+            raise KeyboardInterrupt
+        deadline.stopped = True
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _units(units: Mapping[str, str] | None) -> dict[str, str]:
@@ -204,6 +230,8 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         if best.refined is None and method == "wendy":
             notes.append("The refinement was not possible; the estimate is that of 'mle', biased by the noise.")
             method = "mle"
+    if best.status is Status.TIME and task.deadline.stopped:
+        best = replace(best, status=Status.INTERRUPTED)
     p, refined = best.estimate, best.refined
     if refined is not None and not silent:
         spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)

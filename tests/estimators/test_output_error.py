@@ -7,7 +7,7 @@ import weakform as wf
 from support import ALL
 from weakform.efficiency import cramer_rao
 from weakform.errors import FitError
-from weakform.estimators.base import Options, Status, Task
+from weakform.estimators.base import Deadline, Options, Status, Task
 from weakform.estimators.output_error import _LeastSquares
 from weakform.weak.problem import WeakProblem
 
@@ -23,7 +23,7 @@ def task_of(problem, data, **options):
     free = np.ones(J, dtype=bool)
     lower, upper = np.array(problem.box).T
     built = WeakProblem.build(problem.model, data, wf.Local())
-    return Task(built, free, np.full(J, np.nan), lower, upper, free, Options(**options), np.inf)
+    return Task(built, free, np.full(J, np.nan), lower, upper, free, Options(**options), Deadline(np.inf))
 
 
 @pytest.mark.parametrize("residuals", ["noise", "additive"])

@@ -22,6 +22,19 @@ from ..weak.problem import WeakProblem
 from .priors import Priors
 
 
+class Deadline:
+    """A time after which no iteration begins; Ctrl-C brings it forward.
+
+    Compared with `time.monotonic()`: `now > deadline`.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self.stopped = limit, False
+
+    def __lt__(self, now: float) -> bool:
+        return self.stopped or self.limit < now
+
+
 class Status(Enum):
     """How a fit ended; the text says what to do next."""
 
@@ -31,6 +44,9 @@ class Status(Enum):
         "bounds, or start closer"
     )
     TIME = "stopped at the time limit before converging: raise time_limit, or fit fewer samples first"
+    INTERRUPTED = (
+        "stopped by Ctrl-C before converging: this is the best so far; fit again with start= this estimate to go on"
+    )
     STUCK = (
         "no further progress was possible, yet the gradient is not zero: the estimate is doubtful; try other starts, "
         "tighter bounds, or rescale the model"
@@ -136,8 +152,7 @@ class Task:
     linear : ndarray of bool, (J,)
         Free parameters in which, the others being fixed, the model is affine.
     options : Options
-    deadline : float
-        Of `time.monotonic()`.
+    deadline : Deadline
     prior : Priors, optional
     log : ndarray of bool, (J,), optional
         Parameters whose logarithm is estimated: `p` here holds logarithms, and so do their bounds.
@@ -150,7 +165,7 @@ class Task:
     upper: FloatArray
     linear: NDArray[np.bool_]
     options: Options
-    deadline: float
+    deadline: Deadline
     prior: Priors | None = None
     log: NDArray[np.bool_] | None = None
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def minimise(
     *,
     tolerance: float = 1e-8,
     max_iterations: int = 200,
-    deadline: float = np.inf,
+    deadline: Any = np.inf,
 ) -> Minimum:
     """Minimise `objective(x, order)` over the box.
 

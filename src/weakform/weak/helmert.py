@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class Settings:
     tolerance : float
         On the step, in standard errors.
     max_iterations : int
-    deadline : float
+    deadline : anything that `time.monotonic()` may be compared with
     runaway : float
         Standard errors beyond which a direction is held.
     prior : Prior, optional
@@ -98,7 +98,7 @@ class Settings:
     upper: FloatArray
     tolerance: float = 1e-4
     max_iterations: int = 100
-    deadline: float = np.inf
+    deadline: Any = np.inf
     runaway: float = RUNAWAY
     prior: Prior | None = None
 
@@ -284,6 +284,6 @@ def _weakest(information: FloatArray) -> FloatArray:
     """The direction of least information, in units of the standard errors, of length one."""
     d = np.sqrt(np.abs(information.diagonal()))
     if not (d > np.finfo(float).tiny).all():  # nothing is known of one parameter: that is the direction
-        return np.eye(len(d))[int(np.argmin(d))]
+        return np.asarray(np.eye(len(d))[int(np.argmin(d))])
     _, vectors = np.linalg.eigh(information / np.outer(d, d))
     return np.asarray(vectors[:, 0])
