@@ -555,6 +555,9 @@ def _trajectory(
     names = intake.column_names(states, values.shape[1])
     labels = _labels(names, values.shape[1])
     kinds = intake.noise_kinds(noise, labels)
+    intake.check_size(np.diff(times), "The time between samples")
+    for label, column in zip(labels, values.T, strict=True):
+        intake.check_size(column, label)
     level, points, covariance = intake.check_sigma(sigma, labels, len(times))
     values, keep, notes = intake.missing_values(times, values, kinds, labels)
     scale = np.ones(values.shape) if points is None else points

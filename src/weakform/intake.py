@@ -13,6 +13,7 @@ from .typing import FloatArray
 
 MIN_SAMPLES, MIN_VALUES = 8, 4
 MAX_DROPPED = 0.2
+LARGEST = 1e60
 EVEN = 0.01
 """Steps that differ by less than this share are taken as even: printed tables round their times."""
 
@@ -72,6 +73,17 @@ def check_times(times: FloatArray, values: FloatArray) -> None:
             f"Times must not decrease: t = {times[m]:g} is followed by {times[m + 1]:g} (unsorted, rows {m + 1} and "
             f"{m + 2}). Sort the rows by time; if a new experiment begins there, name the column that tells them apart "
             "(trajectory=...), or join datasets with Dataset.join([...])."
+        )
+
+
+def check_size(values: FloatArray, what: str) -> None:
+    """Neither so large nor so small that squares of values leave the range of floating-point numbers."""
+    sizes = np.abs(values[np.isfinite(values)])
+    largest = float(sizes.max(initial=0.0))
+    if largest > LARGEST or 0 < largest < 1 / LARGEST:
+        raise DataError(
+            f"{what} has values of size {largest:.3g}; sizes between {1 / LARGEST:g} and {LARGEST:g} can be computed "
+            "with. Choose another unit."
         )
 
 

@@ -29,6 +29,8 @@ from .residuals import degrees_of_freedom, noise_of, strains, within_misfit
 
 MAX_ITERATIONS = 200
 ROUNDS = 4
+HOPELESS = 1e100
+"""Cost from which the solver's own sums would overflow."""
 FIRST_ROWS = (1, 3, 10)
 AGREED = 2e-3
 
@@ -141,17 +143,18 @@ class _LeastSquares:
 
         limit = self.task.options.max_iterations or MAX_ITERATIONS
         try:
-            solved = least_squares(
-                residual,
-                theta,
-                lambda theta: self._jacobian(theta, len(first)),
-                bounds=(low, high),
-                x_scale="jac",
-                ftol=self.tolerance,
-                xtol=self.tolerance,
-                gtol=self.tolerance,
-                max_nfev=limit,
-            )
+            with np.errstate(all="ignore"):
+                solved = least_squares(
+                    residual,
+                    theta,
+                    lambda theta: self._jacobian(theta, len(first)),
+                    bounds=(low, high),
+                    x_scale="jac",
+                    ftol=self.tolerance,
+                    xtol=self.tolerance,
+                    gtol=self.tolerance,
+                    max_nfev=limit,
+                )
         except _Late:
             return Status.TIME, 1
         self._snap(solved.x, solved.active_mask, low, high)
@@ -189,7 +192,7 @@ class _LeastSquares:
         r = np.concatenate(parts)
         with np.errstate(over="ignore"):
             cost = 0.5 * float(r @ r)
-        if not np.isfinite(cost):
+        if not cost < HOPELESS:
             return None
         if self.best is None or cost < self.best.cost:
             self.best = _Point(p, initial, cost)

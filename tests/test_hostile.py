@@ -1,0 +1,181 @@
+"""Hostile but valid data, interrupts, and long runs: always a result or a clear error, in bounded time."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from large_models import dataset as large_dataset
+from weakform.errors import WeakformError
+from weakform.estimators import ESTIMATORS
+from weakform.estimators.base import Status
+from weakform.report.verdict import verdict
+
+LV = wf.problems.get("lotka-volterra")
+METHODS = sorted(ESTIMATORS)
+T = np.linspace(0, 5, 60)
+
+
+def attempt(model, make, **arguments):
+    """A fit, or None for a refusal of ours; within a bounded time."""
+    begin, fit = time.process_time(), None
+    with suppress(WeakformError):
+        fit = wf.fit(model, make(), options={"time_limit": 20}, **arguments)
+    assert time.process_time() - begin < 60
+    return fit
+
+
+def decay(n=60, sigma=0.02):
+    t = np.linspace(0, 5, n)
+    return t, np.exp(-t) + sigma * np.random.default_rng(1).standard_normal(n)
+
+
+DECAY = wf.Model.from_text("x' = -k*x")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+def test_any_scale_of_a_state(method, scale):
+    t, x = decay()
+    fit = attempt(DECAY, lambda: wf.Dataset(t, scale * x), method=method)
+    assert fit["k"].value == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("time_scale", "scale"), [(1e6, 1.0), (1e-6, 1.0), (1.0, 1e6), (1.0, 1e-6)])
+def test_units_change_the_estimates_only_as_they_must(method, time_scale, scale):
+    """States and time of a system with two states and four parameters in other units, for every method."""
+    q = LV.simulate(M=80, noise=0.03, seed=2).trajectories[0]
+    base = wf.fit(LV.model, wf.Dataset(q.times, q.values), method=method, options={"tolerance": 1e-11})
+    other = wf.fit(
+        LV.model, wf.Dataset(q.times * time_scale, q.values * scale), method=method, options={"tolerance": 1e-11}
+    )
+    units = np.array([1, 1 / scale, 1, 1 / scale]) / time_scale
+    assert np.allclose(other.estimate / units, base.estimate, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: wf.Dataset(T, np.full(60, 3.0)),
+        lambda: wf.Dataset(T, np.r_[3.0, np.full(59, 2.0)]),
+        lambda: wf.Dataset(T, np.full(60, np.nan)),
+        lambda: wf.Dataset(T, 1e300 * np.exp(-T)),
+        lambda: wf.Dataset(T, 1e-300 * np.exp(-T)),
+        lambda: wf.Dataset(T, np.zeros(60) + 1e-320 * np.arange(60)),
+        lambda: wf.Dataset(T + 1e15, np.exp(-T)),
+        lambda: wf.Dataset(1e-300 * T, np.exp(-T)),
+        lambda: wf.Dataset(T[:8], np.exp(-T[:8])),
+        lambda: wf.Dataset(T[:1], [1.0]),
+        lambda: wf.Dataset(T, np.random.default_rng(1).standard_normal(60)),
+        lambda: wf.Dataset(T, np.where(np.arange(60) % 2, 1.0, -1.0)),
+        lambda: wf.Dataset(np.sort(np.random.default_rng(1).exponential(1, 60)) ** 6, np.linspace(1, 2, 60)),
+        lambda: wf.Dataset(np.repeat(T[:2], 30), np.arange(60.0)),
+    ],
+)
+@pytest.mark.parametrize("method", ["wendy", "mle", "wls", "output-error", "hybrid"])
+@pytest.mark.filterwarnings("error")
+def test_strange_series(make, method):
+    for model in (DECAY, wf.Model.from_text("x' = r*x*(1 - x/K)")):
+        fit = attempt(model, make, method=method)
+        if fit is not None:
+            assert np.isfinite(fit.estimate).all()
+            assert str(fit)
+
+
+def test_outliers_are_not_called_a_good_fit():
+    data = LV.simulate(M=200, noise=0.02, seed=1)
+    values = data.trajectories[0].values.copy()
+    values[50:56] *= 6
+    fit = attempt(LV.model, lambda: wf.Dataset(T_of(data), values), bounds=LV.bounds)
+    assert verdict(fit).kind != "good"
+
+
+def T_of(data):
+    return data.trajectories[0].times
+
+
+def test_noise_alone_is_not_called_a_good_fit():
+    noise = np.random.default_rng(3).standard_normal((200, 2))
+    fit = attempt(LV.model, lambda: wf.Dataset(np.linspace(0, 5, 200), noise))
+    assert fit is None or verdict(fit).kind != "good"
+
+
+def test_what_is_not_determined_is_not_called_good():
+    t, x = decay(200)
+    fit = attempt(wf.Model.from_text("x' = -(a + b)*x"), lambda: wf.Dataset(t, x))
+    assert verdict(fit).kind != "good"
+    assert "Not determined" in " ".join(verdict(fit).reasons)
+
+
+def test_twenty_states():
+    model, data, truth = large_dataset(20)
+    fit = wf.fit(model, data, bounds=dict.fromkeys(model.parameters, (0.02, 10.0)), options={"time_limit": 100})
+    assert fit.success
+    assert np.nanmean(np.abs(fit.estimate - truth) < 4 * fit.errors) > 0.97
+
+
+def test_ctrl_c_returns_the_best_so_far():
+    problem = wf.problems.get("hindmarsh-rose")
+    data = problem.simulate(M=4096, noise=0.05, seed=1)
+    main = threading.main_thread().ident
+    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    fit = wf.fit(problem.model, data, bounds=problem.bounds, method="mle", start=problem.start(3), starts=1)
+    timer.cancel()
+    assert fit.status is Status.INTERRUPTED
+    assert "Ctrl-C" in fit.message
+    assert np.isfinite(fit.estimate).all()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+CODE = """
+import weakform as wf
+problem = wf.problems.get("goodwin")
+fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=1), bounds=problem.bounds)
+print(fit.estimate.tobytes().hex(), fit.covariance.tobytes().hex())
+"""
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    found = {
+        n: subprocess.run(
+            [sys.executable, "-c", CODE], env={**os.environ, **dict.fromkeys(names, n)}, capture_output=True, check=True
+        ).stdout
+        for n in ("1", "2")
+    }
+    assert found["1"] == found["2"]
+
+
+def memory_after(fits):
+    """Growth of the resident memory, MB, over many small fits, new models among them."""
+    with open("/proc/self/statm") as statm:
+        before = int(statm.read().split()[1])
+    for k in range(fits):
+        model = wf.Model.from_text(f"x' = -k*x + {k % 7}*0.001") if k % 10 == 0 else DECAY
+        t, x = decay(40)
+        wf.fit(model, wf.Dataset(t, x))
+    with open("/proc/self/statm") as statm:
+        return (int(statm.read().split()[1]) - before) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_stays_flat():
+    memory_after(40)  # libraries and caches are loaded
+    assert memory_after(200) < 25
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_stays_flat_over_ten_thousand_fits():
+    memory_after(200)
+    first = memory_after(1000)
+    assert memory_after(10_000) < 60 + 2 * max(first, 0)
