@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench docs clean
+.PHONY: demo test test-slow test-oldest audit bench docs clean
 
 demo: .venv/.run
 	$(BIN)/weakform demo --out demo-output
@@ -14,6 +14,17 @@ test: .venv/.dev
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
+
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,table]' pytest hypothesis
+	.venv-oldest/bin/python -m pytest tests/estimators tests/weak tests/basis tests/optimize tests/test_model.py \
+		tests/test_data.py tests/test_simulate.py tests/test_prediction.py tests/test_real_data.py tests/test_archive.py
+
+audit: .venv/.dev
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/likelihood.py
@@ -37,4 +48,4 @@ docs: .venv/.dev
 	touch .venv/.run $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo-output site
+	rm -rf .venv .venv-oldest .mypy_cache .ruff_cache .pytest_cache demo-output site

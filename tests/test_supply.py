@@ -1,0 +1,62 @@
+"""What is shipped: builds that can be repeated, whole wheels, no network at run time, bounds that are tested."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def build(folder):
+    """Wheel and sdist, and their hashes."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_builds_are_the_same_twice_and_whole(tmp_path):
+    one, two = build(tmp_path / "a"), build(tmp_path / "b")
+    assert one == two
+    assert len(one) == 2
+    wheel = next((tmp_path / "a").glob("*.whl"))
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in ("report/page.css", "report/page.js", "experiments/studies/lorenz.toml", "py.typed"):
+        assert f"weakform/{needed}" in names
+    assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
+    assert wheel.stat().st_size < 400_000
+
+
+NO_NETWORK = """
+import socket
+def refuse(*a, **k): raise AssertionError("network")
+socket.socket = socket.create_connection = socket.getaddrinfo = refuse
+import weakform as wf
+problem = wf.problems.get("logistic")
+fit = wf.fit(problem.model, problem.simulate(M=60))
+fit.report("r.html"); fit.save("f.json"); fit.plot(); fit.intervals(kind="bootstrap", runs=20)
+from weakform.cli import main
+assert main(["fit", "m.txt", "d.csv"]) == 0
+"""
+
+
+def test_no_network_at_run_time(tmp_path):
+    (tmp_path / "m.txt").write_text("x' = -k*x + s")
+    (tmp_path / "d.csv").write_text("t,x\n" + "\n".join(f"{k},{0.9**k + 0.01 * (k % 3)}" for k in range(30)))
+    done = subprocess.run([sys.executable, "-c", NO_NETWORK], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_oldest_versions_are_the_ones_that_are_allowed():
+    """`make test-oldest` tests exactly the lower bounds of what a user installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    pinned = dict(line.split("==") for line in (ROOT / "constraints-oldest.txt").read_text().split())
+    for requirement in (*project["dependencies"], *extras["plot"], *extras["table"]):
+        name, bound = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()
+        assert pinned[name].startswith(bound), requirement
