@@ -175,6 +175,8 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
             for cell, problem in cells:
                 for method in methods:
                     run = Run(cell, number_, method, problem, run_seed(seed, cell, number_), start, **flags)
+                    if run.key in runs and method.label == START:
+                        continue  # the initial guesses of a cell are the same in every block
                     if run.key in runs:
                         raise ModelError(f"{place}: the run {run.key} is there twice; cells must differ.")
                     runs[run.key] = run
