@@ -1,5 +1,6 @@
 """Studies: the same numbers anywhere, nothing lost whatever is killed, one clear error for each thing that is wrong."""
 
+import io
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from weakform.experiments.figures import draw
 from weakform.experiments.store import Store, StoreError
 from weakform.experiments.study import Cell, built_in, read_study, run_seed
 from weakform.experiments.summary import bound, summarise, table
-from weakform.experiments.sweep import sweep
+from weakform.experiments.sweep import Progress, sweep
 from weakform.experiments.worker import perform
 
 SMALL = {
@@ -115,8 +117,8 @@ def started(tmp_path, study, *extra):
     return process, store
 
 
-def wait_for(store, count, process):
-    """Until that many runs are there."""
+def wait_for(store, count, process, finished=False):
+    """Until that many runs are there, or the process has ended where it may."""
     for _ in range(1200):
         if store.exists():
             try:
@@ -125,6 +127,8 @@ def wait_for(store, count, process):
                         return
             except sqlite3.OperationalError:
                 pass
+        if finished and process.poll() is not None:
+            return
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     raise AssertionError("no runs")
@@ -177,6 +181,59 @@ def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(tmp_path):
     after = {json.dumps(row) for row in numbers(store)}
     assert len(after) == 168
     assert all(json.dumps(row) in after for row in kept)
+
+
+def killed_again_and_again(tmp_path, kills, study):
+    """Kill everything at random moments, resume each time, and compare with a study that nobody disturbed."""
+    rng = np.random.default_rng(1)
+    survived = 0
+    for _ in range(kills):
+        process, store = started(tmp_path, study)
+        wait_for(store, min(survived + 1, len(read_study(study).runs)), process, finished=True)
+        time.sleep(rng.uniform(0, 0.4))
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        with sqlite3.connect(store) as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        now = len(numbers(store))
+        assert now >= survived
+        survived = now
+    process, store = started(tmp_path, study)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    sweep(read_study(study), tmp_path / "whole", inside)
+    alike(numbers(store), numbers(tmp_path / "whole"))
+
+
+@linux
+def test_killed_again_and_again(tmp_path):
+    killed_again_and_again(tmp_path, 4, LONGER)
+
+
+@linux
+@pytest.mark.slow
+def test_killed_thirty_times(tmp_path):
+    killed_again_and_again(tmp_path, 30, {**SMALL, "runs": 100})
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_on_a_terminal_and_silence_elsewhere(monkeypatch):
+    runs = read_study(SMALL).runs
+    monkeypatch.setattr("weakform.experiments.sweep.REFRESH", -1.0)
+    for out, shown in ((Terminal(), True), (io.StringIO(), False)):
+        bar = Progress(runs, list(runs[6:]), out)
+        for k, run in enumerate(runs[6:16]):
+            bar.add(run, k == 0)
+        bar.close()
+        assert bool(out.getvalue()) == shown
+    assert "16 done, 1 failed" in bar.line()
+    assert "logistic" in bar.line()
+    assert "left" in bar.line()
 
 
 @linux
