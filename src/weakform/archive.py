@@ -22,7 +22,8 @@ from .expressions import parse_expression, to_text
 from .goodness import GoodnessOfFit, Strain
 from .inputs import Inputs
 from .model import Model
-from .result import BasisSummary, FitResult, StartRecord
+from .records import BasisSummary, StartRecord
+from .result import FitResult
 from .uncertainty import Profile
 
 FORMAT = 1

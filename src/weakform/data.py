@@ -13,112 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import intake
 from .errors import DataError
-from .expressions import suggestion
+from .expressions import listed, suggestion
 from .inputs import INTERPOLATIONS, Inputs
-from .tables import Table, read_table
+from .trajectory import Trajectory, Truth
 from .typing import FloatArray
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What is known of simulated data.
-
-    Attributes
-    ----------
-    parameters : ndarray, (J,)
-    states : ndarray, (time, D)
-        The noise-free trajectory on the same times.
-    initial : ndarray, (D,)
-        The state at the start of the simulation, time `begin`.
-    sigma : ndarray, (D,)
-        Standard deviation of the noise, of the logarithm where it is log-normal.
-    """
-
-    parameters: FloatArray
-    states: FloatArray
-    initial: FloatArray
-    sigma: FloatArray
-    begin: float = 0.0
-
-    def columns(self, order: list[int]) -> Truth:
-        """The states in another order."""
-        return replace(self, states=self.states[:, order], initial=self.initial[order], sigma=self.sigma[order])
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """One run of the system.
-
-    Attributes
-    ----------
-    times : ndarray, (time,)
-        Increasing.
-    values : ndarray, (time, D)
-        NaN where missing.
-    scale : ndarray, (time, D), or None for ones
-        Standard deviation of each value relative to the σ of its state.
-    inputs : Inputs, or None
-    label : str
-        Its name, where there are several.
-    within, repeats : ndarray, (D,), or None
-        Sum of squares of repeated measurements about their means, and its degrees of freedom.
-    """
-
-    times: FloatArray
-    values: FloatArray
-    scale: FloatArray | None = None
-    inputs: Inputs | None = None
-    label: str = ""
-    within: FloatArray | None = None
-    repeats: FloatArray | None = None
-
-    @property
-    def step(self) -> float:
-        """The mean time between samples."""
-        return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
-
-    @property
-    def even(self) -> bool:
-        """Whether the times are evenly spaced, up to rounding."""
-        return bool(np.abs(np.diff(self.times) - self.step).max() <= intake.EVEN * self.step)
-
-    @property
-    def measured(self) -> NDArray[np.bool_]:
-        """Which values are there, `(time, D)`."""
-        return np.isfinite(self.values)
-
-    @property
-    def scales(self) -> FloatArray:
-        """`scale`, or ones."""
-        return np.ones(self.values.shape) if self.scale is None else self.scale
-
-    def rescaled(self, ratio: FloatArray) -> Trajectory:
-        """The same values with another scale, `(D,)` times as large."""
-        within = None if self.within is None else self.within / ratio**2
-        return replace(self, scale=self.scales * ratio, within=within)
-
-    def columns(self, order: list[int], hidden: int = 0) -> Trajectory:
-        """Some of the states, and `hidden` more that were not measured."""
-
-        def pick(array: FloatArray | None, fill: float) -> FloatArray | None:
-            if array is None:
-                return None
-            shape = (*array.shape[:-1], hidden)
-            return np.concatenate([array[..., order], np.full(shape, fill)], axis=-1)
-
-        values = pick(self.values, np.nan)
-        assert values is not None
-        return replace(
-            self,
-            values=values,
-            scale=pick(self.scale, np.inf),
-            within=pick(self.within, 0.0),
-            repeats=pick(self.repeats, 0.0),
-        )
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -185,7 +87,7 @@ class Dataset:
         hold: bool = False,
         truth: Truth | None = None,
     ) -> None:
-        trajectory, parts = _trajectory(t, U, noise, sigma, states, inputs or {}, hold, "")
+        trajectory, parts = one_trajectory(t, U, noise, sigma, states, inputs or {}, hold, "")
         if truth is not None and len(truth.states) != len(trajectory.times):
             truth = replace(truth, states=truth.states[np.isin(intake.numbers(t, "times"), trajectory.times)])
         self._set(trajectories=(trajectory,), truth=truth, **parts)
@@ -317,8 +219,10 @@ class Dataset:
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
-        roles = _Roles(time, states, noise, sigma, inputs, hold, trajectory)
-        return cls._from_table(read_table(Path(path)), roles)
+        from .reading import Roles, dataset
+        from .tables import read_table
+
+        return dataset(read_table(Path(path)), Roles(time, states, noise, sigma, inputs, hold, trajectory))
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
@@ -327,7 +231,10 @@ class Dataset:
             raise DataError(
                 f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
             )
-        known = [f.name for f in fields(_Roles)]
+        from .reading import Roles, dataset
+        from .tables import Table
+
+        known = [f.name for f in fields(Roles)]
         for name in roles:
             if name not in known:
                 raise DataError(f"Unknown argument {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
@@ -337,70 +244,7 @@ class Dataset:
         states = roles.get("states")
         if states is not None and not isinstance(states, str | Mapping):
             roles["states"] = list(map(str, states))
-        return cls._from_table(Table("the frame", columns), _Roles(**roles))
-
-    @classmethod
-    def _from_table(cls, source: Table, roles: _Roles) -> Dataset:
-        columns, where = source.columns, source.where
-        if not columns:
-            raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
-        if isinstance(roles.states, str):
-            raise DataError(f"states must be a list of names, such as [{roles.states!r}]; received {roles.states!r}.")
-        inputs = _renamed(roles.inputs)
-        errors = dict(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
-        taken = {*inputs.values(), *errors.values(), *([roles.trajectory] if roles.trajectory else [])}
-        if roles.states is not None:
-            taken |= set(_renamed(roles.states).values())
-        free = [name for name in columns if name not in taken]
-        time = roles.time if roles.time is not None else (free[0] if free else next(iter(columns)))
-        states = _renamed([n for n in free if n != time] if roles.states is None else roles.states)
-        for name in (time, *states.values(), *taken):
-            if name not in columns:
-                raise DataError(
-                    f"No column {name!r} in {where}; its columns are: {_listed(columns)}."
-                    f"{suggestion(str(name), columns)}"
-                )
-        if not states:
-            raise DataError(f"{where} has only the time column {time!r}; a column for each state is needed.")
-        for name in errors:
-            if name not in states:
-                raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
-        table = np.column_stack([source.numbers(c) for c in states.values()])
-        points = None
-        if errors:
-            blank = np.full(len(table), np.nan)
-            points = np.column_stack([source.numbers(errors[s]) if s in errors else blank for s in states])
-            if np.isnan(points).all(axis=0).any():
-                raise DataError(f"sigma must name a column for each state: {', '.join(states)}.")
-        times, note = source.times(time)
-        driven = {name: source.numbers(c) for name, c in inputs.items()}
-        sigma: Any = roles.sigma if points is None else points
-        if roles.trajectory is None:
-            data = cls(times, table, roles.noise, sigma, states=list(states), inputs=driven, hold=roles.hold)
-            data._set(notes=(*([note] if note else []), *data.notes))
-            return data
-        group = np.array([_label(v) for v in columns[roles.trajectory]])
-        parts, labels = [], list(dict.fromkeys(group))
-        for label in labels:
-            rows = group == label
-            try:
-                parts.append(
-                    _part(
-                        times[rows],
-                        table[rows],
-                        roles.noise,
-                        sigma if points is None else points[rows],
-                        list(states),
-                        {name: values[rows] for name, values in driven.items()},
-                        roles.hold,
-                    )
-                )
-            except DataError as error:
-                raise DataError(f"{roles.trajectory} {label}: {error}") from None
-        joined = cls.join(parts, labels)
-        joined._set(notes=(*([note] if note else []), *joined.notes))
-        joined._check()
-        return joined
+        return dataset(Table("the frame", columns), Roles(**roles))
 
     @property
     def D(self) -> int:
@@ -438,7 +282,7 @@ class Dataset:
             if missing:
                 raise DataError(
                     f"The model's state {missing[0]!r} has no column in the data, whose columns are: "
-                    f"{_listed(self.states)}.{suggestion(missing[0], self.states)} Every state must be measured; "
+                    f"{listed(self.states)}.{suggestion(missing[0], self.states)} Every state must be measured; "
                     "rename a column, or pass states={...} to tell which column is which state."
                 )
             order = [self.states.index(name) for name in seen]
@@ -497,48 +341,15 @@ def _told(datasets: Sequence[Dataset], names: list[str]) -> tuple[str, ...]:
     return tuple(f"{', '.join(who)}: {note}" for note, who in about.items())
 
 
-@dataclass(frozen=True)
-class _Roles:
-    """What the columns of a table are."""
-
-    time: str | None = None
-    states: Sequence[str] | Mapping[str, str] | None = None
-    noise: str | Sequence[str] = "gaussian"
-    sigma: ArrayLike | Mapping[str, str] | None = None
-    inputs: Sequence[str] | Mapping[str, str] = ()
-    hold: bool = False
-    trajectory: str | None = None
-
-
-def _label(value: Any) -> str:
-    """The name of a trajectory; whole numbers without a point."""
-    if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
-        raise DataError(
-            "A row has no value in the column that tells trajectories apart; fill it, or leave the row out."
-        )
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    return str(value)
-
-
 def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
-
-
-def _renamed(names: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    return dict(names) if isinstance(names, Mapping) else {name: name for name in names}
-
-
-def _listed(names: Any) -> str:
-    names = list(names)
-    return ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
 
 
 def _labels(names: tuple[str, ...] | None, D: int) -> tuple[str, ...]:
     return names or tuple(f"column {d + 1}" for d in range(D))
 
 
-def _trajectory(
+def one_trajectory(
     t: ArrayLike,
     U: ArrayLike,
     noise: str | Sequence[str],
@@ -601,7 +412,7 @@ def _trajectory(
     return trajectory, parts
 
 
-def _part(
+def part(
     t: ArrayLike,
     U: ArrayLike,
     noise: str | Sequence[str],
@@ -611,7 +422,7 @@ def _part(
     hold: bool,
 ) -> Dataset:
     """A dataset of one trajectory that is too short to stand alone, perhaps."""
-    trajectory, parts = _trajectory(t, U, noise, sigma, states, inputs, hold, "")
+    trajectory, parts = one_trajectory(t, U, noise, sigma, states, inputs, hold, "")
     data = object.__new__(Dataset)
     data._set(trajectories=(trajectory,), truth=None, **parts)
     return data

@@ -167,6 +167,12 @@ def suggestion(name: str, candidates: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def listed(names: Iterable[str]) -> str:
+    """Names in a row, not too many."""
+    names = list(names)
+    return ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
+
+
 class Parser:
     """Parses one expression at a time from a list of tokens.
 

@@ -25,7 +25,8 @@ from .estimators.starts import make_starts
 from .expressions import suggestion
 from .model import Model
 from .parameters import first_guess, resolve
-from .result import BasisSummary, FitResult, StartRecord
+from .records import BasisSummary, StartRecord
+from .result import FitResult
 from .threads import single_thread
 from .typing import FloatArray, is_whole
 from .weak.problem import Basis, WeakProblem, symmetric_inverse

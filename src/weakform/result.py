@@ -21,6 +21,7 @@ from .estimators.priors import Priors
 from .expressions import parse_expression, suggestion
 from .goodness import GoodnessOfFit
 from .model import Model
+from .records import BasisSummary, Quantity, StartRecord
 from .typing import FloatArray
 
 if TYPE_CHECKING:
@@ -31,58 +32,6 @@ if TYPE_CHECKING:
 
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A parameter or an expression of parameters, with its uncertainty.
-
-    Attributes
-    ----------
-    name : str
-    value : float
-    error : float
-        Standard error; 0 for a fixed parameter, NaN where there is none.
-    interval : tuple of float
-        At 95%; NaN where there is none.
-    note : str
-        Why there is no interval, or nothing.
-    """
-
-    name: str
-    value: float
-    error: float
-    interval: tuple[float, float]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class StartRecord:
-    """One start and where it led.
-
-    Attributes
-    ----------
-    start, estimate : ndarray, (J,)
-    objective : float
-    status : Status
-    iterations, evaluations : int
-    """
-
-    start: FloatArray | None
-    estimate: FloatArray
-    objective: float
-    status: Status
-    iterations: int
-    evaluations: int
-
-
-@dataclass(frozen=True)
-class BasisSummary:
-    """What was chosen as test functions for one trajectory."""
-
-    description: str
-    radius: float
-    count: int
 
 
 @dataclass(frozen=True, eq=False)

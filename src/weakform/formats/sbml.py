@@ -72,13 +72,7 @@ def from_antimony(text: str, where: str = "model", name: str = "model") -> Model
     """A model from Antimony text."""
     if re.search(r"^\s*import\b", text, flags=re.M):
         raise ModelError(f"{where} imports another file; put everything into one.")
-    antimony = _library("antimony")
-    antimony.clearPreviousLoads()
-    if antimony.loadAntimonyString(text) < 0:
-        raise ModelError(f"{where} is not valid Antimony: {antimony.getLastError().strip()}")
-    sbml = antimony.getSBMLString(antimony.getMainModuleName())
-    antimony.clearPreviousLoads()
-    return from_sbml(sbml, where, name)
+    return from_sbml(to_sbml(text, where), where, name)
 
 
 def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile:
@@ -349,12 +343,13 @@ def fitted(fit: FitResult) -> str:
     return to_antimony(fit.model, dict(zip(fit.model.parameters, map(float, fit.estimate), strict=True)), initial)
 
 
-def to_sbml(text: str) -> str:
+def to_sbml(text: str, where: str = "this") -> str:
     """Antimony text as an SBML document."""
     antimony = _library("antimony")
     antimony.clearPreviousLoads()
-    if antimony.loadAntimonyString(text) < 0:
-        raise ModelError(f"This is not valid Antimony: {antimony.getLastError().strip()}")
-    sbml = antimony.getSBMLString(antimony.getMainModuleName())
-    antimony.clearPreviousLoads()
-    return str(sbml)
+    try:
+        if antimony.loadAntimonyString(text) < 0:
+            raise ModelError(f"{where} is not valid Antimony: {antimony.getLastError().strip()}")
+        return str(antimony.getSBMLString(antimony.getMainModuleName()))
+    finally:
+        antimony.clearPreviousLoads()
