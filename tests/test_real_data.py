@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import weakform as wf
 from support import ALL
 from weakform.basis.local import Local
-from weakform.data import Trajectory
+from weakform.trajectory import Trajectory
 from weakform.errors import DataError, FitError, ModelError
 from weakform.estimators.priors import Priors
 from weakform.inputs import Inputs

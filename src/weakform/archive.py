@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import __version__
-from .data import Dataset, Trajectory, Truth
+from .data import Dataset
 from .errors import DataError, WeakformError
 from .estimators.base import Options, Status
 from .estimators.priors import Priors
@@ -24,6 +24,7 @@ from .inputs import Inputs
 from .model import Model
 from .records import BasisSummary, StartRecord
 from .result import FitResult
+from .trajectory import Trajectory, Truth
 from .uncertainty import Profile
 
 FORMAT = 1

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import Truth
 from .inputs import Inputs
 from .model import Model
 from .simulate import simulate
+from .trajectory import Truth
 from .typing import FloatArray
 
 FAILED = 25.0

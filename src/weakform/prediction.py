@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .data import Truth
 from .errors import DataError, FitError
 from .simulate import simulate
+from .trajectory import Truth
 from .typing import FloatArray, is_whole
 from .weak.problem import inputs_of, symmetric_inverse, system_of
 

@@ -14,7 +14,7 @@ import numpy as np
 import symengine as se
 from numpy.typing import ArrayLike, NDArray
 
-from .data import Dataset, Truth
+from .data import Dataset
 from .errors import FitError
 from .estimators.base import Options, Status
 from .estimators.priors import Priors
@@ -22,6 +22,7 @@ from .expressions import parse_expression, suggestion
 from .goodness import GoodnessOfFit
 from .model import Model
 from .records import BasisSummary, Quantity, StartRecord
+from .trajectory import Truth
 from .typing import FloatArray
 
 if TYPE_CHECKING:

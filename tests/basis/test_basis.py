@@ -6,7 +6,7 @@ import pytest
 import weakform as wf
 from weakform.basis.bump import bump, normalised
 from weakform.basis.orthonormal import corner, radius_errors
-from weakform.data import Trajectory
+from weakform.trajectory import Trajectory
 from weakform.errors import FitError
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data import Trajectory
 from ..errors import FitError
+from ..trajectory import Trajectory
 from ..typing import FloatArray
 from .bump import bump, normalised
 from .functions import TestFunctions

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import svd
 
-from ..data import Trajectory
 from ..errors import FitError
+from ..trajectory import Trajectory
 from ..typing import FloatArray
 from .bump import normalised
 from .functions import TestFunctions

@@ -8,10 +8,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..data import Dataset, Truth
+from ..data import Dataset
 from ..errors import DataError
 from ..model import Model
 from ..simulate import simulate
+from ..trajectory import Truth
 from ..typing import FloatArray, is_whole
 
 RTOL, ATOL = 1e-10, 1e-12

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..basis.functions import TestFunctions
-from ..data import Dataset, Trajectory
+from ..data import Dataset
 from ..derivatives import System
 from ..errors import DataError
 from ..inputs import Inputs
@@ -20,6 +20,7 @@ from ..intake import MIN_SAMPLES
 from ..model import Model
 from ..noise import estimate_sigma, uneven_squares
 from ..threads import single_thread
+from ..trajectory import Trajectory
 from ..typing import FloatArray
 from .collocation import Mesh
 from .filling import FILLED, distant, interpolate, pooled, slope
