@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 import weakform as wf
 from support import ALL
 from weakform.basis.local import Local
-from weakform.trajectory import Trajectory
 from weakform.errors import DataError, FitError, ModelError
 from weakform.estimators.priors import Priors
 from weakform.inputs import Inputs
 from weakform.noise import KINDS, uneven_squares
 from weakform.simulate import simulate
+from weakform.trajectory import Trajectory
 from weakform.weak.collocation import Mesh
 from weakform.weak.likelihood import WeakLikelihood
 from weakform.weak.problem import WeakProblem, system_of
