@@ -15,7 +15,8 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.efficiency import cramer_rao
+from weakform.experiments.study import Cell
+from weakform.experiments.summary import bound
 
 METHODS = {
     "output-error": {"method": "output-error"},
@@ -26,14 +27,10 @@ METHODS = {
 }
 
 
-def bound(problem: wf.problems.Problem, data: wf.Dataset) -> float:
+def efficient(problem: wf.problems.Problem, M: int, noise: float) -> float:
     """The relative coefficient error of an efficient estimator."""
-    q, truth = data.trajectories[0], data.truth
-    known = not np.all(truth.initial)
-    C = cramer_rao(
-        problem.model, truth.parameters, truth.initial, q.times, data.noise, truth.sigma, begin=0, known_initial=known
-    )
-    return float(np.sqrt(np.trace(C)) / np.linalg.norm(truth.parameters))
+    errors = bound(problem, Cell(problem.name, problem.noise, noise, M, problem.duration))
+    return float(np.linalg.norm(errors) / np.linalg.norm(problem.parameters))
 
 
 def main() -> None:
@@ -59,7 +56,7 @@ def main() -> None:
                 except wf.WeakformError:
                     row = (np.inf, np.inf, True)
                 found[label].append((*row, time.process_time() - begin))
-        limit = bound(problem, data)
+        limit = efficient(problem, M, noise)
         for label, rows in found.items():
             error, forward, failed, cpu = map(np.array, zip(*rows, strict=True))
             lost = (error > 10 * limit) | failed

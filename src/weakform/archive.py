@@ -204,10 +204,10 @@ def _restored(document: dict[str, Any]) -> FitResult:
         )
         for s in f["starts"]
     )
-    profiles = {
-        name: Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], tuple(map(float, p["interval"])))  # type: ignore[arg-type]
-        for name, p in f["profiles"].items()
-    }
+    profiles = {}
+    for name, p in f["profiles"].items():
+        low, high = map(float, p["interval"])
+        profiles[name] = Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], (low, high))
     return FitResult(
         model=_restored_model(document["model"]),
         data=data,
