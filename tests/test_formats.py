@@ -177,8 +177,8 @@ def test_petab(tmp_path, scale):
     problem = read_petab(petab_folder(tmp_path, scale))
     assert [q.label for q in problem.data.trajectories] == ["high", "low"]
     assert problem.data.noise == ("lognormal", "lognormal")
-    assert problem.fixed == {"feed_high": 3.0, "feed_low": 1.0}
-    assert problem.log == (["k", "c"] if scale == "log10" else [])
+    assert problem.file.fixed == {"feed_high": 3.0, "feed_low": 1.0}
+    assert problem.file.log == (["k", "c"] if scale == "log10" else [])
     fit = problem.fit()
     assert fit["k"].value == pytest.approx(0.5, rel=0.05)
     assert fit["c"].value == pytest.approx(0.3, rel=0.05)

@@ -92,8 +92,10 @@ def parser() -> argparse.ArgumentParser:
     made["new"].add_argument("file", nargs="?", default="model.toml", metavar="FILE", help="(default: %(default)s)")
     for name in ("fit", "check"):
         one = made[name]
-        one.add_argument("model", metavar="MODEL", help="equations as text, or a TOML file (see weakform new)")
-        one.add_argument("data", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, one column a state")
+        one.add_argument("model", metavar="MODEL", help="equations, TOML (see weakform new), SBML, Antimony, or PEtab")
+        one.add_argument(
+            "data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, one column a state"
+        )
         one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
         one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
         one.add_argument("--noise", choices=("gaussian", "lognormal", "poisson"), help="in place of the model file's")
@@ -108,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--save", metavar="FILE", help="write the fit as JSON, to be loaded in Python")
 
     one = made["simulate"]
-    one.add_argument("model", metavar="MODEL", help="equations as text, or a TOML file")
+    one.add_argument("model", metavar="MODEL", help="equations as text, TOML, SBML or Antimony")
     one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
     one.add_argument("--initial", action="append", default=[], metavar="NAME=VALUE", help="an initial state")
     one.add_argument("--duration", type=float, metavar="T", help="time of the last sample")

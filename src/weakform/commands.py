@@ -19,12 +19,30 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 
-def read_data(file: ModelFile, path: str, arguments: argparse.Namespace) -> Dataset:
+def read_file(arguments: argparse.Namespace) -> tuple[ModelFile, Dataset | None]:
+    """The model, and its data where they come with it, as in a PEtab problem."""
+    from .formats.petab import read_petab
+    from .modelfile import read_model
+
+    if Path(arguments.model).suffix.lower() not in (".yaml", ".yml"):
+        return read_model(arguments.model), None
+    problem = read_petab(arguments.model)
+    given = [f"--{name}" for name in ("time", "trajectory", "noise") if getattr(arguments, name)]
+    if arguments.data or given:
+        what = arguments.data or given[0]
+        raise ModelError(f"A PEtab problem says itself where its data are and what they mean; leave out {what}.")
+    return problem.file, problem.data
+
+
+def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
     """The table of a model: columns by name, or as its file maps them."""
     from .data import Dataset
     from .modelfile import TIME
     from .tables import read_table
 
+    path = arguments.data
+    if path is None:
+        raise DataError(f"No table is given; write: weakform {arguments.command} {arguments.model} data.csv")
     seen = [s for s in file.model.states if s not in file.model.hidden]
     states = {state: file.columns.get(state, state) for state in seen}
     columns = list(read_table(Path(path)).columns)
@@ -51,22 +69,13 @@ def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
     from .fitting import fit
     from .goodness import REJECTED
-    from .modelfile import read_model
 
-    file = read_model(arguments.model)
-    data = read_data(file, arguments.data, arguments)
+    file, data = read_file(arguments)
     found = fit(
         file.model,
-        data,
-        bounds=file.bounds,
-        start=file.start or None,
+        read_data(file, arguments) if data is None else data,
+        **file.arguments(),
         starts=arguments.starts,
-        fixed=file.fixed,
-        tied=file.tied,
-        local=file.local,
-        log=file.log,
-        priors=file.priors,
-        units=file.units,
         method=arguments.method,
         options={"time_limit": arguments.time_limit},
         seed=arguments.seed,
@@ -145,14 +154,13 @@ def as_json(found: FitResult) -> dict[str, Any]:
 def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
     from .checking import examine
-    from .modelfile import read_model
 
     wrong: list[str] = []
     doubtful: list[str] = []
     good: list[str] = []
     file = data = None
     try:
-        file = read_model(arguments.model)
+        file, data = read_file(arguments)
         names = ", ".join(file.model.parameters)
         n = len(file.model.states)
         good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
@@ -160,8 +168,8 @@ def check(arguments: argparse.Namespace) -> int:
         wrong.append(str(error))
     if file is not None:
         try:
-            data = read_data(file, arguments.data, arguments)
-            good.append(f"{arguments.data}: {repr(data)[10:-1]}")
+            data = read_data(file, arguments) if data is None else data
+            good.append(f"{arguments.data or arguments.model}: {repr(data)[10:-1]}")
         except DataError as error:
             wrong.append(str(error))
     if file is not None and data is not None:

@@ -11,7 +11,7 @@ Only structural nonzeros are kept. A tensor such as `∂²f_a/∂x_b∂p_j` is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import symengine as se
 
+from .errors import ModelError
 from .expressions import Expr
 from .inputs import Inputs
 from .noise import KINDS
@@ -152,6 +153,7 @@ class System:
             parent = self.structure("f" + letters[:-1])
             repeated = len(letters) > 1 and letters[-2] == letters[-1]
             result: dict[tuple[int, ...], Expr] = {}
+            _affordable(parent.values())
             for index, expr in parent.items():
                 by = self._by_states if letters[-1] == "u" else self._by_parameters
                 for k, derivative in by(expr):
@@ -227,6 +229,17 @@ class System:
 
 
 _TILE = 4096
+MAX_OPERATIONS = 20_000_000
+
+
+def _affordable(expressions: Iterable[Expr]) -> None:
+    """Refuse what would have too many derivatives: a term of n operations has n derivatives of n operations at most."""
+    bound = sum(se.count_ops(term) ** 2 for e in expressions for term in (e.args if e.is_Add else (e,)))
+    if bound > MAX_OPERATIONS:
+        raise ModelError(
+            "The derivatives of this model would be too long to compile: an equation multiplies or nests too many "
+            "things. Write it as a sum of shorter terms, or introduce states for parts of it."
+        )
 
 
 def _combined(weights: FloatArray, expressions: list[Expr]) -> Expr:

@@ -32,6 +32,7 @@ MAX_DEPTH = 50
 MAX_SIZE = 20_000
 MAX_EXPONENT = 100
 MAX_CHARACTERS = 200_000
+MAX_EXPANDED = 2_000
 
 
 def absolute(x: Expr) -> Expr:
@@ -382,6 +383,23 @@ def _number(expr: Expr) -> float | None:
 
 def _shown(token: Token) -> str:
     return {"end": "the end", "newline": "the end of the line"}.get(token.kind, repr(token.text))
+
+
+def expanded(expr: Expr) -> Expr:
+    """The expression multiplied out, so that what cancels does; as it is, where this would make it huge."""
+    return expr.expand(deep=False) if _terms(expr) <= MAX_EXPANDED else expr
+
+
+def _terms(expr: Expr) -> int:
+    """How many terms an expression has, at most, once it is multiplied out."""
+    if expr.is_Add:
+        return sum(map(_terms, expr.args))
+    if expr.is_Mul:
+        return math.prod(map(_terms, expr.args))
+    if expr.is_Pow and expr.args[1].is_Integer:
+        inside, power = _terms(expr.args[0]), abs(int(expr.args[1]))
+        return math.comb(inside + power - 1, power)
+    return 1
 
 
 def to_text(expr: Expr) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .derivatives import System
 from .errors import ModelError
-from .expressions import FUNCTIONS, RESERVED, Expr, Parser, Source, Token, Value, suggestion
+from .expressions import FUNCTIONS, RESERVED, Expr, Parser, Source, Token, Value, expanded, suggestion
 from .tracing import RightHandSide, trace
 from .typing import FloatArray
 
@@ -171,7 +171,7 @@ class Model:
         here = {se.Symbol(name): expr for name, expr in values.items()}
         names = tuple(name for name in self.parameters if not (drop and name in values))
         # Expanded, so that what cancels does: r*(1 - x/(2*r)) has no pole at zero.
-        made = tuple(e.subs(here).expand() if drop else e.subs(here) for e in self.expressions)
+        made = tuple(expanded(e.subs(here)) if drop else e.subs(here) for e in self.expressions)
         model = self._with(names, made)
         model.variants = tuple(variant.substituted(values, drop) for variant in self.variants)
         return model
@@ -232,7 +232,7 @@ class Model:
             for i in present:
                 first = expr.diff(symbols[i])
                 for j in present:
-                    if j <= i and not bent[i, j] and first.diff(symbols[j]).expand() != 0:
+                    if j <= i and not bent[i, j] and expanded(first.diff(symbols[j])) != 0:
                         bent[i, j] = bent[j, i] = True
         return bent
 

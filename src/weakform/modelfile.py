@@ -89,7 +89,9 @@ class ModelFile:
     units : dict of str to str
         Of parameters, states and `time`.
     tied : dict of str to str
-    local, log : list of str
+    local : list of str, or dict of str to list of str
+        Parameters that differ between trajectories, with labels where they are not those of the trajectories.
+    log : list of str
     priors : dict of str to tuple
     inputs : tuple of str
     hold : bool
@@ -118,19 +120,24 @@ class ModelFile:
     title: str = ""
     equations: str = ""
     tied: dict[str, str] = field(default_factory=dict)
-    local: list[str] = field(default_factory=list)
+    local: list[str] | dict[str, list[str]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     priors: dict[str, tuple[str, float, float]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     hold: bool = False
     trajectory: str | None = None
 
+    def arguments(self) -> dict[str, Any]:
+        """What the file says of its parameters, as arguments of `fit`."""
+        names = ("bounds", "fixed", "tied", "local", "log", "priors", "units")
+        return {"start": self.start or None, **{name: getattr(self, name) for name in names}}
 
-def read_text(path: Path, what: str) -> str:
+
+def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
     """The text of a small file, with a clear error for what is not one."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {MAX_BYTES:,}.")
+        if path.stat().st_size > most:
+            raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {most:,}.")
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise ModelError(f"There is no {what} {path}.") from None

@@ -1,0 +1,402 @@
+"""SBML and Antimony as text equations, walked node by node; runs in a process of its own (see `isolated`).
+
+Reactions become sums of kinetic laws over compartment sizes, rate rules are taken as they are, assignment rules become
+abbreviations, functions are put in place. What comes out is text for our own parser and a table of values: nothing in
+a file is evaluated. What has no counterpart in `u' = f(t, u, p)` (events, delays, algebraic rules, changing
+compartments, piecewise functions) is named in the error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ..errors import ModelError
+from ..expressions import FUNCTIONS, RESERVED, parse_expression
+
+MAX_DEPTH = 100
+MAX_NODES = 100_000
+_CALLS = {
+    "EXP": "exp",
+    "LN": "log",
+    "ABS": "abs",
+    "SIN": "sin",
+    "COS": "cos",
+    "TAN": "tan",
+    "ARCSIN": "asin",
+    "ARCCOS": "acos",
+    "ARCTAN": "atan",
+    "SINH": "sinh",
+    "COSH": "cosh",
+    "TANH": "tanh",
+    "ARCSINH": "asinh",
+    "ARCCOSH": "acosh",
+    "ARCTANH": "atanh",
+}
+_NUMBERS = {
+    "AST_CONSTANT_PI": "pi",
+    "AST_CONSTANT_E": "exp(1)",
+    "AST_NAME_TIME": "t",
+    "AST_NAME_AVOGADRO": "6.02214179e23",
+}
+_CHAINS = {"AST_PLUS": "+", "AST_MINUS": "+", "AST_TIMES": "*", "AST_DIVIDE": "*"}
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+# An import may stand anywhere in a line, with comments before the name of the file.
+_IMPORT = re.compile(r'\bimport\b(?:\s|//[^\n]*\n|\#[^\n]*\n|/\*.*?\*/)*"', flags=re.S)
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ModelError(
+            "SBML and Antimony need their libraries; install them with: pip install 'weakform[sbml]'"
+        ) from None
+
+
+def sbml_of_antimony(text: str, where: str) -> str:
+    """Antimony text as an SBML document."""
+    if _IMPORT.search(text):
+        raise ModelError(f"{where} imports another file; put everything into one.")
+    antimony = _library("antimony")
+    antimony.clearPreviousLoads()
+    try:
+        if antimony.loadAntimonyString(text) < 0:
+            raise ModelError(f"{where} is not valid Antimony: {antimony.getLastError().strip()}")
+        return str(antimony.getSBMLString(antimony.getMainModuleName()))
+    except UnicodeError:
+        raise ModelError(f"{where} is not valid Antimony: it has characters other than ASCII.") from None
+    finally:
+        antimony.clearPreviousLoads()
+
+
+def equations_of_sbml(text: str, where: str) -> dict[str, Any]:
+    """An SBML document as equations.
+
+    Returns
+    -------
+    dict
+        `equations`, text; `states` and `parameters`, names; `values`, by name, where there are some; `constants`, the
+        parameters that are species; `title`.
+    """
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ModelError(f"{where} declares entities, which are not part of a model.")
+    libsbml = _library("libsbml")
+    document = libsbml.readSBMLFromString(text)
+    for k in range(document.getNumErrors()):
+        error = document.getError(k)
+        if error.getSeverity() >= libsbml.LIBSBML_SEV_ERROR:
+            raise ModelError(f"{where}, line {error.getLine()}: not valid SBML: {error.getMessage().strip()[:1000]}")
+    model = document.getModel()
+    if model is None:
+        raise ModelError(f"{where} has no model.")
+    for k in range(document.getNumPlugins()):
+        package = document.getPlugin(k).getPackageName()
+        if package != "l3v2extendedmath" and document.getPackageRequired(package):
+            raise ModelError(f"{where}: the SBML package {package!r} cannot be translated.")
+    return _Reader(libsbml, model, where).equations()
+
+
+def equations_of_antimony(text: str, where: str) -> dict[str, Any]:
+    """Antimony text as equations; the result is that of `equations_of_sbml`."""
+    return equations_of_sbml(sbml_of_antimony(text, where), where)
+
+
+def _petab(path: str, where: str) -> dict[str, Any]:
+    from .petab_tables import tables
+
+    return tables(path, where)
+
+
+TASKS: dict[str, Callable[[str, str], Any]] = {
+    "sbml": equations_of_sbml,
+    "antimony": equations_of_antimony,
+    "antimony to sbml": sbml_of_antimony,
+    "petab": _petab,
+}
+
+
+class _Reader:
+    """One SBML model, translated."""
+
+    def __init__(self, libsbml: Any, model: Any, where: str) -> None:
+        self.model, self.where = model, where
+        self.kinds = {
+            getattr(libsbml, n): n
+            for n in dir(libsbml)
+            if n.startswith("AST_") and isinstance(getattr(libsbml, n), int)
+        }
+        self.values: dict[str, float] = {}
+        self.rules: dict[str, str] = {}
+        self.rates: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.nodes = 0
+
+    def error(self, what: str) -> ModelError:
+        return ModelError(f"{self.where}: {what}")
+
+    def _refuse(self) -> None:
+        """Name what cannot be translated."""
+        model = self.model
+        if model.getNumEvents():
+            raise self.error(
+                f"the event {model.getEvent(0).getId() or 1!r} cannot be translated: states must be smooth."
+            )
+        for rule in model.getListOfRules():
+            if rule.isAlgebraic():
+                raise self.error("algebraic rules cannot be translated; solve them for a variable first.")
+        for compartment in model.getListOfCompartments():
+            if not compartment.getConstant() or model.getRuleByVariable(compartment.getId()) is not None:
+                raise self.error(
+                    f"the compartment {compartment.getId()!r} changes its size, which cannot be translated."
+                )
+        for reaction in model.getListOfReactions():
+            if reaction.isSetFast() and reaction.getFast():
+                raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
+        if model.isSetConversionFactor() or any(s.isSetConversionFactor() for s in model.getListOfSpecies()):
+            raise self.error("conversion factors cannot be translated; use one unit of substance.")
+
+    def equations(self) -> dict[str, Any]:
+        """What `equations_of_sbml` returns."""
+        self._refuse()
+        model = self.model
+        for parameter in model.getListOfParameters():
+            self._declare(parameter.getId(), parameter.getValue() if parameter.isSetValue() else math.nan)
+        for compartment in model.getListOfCompartments():
+            self._declare(compartment.getId(), compartment.getSize() if compartment.isSetSize() else 1.0)
+        for species in model.getListOfSpecies():
+            self._declare(species.getId(), self._initial(species))
+        for rule in model.getListOfRules():
+            if rule.getVariable() not in self.names:
+                raise self.error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
+            (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = self._text(rule.getMath())
+        self._reactions()
+        states = [s for s in self.values if s in self.rates]
+        if not states:
+            raise self.error("nothing changes in time: there are no reactions and no rate rules.")
+        self._initial_assignments()
+        needed = self._ordered([self.rates[s] for s in states])
+        lines = [f"{self.names[key]} = {self.rules[key]}" for key in needed]
+        lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
+        used = {name for line in lines for name in _names(line)}
+        constants = [key for key in self.values if key not in self.rates and key not in self.rules]
+        parameters = [self.names[key] for key in constants if self.names[key] in used]
+        known = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
+        species = {self.names[s.getId()] for s in model.getListOfSpecies()}
+        return {
+            "equations": "\n".join(lines),
+            "states": [self.names[s] for s in states],
+            "parameters": parameters,
+            "values": {name: known[name] for name in (*parameters, *(self.names[s] for s in states)) if name in known},
+            "constants": [name for name in parameters if name in species],
+            "title": model.getName() or model.getId(),
+        }
+
+    def _ordered(self, texts: list[str]) -> list[str]:
+        """The assignment rules that some formulas need, each after those which it needs itself."""
+        back = {self.names[key]: key for key in self.rules}
+        order: list[str] = []
+        state: dict[str, bool] = {}  # False while what it needs is looked up, True when that is done
+
+        def visit(text: str) -> None:
+            for name in sorted(_names(text) & back.keys()):
+                key = back[name]
+                if state.get(key) is False:
+                    raise self.error(f"assignment rules depend on one another in a circle: {key!r} needs itself.")
+                if key in state:
+                    continue
+                if len(state) - len(order) > MAX_DEPTH:
+                    raise self.error(f"more than {MAX_DEPTH} assignment rules need one another in a row.")
+                state[key] = False
+                visit(self.rules[key])
+                state[key] = True
+                order.append(key)
+
+        for text in texts:
+            visit(text)
+        return order
+
+    def _initial_assignments(self) -> None:
+        """Values at the start that are given as formulas; those that cannot be computed stay unknown."""
+        formulas = {
+            assignment.getSymbol(): self._text(assignment.getMath())
+            for assignment in self.model.getListOfInitialAssignments()
+        }
+        outside = set(formulas) - set(self.names)
+        if outside:
+            raise self.error(f"an initial assignment sets {min(outside)!r}, which is not a parameter or a species.")
+        self.values |= dict.fromkeys(formulas, math.nan)
+        pending = {
+            key: parse_expression(text, self._known(), "formula") for key, text in {**self.rules, **formulas}.items()
+        }
+        found = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {"t": 0.0}
+        for _ in range(len(pending)):
+            ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= found.keys()]
+            for key in ready:
+                try:
+                    value = float(pending.pop(key).subs(found))
+                except (RuntimeError, TypeError, ValueError, ZeroDivisionError):
+                    value = math.nan
+                if math.isfinite(value):
+                    found[self.names[key]] = value
+                    if key in formulas:
+                        self.values[key] = value
+            if not ready:
+                break
+
+    def _known(self) -> list[str]:
+        return [*self.names.values(), "t"]
+
+    def _declare(self, identifier: str, value: float) -> None:
+        name = identifier
+        while name in RESERVED or name in FUNCTIONS or name in self.names.values():
+            name += "_"
+        self.values[identifier], self.names[identifier] = value, name
+
+    def _initial(self, species: Any) -> float:
+        size = self.model.getCompartment(species.getCompartment())
+        volume = size.getSize() if size is not None and size.isSetSize() else 1.0
+        amount = species.getHasOnlySubstanceUnits()
+        if species.isSetInitialConcentration():
+            return float(species.getInitialConcentration() * (volume if amount else 1.0))
+        if species.isSetInitialAmount() and (amount or volume):
+            return float(species.getInitialAmount() / (1.0 if amount else volume))
+        return math.nan
+
+    def _reactions(self) -> None:
+        sums: dict[str, list[str]] = {}
+        for reaction in self.model.getListOfReactions():
+            name, law = reaction.getId(), reaction.getKineticLaw()
+            if law is None or law.getMath() is None:
+                raise self.error(f"the reaction {name!r} has no kinetic law.")
+            local: dict[str, str] = {}
+            for parameter in (law.getParameter(j) for j in range(law.getNumParameters())):
+                own = f"{name}_{parameter.getId()}"
+                self._declare(own, parameter.getValue() if parameter.isSetValue() else math.nan)
+                local[parameter.getId()] = self.names[own]
+            rate = self._text(law.getMath(), local)
+            for sign, references in (("-", reaction.getListOfReactants()), ("+", reaction.getListOfProducts())):
+                for reference in references:
+                    species = self.model.getSpecies(reference.getSpecies())
+                    if species is None:
+                        raise self.error(f"the reaction {name!r} names an unknown species.")
+                    if species.getBoundaryCondition() or species.getConstant() or species.getId() in self.rates:
+                        continue
+                    weight = f"{self._stoichiometry(reference, name)!r}*"
+                    sums.setdefault(species.getId(), []).append(f"{sign} {'' if weight == '1.0*' else weight}{rate}")
+        for identifier, terms in sums.items():
+            if identifier in self.rules:
+                raise self.error(f"{identifier!r} is changed by reactions and set by a rule.")
+            species = self.model.getSpecies(identifier)
+            size = "" if species.getHasOnlySubstanceUnits() else f"/{self._size(species.getCompartment())}"
+            self.rates[identifier] = f"({' '.join(terms)}){size}" if size else " ".join(terms)
+
+    def _stoichiometry(self, reference: Any, reaction: str) -> float:
+        changed = reference.isSetId() and (
+            self.model.getRuleByVariable(reference.getId()) or self.model.getInitialAssignment(reference.getId())
+        )
+        weight = float(reference.getStoichiometry()) if reference.isSetStoichiometry() else 1.0
+        if reference.isSetStoichiometryMath() or changed or not math.isfinite(weight):
+            raise self.error(f"the stoichiometry in {reaction!r} is not a number.")
+        return weight
+
+    def _size(self, compartment: str) -> str:
+        size = self.values.get(compartment, math.nan)
+        if not 0 < size < math.inf:
+            raise self.error(f"the compartment {compartment!r} has no size.")
+        return repr(size)
+
+    def _text(self, node: Any, local: dict[str, str] | None = None, depth: int = 0) -> str:
+        """A formula as text for our parser, self-contained: in parentheses unless it is a name, a number or a call."""
+        self.nodes += 1
+        if node is None:
+            raise self.error("a formula is missing.")
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep, or have more than {MAX_NODES} parts.")
+        kind = self.kinds.get(node.getType(), str(node.getType()))
+        inside = [node.getChild(k) for k in range(node.getNumChildren())]
+
+        def shown(child: Any) -> str:
+            return self._text(child, local, depth + 1)
+
+        if kind in ("AST_INTEGER", "AST_REAL", "AST_REAL_E", "AST_RATIONAL"):
+            return self._number(node, kind)
+        if kind == "AST_NAME":
+            return self._name(node.getName(), local or {})
+        if kind in _NUMBERS:
+            return _NUMBERS[kind]
+        if kind in _CHAINS:
+            return self._chain(node, _CHAINS[kind], shown)
+        if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(inside) == 2:
+            return f"({shown(inside[0])}**{shown(inside[1])})"
+        if kind == "AST_FUNCTION_ROOT" and inside:
+            degree = shown(inside[0]) if len(inside) == 2 else "2"
+            return f"({shown(inside[-1])}**(1/{degree}))"
+        if kind == "AST_FUNCTION_LOG" and inside:
+            base = shown(inside[0]) if len(inside) == 2 else "10"
+            return f"(log({shown(inside[-1])})/log({base}))"
+        function = kind.removeprefix("AST_").removeprefix("FUNCTION_")
+        if function in _CALLS and len(inside) == 1:
+            return f"{_CALLS[function]}({shown(inside[0])})"
+        if kind == "AST_FUNCTION":
+            return self._call(node.getName(), [shown(child) for child in inside], depth)
+        raise self.error(
+            f"{node.getName() or function.lower()!r} in a formula cannot be translated; right-hand sides must be "
+            "smooth and without delays."
+        )
+
+    def _number(self, node: Any, kind: str) -> str:
+        value = float(node.getValue())
+        if not math.isfinite(value):
+            raise self.error(f"a formula has the number {value}.")
+        text = str(int(value)) if kind == "AST_INTEGER" else repr(value)
+        return f"({text})" if value < 0 else text
+
+    def _name(self, name: str, local: dict[str, str]) -> str:
+        if name in local:
+            return local[name]
+        if name not in self.names:
+            raise self.error(f"{name!r} is used in a formula, but nothing has this name.")
+        return self._size(name) if self.model.getCompartment(name) is not None else self.names[name]
+
+    def _call(self, name: str, arguments: list[str], depth: int) -> str:
+        """A function of the file, with its arguments in place."""
+        function = self.model.getFunctionDefinition(name)
+        if function is None or function.getBody() is None or function.getNumArguments() != len(arguments):
+            raise self.error(f"the function {name!r} is not defined, or has another number of arguments.")
+        names = [function.getArgument(k).getName() for k in range(len(arguments))]
+        self.nodes += sum(map(len, arguments)) // 8
+        return self._text(function.getBody(), dict(zip(names, arguments, strict=True)), depth + 1)
+
+    def _chain(self, node: Any, plain: str, shown: Callable[[Any], str]) -> str:
+        """A sum or a product with all the sums, or products, in it: as long as it likes, it is one level deep."""
+        parts: list[tuple[str, str]] = []
+        stack = [(plain, node)]
+        while stack:
+            sign, part = stack.pop()
+            kind = self.kinds.get(part.getType(), "")
+            if _CHAINS.get(kind) != plain:
+                parts.append((sign, shown(part)))
+                continue
+            self.nodes += 1
+            inside = [part.getChild(k) for k in range(part.getNumChildren())]
+            inverse = kind in ("AST_MINUS", "AST_DIVIDE")
+            if inverse and len(inside) == 1 and kind == "AST_MINUS":
+                stack.append((_INVERSE[sign], inside[0]))
+                continue
+            if inverse and len(inside) != 2:
+                raise self.error("a difference or a quotient does not have two parts.")
+            signs = [sign, _INVERSE[sign]] if inverse else [sign] * len(inside)
+            stack += reversed(list(zip(signs, inside, strict=True)))
+        if not parts:
+            return "0" if plain == "+" else "1"
+        first = {"+": "", "-": "-", "*": "", "/": "1/"}[parts[0][0]]
+        return "(" + first + parts[0][1] + "".join(f" {sign} {text}" for sign, text in parts[1:]) + ")"
+
+
+def _names(text: str) -> set[str]:
+    """Every word of a formula."""
+    return set(re.findall(r"[^\W\d]\w*", text))
