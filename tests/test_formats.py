@@ -1,5 +1,9 @@
 """SBML, Antimony and PEtab: the same equations in and out, and what cannot be translated is named."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,6 +110,101 @@ def test_what_is_not_sbml(text):
         from_sbml(text)
 
 
+HEAD = '<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model id="m">'
+MATH = '<math xmlns="http://www.w3.org/1998/Math/MathML">'
+PARAMETER = '<listOfParameters><parameter id="x" value="1" constant="false"/></listOfParameters>'
+
+
+def rate_rule(formula, before=""):
+    rule = f'<listOfRules><rateRule variable="x">{MATH}{formula}</math></rateRule></listOfRules>'
+    return f"{HEAD}{before}{PARAMETER}{rule}</model></sbml>"
+
+
+def doubling_functions(n):
+    """Each calls the one before it twice: short to write, 2ⁿ long when put in place."""
+    call = "<apply><ci>f{0}</ci><ci>a</ci></apply>"
+    bodies = ["<ci>a</ci>", *(f"<apply><plus/>{call.format(k) * 2}</apply>" for k in range(n))]
+    lines = [
+        f'<functionDefinition id="f{k}">{MATH}<lambda><bvar><ci>a</ci></bvar>{body}</lambda></math>'
+        "</functionDefinition>"
+        for k, body in enumerate(bodies)
+    ]
+    before = f"<listOfFunctionDefinitions>{''.join(lines)}</listOfFunctionDefinitions>"
+    return rate_rule(f"<apply><ci>f{n}</ci><ci>x</ci></apply>", before)
+
+
+def test_a_chain_of_operators_is_not_deep():
+    """MathML nests what a person writes in a row."""
+    n = 300
+    text = rate_rule("<apply><plus/>" * n + "<ci>x</ci>" + "<ci>x</ci></apply>" * n)
+    assert from_sbml(text).model([0.0], [[2.0]], []) == pytest.approx(2.0 * (n + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (rate_rule("<apply><minus/>" * 100_000 + "<ci>x</ci>" + "</apply>" * 100_000), "could not be read"),
+        (HEAD.replace(">", "><notes>", 2)[:-7] + "<p>" * 200_000 + "</p>" * 200_000 + "</model></sbml>", "read|valid"),
+        (rate_rule("<apply><exp/>" * 150 + "<ci>x</ci>" + "</apply>" * 150), "nested"),
+        (doubling_functions(30), "more than 100000 parts"),
+    ],
+    ids=["deep", "deep notes", "nested", "doubling"],
+)
+def test_bombs_are_refused(text, words):
+    with pytest.raises(ModelError, match=words):
+        from_sbml(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model m0() x' = -k*x; x=1; k=1; end\n"
+        + "".join(f"model m{i}() a: m{i - 1}(); b: m{i - 1}(); end\n" for i in range(1, 26)),
+        "model m() x=1; x' = " + "+".join(["x"] * 100_000) + "; end",
+    ],
+    ids=["submodels", "a long sum"],
+)
+def test_bombs_that_take_memory_or_time_are_refused(text):
+    with pytest.raises(ModelError, match="could not be read"):
+        from_antimony(text)
+
+
+def test_rules_that_double_are_refused():
+    n = 40
+    sums = [f"<apply><plus/><ci>y{k - 1}</ci><cn>{c}</cn></apply>" for k in range(1, n) for c in (1, 2)]
+    formulas = ["<ci>x</ci>", *(f"<apply><times/>{a}{b}</apply>" for a, b in zip(sums[::2], sums[1::2], strict=True))]
+    rules = "".join(
+        f'<assignmentRule variable="y{k}">{MATH}{text}</math></assignmentRule>' for k, text in enumerate(formulas)
+    )
+    parameters = "".join(f'<parameter id="y{k}" constant="false"/>' for k in range(n))
+    text = rate_rule(f"<ci>y{n - 1}</ci>").replace("<listOfRules>", "<listOfRules>" + rules)
+    with pytest.raises(ModelError, match="terms and operations"):
+        from_sbml(text.replace("</listOfParameters>", parameters + "</listOfParameters>"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['x = 1; import "other.ant"', 'import // why\n "other.ant"', 'import /* a\n b */ "other.ant"\nx\' = 1'],
+)
+def test_no_other_file_is_opened(text):
+    with pytest.raises(ModelError, match="imports another file"):
+        from_antimony(text)
+
+
+def test_initial_values_may_be_formulas():
+    text = "model m() k = 2; q = 3*k; y := x + q; x = y0 + k; y0 = 1; x' = -k*x*y; z = sqrt(-k); z' = z; end"
+    file = from_antimony(text)
+    assert file.start == {"k": 2.0, "q": 6.0}
+    assert file.initial == {"x": 3.0}  # the root of a negative number is not known
+
+
+@pytest.mark.parametrize("text", ["model a() x' = -k*x; \u00e9 = 1 end", "\x80"])
+def test_characters_that_antimony_does_not_know(text):
+    with pytest.raises(ModelError, match="not valid Antimony"):
+        from_antimony(text)
+
+
 def test_files_and_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.ant").write_text(REACTIONS)
@@ -207,3 +306,36 @@ def test_petab_that_is_broken(tmp_path):
         read_petab(path)
     with pytest.raises(ModelError, match="no PEtab problem"):
         read_petab(tmp_path / "none.yaml")
+
+
+LIMITED = """
+import socket
+from weakform.formats.isolated import _limit
+_limit()
+for attempt in (lambda: socket.create_connection(("localhost", 9)), lambda: socket.socket(), lambda: bytearray(3 << 30)):
+    try:
+        attempt()
+    except (OSError, MemoryError) as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_the_process_of_the_libraries_has_no_network_and_little_memory():
+    said = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True).stdout
+    assert said.count("nothing is fetched") == 2
+    assert "MemoryError" in said
+
+
+def test_petab_on_the_command_line(tmp_path, capsys):
+    path = str(petab_folder(tmp_path))
+    assert main(["check", path]) == 0
+    assert "30 samples" in capsys.readouterr().out
+    assert main(["fit", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["k"]["estimate"] == pytest.approx(0.5, rel=0.05)
+    assert main(["fit", path, "d.csv"]) == 2
+    assert "leave out d.csv" in capsys.readouterr().err
+    assert main(["fit", path, "--noise", "poisson"]) == 2
+    (tmp_path / "m.txt").write_text("x' = -k*x")
+    assert main(["fit", str(tmp_path / "m.txt")]) == 2
+    assert "No table is given" in capsys.readouterr().err

@@ -290,3 +290,8 @@ def test_models_are_pickled_exactly():
 def test_wrong_shapes():
     with pytest.raises(ModelError, match="Expected 1 states and 1 parameters"):
         wf.Model.from_text("u' = p*u")(0.0, [1.0, 2.0], [1.0])
+
+
+def test_parts_that_are_never_finite_are_named():
+    with pytest.raises(ModelError, match="never a finite real number"):
+        wf.Model.from_text("x' = 1/((1 - x) - (1 - x))")([0.0], [[1.0]], [])

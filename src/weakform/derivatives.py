@@ -225,7 +225,12 @@ class System:
             return None
         arguments = [se.Symbol("t"), *self._u, *self._q, *self._p]
         backend = "llvm" if se.have_llvm else "lambda"
-        return se.Lambdify(arguments, expressions, backend=backend, cse=True)
+        try:
+            return se.Lambdify(arguments, expressions, backend=backend, cse=True)
+        except RuntimeError as error:
+            raise ModelError(
+                f"An equation has a part that is never a finite real number, such as 1/(x - x): {error}."
+            ) from None
 
 
 _TILE = 4096
