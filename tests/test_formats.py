@@ -312,7 +312,8 @@ LIMITED = """
 import socket
 from weakform.formats.isolated import _limit
 _limit()
-for attempt in (lambda: socket.create_connection(("localhost", 9)), lambda: socket.socket(), lambda: bytearray(3 << 30)):
+connect = lambda: socket.create_connection(("localhost", 9))
+for attempt in (connect, lambda: socket.socket(), lambda: bytearray(3 << 30)):
     try:
         attempt()
     except (OSError, MemoryError) as error:

@@ -1,7 +1,8 @@
 """The command line: parses, calls, prints.
 
 Errors are one message on stderr and exit code 2; no traceback reaches a user. Exit codes: 0 for success, 1 for a fit
-that did not converge, a model that does not fit or a check that found something wrong, 2 for bad input, 130 for Ctrl-C.
+that did not converge, a model that does not fit or is not determined, or a check that found something wrong, 2 for bad
+input, 130 for Ctrl-C.
 """
 
 from __future__ import annotations

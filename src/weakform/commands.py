@@ -68,7 +68,6 @@ def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
     from .fitting import fit
-    from .goodness import REJECTED
 
     file, data = read_file(arguments)
     found = fit(
@@ -111,8 +110,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
         print(f"weakform: {line}", file=sys.stderr)
     if failures:
         return 2
-    rejected = found.goodness is not None and found.goodness.p_value < REJECTED
-    return 0 if found.success and not rejected else 1
+    return 0 if found.success else 1
 
 
 def as_json(found: FitResult) -> dict[str, Any]:
@@ -125,7 +123,8 @@ def as_json(found: FitResult) -> dict[str, Any]:
     said = verdict(found)
     return {
         "verdict": {"kind": said.kind, "headline": said.headline, "reasons": list(said.reasons)},
-        "converged": found.success,
+        "success": found.success,
+        "converged": found.converged,
         "status": found.status.name,
         "method": found.method,
         "parameters": {
@@ -285,7 +284,7 @@ def demo(arguments: argparse.Namespace) -> int:
     print(f"\nPicture: {save(states(result), folder / f'{problem.name}.png')}")
     page = result.report(folder / f"{problem.name}.html", shlex.join(["weakform", *arguments.words]))
     print(f"Report:  {page}  (open it in a browser)")
-    return 0 if result.success else 1
+    return 0 if result.converged else 1
 
 
 def list_problems(arguments: argparse.Namespace) -> int:

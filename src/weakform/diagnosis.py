@@ -8,12 +8,48 @@ from numpy.typing import NDArray
 from .estimators.base import Refined, Status, Task
 from .goodness import DOUBTED, REJECTED, tail
 from .typing import FloatArray
+from .weak.problem import symmetric_inverse
 
 POORLY_DETERMINED = 0.5
 INSEPARABLE = 0.98
 UNRESOLVED = 0.3
 UNEXPLAINED = 0.5
 STRAINS = 4
+INFLATED = 1e6
+UNTENABLE = 2.0
+
+
+def judged(
+    status: Status, p: FloatArray, covariance: FloatArray, inner: NDArray[np.bool_], test: float, misfit: float
+) -> Status:
+    """The status of a fit that converged, once it is known what it found.
+
+    Parameters
+    ----------
+    status : Status
+    p : ndarray, (J,)
+    covariance : ndarray, (J, J)
+    inner : ndarray of bool, (J,)
+        Free parameters that are not at a bound.
+    test : float
+        The p-value of the model; NaN if there is no test.
+    misfit : float
+        Root mean square of the weak residuals over their standard deviations, which is one for a right model.
+    """
+    if status is not Status.CONVERGED:
+        return status
+    if test < REJECTED or (np.isnan(test) and misfit > UNTENABLE):
+        return Status.REJECTED
+    block = covariance[np.ix_(inner, inner)]
+    if not len(block) or np.isnan(block).any():
+        return status
+    variance = block.diagonal()
+    if np.isinf(variance).any():
+        return Status.UNDETERMINED
+    # By how much the variance of each would shrink if all the others were known.
+    inflation = variance * symmetric_inverse(block).diagonal()
+    poor = np.sqrt(variance) > POORLY_DETERMINED * np.abs(p[inner])
+    return Status.UNDETERMINED if inflation.max() > INFLATED or poor.all() else status
 
 
 def misfits(task: Task, refined: Refined | None) -> list[str]:
@@ -128,6 +164,6 @@ def doubts(
             f"Only {samples} samples: the noise level and the intervals rest on few values "
             f"({sum(counts)} test function{'s' * (sum(counts) > 1)}); treat the intervals as rough."
         )
-    if not status.success:
+    if not status.converged:
         warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")
     return tuple(warnings)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .basis import Local
 from .data import Dataset
-from .diagnosis import doubts, misfits, not_silent
+from .diagnosis import doubts, judged, misfits, not_silent
 from .errors import FitError
 from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
@@ -263,6 +263,16 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         *silence,
         *doubts(task, p, (lower, upper), covariance, at_bound, best.status),
     )
+    residuals = () if silent else tuple(form.standardised(best.estimate) for form in problem.forms)
+    goodness = None if refined is None else refined.goodness
+    status = judged(
+        best.status,
+        p,
+        covariance,
+        task.free & ~at_bound,
+        np.nan if goodness is None else goodness.p_value,
+        float(np.sqrt(np.mean(np.concatenate([r.ravel() for _, r in residuals]) ** 2))) if residuals else 0.0,
+    )
     return FitResult(
         model=problem.model,
         data=problem.data,
@@ -270,7 +280,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         estimate=p,
         covariance=covariance,
         covariance_kind=_kind(silent, refined, task.options.covariance, solved),
-        status=best.status,
+        status=status,
         objective=best.objective,
         sigma=problem.sigma if refined is None else refined.sigma,
         sigma_estimated=problem.data.sigma is None,
@@ -282,14 +292,14 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         fixed=~task.free,
         at_bound=at_bound,
         denoised=_denoised(problem, best.estimate) if refined is None else refined.states,
-        goodness=None if refined is None else refined.goodness,
+        goodness=goodness,
         starts=tuple(records),
         iterations=best.iterations,
         mesh=1 if refined is None else refined.finer,
         seed=seed,
         options=task.options,
         seconds=time.monotonic() - begin,
-        weak_residuals=() if silent else tuple(form.standardised(best.estimate) for form in problem.forms),
+        weak_residuals=residuals,
         warnings=warnings,
         notes=tuple(notes),
     )

@@ -286,7 +286,7 @@ def _noise(value: Any, model: Model, where: str) -> tuple[str, ...]:
         else dict.fromkeys(model.states, value)
     )
     for word in words.values():
-        if word not in KINDS:
+        if not isinstance(word, str) or word not in KINDS:
             kinds = " or ".join(map(repr, KINDS))
             raise ModelError(
                 f"{where}: noise must be {kinds}, or a table with a word for each state; received {word!r}."

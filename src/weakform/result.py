@@ -121,8 +121,13 @@ class FitResult:
 
     @property
     def success(self) -> bool:
-        """Whether the optimisation converged."""
+        """Whether the fit converged, the model fits and the data determine it: whether to use the estimate."""
         return self.status.success
+
+    @property
+    def converged(self) -> bool:
+        """Whether the optimisation converged, whatever it found."""
+        return self.status.converged
 
     @property
     def message(self) -> str:

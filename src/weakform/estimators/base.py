@@ -56,10 +56,24 @@ class Status(Enum):
         "start or bounds where the model is defined at all data"
     )
 
+    REJECTED = (
+        "converged, but the model does not fit the data: the estimate and its intervals are not to be trusted; see "
+        "where the equations fail, and which term may be missing"
+    )
+    UNDETERMINED = (
+        "converged, but the data do not determine the parameters: other values fit as well; fix some, give bounds or "
+        "priors, or measure where they matter"
+    )
+
     @property
     def success(self) -> bool:
-        """Whether the estimate is a solution of its problem."""
+        """Whether the estimate is a solution of its problem, and nothing speaks against it."""
         return self is Status.CONVERGED
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimate is a solution of its problem."""
+        return self in (Status.CONVERGED, Status.REJECTED, Status.UNDETERMINED)
 
     @classmethod
     def of(cls, stop: Stop) -> Status:

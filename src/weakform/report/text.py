@@ -48,7 +48,7 @@ def wrapped(text: str, first: str, other: str) -> list[str]:
 
 def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     """The text of `print(fit)`; with `truth` `(J,)`, a column beside the estimates."""
-    lines = [f"weakform fit: {fit.method}, {'converged' if fit.success else 'NOT CONVERGED'}"]
+    lines = [f"weakform fit: {fit.method}, {'converged' if fit.converged else 'NOT CONVERGED'}"]
     if not fit.success:
         lines += wrapped(fit.message, "  ", "  ")
     lines += ["", *_parameters(fit, truth), ""]

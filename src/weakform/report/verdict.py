@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..goodness import DOUBTED, REJECTED, tail
+from ..estimators.base import Status
+from ..goodness import DOUBTED, tail
 
 if TYPE_CHECKING:
     from ..result import FitResult
@@ -55,11 +56,13 @@ def verdict(fit: FitResult) -> Verdict:
         )
     if stuck:
         reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")
-    if not fit.success:
+    if not fit.converged:
         return Verdict("bad", "The fit did not converge: do not use these numbers.", (fit.message, *reasons))
-    if p < REJECTED:
+    if fit.status is Status.REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
         return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))
+    if fit.status is Status.UNDETERMINED:
+        return Verdict("doubt", "The fit converged, but other values fit as well.", tuple(reasons))
     if silent:
         return Verdict("good", "The model follows these noise-free data; there are no errors to tell.", tuple(reasons))
     if np.isnan(p):

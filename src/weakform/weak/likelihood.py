@@ -181,6 +181,11 @@ class WeakForm:
         return _Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
 
 
+LARGE = 128
+"""Blocks of S above this size are too large for J products of matrices."""
+PROBES = 8
+
+
 class _Derivatives:
     """Gradient and Hessian at one point, from what the value has computed."""
 
@@ -195,15 +200,10 @@ class _Derivatives:
     ) -> None:
         self.form, self.tensors, self.F, self.factor = form, tensors, F, factor
         self.logdet_weight = logdet_weight
-        functions, D = form.functions, form.system.D
         self.J = form.system.J
         self.v = form.variances
         self.z = z
-        zD = z.reshape(functions.blocks, D, functions.length)
-        self.y = functions.apply_transposed(zD)
-        self.w = functions.apply_transposed(zD, derivative=True)
-        for (a, b), value in F.items():
-            self.w[b] += value * self.y[a]
+        self.y, self.w = self._in_time(z)
         self.inverse_diagonal, Q, lower = self._q()
         dF = tensors["fup"]
         # Weights are needed only where F depends on a parameter.
@@ -220,6 +220,15 @@ class _Derivatives:
         self.dF: list[dict[tuple[int, int], FloatArray]] = [{} for _ in range(self.J)]
         for (a, c, j), value in dF:
             self.dF[j][a, c] = value
+
+    def _in_time(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`Φᵀz` and `Aᵀz`, `(D, time)`, of `z` `(B, b, 1)`."""
+        functions = self.form.functions
+        blocks = z.reshape(functions.blocks, self.form.system.D, functions.length)
+        y, w = functions.apply_transposed(blocks), functions.apply_transposed(blocks, derivative=True)
+        for (a, b), value in self.F.items():
+            w[b] += value * y[a]
+        return y, w
 
     def _q(self) -> tuple[FloatArray | None, FloatArray, FloatArray]:
         """The diagonal of S⁻¹, and the tridiagonal part of Q = λS⁻¹ - zzᵀ."""
@@ -249,13 +258,29 @@ class _Derivatives:
     def hessian(self) -> FloatArray:
         H = self._second_derivatives()
         H += _symmetric(self._products_of_first_derivatives())
-        B = self.factor.whiten(self._B())
+        B = self.factor.whiten(self._dS_times(self.y, self.w) - self.form.jacobian(self.tensors["fp"]))
         H += np.tensordot(B, B, axes=((0, 1), (0, 1)))
         if self.logdet_weight != 0.0:
-            assert self.inverse_diagonal is not None
-            traces = self.factor.traces(self.J, self.inverse_diagonal, self._dS())
-            H -= 0.5 * self.logdet_weight * _symmetric(traces)
+            H -= 0.5 * self.logdet_weight * self._traces()
         return H
+
+    def _traces(self) -> FloatArray:
+        """`tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`: exact where blocks are small, else the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z`, z ~ N(0, S⁻¹).
+
+        A probe z averages over all KD residuals, so that few make the Hessian right to a few per cent, which is all
+        that a trust region asks of it; they cost J vectors each instead of J matrices. The gradient is exact.
+        """
+        B, b = self.z.shape[:2]
+        if b <= LARGE:
+            assert self.inverse_diagonal is not None
+            return _symmetric(self.factor.traces(self.J, self.inverse_diagonal, self._dS()))
+        total = np.zeros((self.J, self.J))
+        rng = np.random.default_rng(0)
+        for _ in range(PROBES):
+            z = self.factor.unwhiten(rng.choice((-1.0, 1.0), (B, b, 1)))
+            V = self.factor.whiten(self._dS_times(*self._in_time(z)))
+            total += np.tensordot(V, V, axes=((0, 1), (0, 1)))
+        return total / PROBES
 
     def _second_derivatives(self) -> FloatArray:
         """`V : ∂_ijF + y·∂_ijf`, summed over time."""
@@ -282,24 +307,27 @@ class _Derivatives:
                     H[np.ix_([dF.index[k][2] for k in rows], columns)] += block
         return H
 
-    def _B(self) -> FloatArray:
-        """`B_j = (∂_jS) z - ∂_j r`, `(B, b, J)`."""
+    def _dS_times(self, y: FloatArray, w: FloatArray) -> FloatArray:
+        """`(∂_jS) z`, `(B, b, J)`, for `y, w = _in_time(z)`."""
         form, J = self.form, self.J
         D, M = self.v.shape
         inside = np.zeros((J, D, M))
         q = np.zeros((J, D, M))
-        vw = self.v * self.w
+        vw = self.v * w
+        by_state: dict[int, list[tuple[int, FloatArray]]] = {}
+        for (a, c), value in self.F.items():
+            by_state.setdefault(c, []).append((a, value))
         for j in range(J):
             for (a, c), value in self.dF[j].items():
                 inside[j, a] += value * vw[c]
-                q[j, c] += value * self.y[a]
-            q[j] *= self.v
-            for (a, c), value in self.F.items():
-                inside[j, a] += value * q[j, c]
-        for (a, j), value in self.tensors["fp"]:
-            inside[j, a] -= value
-        B = form.functions.apply(inside.reshape(J * D, M)) + form.functions.apply(q.reshape(J * D, M), derivative=True)
-        return B.reshape(len(B), J, -1).transpose(0, 2, 1)
+                q[j, c] += value * y[a]
+            for c in {c for _, c in self.dF[j]}:
+                q[j, c] *= self.v[c]
+                for a, value in by_state[c]:
+                    inside[j, a] += value * q[j, c]
+        product = form.functions.apply(inside.reshape(J * D, M))
+        product += form.functions.apply(q.reshape(J * D, M), derivative=True)
+        return product.reshape(len(product), J, -1).transpose(0, 2, 1)
 
     def _dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """∂_jS for consecutive ranges of blocks, each `(J, …, b, b)`."""

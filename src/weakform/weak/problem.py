@@ -269,20 +269,24 @@ class WeakProblem:
                 middle += noise @ noise.T
         some = gram.diagonal() > np.finfo(float).tiny
         covariance = np.diag(np.where(some, 0.0, np.inf))
-        inverse = symmetric_inverse(gram[np.ix_(some, some)])
-        covariance[np.ix_(some, some)] = inverse @ middle[np.ix_(some, some)] @ inverse
+        inside = np.ix_(some, some)
+        inverse, unknown = symmetric_inverse(gram[inside]), symmetric_inverse(gram[inside], FLAT)
+        # In a direction without information the product is 0 · 0; its variance is what the inverse says.
+        covariance[inside] = inverse @ middle[inside] @ inverse + unknown
         return covariance
 
 
 SINGULAR = 1e-12
 """Smallest eigenvalue, relative to a unit diagonal, that a matrix of information is taken to have."""
+FLAT = 1e-10
+"""An eigenvalue below it is a direction without information."""
 
 
-def symmetric_inverse(matrix: FloatArray) -> FloatArray:
+def symmetric_inverse(matrix: FloatArray, below: float = np.inf) -> FloatArray:
     """The inverse of a symmetric positive semi-definite matrix, computed with unit diagonal: units do not matter.
 
     A direction without information gets a very large variance, not none: eigenvalues are kept above `SINGULAR`; a row
-    without any is left out, and its variance is infinite.
+    without any is left out, and its variance is infinite. Only the part with eigenvalues `below` something is returned.
     """
     diagonal = np.abs(matrix.diagonal())
     some = diagonal > np.finfo(float).tiny
@@ -290,5 +294,6 @@ def symmetric_inverse(matrix: FloatArray) -> FloatArray:
     if some.any():
         scale = np.sqrt(diagonal[some])
         w, V = np.linalg.eigh(matrix[np.ix_(some, some)] / np.outer(scale, scale))
-        inverse[np.ix_(some, some)] = (V / np.maximum(w, SINGULAR)) @ V.T / np.outer(scale, scale)
+        weights = np.where(w < below, 1 / np.maximum(w, SINGULAR), 0.0)
+        inverse[np.ix_(some, some)] = (V * weights) @ V.T / np.outer(scale, scale)
     return inverse

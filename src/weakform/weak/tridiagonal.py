@@ -66,7 +66,11 @@ class Factor:
 
     def solve(self, r: FloatArray) -> FloatArray:
         """`S⁻¹ r`; `r` is `(B, b, m)`."""
-        z: FloatArray = self.Rinv.transpose(0, 2, 1) @ self.whiten(r)
+        return self.unwhiten(self.whiten(r))
+
+    def unwhiten(self, e: FloatArray) -> FloatArray:
+        """`z` with `whiten(S z) = e`; white `e` `(B, b, m)` gives `z` of covariance S⁻¹."""
+        z: FloatArray = self.Rinv.transpose(0, 2, 1) @ e
         C = self.C
         for k in range(len(z) - 2, -1, -1):
             z[k] -= C[k].T @ z[k + 1]
