@@ -65,7 +65,7 @@ def sbml_of_antimony(text: str, where: str) -> str:
     antimony.clearPreviousLoads()
     try:
         if antimony.loadAntimonyString(text) < 0:
-            raise ModelError(f"{where} is not valid Antimony: {antimony.getLastError().strip()}")
+            raise ModelError(f"{where} is not valid Antimony: {antimony.getLastError().strip()[:1000]}")
         return str(antimony.getSBMLString(antimony.getMainModuleName()))
     except UnicodeError:
         raise ModelError(f"{where} is not valid Antimony: it has characters other than ASCII.") from None

@@ -181,7 +181,7 @@ class WeakForm:
         return _Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
 
 
-LARGE = 128
+LARGE = 64
 """Blocks of S above this size are too large for J products of matrices."""
 PROBES = 8
 
