@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from .estimators.base import Refined, Status, Task
 from .goodness import DOUBTED, REJECTED, tail
 from .typing import FloatArray
-from .weak.problem import symmetric_inverse
+from .weak.problem import WeakProblem, symmetric_inverse
 
 POORLY_DETERMINED = 0.5
 INSEPARABLE = 0.98
@@ -17,10 +17,17 @@ UNEXPLAINED = 0.5
 STRAINS = 4
 INFLATED = 1e6
 UNTENABLE = 2.0
+STILL = 4.0
 
 
 def judged(
-    status: Status, p: FloatArray, covariance: FloatArray, inner: NDArray[np.bool_], test: float, misfit: float
+    status: Status,
+    p: FloatArray,
+    covariance: FloatArray,
+    inner: NDArray[np.bool_],
+    test: float,
+    misfit: float,
+    still: bool,
 ) -> Status:
     """The status of a fit that converged, once it is known what it found.
 
@@ -35,9 +42,13 @@ def judged(
         The p-value of the model; NaN if there is no test.
     misfit : float
         Root mean square of the weak residuals over their standard deviations, which is one for a right model.
+    still : bool
+        Whether the data are constants and noise.
     """
     if status is not Status.CONVERGED:
         return status
+    if still:
+        return Status.UNDETERMINED
     if test < REJECTED or (np.isnan(test) and misfit > UNTENABLE):
         return Status.REJECTED
     block = covariance[np.ix_(inner, inner)]
@@ -47,9 +58,21 @@ def judged(
     if np.isinf(variance).any():
         return Status.UNDETERMINED
     # By how much the variance of each would shrink if all the others were known.
-    inflation = variance * symmetric_inverse(block).diagonal()
+    with np.errstate(all="ignore"):
+        inflated = variance * symmetric_inverse(block).diagonal() > INFLATED
     poor = np.sqrt(variance) > POORLY_DETERMINED * np.abs(p[inner])
-    return Status.UNDETERMINED if inflation.max() > INFLATED or poor.all() else status
+    return Status.UNDETERMINED if inflated.any() or poor.all() else status
+
+
+def is_still(problem: WeakProblem) -> bool:
+    """Whether no state varies more than its noise does."""
+    freedom = sum(len(form.times) - 1 for form in problem.forms)
+    with np.errstate(all="ignore"):
+        total = sum(
+            np.sum((form.x - form.x.mean(axis=1, keepdims=True)) ** 2 / form.variances, axis=1)
+            for form in problem.forms
+        )
+    return bool(np.all(total < freedom + STILL * np.sqrt(2 * freedom)))
 
 
 def misfits(task: Task, refined: Refined | None) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .basis import Local
 from .data import Dataset
-from .diagnosis import doubts, judged, misfits, not_silent
+from .diagnosis import doubts, is_still, judged, misfits, not_silent
 from .errors import FitError
 from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
@@ -272,6 +272,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         task.free & ~at_bound,
         np.nan if goodness is None else goodness.p_value,
         float(np.sqrt(np.mean(np.concatenate([r.ravel() for _, r in residuals]) ** 2))) if residuals else 0.0,
+        is_still(problem),
     )
     return FitResult(
         model=problem.model,

@@ -48,6 +48,24 @@ def test_gradient_and_hessian_match_differences(name, weight):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_probes_estimate_the_traces(name, monkeypatch):
+    """What large models use: right on average, and close with the few probes that are used."""
+    form = local_form(name)
+    p = points(name)[0]
+    exact = likelihood(form)(p, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("weakform.weak.likelihood._Derivatives._traces", lambda self: 0.0)
+        scale = np.abs(likelihood(form)(p, 2).hessian - exact.hessian).max()
+    monkeypatch.setattr("weakform.weak.likelihood.LARGE", 0)
+    few = likelihood(form)(p, 2)
+    assert few.value == exact.value
+    assert np.array_equal(few.gradient, exact.gradient)
+    assert np.abs(few.hessian - exact.hessian).max() < 0.7 * scale
+    monkeypatch.setattr("weakform.weak.likelihood.PROBES", 3000)
+    assert np.abs(likelihood(form)(p, 2).hessian - exact.hessian).max() < 0.06 * scale
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_block_tridiagonal_equals_dense_with_the_same_bumps(name):
     form = local_form(name)
     dense = likelihood(with_functions(form, as_dense(form.functions)))

@@ -181,8 +181,8 @@ class WeakForm:
         return _Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
 
 
-LARGE = 64
-"""Blocks of S above this size are too large for J products of matrices."""
+LARGE = 128
+"""States times parameters above which J products of matrices are too many."""
 PROBES = 8
 
 
@@ -265,19 +265,20 @@ class _Derivatives:
         return H
 
     def _traces(self) -> FloatArray:
-        """`tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`: exact where blocks are small, else the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z`, z ~ N(0, S⁻¹).
+        """`tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`: exact for small models, else the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z`, z ~ N(0, S⁻¹).
 
         A probe z averages over all KD residuals, so that few make the Hessian right to a few per cent, which is all
         that a trust region asks of it; they cost J vectors each instead of J matrices. The gradient is exact.
         """
-        B, b = self.z.shape[:2]
-        if b <= LARGE:
+        if self.form.system.D * self.J <= LARGE:
             assert self.inverse_diagonal is not None
             return _symmetric(self.factor.traces(self.J, self.inverse_diagonal, self._dS()))
         total = np.zeros((self.J, self.J))
         rng = np.random.default_rng(0)
+        functions = self.form.functions
         for _ in range(PROBES):
-            z = self.factor.unwhiten(rng.choice((-1.0, 1.0), (B, b, 1)))
+            z = self.factor.unwhiten(rng.choice((-1.0, 1.0), self.z.shape))
+            z.reshape(functions.blocks, -1, functions.length)[-1, :, functions.used.stop :] = 0.0
             V = self.factor.whiten(self._dS_times(*self._in_time(z)))
             total += np.tensordot(V, V, axes=((0, 1), (0, 1)))
         return total / PROBES
