@@ -295,3 +295,9 @@ def test_wrong_shapes():
 def test_parts_that_are_never_finite_are_named():
     with pytest.raises(ModelError, match="never a finite real number"):
         wf.Model.from_text("x' = 1/((1 - x) - (1 - x))")([0.0], [[1.0]], [])
+
+
+@pytest.mark.parametrize("part", ["acosh(log(x - x))", "cos(log(x - x))", "log(x - x)", "(x - x)**(-1)"])
+def test_parts_that_cancel_to_nonsense_are_pointed_at(part):
+    with pytest.raises(ModelError, match=r"line 1, column \d+: this .*finite real number"):
+        wf.Model.from_text(f"x' = k*{part}")

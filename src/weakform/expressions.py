@@ -340,7 +340,11 @@ class Parser:
         if token.text == "pow":
             return self._power(token, *arguments)
         value = arguments[0]
-        return self._join(token, value, Value(None, 0, 0, True), function(value.expr))
+        try:
+            made = function(value.expr)
+        except RuntimeError as error:
+            raise self.source.error(token, f"this is never a finite real number: {error}.") from None
+        return self._join(token, value, Value(None, 0, 0, True), made)
 
     def _join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
         size, depth = left.size + right.size + 1, max(left.depth, right.depth) + 1
@@ -352,7 +356,7 @@ class Parser:
             depth -= 1
         if depth > MAX_DEPTH:
             raise self.source.error(place, f"functions and powers are nested more than {MAX_DEPTH} deep.")
-        if constant and _number(expr) is None:
+        if (constant or expr.is_Number) and _number(expr) is None:
             raise self.source.error(place, "this constant is not a finite real number.")
         return Value(expr, size, depth, constant)
 

@@ -229,16 +229,20 @@ class _Reader:
         if outside:
             raise self.error(f"an initial assignment sets {min(outside)!r}, which is not a parameter or a species.")
         self.values |= dict.fromkeys(formulas, math.nan)
-        pending = {
-            key: parse_expression(text, self._known(), "formula") for key, text in {**self.rules, **formulas}.items()
-        }
+        try:
+            pending = {
+                key: parse_expression(text, self._known(), "formula")
+                for key, text in {**self.rules, **formulas}.items()
+            }
+        except ModelError as error:
+            raise self.error(str(error)) from None
         found = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {"t": 0.0}
         for _ in range(len(pending)):
             ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= found.keys()]
             for key in ready:
                 try:
                     value = float(pending.pop(key).subs(found))
-                except (RuntimeError, TypeError, ValueError, ZeroDivisionError):
+                except (RuntimeError, TypeError, ValueError, ZeroDivisionError):  # not a number, whatever the reason
                     value = math.nan
                 if math.isfinite(value):
                     found[self.names[key]] = value
