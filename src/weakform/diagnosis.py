@@ -41,7 +41,8 @@ def judged(
     test : float
         The p-value of the model; NaN if there is no test.
     misfit : float
-        Root mean square of the weak residuals over their standard deviations, which is one for a right model.
+        Root mean square of the weak residuals over their standard deviations, about one for a right model; zero where
+        the residuals of a refinement say more.
     still : bool
         Whether the data are constants and noise.
     """

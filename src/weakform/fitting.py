@@ -265,13 +265,15 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     )
     residuals = () if silent else tuple(form.standardised(best.estimate) for form in problem.forms)
     goodness = None if refined is None else refined.goodness
+    # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
+    scores = np.concatenate([r.ravel() for _, r in residuals]) if residuals and refined is None else np.zeros(1)
     status = judged(
         best.status,
         p,
         covariance,
         task.free & ~at_bound,
         np.nan if goodness is None else goodness.p_value,
-        float(np.sqrt(np.mean(np.concatenate([r.ravel() for _, r in residuals]) ** 2))) if residuals else 0.0,
+        float(np.sqrt(np.mean(scores**2))),
         is_still(problem),
     )
     return FitResult(
