@@ -19,9 +19,9 @@ test-slow: .venv/.dev
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,petab,dask]' pytest hypothesis
-	.venv-oldest/bin/python -m pytest tests/estimators tests/weak tests/basis tests/optimize tests/test_model.py \
-		tests/test_data.py tests/test_simulate.py tests/test_prediction.py tests/test_real_data.py tests/test_archive.py tests/test_formats.py \
-		tests/test_hostile.py tests/experiments
+	.venv-oldest/bin/python -m pytest -W ignore::DeprecationWarning tests/estimators tests/weak tests/basis tests/optimize \
+		tests/experiments tests/test_model.py tests/test_data.py tests/test_simulate.py tests/test_prediction.py \
+		tests/test_real_data.py tests/test_archive.py tests/test_formats.py tests/test_hostile.py
 
 audit: .venv/.dev
 	$(BIN)/python -m pip install --quiet pip-audit

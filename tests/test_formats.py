@@ -185,7 +185,15 @@ def test_rules_that_double_are_refused():
 
 @pytest.mark.parametrize(
     "text",
-    ['x = 1; import "other.ant"', 'import // why\n "other.ant"', 'import /* a\n b */ "other.ant"\nx\' = 1'],
+    [
+        'x = 1; import "other.ant"',
+        'import // why\n "other.ant"',
+        'import /* a\n b */ "other.ant"\nx\' = 1',
+        'import\\\n"other.ant"',
+        'im\\\nport "other.ant"',
+        '/*\n// */ import "other.ant"',
+        's = "//"; import "other.ant"',
+    ],
 )
 def test_no_other_file_is_opened(text):
     with pytest.raises(ModelError, match="imports another file"):
@@ -195,8 +203,75 @@ def test_no_other_file_is_opened(text):
 def test_initial_values_may_be_formulas():
     text = "model m() k = 2; q = 3*k; y := x + q; x = y0 + k; y0 = 1; x' = -k*x*y; z = sqrt(-k); z' = z; end"
     file = from_antimony(text)
-    assert file.start == {"k": 2.0, "q": 6.0}
+    assert file.start == {"k": 2.0}  # q is defined by k, and follows it
+    assert file.model([0.0], [[3.0, 1.0]], [4.0])[0][0] == pytest.approx(-4 * 3 * (3 + 12))
     assert file.initial == {"x": 3.0}  # the root of a negative number is not known
+
+
+def test_names_of_constants_are_names():
+    file = from_antimony("model m() E = 10; a = 2; y0 = exp(a); x = y0 + E; I = 3; x' = -E*x + I*a; end")
+    assert file.start == {"E": 10.0, "a": 2.0, "I": 3.0}
+    assert file.initial["x"] == pytest.approx(np.exp(2) + 10)
+
+
+def test_the_size_of_a_compartment_may_be_a_formula():
+    file = from_antimony("compartment c; c = v0*2; v0 = 4; species x in c; x = 1; J: x -> ; k*x; k = 1;")
+    assert file.model([0.0], [[1.0]], [1.0]) == pytest.approx(-1 / 8)
+    assert file.model.parameters == ("k",)
+
+
+LOCAL = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model id="m">
+<listOfCompartments><compartment id="c" size="2" constant="true"/></listOfCompartments>
+<listOfSpecies>
+<species id="A" compartment="c" initialAmount="4" hasOnlySubstanceUnits="false" boundaryCondition="false"
+ constant="false"/>
+<species id="B" compartment="c" initialConcentration="1" hasOnlySubstanceUnits="false" boundaryCondition="false"
+ constant="false"/></listOfSpecies>
+<listOfParameters><parameter id="J_k" value="7" constant="true"/></listOfParameters>
+<listOfReactions>
+<reaction id="J" reversible="false" fast="false">
+<listOfReactants><speciesReference species="A" stoichiometry="1" constant="true"/></listOfReactants>
+<listOfProducts><speciesReference species="B" stoichiometry="1" constant="true"/></listOfProducts>
+<kineticLaw><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><times/><ci>c</ci><ci>k</ci><ci>A</ci></apply></math>
+<listOfLocalParameters><localParameter id="k" value="3"/></listOfLocalParameters></kineticLaw></reaction>
+<reaction id="K" reversible="false" fast="false">
+<listOfReactants><speciesReference species="B" stoichiometry="1" constant="true"/></listOfReactants>
+<kineticLaw><math xmlns="http://www.w3.org/1998/Math/MathML">
+<apply><times/><ci>c</ci><ci>J_k</ci><ci>B</ci></apply></math></kineticLaw></reaction>
+</listOfReactions></model></sbml>"""
+
+
+def test_a_local_parameter_does_not_take_the_place_of_another():
+    file = from_sbml(LOCAL)
+    assert file.start == {"J_k": 7.0, "J_k_": 3.0}
+    assert file.initial == {"A": 2.0, "B": 1.0}
+    p = [file.start[name] for name in file.model.parameters]
+    assert file.model([0.0], [[1.0, 1.0]], p)[0] == pytest.approx([-3.0, -4.0])
+
+
+@pytest.mark.parametrize("version", [1, 3, 4])
+def test_level_two(version):
+    text = f"""<sbml xmlns="http://www.sbml.org/sbml/level2{f"/version{version}" if version > 1 else ""}" level="2"
+    version="{version}"><model id="m"><listOfCompartments><compartment id="c" size="4"/></listOfCompartments>
+    <listOfSpecies><species id="A" compartment="c" initialAmount="8"/></listOfSpecies>
+    <listOfParameters><parameter id="k" value="3"/></listOfParameters>
+    <listOfReactions><reaction id="J" reversible="false">
+    <listOfReactants><speciesReference species="A"/></listOfReactants>
+    <kineticLaw>{MATH}<apply><times/><ci>k</ci><ci>A</ci></apply></math></kineticLaw></reaction></listOfReactions>
+    </model></sbml>"""
+    file = from_sbml(text)
+    assert file.initial == {"A": 2.0}
+    assert file.model([0.0], [[2.0]], [3.0]) == pytest.approx(-3 * 2 / 4)
+
+
+def test_the_rate_of_a_reaction_may_be_used():
+    file = from_antimony("model m() species A, B; A = 1; B = 1; k = 2; J: A -> ; k*A; B' = 0.5*J; end")
+    assert file.model([0.0], [[3.0, 1.0]], [2.0])[0] == pytest.approx([-6.0, 3.0])
+
+
+def test_what_is_not_needed_may_be_anything():
+    file = from_antimony("model m() x = 1; k = 1; x' = -k*x; shown := piecewise(1, x > 0.5, 0); end")
+    assert file.model.parameters == ("k",)
 
 
 @pytest.mark.parametrize("text", ["model a() x' = -k*x; \u00e9 = 1 end", "\x80"])
@@ -340,3 +415,8 @@ def test_petab_on_the_command_line(tmp_path, capsys):
     (tmp_path / "m.txt").write_text("x' = -k*x")
     assert main(["fit", str(tmp_path / "m.txt")]) == 2
     assert "No table is given" in capsys.readouterr().err
+
+
+def test_the_word_import_in_a_comment_is_harmless():
+    file = from_antimony("model m() // import of glucose\n  x = 1; k = 1; x' = -k*x; // the import\nend")
+    assert file.model.states == ("x",)

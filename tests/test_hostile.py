@@ -95,6 +95,15 @@ def test_strange_series(make, method):
             assert str(fit)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_random_times(seed):
+    """Neighbouring blocks of test functions may share no sample at all."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.uniform(0, 8, 60))
+    fit = wf.fit(DECAY, wf.Dataset(t, 5 * np.exp(-0.5 * t) + 0.1 * rng.standard_normal(60)))
+    assert abs(fit["k"].value - 0.5) < 5 * fit["k"].error
+
+
 def with_outliers():
     q = LV.simulate(M=200, noise=0.02, seed=1).trajectories[0]
     values = q.values.copy()

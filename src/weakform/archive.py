@@ -15,7 +15,7 @@ import numpy as np
 
 from . import __version__
 from .data import Dataset
-from .errors import DataError, WeakformError
+from .errors import DataError, WeakformError, regular
 from .estimators.base import Options, Status
 from .estimators.priors import Priors
 from .expressions import parse_expression, to_text
@@ -58,6 +58,7 @@ def load(path: str | Path) -> FitResult:
     """Read a fit that `save` wrote."""
     if not isinstance(path, str | Path):
         raise DataError(f"The path of a saved fit is needed; received {path!r}.")
+    regular(Path(path), DataError)
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -72,11 +73,28 @@ def load(path: str | Path) -> FitResult:
             f"It was written by weakform {document.get('weakform')!r}; use that version."
         )
     try:
-        return _restored(document)
+        fit = _restored(document)
+        _whole(fit)
     except WeakformError as error:
         raise DataError(f"{path} is not a whole fit: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DataError(f"{path} is not a whole fit: {type(error).__name__}: {error}.") from None
+    return fit
+
+
+def _whole(fit: FitResult) -> None:
+    """Whether the parts of a fit belong together: shapes, and that it can be shown."""
+    J, D = len(fit.model.parameters), len(fit.model.states)
+    shapes = {"estimate": (J,), "covariance": (J, J), "bounds": (J, 2), "fixed": (J,), "at_bound": (J,), "sigma": (D,)}
+    for name, shape in shapes.items():
+        if np.shape(getattr(fit, name)) != shape:
+            raise ValueError(f"{name} has the shape {np.shape(getattr(fit, name))}, expected {shape}")
+    for q, states in zip(fit.data.trajectories, fit.denoised, strict=True):
+        if q.times.ndim != 1 or q.values.shape[:1] != q.times.shape or states.shape[1:] != (D,):
+            raise ValueError("times, values and states of a trajectory do not belong together")
+    if not all(isinstance(text, str) for text in (*fit.warnings, *fit.notes, *fit.data.notes)):
+        raise ValueError("warnings and notes must be text")
+    str(fit)
 
 
 def _encoded(value: Any) -> Any:

@@ -18,6 +18,8 @@ STRAINS = 4
 INFLATED = 1e6
 UNTENABLE = 2.0
 STILL = 4.0
+UNKNOWN = 10.0
+FEW = 40
 
 
 def judged(
@@ -28,6 +30,7 @@ def judged(
     test: float,
     misfit: float,
     still: bool,
+    against: bool,
 ) -> Status:
     """The status of a fit that converged, once it is known what it found.
 
@@ -45,10 +48,12 @@ def judged(
         the residuals of a refinement say more.
     still : bool
         Whether the data are constants and noise.
+    against : bool
+        Whether a parameter sits at a bound other than zero.
     """
     if status is not Status.CONVERGED:
         return status
-    if still:
+    if still or against:
         return Status.UNDETERMINED
     if test < REJECTED or (np.isnan(test) and misfit > UNTENABLE):
         return Status.REJECTED
@@ -61,8 +66,9 @@ def judged(
     # By how much the variance of each would shrink if all the others were known.
     with np.errstate(all="ignore"):
         inflated = variance * symmetric_inverse(block).diagonal() > INFLATED
-    poor = np.sqrt(variance) > POORLY_DETERMINED * np.abs(p[inner])
-    return Status.UNDETERMINED if inflated.any() or poor.all() else status
+    share = np.sqrt(variance) / np.maximum(np.abs(p[inner]), np.finfo(float).tiny)
+    nothing = (share > UNKNOWN).any() or (share > POORLY_DETERMINED).all()
+    return Status.UNDETERMINED if inflated.any() or nothing else status
 
 
 def is_still(problem: WeakProblem) -> bool:

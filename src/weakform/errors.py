@@ -1,5 +1,7 @@
 """The errors a user may meet. Each says what is wrong, what was expected, what was received, what to do."""
 
+from pathlib import Path
+
 
 class WeakformError(ValueError):
     """Any input that weakform refuses."""
@@ -15,3 +17,9 @@ class DataError(WeakformError):
 
 class FitError(WeakformError):
     """A fit that cannot be set up: bounds, starts, fixed values, options."""
+
+
+def regular(path: Path, error: type[WeakformError]) -> None:
+    """Refuse devices and pipes, which may never end; what is not there is left to whoever opens it."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise error(f"{path} is not a file but a device or a pipe; save what it holds to a file first.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .basis import Local
 from .data import Dataset
-from .diagnosis import doubts, is_still, judged, misfits, not_silent
+from .diagnosis import FEW, doubts, is_still, judged, misfits, not_silent
 from .errors import FitError
 from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
@@ -203,7 +203,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     points: Sequence[FloatArray | None] = [None] if closed_form else make_starts(task, given, starts, seed)
     silent = bool((problem.sigma == 0).all())
     if method != "wls" and not silent:
-        silent = _fits_to_rounding(task, points)
+        silent = _fits_to_rounding(problem, lambda: wls_estimator.estimate(task, points[0]).objective)
     if method == "hybrid" and silent:
         task = replace(task, options=replace(task.options, weak="wls"))
     elif method not in ("wls", "output-error") and silent:
@@ -231,6 +231,8 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         if best.refined is None and method == "wendy":
             notes.append("The refinement was not possible; the estimate is that of 'mle', biased by the noise.")
             method = "mle"
+    if method == "wls" and not silent and problem.data.sigma is None:
+        silent = _fits_to_rounding(problem, lambda: best.objective)
     if best.status is Status.TIME and task.deadline.stopped:
         best = replace(best, status=Status.INTERRUPTED)
     p, refined = best.estimate, best.refined
@@ -266,7 +268,8 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     residuals = () if silent else tuple(form.standardised(best.estimate) for form in problem.forms)
     goodness = None if refined is None else refined.goodness
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
-    scores = np.concatenate([r.ravel() for _, r in residuals]) if residuals and refined is None else np.zeros(1)
+    judge = residuals and refined is None and (problem.data.sigma is not None or problem.data.samples >= FEW)
+    scores = np.concatenate([r.ravel() for _, r in residuals]) if judge else np.zeros(1)
     status = judged(
         best.status,
         p,
@@ -275,6 +278,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         np.nan if goodness is None else goodness.p_value,
         float(np.sqrt(np.mean(scores**2))),
         is_still(problem),
+        bool((at_bound & (p != 0)).any()),
     )
     return FitResult(
         model=problem.model,
@@ -318,22 +322,18 @@ def _denoised(problem: WeakProblem, p: FloatArray) -> tuple[FloatArray, ...]:
     return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in problem.forms)
 
 
-def _fits_to_rounding(task: Task, points: Sequence[FloatArray | None]) -> bool:
-    """Whether weak least squares leaves nothing but rounding."""
-    problem = task.problem
+def _fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bool:
+    """Whether weak least squares, whose objective is asked for only if need be, leaves nothing but rounding."""
     size = problem.left_side_norm()
     # With few samples in a bump, its quadrature error may itself look like a model that fits.
-    if (
-        min(form.functions.radius / q.step for form, q in zip(problem.forms, problem.data.trajectories, strict=True))
-        < 8
-    ):
+    steps = [form.functions.radius / q.step for form, q in zip(problem.forms, problem.data.trajectories, strict=True)]
+    if min(steps) < 8:
         return False
     # The noise of r is about σ times ‖Φ'‖; where the filter already sees noise, there is no need to look.
     noise = np.sqrt(sum(float(np.sum(form.functions.dphi**2)) for form in problem.forms) * len(problem.sigma))
     if noise > 1e3 * ROUNDING * size:
         return False
-    outcome = wls_estimator.estimate(task, points[0])
-    return bool(np.sqrt(2 * outcome.objective) <= ROUNDING * size)
+    return bool(np.sqrt(2 * objective()) <= ROUNDING * size)
 
 
 def _covariance(

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import ModelError
+from .errors import ModelError, regular
 from .expressions import suggestion
 from .model import Model
 from .noise import KINDS
@@ -136,6 +136,7 @@ class ModelFile:
 def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
     """The text of a small file, with a clear error for what is not one."""
     try:
+        regular(path, ModelError)
         if path.stat().st_size > most:
             raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {most:,}.")
         return path.read_bytes().decode("utf-8-sig")

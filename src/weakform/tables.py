@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DataError
+from .errors import DataError, regular
 from .typing import FloatArray
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "."}
@@ -95,6 +95,7 @@ def _array(values: Any, name: str, where: str) -> FloatArray:
 
 def read_table(path: Path) -> Table:
     """A table from a file; the kind is told by the ending of its name."""
+    regular(path, DataError)
     ending = path.suffix.lower()
     if ending in (".parquet", ".pq", ".xlsx", ".xls", ".ods"):
         return _with_pandas(path, ending)

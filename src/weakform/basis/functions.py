@@ -117,6 +117,8 @@ class TestFunctions:
 
     def scatter(self, windows: FloatArray, index: IntArray, total: FloatArray) -> None:
         """Add windows `(P, blocks, n)` at the samples `index` `(blocks, n)` to `total` `(P, time)`."""
+        if not index.size:
+            return
         first, last = int(index.min()), int(index.max()) + 1
         part = np.zeros((len(windows), last - first))
         # Blocks k and k + 2 share no samples, so that each of these two sums adds to a sample once; what falls on the

@@ -74,9 +74,11 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
                 p[drawn & task.log] = np.log(p[drawn & task.log])
         if not task.is_linear:
             p = project_linear(task, p)
-        r = task.problem.residual(p)
-        if np.isfinite(r).all():
-            found.append((float(r @ r), p))
+        with np.errstate(all="ignore"):
+            r = task.problem.residual(p)
+            size = float(r @ r)
+        if np.isfinite(size):
+            found.append((size, p))
     found.sort(key=lambda pair: pair[0])
     return [p for _, p in found]
 

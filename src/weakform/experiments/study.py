@@ -181,7 +181,11 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
                         raise ModelError(f"{place}: the run {run.key} is there twice; cells must differ.")
                     runs[run.key] = run
     definition = json.dumps({"study": _plain(table), "files": sources}, sort_keys=True)
-    return Study(str(table.get("name", Path(where).stem)), definition, _by_number(runs.values()))
+    name = table.get("name", Path(where).stem)
+    # Files are called after it.
+    if not isinstance(name, str) or not name or name.startswith(".") or any(c in '/\\:*?"<>|\0\n' for c in name):
+        raise ModelError(f"{where}: the name of a study must do as the name of a file; received {name!r}.")
+    return Study(name, definition, _by_number(runs.values()))
 
 
 def _plain(value: Any) -> Any:

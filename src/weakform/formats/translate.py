@@ -14,6 +14,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import symengine as se
+
 from ..errors import ModelError
 from ..expressions import FUNCTIONS, RESERVED, parse_expression
 
@@ -44,8 +46,17 @@ _NUMBERS = {
 }
 _CHAINS = {"AST_PLUS": "+", "AST_MINUS": "+", "AST_TIMES": "*", "AST_DIVIDE": "*"}
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
-# An import may stand anywhere in a line, with comments before the name of the file.
-_IMPORT = re.compile(r'\bimport\b(?:\s|//[^\n]*\n|\#[^\n]*\n|/\*.*?\*/)*"', flags=re.S)
+REFUSED_PACKAGES = {"arrays", "comp", "dyn", "multi", "qual", "spatial"}
+
+
+def _imports(text: str) -> bool:
+    """Whether Antimony text may open another file: the word stands anywhere but in a comment at the end of a line."""
+    for line in (*text.splitlines(), *re.sub(r"\\\s*\n", "", text).splitlines()):
+        code = line.partition("//")[0]
+        plain = not any(mark in code for mark in '"/') and "*/" not in line
+        if re.search(r"\bimport\b", code if plain else line):
+            return True
+    return False
 
 
 def _library(name: str) -> Any:
@@ -59,7 +70,7 @@ def _library(name: str) -> Any:
 
 def sbml_of_antimony(text: str, where: str) -> str:
     """Antimony text as an SBML document."""
-    if _IMPORT.search(text):
+    if _imports(text):
         raise ModelError(f"{where} imports another file; put everything into one.")
     antimony = _library("antimony")
     antimony.clearPreviousLoads()
@@ -80,7 +91,8 @@ def equations_of_sbml(text: str, where: str) -> dict[str, Any]:
     -------
     dict
         `equations`, text; `states` and `parameters`, names; `values`, by name, where there are some; `constants`, the
-        parameters that are species; `title`.
+        parameters that are species; `names`, of all that has an identifier; `defined`, identifiers that are formulas;
+        `title`.
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ModelError(f"{where} declares entities, which are not part of a model.")
@@ -95,7 +107,7 @@ def equations_of_sbml(text: str, where: str) -> dict[str, Any]:
         raise ModelError(f"{where} has no model.")
     for k in range(document.getNumPlugins()):
         package = document.getPlugin(k).getPackageName()
-        if package != "l3v2extendedmath" and document.getPackageRequired(package):
+        if package in REFUSED_PACKAGES:
             raise ModelError(f"{where}: the SBML package {package!r} cannot be translated.")
     return _Reader(libsbml, model, where).equations()
 
@@ -133,6 +145,7 @@ class _Reader:
         self.rules: dict[str, str] = {}
         self.rates: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.failed: dict[str, ModelError] = {}
         self.nodes = 0
 
     def error(self, what: str) -> ModelError:
@@ -165,33 +178,48 @@ class _Reader:
         model = self.model
         for parameter in model.getListOfParameters():
             self._declare(parameter.getId(), parameter.getValue() if parameter.isSetValue() else math.nan)
+        sizes = [compartment.getId() for compartment in model.getListOfCompartments()]
         for compartment in model.getListOfCompartments():
             self._declare(compartment.getId(), compartment.getSize() if compartment.isSetSize() else 1.0)
-        for species in model.getListOfSpecies():
-            self._declare(species.getId(), self._initial(species))
+        species = [one.getId() for one in model.getListOfSpecies()]
+        reactions = [reaction.getId() for reaction in model.getListOfReactions()]
+        for name in (*species, *reactions):
+            self._declare(name, math.nan)
         for rule in model.getListOfRules():
             if rule.getVariable() not in self.names:
                 raise self.error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
-            (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = self._text(rule.getMath())
+            try:
+                text = self._text(rule.getMath())
+            except ModelError as error:  # it matters only if something needs this variable
+                self.failed[rule.getVariable()] = error
+                text = "0"
+            (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = text
         self._reactions()
         states = [s for s in self.values if s in self.rates]
         if not states:
             raise self.error("nothing changes in time: there are no reactions and no rate rules.")
-        self._initial_assignments()
+        self._initial_values()
         needed = self._ordered([self.rates[s] for s in states])
-        lines = [f"{self.names[key]} = {self.rules[key]}" for key in needed]
+        for key in (*needed, *states):
+            if key in self.failed:
+                raise self.failed[key]
+        texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states)]
+        used = {name for text in texts for name in _names(text)}
+        lines = [f"{self.names[key]} = {self._size(key)}" for key in sizes if self.names[key] in used]
+        lines += [f"{self.names[key]} = {self.rules[key]}" for key in needed]
         lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
-        used = {name for line in lines for name in _names(line)}
-        constants = [key for key in self.values if key not in self.rates and key not in self.rules]
-        parameters = [self.names[key] for key in constants if self.names[key] in used]
+        other = {*self.rates, *self.rules, *sizes}
+        parameters = [self.names[key] for key in self.values if key not in other and self.names[key] in used]
         known = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
-        species = {self.names[s.getId()] for s in model.getListOfSpecies()}
+        constants = {self.names[key] for key in species}
         return {
             "equations": "\n".join(lines),
             "states": [self.names[s] for s in states],
             "parameters": parameters,
             "values": {name: known[name] for name in (*parameters, *(self.names[s] for s in states)) if name in known},
-            "constants": [name for name in parameters if name in species],
+            "constants": [name for name in parameters if name in constants],
+            "names": self.names,
+            "defined": sorted(set(self.rules) - set(reactions)),
             "title": model.getName() or model.getId(),
         }
 
@@ -219,37 +247,62 @@ class _Reader:
             visit(text)
         return order
 
-    def _initial_assignments(self) -> None:
-        """Values at the start that are given as formulas; those that cannot be computed stay unknown."""
-        formulas = {
-            assignment.getSymbol(): self._text(assignment.getMath())
-            for assignment in self.model.getListOfInitialAssignments()
-        }
-        outside = set(formulas) - set(self.names)
-        if outside:
-            raise self.error(f"an initial assignment sets {min(outside)!r}, which is not a parameter or a species.")
-        self.values |= dict.fromkeys(formulas, math.nan)
+    def _initial_values(self) -> None:
+        """Values at the start that are given as formulas; those that cannot be computed stay unknown.
+
+        A constant parameter that is a formula of constant parameters is a definition, and stays one.
+        """
+        formulas: dict[str, str] = {}
+        for species in self.model.getListOfSpecies():
+            formulas |= self._initial(species)
+        for assignment in self.model.getListOfInitialAssignments():
+            if assignment.getSymbol() not in self.names:
+                raise self.error(
+                    f"an initial assignment sets {assignment.getSymbol()!r}, which is not a parameter or a species."
+                )
+            formulas[assignment.getSymbol()] = self._text(assignment.getMath())
+            self.values[assignment.getSymbol()] = math.nan
+        self._define(formulas)
+        texts = {**self.rules, **formulas}
         try:
-            pending = {
-                key: parse_expression(text, self._known(), "formula")
-                for key, text in {**self.rules, **formulas}.items()
-            }
+            pending = {key: parse_expression(text, self._known(), "formula") for key, text in texts.items()}
         except ModelError as error:
             raise self.error(str(error)) from None
         found = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {"t": 0.0}
-        for _ in range(len(pending)):
+        while True:
             ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= found.keys()]
+            if not ready:
+                break
+            symbols = {se.Symbol(name): value for name, value in found.items()}
             for key in ready:
                 try:
-                    value = float(pending.pop(key).subs(found))
+                    value = float(pending.pop(key).subs(symbols))
                 except (RuntimeError, TypeError, ValueError, ZeroDivisionError):  # not a number, whatever the reason
                     value = math.nan
                 if math.isfinite(value):
                     found[self.names[key]] = value
                     if key in formulas:
                         self.values[key] = value
+
+    def _define(self, formulas: dict[str, str]) -> None:
+        """Move definitions among the initial assignments to the rules."""
+        parameters = {one.getId() for one in self.model.getListOfParameters()} - set(self.rates) - set(self.rules)
+        back = {self.names[key]: key for key in self.names}
+        constant = {key for key in parameters if key not in formulas}
+        while True:
+            ready = [
+                key
+                for key in formulas
+                if key in parameters
+                and {back.get(n, n) for n in _names(formulas[key])} - set(FUNCTIONS) - {"pi"} <= constant
+            ]
+            # A number, however it is written, is a value and no definition.
+            ready = [key for key in ready if _names(formulas[key]) & {self.names[c] for c in constant}]
             if not ready:
-                break
+                return
+            for key in ready:
+                self.rules[key] = formulas.pop(key)
+                constant.add(key)
 
     def _known(self) -> list[str]:
         return [*self.names.values(), "t"]
@@ -260,28 +313,33 @@ class _Reader:
             name += "_"
         self.values[identifier], self.names[identifier] = value, name
 
-    def _initial(self, species: Any) -> float:
-        size = self.model.getCompartment(species.getCompartment())
-        volume = size.getSize() if size is not None and size.isSetSize() else 1.0
-        amount = species.getHasOnlySubstanceUnits()
+    def _initial(self, species: Any) -> dict[str, str]:
+        """The initial value of a species as a formula: in the file it may be an amount or a concentration."""
+        amount, size = species.getHasOnlySubstanceUnits(), self.names.get(species.getCompartment())
         if species.isSetInitialConcentration():
-            return float(species.getInitialConcentration() * (volume if amount else 1.0))
-        if species.isSetInitialAmount() and (amount or volume):
-            return float(species.getInitialAmount() / (1.0 if amount else volume))
-        return math.nan
+            value, by = species.getInitialConcentration(), f"*{size}" if amount and size else ""
+        elif species.isSetInitialAmount():
+            value, by = species.getInitialAmount(), f"/{size}" if not amount and size else ""
+        else:
+            return {}
+        return {species.getId(): f"({value!r}){by}"} if math.isfinite(value) else {}
 
     def _reactions(self) -> None:
         sums: dict[str, list[str]] = {}
         for reaction in self.model.getListOfReactions():
             name, law = reaction.getId(), reaction.getKineticLaw()
+            if not name:
+                raise self.error("a reaction has no identifier.")
             if law is None or law.getMath() is None:
                 raise self.error(f"the reaction {name!r} has no kinetic law.")
             local: dict[str, str] = {}
             for parameter in (law.getParameter(j) for j in range(law.getNumParameters())):
                 own = f"{name}_{parameter.getId()}"
+                while own in self.names:
+                    own += "_"
                 self._declare(own, parameter.getValue() if parameter.isSetValue() else math.nan)
                 local[parameter.getId()] = self.names[own]
-            rate = self._text(law.getMath(), local)
+            self.rules[name], rate = self._text(law.getMath(), local), self.names[name]
             for sign, references in (("-", reaction.getListOfReactants()), ("+", reaction.getListOfProducts())):
                 for reference in references:
                     species = self.model.getSpecies(reference.getSpecies())
@@ -295,7 +353,9 @@ class _Reader:
             if identifier in self.rules:
                 raise self.error(f"{identifier!r} is changed by reactions and set by a rule.")
             species = self.model.getSpecies(identifier)
-            size = "" if species.getHasOnlySubstanceUnits() else f"/{self._size(species.getCompartment())}"
+            if species.getCompartment() not in self.names:
+                raise self.error(f"the species {identifier!r} is in a compartment that is not there.")
+            size = "" if species.getHasOnlySubstanceUnits() else f"/{self.names[species.getCompartment()]}"
             self.rates[identifier] = f"({' '.join(terms)}){size}" if size else " ".join(terms)
 
     def _stoichiometry(self, reference: Any, reaction: str) -> float:
@@ -364,7 +424,7 @@ class _Reader:
             return local[name]
         if name not in self.names:
             raise self.error(f"{name!r} is used in a formula, but nothing has this name.")
-        return self._size(name) if self.model.getCompartment(name) is not None else self.names[name]
+        return self.names[name]
 
     def _call(self, name: str, arguments: list[str], depth: int) -> str:
         """A function of the file, with its arguments in place."""
