@@ -64,10 +64,13 @@ def read_petab(path: str | Path) -> PetabProblem:
         equations=made.equations,
     )
     parts = {}
-    for label, (times, values) in data["trajectories"].items():
+    for label, (times, values, sigma) in data["trajectories"].items():
         try:
-            parts[label] = Dataset(times, values, data["noise"], data["sigma"], states=data["states"])
+            parts[label] = Dataset(
+                times, values, data["noise"], sigma if data["sigma"] else None, states=data["states"]
+            )
         except DataError as error:
             raise ModelError(f"{path}: condition {label}: {error}") from None
     whole = next(iter(parts.values())) if len(parts) == 1 else Dataset.join(list(parts.values()), list(parts))
+    whole._set(notes=(*whole.notes, *found["notes"]))
     return PetabProblem(file, whole, found["nominal"])
