@@ -305,6 +305,29 @@ def test_a_fitted_model_goes_back_to_antimony():
     assert from_sbml(fit.to_sbml()).model.states == fit.model.states
 
 
+def test_names_that_antimony_keeps_for_itself():
+    model = wf.Model.from_text("S' = -beta*S*gamma - time_*DNA + exp(1)*at\nβ' = -max_*S")
+    values = dict.fromkeys(model.parameters, 2.0)
+    text = to_antimony(model, values, {"S": 1.0})
+    file = from_antimony(text)
+    assert "// gamma_ is gamma" in text
+    u, p = np.array([[1.5, 0.5]]), [1.0 + k for k in range(len(model.parameters))]
+    named = dict(zip(model.parameters, p, strict=True)) | {"gamma_": 0.0}
+    named = {**named, "gamma_": named["gamma"], "DNA_": named["DNA"], "at_": named["at"]}
+    found = file.model([0.0], u, [named[name] for name in file.model.parameters])
+    assert np.allclose(found, model([0.0], u, p))
+
+
+def test_an_exported_fit_starts_its_clock_at_the_first_sample():
+    model = wf.Model.from_text("x' = -k*x + sin(t)")
+    t = np.linspace(10, 16, 80)
+    u = simulate(model, [0.5], [2.0], t).states
+    fit = wf.fit(model, wf.Dataset(t, u + 0.01 * np.random.default_rng(1).standard_normal(u.shape)))
+    file = from_antimony(fit.to_antimony())
+    again = simulate(file.model, [file.start["k"]], [file.initial["x"]], t - 10).states
+    assert np.abs(again - u).max() < 0.05
+
+
 def petab_folder(folder, scale="lin", **change):
     """A small PEtab problem: two conditions that differ in a feed."""
     model = "model m()\n x = 1; y = 1; k = 0.5; c = 0.3; feed = 1;\n x' = feed - k*x;\n y' = k*x - c*y;\nend\n"

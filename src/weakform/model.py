@@ -176,6 +176,11 @@ class Model:
         model.variants = tuple(variant.substituted(values, drop) for variant in self.variants)
         return model
 
+    def shifted(self, begin: float) -> Model:
+        """The same model on a clock that starts at `begin`."""
+        t = se.Symbol("t")
+        return self._with(self.parameters, tuple(e.subs({t: t + begin}) for e in self.expressions))
+
     def __str__(self) -> str:
         shown = dict(zip(self.states, self.expressions, strict=True))
         order = {name.rstrip("'"): name for name in self.hidden}

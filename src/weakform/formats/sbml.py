@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from ..result import FitResult
 
 MAX_BYTES = 20_000_000
+_KEYWORDS = """
+abs acos after and arccos arccosh arcsin arcsinh arctan arctanh area asin at atan avogadro bernoulli binomial
+cauchy ceil chisquare compartment const constraint cos cosh cot csc delay delete divide dna end eq event exp
+exponential exponentiale factorial false floor formula function gamma gene geq gt has implies import in inf
+infinity is laplace length leq ln log log10 lognormal lt max maximize min minimize minus model module nan neq
+normal not notanumber operator or pi piecewise plus poisson pow power quotient rateof rayleigh reaction rem root
+sec sin sinh species sqr sqrt substance substanceonly tan tanh time times true truncatednormal uniform unit var
+volume xor
+"""
+"""Names that Antimony or SBML keeps for itself."""
 _OUT = {"log": "ln", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _OUT |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
@@ -65,17 +76,29 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
 
 
 def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float], name: str = "weakform_model") -> str:
-    """A model as Antimony text: rate rules, parameter values, initial states."""
+    """A model as Antimony text: rate rules, parameter values, initial states.
+
+    Names that Antimony keeps for itself get an underscore; a comment says so.
+    """
     if model.inputs or model.variants:
         raise ModelError("A model with inputs or local parameters has no Antimony form.")
-    plain = {s: s.replace("'", "_prime") for s in model.states}
+    plain: dict[str, str] = {}
+    for own in (*model.states, *model.parameters):
+        other = re.sub(r"[^0-9A-Za-z_]", "_", own.replace("'", "_prime"))
+        while (
+            other.lower() in _KEYWORDS.split()
+            or other in plain.values()
+            or (other != own and other in model.parameters)
+        ):
+            other += "_"
+        plain[own] = other
     # Values first: Antimony keeps the order in which names are met.
-    lines = [f"model {name}()"]
+    lines = [f"  // {other} is {own}" for own, other in plain.items() if own != other]
     lines += [f"  {plain[s]} = {float(initial.get(s, 0.0))!r};" for s in model.states]
-    lines += [f"  {p} = {float(values[p])!r};" for p in model.parameters]
+    lines += [f"  {plain[p]} = {float(values[p])!r};" for p in model.parameters]
     for state, expr in zip(model.states, model.expressions, strict=True):
         lines.append(f"  {plain[state]}' = {_formula(expr, plain)};")
-    return "\n".join([*lines, "end", ""])
+    return "\n".join([f"model {name}()", *lines, "end", ""])
 
 
 def _formula(expr: Expr, plain: dict[str, str]) -> str:
@@ -83,6 +106,8 @@ def _formula(expr: Expr, plain: dict[str, str]) -> str:
         return {"t": "time"}.get(str(expr), plain.get(str(expr), str(expr)))
     if expr == se.pi:
         return "pi"
+    if expr == se.E:
+        return "exp(1)"
     if expr.is_Number:
         return f"({expr})" if expr.is_Rational else f"({float(expr)!r})"
     if expr.is_Add:
@@ -101,9 +126,11 @@ def _formula(expr: Expr, plain: dict[str, str]) -> str:
 
 
 def fitted(fit: FitResult) -> str:
-    """A fitted model with its estimates and first initial state as Antimony text."""
+    """A fitted model with its estimates and first initial state as Antimony text; its time 0 is the first sample."""
     initial = dict(zip(fit.model.states, map(float, fit.denoised[0][0]), strict=True))
-    return to_antimony(fit.model, dict(zip(fit.model.parameters, map(float, fit.estimate), strict=True)), initial)
+    values = dict(zip(fit.model.parameters, map(float, fit.estimate), strict=True))
+    begin = float(fit.data.trajectories[0].times[0])
+    return to_antimony(fit.model.shifted(begin) if begin else fit.model, values, initial)
 
 
 def to_sbml(text: str, where: str = "this") -> str:
