@@ -305,6 +305,24 @@ def test_a_fitted_model_goes_back_to_antimony():
     assert from_sbml(fit.to_sbml()).model.states == fit.model.states
 
 
+def test_a_toml_file_may_take_its_equations_from_sbml(tmp_path):
+    (tmp_path / "m.xml").write_text(to_sbml(REACTIONS))
+    toml = tmp_path / "m.toml"
+    toml.write_text('model = "m.xml"\nnoise = "lognormal"\n[parameters.k]\nbounds = [0, 2]\n[parameters.n]\nfixed = 2')
+    file = read_model(toml)
+    assert file.bounds == {"k": (0.0, 2.0)}
+    assert file.fixed == {"E": 3.0, "n": 2.0}
+    assert file.start == {"k": 0.3, "K": 1.5}
+    assert file.noise == ("lognormal", "lognormal")
+    for wrong in ('"../m.xml"', '"/etc/passwd"', '"m.toml"', "3"):
+        toml.write_text(f"model = {wrong}")
+        with pytest.raises(ModelError, match="model"):
+            read_model(toml)
+    toml.write_text('model = "m.xml"\nequations = "x\' = 1"')
+    with pytest.raises(ModelError, match="either"):
+        read_model(toml)
+
+
 def test_names_that_antimony_keeps_for_itself():
     model = wf.Model.from_text("S' = -beta*S*gamma - time_*DNA + exp(1)*at\nβ' = -max_*S")
     values = dict.fromkeys(model.parameters, 2.0)

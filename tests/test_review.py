@@ -1,10 +1,14 @@
 """What reviewers and newcomers found, once each."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import weakform as wf
+from weakform.cli import main
 from weakform.errors import DataError, FitError, ModelError
 from weakform.experiments.executors import _pool
 from weakform.experiments.study import read_study
@@ -286,3 +290,43 @@ def test_no_information_about_a_parameter_where_the_weak_estimate_ends():
         run for run in read_study("paper-small").runs if run.key == ("goodwin", "lognormal", 0.1, 256, 80.0, "wendy", 0)
     )
     assert perform(run)["status"] in ("CONVERGED", "STUCK", "ITERATIONS")
+
+
+def test_tied_says_what_is_wrong():
+    model = wf.Model.from_text("x' = -k*x + a")
+    data = wf.Dataset(np.linspace(0, 5, 60), np.exp(-np.linspace(0, 5, 60)))
+    with pytest.raises(FitError, match="'k' cannot be tied to 'k'"):
+        wf.fit(model, data, tied={"k": "k*2"})
+    with pytest.raises(FitError, match="both fixed and tied"):
+        wf.fit(model, data, tied={"k": "a*2"}, fixed={"k": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("estimate", []), ("estimate", None), ("covariance", [[1.0]]), ("sigma", [1.0, 2.0, 3.0]), ("warnings", [3])],
+)
+def test_a_saved_fit_whose_parts_do_not_belong_together_is_refused(tmp_path, part, value):
+    problem = wf.problems.get("lotka-volterra")
+    path = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), method="wls").save(tmp_path / "f.json")
+    document = json.loads(path.read_text())
+    document["fit"][part] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataError, match="not a whole fit"):
+        wf.FitResult.load(path)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no devices")
+def test_devices_are_not_files(tmp_path, capsys):
+    (tmp_path / "m.txt").write_text("x' = -k*x")
+    (tmp_path / "d.csv").write_text("t,x\n0,1\n")
+    assert main(["fit", str(tmp_path / "m.txt"), "/dev/zero"]) == 2
+    assert main(["fit", "/dev/zero", str(tmp_path / "d.csv")]) == 2
+    assert capsys.readouterr().err.count("device or a pipe") == 2
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "", ".hidden", 3])
+def test_a_study_cannot_name_a_file_elsewhere(name):
+    cell = {"problems": ["logistic"], "noise": [0.1], "samples": [32]}
+    study = {"name": name, "runs": 1, "methods": ["wls"], "cells": [cell]}
+    with pytest.raises(ModelError, match="name of a file"):
+        read_study(study)

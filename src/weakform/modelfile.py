@@ -13,6 +13,7 @@
     [columns]                            # where the names in the table differ
     time = "year"
 
+In place of equations, `model = "model.xml"` takes them from an SBML or Antimony file in the same folder.
 A file is data: the equations are parsed (see `expressions`), everything else is checked, and nothing is evaluated.
 """
 
@@ -32,7 +33,8 @@ from .noise import KINDS
 
 MAX_BYTES = 1_000_000
 TIME = "time"
-_TOP: tuple[str, ...] = ("title", "equations", "inputs", "hold", "noise", "sigma", "trajectory", "parameters")
+FOREIGN = (".xml", ".sbml", ".ant")
+_TOP: tuple[str, ...] = ("title", "equations", "model", "inputs", "hold", "noise", "sigma", "trajectory", "parameters")
 _TOP += ("columns", "units", "initial", "duration")
 _PARAMETER = ("bounds", "start", "fixed", "unit", "truth", "tied", "log", "local", "prior")
 
@@ -151,7 +153,7 @@ def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
 def read_model(path: str | Path) -> ModelFile:
     """Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations."""
     path = Path(path)
-    if path.suffix.lower() in (".xml", ".sbml", ".ant"):
+    if path.suffix.lower() in FOREIGN:
         from .formats.sbml import read_antimony, read_sbml
 
         return read_antimony(path) if path.suffix.lower() == ".ant" else read_sbml(path)
@@ -159,7 +161,7 @@ def read_model(path: str | Path) -> ModelFile:
     if path.suffix.lower() != ".toml":
         model = _equations(text, path)
         return ModelFile(model, path.stem, ("gaussian",) * len(model.states), equations=text)
-    return parse_model(text, str(path), path.stem)
+    return parse_model(text, str(path), path.stem, path.parent)
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
@@ -177,19 +179,18 @@ def _equations(text: str, where: object, inputs: list[str] | None = None) -> Mod
         raise ModelError(f"{where}: {error}") from None
 
 
-def parse_model(text: str, where: str, name: str = "model") -> ModelFile:
-    """A model from the text of a TOML file; `where` names it in errors."""
+def parse_model(text: str, where: str, name: str = "model", folder: Path | None = None) -> ModelFile:
+    """A model from the text of a TOML file; `where` names it in errors, other files are looked for in `folder`."""
     table = parse_toml(text, where)
     known(table, _TOP, where)
-    if not isinstance(table.get("equations"), str):
-        raise ModelError(f"{where} needs equations = '''...''', one equation for each state.")
     inputs = table.get("inputs", [])
     if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
         raise ModelError(f"{where}: inputs must be a list of names; received {inputs!r}.")
     hold, trajectory = table.get("hold", False), table.get("trajectory")
     if not isinstance(hold, bool) or not isinstance(trajectory, str | None):
         raise ModelError(f"{where}: hold must be true or false, and trajectory the name of a column.")
-    model = _equations(table["equations"], f"{where}, equations", inputs)
+    base = _base(table, inputs, where, folder)
+    model = base.model
     parameters = _parameters(table.get("parameters", {}), model, where)
     units = _words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
     columns = _words(table.get("columns", {}), (TIME, *model.states, *model.inputs), f"{where}, [columns]")
@@ -204,15 +205,15 @@ def parse_model(text: str, where: str, name: str = "model") -> ModelFile:
         _noise(table.get("noise", "gaussian"), model, where),
         _sigma(table.get("sigma"), model, where),
         parameters["bounds"],
-        parameters["start"],
-        parameters["fixed"],
+        {p: v for p, v in {**base.start, **parameters["start"]}.items() if p not in parameters["fixed"]},
+        {**base.fixed, **parameters["fixed"]},
         parameters["truth"],
         columns,
         {**units, **parameters["unit"]},
-        initial,
+        {**base.initial, **initial},
         None if duration is None else number(duration, f"{where}, duration"),
-        str(table.get("title", "")),
-        table["equations"],
+        str(table.get("title", base.title)),
+        base.equations,
         parameters["tied"],
         list(parameters["local"]),
         list(parameters["log"]),
@@ -221,6 +222,25 @@ def parse_model(text: str, where: str, name: str = "model") -> ModelFile:
         hold,
         trajectory,
     )
+
+
+def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path | None) -> ModelFile:
+    """The equations of a TOML file: its own, or those of the file that it names."""
+    equations, other = table.get("equations"), table.get("model")
+    if isinstance(equations, str) and other is None:
+        model = _equations(equations, f"{where}, equations", inputs)
+        return ModelFile(model, "", (), equations=equations)
+    if equations is not None or not isinstance(other, str):
+        raise ModelError(
+            f"{where} needs either equations = '''...''', one equation for each state, or model = \"model.xml\", the "
+            "name of an SBML or Antimony file."
+        )
+    if Path(other).suffix.lower() not in FOREIGN or Path(other).name != other or folder is None or inputs:
+        raise ModelError(
+            f"{where}: model must name a file ({', '.join(FOREIGN)}) in the same folder, without inputs; received "
+            f"{other!r}."
+        )
+    return read_model(folder / other)
 
 
 def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:

@@ -96,6 +96,9 @@ def resolve(
     priors: Mapping[str, tuple[str, float, float]] | None,
 ) -> Parameters:
     """Check what `fit` was told and put it in order."""
+    both = [name for name in tied or {} if name in (fixed or {})]
+    if both:
+        raise FitError(f"{both[0]!r} is both fixed and tied; choose one.")
     model, tied = _tied(model, tied or {})
     model, families = _local(model, data, local)
     tied = _tied_to_local(tied, families)
@@ -128,6 +131,9 @@ def _tied(model: Model, tied: Mapping[str, str]) -> tuple[Model, dict[str, str]]
     for name, text in tied.items():
         if not isinstance(text, str):
             raise FitError(f"{name!r} must be tied to an expression of other parameters, as text; received {text!r}.")
+        also = [word for word in re.findall(r"[^\W\d]\w*", text) if word in tied]
+        if also:
+            raise FitError(f"{name!r} cannot be tied to {also[0]!r}, which is tied itself; tie it to free parameters.")
         values[name] = parse_expression(text, rest, f"tied {name}")
     return (model.substituted(values, drop=True) if values else model), dict(tied)
 
