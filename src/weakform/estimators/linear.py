@@ -73,18 +73,19 @@ def least_squares(
     def derivative(theta: FloatArray) -> FloatArray:
         return np.nan_to_num(jacobian(task.expand(theta))[:, task.free], posinf=0.0, neginf=0.0)
 
-    solved = scipy_least_squares(
-        guarded,
-        theta,
-        derivative,
-        bounds=(lower, upper),
-        x_scale="jac",
-        # The cost is flat to second order: a relative tolerance on the step is its square on the cost.
-        ftol=max(tolerance**2, np.finfo(float).eps),
-        xtol=tolerance,
-        gtol=1e-15,
-        max_nfev=max_iterations,
-    )
+    with np.errstate(all="ignore"):
+        solved = scipy_least_squares(
+            guarded,
+            theta,
+            derivative,
+            bounds=(lower, upper),
+            x_scale="jac",
+            # The cost is flat to second order: a relative tolerance on the step is its square on the cost.
+            ftol=max(tolerance**2, np.finfo(float).eps),
+            xtol=tolerance,
+            gtol=1e-15,
+            max_nfev=max_iterations,
+        )
     status = Status.CONVERGED if solved.status > 0 else Status.ITERATIONS
     return task.expand(_polished(guarded, derivative, solved.x, lower, upper)), status, int(solved.nfev)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..optimize import Cubic, TrustRegion, minimise
 from ..typing import FloatArray
+from . import wls
 from .base import Outcome, Status, Task
 
 MAX_ITERATIONS = 200
@@ -19,9 +20,14 @@ def estimate(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start."""
     assert start is not None
     lower, upper = task.box
+    likelihood, first = task.objective(), start[task.free]
+    if any(form.large for form in task.problem.forms):
+        # Least squares goes most of the way for the price of a few values of the likelihood.
+        near = wls.estimate(task, start).estimate[task.free]
+        first = min(first, near, key=lambda theta: likelihood(theta, 0).value)
     best = minimise(
-        task.objective(),
-        start[task.free],
+        likelihood,
+        first,
         lower,
         upper,
         Cubic() if task.options.solver == "cubic" else TrustRegion(),

@@ -57,6 +57,11 @@ class Evaluation:
     status: Status = Status.OK
 
 
+LARGE = 128
+"""States times parameters above which J products of matrices are too many."""
+PROBES = 8
+
+
 @dataclass(frozen=True)
 class WeakForm:
     """One trajectory seen through test functions.
@@ -82,6 +87,11 @@ class WeakForm:
     def size(self) -> int:
         """Number of weak residuals, KD."""
         return self.functions.count * self.system.D
+
+    @property
+    def large(self) -> bool:
+        """Whether matrices of D rows for each of J parameters are too many."""
+        return self.system.D * self.system.J > LARGE
 
     @property
     def variances(self) -> FloatArray:
@@ -181,11 +191,6 @@ class WeakForm:
         return _Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
 
 
-LARGE = 128
-"""States times parameters above which J products of matrices are too many."""
-PROBES = 8
-
-
 class _Derivatives:
     """Gradient and Hessian at one point, from what the value has computed."""
 
@@ -270,7 +275,7 @@ class _Derivatives:
         A probe z averages over all KD residuals, so that few make the Hessian right to a few per cent, which is all
         that a trust region asks of it; they cost J vectors each instead of J matrices. The gradient is exact.
         """
-        if self.form.system.D * self.J <= LARGE:
+        if not self.form.large:
             assert self.inverse_diagonal is not None
             return _symmetric(self.factor.traces(self.J, self.inverse_diagonal, self._dS()))
         total = np.zeros((self.J, self.J))
