@@ -249,7 +249,7 @@ def test_parquet_excel_and_rubbish(folder, capsys):
         ('equations = "N\' = r*N*(1 - N/K)"\n[parameters.r]\nstrat = 1', "Did you mean 'start'"),
         ('equations = "N\' = r*N*(1 - N/K"', "expected ')'"),
         ('equation = "N\' = r*N"', "Did you mean 'equations'"),
-        ("equations = 3", "needs equations"),
+        ("equations = 3", "needs either equations"),
         ("equations = \"N' = r*N\"\nnoise = 'big'", "noise must be"),
         ("equations = \"N' = r*N\"\nnoise = {M = 'gaussian'}", "unknown key 'M'"),
         ("equations = \"N' = r*N\"\nsigma = 'x'", "finite number"),

@@ -216,8 +216,51 @@ def test_names_of_constants_are_names():
 
 def test_the_size_of_a_compartment_may_be_a_formula():
     file = from_antimony("compartment c; c = v0*2; v0 = 4; species x in c; x = 1; J: x -> ; k*x; k = 1;")
-    assert file.model([0.0], [[1.0]], [1.0]) == pytest.approx(-1 / 8)
-    assert file.model.parameters == ("k",)
+    values = {**file.start, **file.fixed}
+    assert file.model([0.0], [[1.0]], [values[p] for p in file.model.parameters]) == pytest.approx(-1 / 8)
+    assert (file.start, file.fixed) == ({"k": 1.0}, {"v0": 4.0})  # what only tells a size is known
+    # A parameter that is also a rate stays free, and the size follows it.
+    file = from_antimony("compartment c; c = 2 + k; species x in c; x = 1; J: x -> ; k*x; k = 3;")
+    assert file.start == {"k": 3.0}
+    assert file.model([0.0], [[1.0]], [5.0]) == pytest.approx(-5 / 7)
+
+
+def test_a_parameter_may_cancel():
+    assert from_antimony("model m() a = 1; k = 2; x = 1; x' = -k*x + a - a; end").start == {"k": 2.0}
+
+
+def test_small_numbers_are_numbers():
+    """The e of 1e-05 is not a name."""
+    file = from_antimony("model m() k1 = 2; k2 = 1e-05*k1; x = 1; x' = -k2*x + k1; end")
+    assert file.start == {"k1": 2.0}
+    assert file.model([0.0], [[1.0]], [3.0]) == pytest.approx(3 - 3e-5)
+    assert from_antimony("model m() e := 1e-05*x; k = 1; x = 1; x' = -k*x + e; end").model.parameters == ("k",)
+    assert from_antimony("model m() e = 3; k = 1; x = 1; x' = -k*x*1e-05; end").model.parameters == ("k",)
+
+
+def test_what_cannot_be_translated_has_no_value():
+    file = from_antimony("model m() k = y*2; y := piecewise(1, x > 2, 3); x = 1; x' = -k*x; end")
+    assert file.start == {}
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        '<speciesReference species="A"><stoichiometryMath>'
+        + '<math xmlns="http://www.w3.org/1998/Math/MathML"><cn type="rational"> 1 <sep/> 2 </cn></math>'
+        + "</stoichiometryMath></speciesReference>",
+        '<speciesReference species="A" stoichiometry="0.5"/>',
+    ],
+)
+def test_half_a_molecule(reference):
+    text = f"""<sbml xmlns="http://www.sbml.org/sbml/level2/version4" level="2" version="4"><model id="m">
+    <listOfCompartments><compartment id="c" size="4"/></listOfCompartments>
+    <listOfSpecies><species id="A" compartment="c" initialConcentration="2"/></listOfSpecies>
+    <listOfParameters><parameter id="k" value="3"/></listOfParameters>
+    <listOfReactions><reaction id="J" reversible="false"><listOfReactants>{reference}</listOfReactants>
+    <kineticLaw>{MATH}<apply><times/><ci>k</ci><ci>A</ci></apply></math></kineticLaw></reaction></listOfReactions>
+    </model></sbml>"""
+    assert from_sbml(text).model([0.0], [[2.0]], [3.0]) == pytest.approx(-0.5 * 3 * 2 / 4)
 
 
 LOCAL = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model id="m">
@@ -314,9 +357,13 @@ def test_a_toml_file_may_take_its_equations_from_sbml(tmp_path):
     assert file.fixed == {"E": 3.0, "n": 2.0}
     assert file.start == {"k": 0.3, "K": 1.5}
     assert file.noise == ("lognormal", "lognormal")
-    for wrong in ('"../m.xml"', '"/etc/passwd"', '"m.toml"', "3"):
+    toml.write_text('model = "m.xml"\n[parameters.E]\nbounds = [0, 5]')
+    file = read_model(toml)
+    assert file.fixed == {}  # what is said of it makes it unknown
+    assert file.start["E"] == 3.0
+    for wrong in ('"a\\u0000.xml"', f'"{"a" * 300}.xml"', '"../m.xml"', '"/etc/passwd"', '"m.toml"', "3"):
         toml.write_text(f"model = {wrong}")
-        with pytest.raises(ModelError, match="model"):
+        with pytest.raises(ModelError, match=r"model|Cannot read"):
             read_model(toml)
     toml.write_text('model = "m.xml"\nequations = "x\' = 1"')
     with pytest.raises(ModelError, match="either"):
@@ -464,6 +511,8 @@ def test_petab_uniform_priors_are_bounds(tmp_path):
         objectivePriorParameters=["0.2;0.7", "-1;0"],
     )
     assert read_petab(path).file.bounds == {"k": (0.2, 0.7), "c": (0.1, 1.0)}
+    rewritten(tmp_path, "p.tsv", objectivePriorType=None, objectivePriorParameters=["-1;0", "-1;0"])
+    assert read_petab(path).file.bounds == {"k": (0.1, 1.0), "c": (0.1, 1.0)}
 
 
 def test_petab_names_and_definitions(tmp_path):
@@ -488,6 +537,8 @@ def test_petab_names_and_definitions(tmp_path):
         ("p.tsv", {"parameterId": ["k", "cc"]}, "'cc', which nothing uses. Did you mean 'c'"),
         ("p.tsv", {"parameterScale": ["log2", "lin"]}, "only lin, log, log10"),
         ("p.tsv", {"estimate": [1, np.nan]}, "must be 0 or 1"),
+        ("p.tsv", {"upperBound": [5.0, np.nan]}, "lacks a bound"),
+        ("p.tsv", {"objectivePriorType": ["normal", "uniform"]}, "lacks its parameters"),
         ("p.tsv", {"objectivePriorType": ["laplace", "normal"]}, "only uniform"),
         ("o.tsv", {"observableTransformation": ["Log10", "lin"]}, "only lin, log, log10"),
         ("o.tsv", {"noiseFormula": ["0.1*x", "0.02"]}, "depends on states"),

@@ -119,6 +119,7 @@ NOT_TO_BE_TRUSTED = {
     ),
     "constants": (LV.model, lambda: wf.Dataset(T, 3 + 0.1 * np.random.default_rng(5).standard_normal((60, 2)))),
     "a wrong model": (DECAY, lambda: wf.Dataset(T, np.sin(T) + 0.02 * np.random.default_rng(1).standard_normal(60))),
+    "noise-free and wrong": (DECAY, lambda: wf.Dataset(T, 5 / (1 + T), sigma=[0.0])),
     "not determined": (wf.Model.from_text("x' = -(a + b)*x"), lambda: wf.Dataset(*decay(200))),
 }
 
@@ -139,6 +140,14 @@ def test_what_is_to_be_trusted_is_a_success(method):
     data = LV.simulate(M=200, noise=0.02, seed=1)
     fits.append(attempt(LV.model, lambda: data, bounds=LV.bounds, method=method))
     assert all(fit.success for fit in fits)
+
+
+def test_a_weak_signal_in_many_samples_is_a_success():
+    """Nothing is seen from sample to sample; from piece to piece it is."""
+    t = np.linspace(0, 20, 2001)
+    for seed in range(3):
+        noise = 1.5 * np.random.default_rng(seed).standard_normal(2001)
+        assert attempt(DECAY, lambda noise=noise: wf.Dataset(t, 2 * np.exp(-0.5 * t) + noise)).success
 
 
 def test_what_is_not_determined_is_named():

@@ -18,7 +18,8 @@ STRAINS = 4
 INFLATED = 1e6
 UNTENABLE = 2.0
 STILL = 4.0
-UNKNOWN = 10.0
+PIECES = 16
+UNKNOWN = 100.0
 FEW = 40
 
 
@@ -72,14 +73,20 @@ def judged(
 
 
 def is_still(problem: WeakProblem) -> bool:
-    """Whether no state varies more than its noise does."""
-    freedom = sum(len(form.times) - 1 for form in problem.forms)
+    """Whether no state varies more than its noise does, from sample to sample or from piece to piece."""
+    total, slow = np.zeros(len(problem.sigma)), np.zeros(len(problem.sigma))
+    freedom = pieces = 0
     with np.errstate(all="ignore"):
-        total = sum(
-            np.sum((form.x - form.x.mean(axis=1, keepdims=True)) ** 2 / form.variances, axis=1)
-            for form in problem.forms
-        )
-    return bool(np.all(total < freedom + STILL * np.sqrt(2 * freedom)))
+        for form in problem.forms:
+            n = form.x.shape[1]
+            edges = np.unique(np.linspace(0, n, PIECES + 1).astype(int))[:-1]
+            counts = np.diff([*edges, n])
+            off = (form.x - form.x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
+            total += np.sum(off**2, axis=1)
+            slow += np.sum(np.add.reduceat(off, edges, axis=1) ** 2 / counts, axis=1)
+            freedom, pieces = freedom + n - 1, pieces + len(edges) - 1
+    quiet = total < freedom + STILL * np.sqrt(2 * freedom)
+    return bool(np.all(quiet & (slow < pieces + STILL * np.sqrt(2 * pieces))))
 
 
 def misfits(task: Task, refined: Refined | None) -> list[str]:

@@ -251,11 +251,12 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     if silent:
         covariance[np.ix_(task.free, task.free)] = np.nan
     lower, upper, log = task.natural(task.lower), task.natural(task.upper), task.log
-    silence = not_silent(task, p) if silent and refined is None else ()
+    silence = not_silent(task, p) if silent and (refined is None or problem.data.sigma is not None) else ()
     p = task.natural(p)
     if log is not None:
         slope = np.where(log, p, 1.0)
-        covariance = covariance * np.outer(slope, slope)
+        with np.errstate(invalid="ignore"):
+            covariance = np.where(np.isinf(covariance), covariance, covariance * np.outer(slope, slope))
         records = [
             replace(r, start=None if r.start is None else task.natural(r.start), estimate=task.natural(r.estimate))
             for r in records
@@ -276,7 +277,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
         covariance,
         task.free & ~at_bound,
         np.nan if goodness is None else goodness.p_value,
-        float(np.sqrt(np.mean(scores**2))),
+        np.inf if silence else float(np.sqrt(np.mean(scores**2))),
         is_still(problem),
         bool((at_bound & (p != 0)).any()),
     )

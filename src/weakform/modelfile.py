@@ -146,6 +146,8 @@ def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
         raise ModelError(f"There is no {what} {path}.") from None
     except IsADirectoryError:
         raise ModelError(f"{path} is a folder; a {what} is needed.") from None
+    except OSError as error:
+        raise ModelError(f"Cannot read {path}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise ModelError(f"{path} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8.") from None
 
@@ -199,14 +201,17 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
         for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
     }
     duration = table.get("duration")
+    # What is said of a parameter that the other file takes as known makes it unknown.
+    said = {p for key, entries in parameters.items() if key not in ("unit", "truth", "fixed") for p in entries}
+    freed = {p: v for p, v in base.fixed.items() if p in said}
     return ModelFile(
         model,
         name,
         _noise(table.get("noise", "gaussian"), model, where),
         _sigma(table.get("sigma"), model, where),
         parameters["bounds"],
-        {p: v for p, v in {**base.start, **parameters["start"]}.items() if p not in parameters["fixed"]},
-        {**base.fixed, **parameters["fixed"]},
+        {p: v for p, v in {**base.start, **freed, **parameters["start"]}.items() if p not in parameters["fixed"]},
+        {p: v for p, v in {**base.fixed, **parameters["fixed"]}.items() if p not in freed},
         parameters["truth"],
         columns,
         {**units, **parameters["unit"]},
@@ -235,7 +240,13 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
             f"{where} needs either equations = '''...''', one equation for each state, or model = \"model.xml\", the "
             "name of an SBML or Antimony file."
         )
-    if Path(other).suffix.lower() not in FOREIGN or Path(other).name != other or folder is None or inputs:
+    if (
+        not other.isprintable()
+        or Path(other).suffix.lower() not in FOREIGN
+        or Path(other).name != other
+        or folder is None
+        or inputs
+    ):
         raise ModelError(
             f"{where}: model must name a file ({', '.join(FOREIGN)}) in the same folder, without inputs; received "
             f"{other!r}."

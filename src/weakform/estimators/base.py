@@ -57,8 +57,8 @@ class Status(Enum):
     )
 
     REJECTED = (
-        "converged, but the model does not fit the data: the estimate and its intervals are not to be trusted; see "
-        "where the equations fail, and which term may be missing"
+        "converged, but the model does not fit the data, or not with the sigma that is given: the estimate and its "
+        "intervals are not to be trusted; see where the equations fail, and which term may be missing"
     )
     UNDETERMINED = (
         "converged, but the data do not determine the parameters: other values fit as well; fix some, give bounds or "

@@ -168,15 +168,18 @@ class _Reader:
         except ModelError as error:
             raise self.error(str(error)) from None
         used = {str(symbol) for symbol in expr.free_symbols}
-        if used - set(self.table.index):
+        constant = {k: self.model["values"].get(n) for k, n in self.model["names"].items() if n in self.parameters}
+        if used - set(self.table.index) - set(constant):
             raise self.error(
                 f"the noise of {observable!r} is {formula!r}; noise that depends on states cannot be translated, "
                 "except log-normal noise (observableTransformation log)."
             )
-        if any(self._estimated(name) for name in used):
+        if any(name in self.table.index and self._estimated(name) for name in used):
             return None
-        symbols = {symbol: float(self.table.loc[str(symbol)]["nominalValue"]) for symbol in expr.free_symbols}
-        return float(expr.subs(symbols))
+        values = {
+            name: self.table.loc[name]["nominalValue"] if name in self.table.index else constant[name] for name in used
+        }
+        return float(expr.subs({symbol: float(values[str(symbol)]) for symbol in expr.free_symbols}))
 
     def _estimated(self, identifier: str) -> bool:
         value = self.table.loc[identifier]["estimate"]
@@ -219,8 +222,12 @@ class _Reader:
             if scale != "lin":
                 log.append(name)
             bounds[name] = float(row["lowerBound"]), float(row["upperBound"])
-            kind = self._word(row, "objectivePriorType", _PRIORS, "uniform")
+            if any(map(math.isnan, bounds[name])):
+                raise self.error(f"{identifier!r} is to be estimated, but lacks a bound.")
+            kind = self._word(row, "objectivePriorType", _PRIORS, "parameterScaleUniform")
             numbers = str(row.get("objectivePriorParameters", "nan"))
+            if numbers in ("nan", "") and not kind.lower().endswith("uniform"):
+                raise self.error(f"the prior of {identifier!r} lacks its parameters.")
             if numbers in ("nan", ""):
                 continue
             a, b = (float(v) for v in numbers.split(";"))

@@ -57,7 +57,10 @@ def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile
 def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
     """A model file from what `translate.equations_of_sbml` found."""
     try:
-        model = Model.from_text(found["equations"], parameters=found["parameters"])
+        model = Model.from_text(found["equations"])
+        # In the order of the file, without those that cancel.
+        names = [name for name in found["parameters"] if name in model.parameters]
+        model = Model.from_text(found["equations"], parameters=names)
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
     values = found["values"]
@@ -67,7 +70,6 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
         name,
         ("gaussian",) * len(model.states),
         start={p: values[p] for p in model.parameters if p in values and p not in constants},
-        # A species that does not change is known.
         fixed={p: values[p] for p in model.parameters if p in values and p in constants},
         initial={s: values[s] for s in model.states if s in values},
         title=found["title"] or name,

@@ -91,7 +91,7 @@ def equations_of_sbml(text: str, where: str) -> dict[str, Any]:
     -------
     dict
         `equations`, text; `states` and `parameters`, names; `values`, by name, where there are some; `constants`, the
-        parameters that are species; `names`, of all that has an identifier; `defined`, identifiers that are formulas;
+        parameters that are known; `names`, of all that has an identifier; `defined`, identifiers that are formulas;
         `title`.
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
@@ -205,13 +205,19 @@ class _Reader:
                 raise self.failed[key]
         texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states)]
         used = {name for text in texts for name in _names(text)}
-        lines = [f"{self.names[key]} = {self._size(key)}" for key in sizes if self.names[key] in used]
+        plain = [key for key in sizes if key not in self.rules]
+        lines = [f"{self.names[key]} = {self._size(key)}" for key in plain if self.names[key] in used]
         lines += [f"{self.names[key]} = {self.rules[key]}" for key in needed]
         lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
         other = {*self.rates, *self.rules, *sizes}
         parameters = [self.names[key] for key in self.values if key not in other and self.names[key] in used]
         known = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
-        constants = {self.names[key] for key in species}
+        # A species that does not change is known, and so is what only tells the size of a compartment.
+        elsewhere = self._ordered([self.rates[s] for s in states], leave=set(sizes))
+        direct = {
+            n for text in (*(self.rules[k] for k in elsewhere), *(self.rates[s] for s in states)) for n in _names(text)
+        }
+        constants = {self.names[key] for key in species} | (set(parameters) - direct)
         return {
             "equations": "\n".join(lines),
             "states": [self.names[s] for s in states],
@@ -223,9 +229,9 @@ class _Reader:
             "title": model.getName() or model.getId(),
         }
 
-    def _ordered(self, texts: list[str]) -> list[str]:
-        """The assignment rules that some formulas need, each after those which it needs itself."""
-        back = {self.names[key]: key for key in self.rules}
+    def _ordered(self, texts: list[str], leave: set[str] | None = None) -> list[str]:
+        """The rules, but those to `leave`, that some formulas need, each after those which it needs itself."""
+        back = {self.names[key]: key for key in self.rules if key not in (leave or ())}
         order: list[str] = []
         state: dict[str, bool] = {}  # False while what it needs is looked up, True when that is done
 
@@ -263,7 +269,7 @@ class _Reader:
             formulas[assignment.getSymbol()] = self._text(assignment.getMath())
             self.values[assignment.getSymbol()] = math.nan
         self._define(formulas)
-        texts = {**self.rules, **formulas}
+        texts = {key: text for key, text in {**self.rules, **formulas}.items() if key not in self.failed}
         try:
             pending = {key: parse_expression(text, self._known(), "formula") for key, text in texts.items()}
         except ModelError as error:
@@ -286,18 +292,18 @@ class _Reader:
 
     def _define(self, formulas: dict[str, str]) -> None:
         """Move definitions among the initial assignments to the rules."""
-        parameters = {one.getId() for one in self.model.getListOfParameters()} - set(self.rates) - set(self.rules)
-        back = {self.names[key]: key for key in self.names}
-        constant = {key for key in parameters if key not in formulas}
+        model = self.model
+        own = {one.getId() for one in (*model.getListOfParameters(), *model.getListOfCompartments())}
+        own -= {*self.rates, *self.rules}
+        back = {name: key for key, name in self.names.items()}
+        constant = own - set(formulas)
         while True:
-            ready = [
-                key
-                for key in formulas
-                if key in parameters
-                and {back.get(n, n) for n in _names(formulas[key])} - set(FUNCTIONS) - {"pi"} <= constant
-            ]
-            # A number, however it is written, is a value and no definition.
-            ready = [key for key in ready if _names(formulas[key]) & {self.names[c] for c in constant}]
+            ready = []
+            for key in own & set(formulas):
+                needs = {back.get(name, name) for name in _names(formulas[key])} - set(FUNCTIONS) - {"pi"}
+                # A number, however it is written, is a value and no definition.
+                if needs and needs <= constant:
+                    ready.append(key)
             if not ready:
                 return
             for key in ready:
@@ -363,6 +369,7 @@ class _Reader:
             self.model.getRuleByVariable(reference.getId()) or self.model.getInitialAssignment(reference.getId())
         )
         weight = float(reference.getStoichiometry()) if reference.isSetStoichiometry() else 1.0
+        weight /= float(reference.getDenominator() or 1)
         if reference.isSetStoichiometryMath() or changed or not math.isfinite(weight):
             raise self.error(f"the stoichiometry in {reaction!r} is not a number.")
         return weight
@@ -462,5 +469,5 @@ class _Reader:
 
 
 def _names(text: str) -> set[str]:
-    """Every word of a formula."""
-    return set(re.findall(r"[^\W\d]\w*", text))
+    """Every name in a formula; the e of 1e-05 is none."""
+    return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))
