@@ -75,7 +75,7 @@ class Model:
         """
         declared = None if parameters is None else _names(parameters, "parameters")
         driven = _names(inputs, "inputs")
-        states, names, expressions, hidden = _read(text, declared, driven)
+        states, names, expressions, hidden = read_equations(text, declared, driven)
         model = cls.__new__(cls)
         model._set(states, names, expressions, driven, hidden)
         return model
@@ -297,7 +297,7 @@ def _natural(name: str) -> list[tuple[int, str | int]]:
 Names = tuple[str, ...]
 
 
-def _read(text: str, declared: Names | None, inputs: Names) -> tuple[Names, Names, tuple[Expr, ...], Names]:
+def read_equations(text: str, declared: Names | None, inputs: Names) -> tuple[Names, Names, tuple[Expr, ...], Names]:
     """States, parameters, right-hand sides, and the hidden states: first derivatives in second-order equations."""
     source = Source(text)
     statements = _statements(source, source.tokens())

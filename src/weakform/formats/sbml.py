@@ -10,7 +10,7 @@ import symengine as se
 
 from ..errors import ModelError
 from ..expressions import Expr
-from ..model import Model
+from ..model import Model, read_equations
 from ..modelfile import ModelFile, read_text
 from .isolated import ask
 
@@ -57,12 +57,12 @@ def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile
 def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
     """A model file from what `translate.equations_of_sbml` found."""
     try:
-        model = Model.from_text(found["equations"])
-        # In the order of the file, without those that cancel.
-        names = [name for name in found["parameters"] if name in model.parameters]
-        model = Model.from_text(found["equations"], parameters=names)
+        states, names, expressions, _ = read_equations(found["equations"], tuple(found["parameters"]), ())
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
+    used = {str(symbol) for expr in expressions for symbol in expr.free_symbols}
+    model = Model.__new__(Model)
+    model._set(states, tuple(name for name in names if name in used), expressions)  # without those that cancel
     values = found["values"]
     constants = set(found["constants"])
     return ModelFile(
