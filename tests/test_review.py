@@ -324,7 +324,7 @@ def test_devices_are_not_files(tmp_path, capsys):
     assert capsys.readouterr().err.count("device or a pipe") == 2
 
 
-@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "", ".hidden", 3])
+@pytest.mark.parametrize("name", ["../evil", "/evil", "", ".hidden", 3])
 def test_a_study_cannot_name_a_file_elsewhere(name):
     cell = {"problems": ["logistic"], "noise": [0.1], "samples": [32]}
     study = {"name": name, "runs": 1, "methods": ["wls"], "cells": [cell]}
