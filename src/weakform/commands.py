@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 def read_file(arguments: argparse.Namespace) -> tuple[ModelFile, Dataset | None]:
     """The model, and its data where they come with it, as in a PEtab problem."""
-    from .formats.petab import read_petab
     from .modelfile import read_model
 
     if Path(arguments.model).suffix.lower() not in (".yaml", ".yml"):
         return read_model(arguments.model), None
+    from .formats.petab import read_petab
+
     problem = read_petab(arguments.model)
     given = [f"--{name}" for name in ("time", "trajectory", "noise") if getattr(arguments, name)]
     if arguments.data or given:

@@ -20,7 +20,6 @@ UNTENABLE = 2.0
 STILL = 4.0
 PIECES = 16
 UNKNOWN = 100.0
-FEW = 40
 
 
 def judged(
@@ -78,10 +77,11 @@ def is_still(problem: WeakProblem) -> bool:
     freedom = pieces = 0
     with np.errstate(all="ignore"):
         for form in problem.forms:
-            n = form.x.shape[1]
+            x = form.x
+            n = x.shape[1]
             edges = np.unique(np.linspace(0, n, PIECES + 1).astype(int))[:-1]
             counts = np.diff([*edges, n])
-            off = (form.x - form.x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
+            off = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
             total += np.sum(off**2, axis=1)
             slow += np.sum(np.add.reduceat(off, edges, axis=1) ** 2 / counts, axis=1)
             freedom, pieces = freedom + n - 1, pieces + len(edges) - 1

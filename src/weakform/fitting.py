@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .basis import Local
 from .data import Dataset
-from .diagnosis import FEW, doubts, is_still, judged, misfits, not_silent
+from .diagnosis import doubts, is_still, judged, misfits, not_silent
 from .errors import FitError
 from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
 from .estimators import wls as wls_estimator
 from .estimators.base import Deadline
 from .estimators.starts import make_starts
 from .expressions import suggestion
+from .goodness import MIN_SAMPLES
 from .model import Model
 from .parameters import first_guess, resolve
 from .records import BasisSummary, StartRecord
@@ -269,7 +270,7 @@ def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, 
     residuals = () if silent else tuple(form.standardised(best.estimate) for form in problem.forms)
     goodness = None if refined is None else refined.goodness
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
-    judge = residuals and refined is None and (problem.data.sigma is not None or problem.data.samples >= FEW)
+    judge = residuals and refined is None and (problem.data.sigma is not None or problem.data.samples >= MIN_SAMPLES)
     scores = np.concatenate([r.ravel() for _, r in residuals]) if judge else np.zeros(1)
     status = judged(
         best.status,
