@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import weakform as wf
-from weakform.efficiency import cramer_rao
+from weakform.forward.cramer_rao import cramer_rao
 
 FOLDER = Path(__file__).parent / "results"
 SIZES, NOISES = (256, 512, 1024), (0.02, 0.05, 0.10, 0.20)

@@ -17,10 +17,10 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.efficiency import cramer_rao
-from weakform.noise import KINDS
-from weakform.simulate import simulate
-from weakform.weak.problem import symmetric_inverse
+from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.solve import simulate
+from weakform.linalg.symmetric import symmetric_inverse
+from weakform.noise.kinds import KINDS
 
 M, SHARE = 256, 0.3
 
@@ -48,9 +48,9 @@ def dataset(problem: wf.problems.Problem, design: str, noise: float, seed: int) 
     if design == "missing":
         values[design_rng.uniform(size=values.shape) < SHARE] = np.nan
     if design != "three":
-        return wf.Dataset(times, values, problem.noise, states=problem.model.states)
+        return wf.Dataset(times, values, problem.noise, names=problem.model.states)
     parts = zip(np.array_split(times, 3), np.array_split(values, 3), strict=True)
-    return wf.Dataset.join([wf.Dataset(t, u, problem.noise, states=problem.model.states) for t, u in parts])
+    return wf.Dataset.join([wf.Dataset(t, u, problem.noise, names=problem.model.states) for t, u in parts])
 
 
 def price_of_three(problem: wf.problems.Problem, noise: float) -> float:

@@ -63,7 +63,7 @@ def main() -> None:
             seed = zlib.crc32(f"goodness {name} {run}".encode())
             data = problem.simulate(M=512, noise=0.10, seed=seed)
             q = data.trajectories[0]
-            known = wf.Dataset(q.times, q.values, data.noise, data.truth.sigma, states=data.states)
+            known = wf.Dataset(q.times, q.values, data.noise, data.truth.sigma, names=data.names)
             counts[0] += rejected(problem.model, data, problem.bounds, seed, False)
             counts[1] += rejected(problem.model, known, problem.bounds, seed, False)
             counts[2] += rejected(wrong, data, problem.bounds, seed, True)

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.noise import estimate_sigma
+from weakform.noise.level import estimate_sigma
 from weakform.weak.likelihood import WeakForm, WeakLikelihood
 
 

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.simulate import simulate
+from weakform.forward.solve import simulate
 
 SIZES = (5, 10, 20, 50)
 M = 200

@@ -17,8 +17,8 @@ import numpy as np
 
 import weakform as wf
 from paper import Paper
-from weakform.noise import estimate_sigma
-from weakform.threads import single_thread
+from weakform.linalg.threads import single_thread
+from weakform.noise.level import estimate_sigma
 from weakform.weak.likelihood import WeakForm, WeakLikelihood
 
 CAPS = {"lorenz": 500, "hindmarsh-rose": 200, "goodwin": 300, "sir-tdi": 300}

@@ -6,7 +6,7 @@ import numpy as np
 
 import weakform as wf
 from weakform.basis import TestFunctions
-from weakform.noise import estimate_sigma
+from weakform.noise.level import estimate_sigma
 from weakform.weak.likelihood import WeakForm
 
 ALL = wf.problems.names()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weakform as wf
-from weakform.errors import DataError
-from weakform.simulate import simulate
+from weakform.forward.solve import simulate
+from weakform.support.errors import DataError
 
 
 def fits():
@@ -21,7 +21,7 @@ def fits():
     yield wf.fit(lynx.model, data, tied={"p4": "p2"}, log=["p1"], priors={"p3": ("normal", 6, 1)}, units={"p1": "1/d"})
     model = wf.Model.from_text("x'' = -k*x + a*q", inputs=["q"])
     t = np.linspace(0, 10, 80)
-    made = wf.Dataset(t, np.cos(t) + 0.01 * np.sin(31 * t), inputs={"q": t}, states=["x"])
+    made = wf.Dataset(t, np.cos(t) + 0.01 * np.sin(31 * t), inputs={"q": t}, names=["x"])
     yield wf.fit(model, wf.Dataset.join([made, made], ["one", "two"]), local=["a"])
 
 
@@ -43,12 +43,12 @@ def test_round_trip(fit, tmp_path):
 
 def test_a_later_format_is_refused(tmp_path):
     path = tmp_path / "fit.json"
-    path.write_text('{"format": 2, "weakform": "9.0"}')
-    with pytest.raises(DataError, match=r"format 2.*9\.0"):
+    path.write_text('{"format": 3, "weakform": "9.0"}')
+    with pytest.raises(DataError, match=r"format 3.*9\.0"):
         wf.FitResult.load(path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense", '{"format": 1}', '{"format": 1, "fit": {}, "model": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense", '{"format": 2}', '{"format": 2, "fit": {}, "model": 3}'])
 def test_what_is_not_a_fit(text, tmp_path):
     path = tmp_path / "fit.json"
     path.write_text(text)

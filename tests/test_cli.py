@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import weakform as wf
-from weakform.cli import COMMANDS, main, parser
-from weakform.modelfile import read_model
+from weakform.cli.main import COMMANDS, main, parser
+from weakform.files.model_file import read_model
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LYNX = """
@@ -255,7 +255,7 @@ def test_parquet_excel_and_rubbish(folder, capsys):
         ("equations = \"N' = r*N\"\nsigma = 'x'", "finite number"),
         ('equations = "N\' = r*N"\n[parameters.r]\nbounds = [1]', "[smallest, largest]"),
         ('equations = "N\' = r*N"\n[parameters.r]\nprior = 3', "prior must be"),
-        ('equations = "N\' = r*N"\n[parameters.r]\ntied = 3', "expression of other"),
+        ('equations = "N\' = r*N"\n[parameters.r]\ntied = 3', "tied must be text"),
         ('equations = "N\' = r*N"\n[parameters.r]\nlog = 3', "true or false"),
         ("equations = \"N' = r*N\"\ninputs = 'N'", "list of names"),
         ("equations = [", "not valid TOML"),
@@ -286,7 +286,7 @@ def test_tools_of_a_shell(capsys):
     script = subprocess.run(
         ["bash", "-n"],
         input=subprocess.run(
-            [sys.executable, "-m", "weakform.cli", "completion", "bash"], capture_output=True, text=True
+            [sys.executable, "-m", "weakform", "completion", "bash"], capture_output=True, text=True
         ).stdout,
         capture_output=True,
         text=True,
@@ -295,11 +295,11 @@ def test_tools_of_a_shell(capsys):
 
 
 def test_silence_in_a_pipe_and_no_traceback_when_it_closes(folder):
-    command = f"{sys.executable} -m weakform.cli problems | head -1"
+    command = f"{sys.executable} -m weakform problems | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
     done = subprocess.run(
-        [sys.executable, "-m", "weakform.cli", "fit", "model.toml", "data.csv", "--profile"],
+        [sys.executable, "-m", "weakform", "fit", "model.toml", "data.csv", "--profile"],
         capture_output=True,
         text=True,
     )

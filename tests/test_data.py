@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import weakform as wf
-from weakform.errors import DataError
+from weakform.data.matching import for_model
+from weakform.support.errors import DataError
 
 T = np.linspace(0, 5, 30)
 U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
@@ -20,9 +21,9 @@ def changed(array, index, value):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((T, U[:-1]), "one row a time"),
+        ((T, U[:-1]), "one row for each time"),
         ((T, U.T), "transposed"),
-        ((T[:, None], U), "one row a time"),
+        ((T[:, None], U), "one row for each time"),
         ((T, [["a"] * 2] * 30), "must be numbers"),
         ((T, changed(U, (4, 1), np.inf)), "not a number"),
         ((changed(T, 3, np.nan), U), "Time number 4 is not"),
@@ -65,16 +66,20 @@ def test_the_data_given_are_not_changed_and_not_shared():
     assert data.trajectories[0].values[0, 0] == U[0, 0]
 
 
+def model(*states):
+    return wf.Model.from_text("\n".join(f"{s}' = -k*{s}" for s in states))
+
+
 def test_columns_are_matched_to_states_by_name():
-    data = wf.Dataset(T, U, ["gaussian", "lognormal"], [0.1, 0.2], states=["b", "a"])
-    picked = data.for_states(("a", "b"))
+    data = wf.Dataset(T, U, ["gaussian", "lognormal"], [0.1, 0.2], names=["b", "a"])
+    picked = for_model(data, model("a", "b"))
     assert np.array_equal(picked.trajectories[0].values, U[:, ::-1])
     assert picked.noise == ("lognormal", "gaussian")
     assert np.array_equal(picked.sigma, [0.2, 0.1])
     with pytest.raises(DataError, match="state 'c' has no column"):
-        data.for_states(("a", "c"))
+        for_model(data, model("a", "c"))
     with pytest.raises(DataError, match="3 states"):
-        wf.Dataset(T, U).for_states(("a", "b", "c"))
+        for_model(wf.Dataset(T, U), model("a", "b", "c"))
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -82,10 +87,10 @@ def test_csv_and_frame(tmp_path, separator):
     frame = pd.DataFrame({"time": T, "x": U[:, 0], "y": U[:, 1], "unused": 1.0})
     path = tmp_path / "data.csv"
     path.write_text("\ufeff" + frame.to_csv(index=False, sep=separator), encoding="utf-8")
-    from_csv = wf.Dataset.from_csv(path, states=["y", "x"], noise="lognormal")
-    from_frame = wf.Dataset.from_frame(frame, time="time", states=["y", "x"], noise="lognormal")
+    from_csv = wf.Dataset.from_csv(path, names=["y", "x"], noise="lognormal")
+    from_frame = wf.Dataset.from_frame(frame, time="time", names=["y", "x"], noise="lognormal")
     for data in (from_csv, from_frame):
-        assert data.states == ("y", "x")
+        assert data.names == ("y", "x")
         assert np.allclose(data.trajectories[0].values, U[:, ::-1])
 
 
@@ -110,6 +115,6 @@ def test_csv_missing_column_and_file(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("t,x\n0,1\n1,2\n")
     with pytest.raises(DataError, match=r"No column 'z'.*its columns are: t, x"):
-        wf.Dataset.from_csv(path, states=["z"])
+        wf.Dataset.from_csv(path, names=["z"])
     with pytest.raises(DataError, match="Cannot read"):
         wf.Dataset.from_csv(tmp_path / "none.csv")

@@ -10,12 +10,12 @@ import pytest
 
 import weakform as wf
 from support import ALL
-from weakform.cli import main
-from weakform.errors import ModelError
-from weakform.formats.petab import read_petab
-from weakform.formats.sbml import from_antimony, from_sbml, read_sbml, to_antimony, to_sbml
-from weakform.modelfile import read_model
-from weakform.simulate import simulate
+from weakform.cli.main import main
+from weakform.files.formats.petab import read_petab
+from weakform.files.formats.sbml import from_antimony, from_sbml, read_sbml, to_antimony, to_sbml
+from weakform.files.model_file import read_model
+from weakform.forward.solve import simulate
+from weakform.support.errors import ModelError
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -576,7 +576,7 @@ def test_petab_that_is_broken(tmp_path):
 
 LIMITED = """
 import socket
-from weakform.formats.isolated import _limit
+from weakform.files.formats.isolated import _limit
 _limit()
 connect = lambda: socket.create_connection(("localhost", 9))
 for attempt in (connect, lambda: socket.socket(), lambda: bytearray(3 << 30)):

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weakform as wf
-from weakform.errors import WeakformError
 from weakform.experiments.study import read_study
-from weakform.expressions import FUNCTIONS
-from weakform.formats.sbml import assembled, to_sbml
-from weakform.formats.translate import equations_of_antimony, equations_of_sbml
-from weakform.modelfile import TEMPLATE, parse_model, parse_toml
+from weakform.files.formats.sbml import assembled, to_sbml
+from weakform.files.formats.translate import equations_of_antimony, equations_of_sbml
+from weakform.files.model_file import TEMPLATE, parse_model, parse_toml
+from weakform.model.expressions import FUNCTIONS
+from weakform.support.errors import WeakformError
 
 FEW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)

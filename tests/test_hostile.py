@@ -14,10 +14,10 @@ import pytest
 
 import weakform as wf
 from large_models import dataset as large_dataset
-from weakform.errors import WeakformError
 from weakform.estimators import ESTIMATORS
-from weakform.estimators.base import Status
+from weakform.estimators.status import Status
 from weakform.report.verdict import verdict
+from weakform.support.errors import WeakformError
 from weakform.weak.problem import WeakProblem
 
 LV = wf.problems.get("lotka-volterra")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import ALL
-from weakform.derivatives import TENSORS
-from weakform.errors import ModelError
-from weakform.expressions import FUNCTIONS, parse_expression
+from weakform.model.expressions import FUNCTIONS, parse_expression
+from weakform.model.system import TENSORS
+from weakform.support.errors import ModelError
 
 GOODWIN = """
     u1' = p1 / (2.15 + p3 * u3**p4) - p2 * u1

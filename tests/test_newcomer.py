@@ -53,7 +53,7 @@ def test_a_parameter_without_information_is_named():
 
 
 def test_profile_of_strongly_correlated_parameters():
-    from weakform.simulate import simulate
+    from weakform.forward.solve import simulate
 
     model = wf.Model.from_text("u' = -V*u/(Km + u)")
     u = simulate(model, [2.0, 1.0], [0.3], T).states[:, 0]
@@ -134,14 +134,14 @@ FIT = wf.fit(LOGISTIC, DATA)
         lambda: wf.Dataset(1.0, N),
         lambda: wf.Dataset(T, N, noise=None),
         lambda: wf.Dataset(T, N, noise=0.1),
-        lambda: wf.Dataset(T, N, states=5),
-        lambda: wf.Dataset(T, N, states=[5]),
+        lambda: wf.Dataset(T, N, names=5),
+        lambda: wf.Dataset(T, N, names=[5]),
         lambda: wf.Dataset(T, N + 0j),
         lambda: wf.Dataset(pd.date_range("2020", periods=60), N),
         lambda: wf.Dataset(T, 5 * np.exp(-0.3 * T) - 3, noise="lognormal"),
         lambda: wf.Dataset.from_frame(np.c_[T, N]),
         lambda: wf.Dataset.from_frame(pd.DataFrame()),
-        lambda: wf.Dataset.from_frame(pd.DataFrame({"t": T, "Ny": N}), states="Ny"),
+        lambda: wf.Dataset.from_frame(pd.DataFrame({"t": T, "Ny": N}), names="Ny"),
         lambda: wf.Dataset.from_csv(5),
         lambda: wf.Model(lambda t, u, p: [p[0] * u[0]], None, ["r"]),
         lambda: LOGISTIC(0, ["a"], [1.0, 2.0]),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from weakform.noise import estimate_sigma, stencil
+from weakform.noise.level import estimate_sigma, stencil
 
 
 @pytest.mark.parametrize("half_width", [3, 5, 8])

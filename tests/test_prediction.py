@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.errors import DataError, FitError
-from weakform.metrics import r_squared
-from weakform.simulate import simulate
+from weakform.forward.solve import simulate
+from weakform.results.truth import r_squared
+from weakform.support.errors import DataError, FitError
 
 LINEAR = wf.Model.from_text("u' = -k*u")
 

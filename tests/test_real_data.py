@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 import weakform as wf
 from support import ALL
 from weakform.basis.local import Local
-from weakform.errors import DataError, FitError, ModelError
-from weakform.estimators.priors import Priors
-from weakform.inputs import Inputs
-from weakform.noise import KINDS, uneven_squares
-from weakform.simulate import simulate
-from weakform.trajectory import Trajectory
-from weakform.weak.collocation import Mesh
+from weakform.collocation.mesh import Mesh
+from weakform.data.matching import system_of
+from weakform.data.trajectory import Trajectory
+from weakform.forward.solve import simulate
+from weakform.model.inputs import Inputs
+from weakform.noise.kinds import KINDS
+from weakform.noise.level import uneven_squares
+from weakform.parameters.priors import Priors
+from weakform.support.errors import DataError, FitError, ModelError
 from weakform.weak.likelihood import WeakLikelihood
-from weakform.weak.problem import WeakProblem, system_of
+from weakform.weak.problem import WeakProblem
 
 LV = wf.problems.get("lotka-volterra")
 
@@ -76,7 +78,7 @@ def test_derivatives_of_the_likelihood_with_gaps_uneven_times_and_correlated_noi
     kind = KINDS[problem.noise]
     noisy = kind.from_working(kind.to_working(u) + rng.standard_normal(u.shape) @ np.linalg.cholesky(C).T)
     noisy[rng.uniform(size=len(t)) < 0.1] = np.nan
-    data = wf.Dataset(t, noisy, problem.noise, C, states=problem.model.states)
+    data = wf.Dataset(t, noisy, problem.noise, C, names=problem.model.states)
     likelihood = WeakProblem.build(problem.model, data, Local()).likelihood()
     p = problem.parameters * 1.02
     found = likelihood(p, 2)
@@ -125,7 +127,7 @@ def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
     model = wf.Model.from_text("x' = -a*x + b*q*y\ny' = q - c*y", inputs=["q"])
     rng = np.random.default_rng(2)
     t = np.cumsum(rng.uniform(0.1, 0.3, 12))
-    data = wf.Dataset(t, rng.uniform(1, 2, (12, 2)), states=["x", "y"], inputs={"q": rng.integers(0, 3, 12)}, hold=hold)
+    data = wf.Dataset(t, rng.uniform(1, 2, (12, 2)), names=["x", "y"], inputs={"q": rng.integers(0, 3, 12)}, hold=hold)
     system = system_of(model, data, 0)
     mesh = Mesh(system, t, data.trajectories[0].values, rng.uniform(size=(12, 2)) < 0.8, np.full((12, 2), 0.5))
     p, x = np.array([0.5, 0.3, 0.8]), rng.uniform(1, 2, (12, 2))
@@ -175,7 +177,7 @@ def test_gaps_and_uneven_times_do_no_more_than_take_information(name):
     with np.errstate(divide="ignore"):
         values = kind.from_working(kind.to_working(grid_states) + sigma * rng.standard_normal(grid_states.shape))
     values[rng.uniform(size=values.shape) < 0.3] = np.nan
-    data = wf.Dataset(times, values, problem.noise, states=problem.model.states)
+    data = wf.Dataset(times, values, problem.noise, names=problem.model.states)
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
     assert fit.success
     assert error(problem, fit) < {"goodwin": 0.3, "protein-transduction": 0.15}.get(name, 0.06)
@@ -202,7 +204,7 @@ def test_several_trajectories_share_parameters():
     for k, start in enumerate(([1.0, 1.0], [2.0, 3.0], [8.0, 1.5])):
         t = np.linspace(0, 3 + k, 40 + 10 * k)
         u = simulate(LV.model, LV.parameters, start, t).states
-        parts.append(wf.Dataset(t, u + 0.1 * np.random.default_rng(k).standard_normal(u.shape), states=["u1", "u2"]))
+        parts.append(wf.Dataset(t, u + 0.1 * np.random.default_rng(k).standard_normal(u.shape), names=["u1", "u2"]))
     joint = wf.fit(LV.model, wf.Dataset.join(parts, ["a", "b", "c"]), bounds=LV.bounds)
     alone = [wf.fit(LV.model, part, bounds=LV.bounds) for part in parts]
     assert len(joint.denoised) == len(joint.basis) == 3
@@ -302,7 +304,7 @@ def test_counts():
     model = wf.Model.from_text("S' = -b*S*I/1000\nI' = b*S*I/1000 - g*I")
     t = np.linspace(0, 40, 80)
     u = simulate(model, [0.8, 0.3], [980.0, 5.0], t).states
-    data = wf.Dataset(t, np.random.default_rng(1).poisson(u).astype(float), "poisson", states=["S", "I"])
+    data = wf.Dataset(t, np.random.default_rng(1).poisson(u).astype(float), "poisson", names=["S", "I"])
     fit = wf.fit(model, data)
     assert (np.abs(fit.estimate - [0.8, 0.3]) < 4 * fit.errors).all()
     assert fit.sigma == pytest.approx([1, 1], abs=0.25)
@@ -345,8 +347,8 @@ def test_second_order_equations_need_only_the_position():
     t = np.linspace(0, 10, 300)
     u = simulate(first, [0.1, 4.0], [2.0, 0.0], t).states
     noisy = u + [0.02, 0.05] * np.random.default_rng(1).standard_normal(u.shape)
-    half = wf.fit(model, wf.Dataset(t, noisy[:, 0], states=["x"]))
-    both = wf.fit(first, wf.Dataset(t, noisy, states=["x", "v"]))
+    half = wf.fit(model, wf.Dataset(t, noisy[:, 0], names=["x"]))
+    both = wf.fit(first, wf.Dataset(t, noisy, names=["x", "v"]))
     for fit in (half, both):
         assert (np.abs(fit.estimate - [0.1, 4.0]) < 4 * fit.errors).all()
         assert fit["k"].value == pytest.approx(4.0, rel=0.01)
@@ -420,7 +422,7 @@ def path(name):
 
 def test_eyam():
     model = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I")
-    data = wf.Dataset.from_csv(path("eyam.csv"), time="time", states=["S", "I"], noise="poisson")
+    data = wf.Dataset.from_csv(path("eyam.csv"), time="time", names=["S", "I"], noise="poisson")
     fit = wf.fit(model, data, bounds={"beta": (0, 1), "gamma": (0, 20)})
     assert min(fit.r_squared.values()) >= 0.85
     assert fit.quantile(0.95) > 2.1  # Student's t: eight points know little
@@ -432,7 +434,7 @@ def test_eyam():
 def test_pendulum(measured):
     text = "theta' = omega\nomega' = k*sin(theta) - c*omega" if measured else "theta'' = k*sin(theta) - c*theta'"
     states = ["theta", "omega"] if measured else ["theta"]
-    data = wf.Dataset.from_csv(path("pendulum.csv"), time="t", states=states, trajectory="segment")
+    data = wf.Dataset.from_csv(path("pendulum.csv"), time="t", names=states, trajectory="segment")
     assert [q.label for q in data.trajectories] == ["id1", "id2", "id3", "id4", "val1", "val2"]
     fit = wf.fit(wf.Model.from_text(text), data)
     assert fit["k"].value == pytest.approx(64.29, rel=0.02)
@@ -446,7 +448,7 @@ def test_temperature_lab():
     data = wf.Dataset.from_csv(
         path("tclab.csv"),
         time="time_s",
-        states={"T1": "T1_C", "T2": "T2_C"},
+        names={"T1": "T1_C", "T2": "T2_C"},
         inputs={"Q1": "Q1_pct", "Q2": "Q2_pct"},
         hold=True,
     )
@@ -457,7 +459,7 @@ def test_temperature_lab():
 def test_chemostat_is_read_with_its_gaps_and_the_model_is_rejected():
     model = wf.Model.from_text("algae' = a*algae - b*algae*rotifers\nrotifers' = -c*rotifers + d*algae*rotifers")
     data = wf.Dataset.from_csv(
-        path("chemostat.csv"), time="day", states=["algae", "rotifers"], trajectory="experiment", noise="lognormal"
+        path("chemostat.csv"), time="day", names=["algae", "rotifers"], trajectory="experiment", noise="lognormal"
     )
     assert len(data.trajectories) == 10
     fit = wf.fit(model, data)
@@ -473,14 +475,14 @@ def test_chemostat_is_read_with_its_gaps_and_the_model_is_rejected():
     ("make", "words"),
     [
         (lambda: wf.Dataset.join([]), "list of datasets"),
-        (lambda: wf.Dataset.join([LV.simulate(M=20), wf.problems.get("logistic").simulate(M=20)]), "other states"),
+        (lambda: wf.Dataset.join([LV.simulate(M=20), wf.problems.get("logistic").simulate(M=20)]), "other names"),
         (lambda: wf.Dataset.join([LV.simulate(M=20)] * 2, ["a", "a"]), "different labels"),
         (lambda: wf.Dataset([0, 1, 2] * 4, np.arange(12.0)), "Dataset.join"),
         (lambda: wf.Dataset(np.arange(9.0), np.r_[1.0, np.full(8, np.nan)]), "received 1"),
         (lambda: wf.Dataset(np.arange(9.0), np.c_[np.arange(9.0), [1, 2] + 7 * [np.nan]]), "only 2 measured"),
         (lambda: wf.Dataset(np.arange(9.0), np.arange(9.0), sigma=np.ones((3, 2))), "sigma of the points"),
         (lambda: wf.Dataset(np.arange(9.0), np.ones((9, 2)), sigma=[[1, 2], [2, 1]]), "positive definite"),
-        (lambda: wf.Dataset(np.arange(9.0), np.arange(9.0), inputs={"q": np.ones(4)}), "one value a time"),
+        (lambda: wf.Dataset(np.arange(9.0), np.arange(9.0), inputs={"q": np.ones(4)}), "one value for each time"),
         (lambda: wf.Dataset(np.arange(9.0), np.arange(9.0), inputs={"q": np.full(9, np.nan)}), "must be known"),
         (lambda: wf.fit(LV.model, LV.simulate(M=50), priors={"p1": 3}), "prior of 'p1' must be"),
         (lambda: wf.fit(LV.model, LV.simulate(M=50), priors={"p1": ("normal", 1, -1)}), "positive spread"),
@@ -520,13 +522,13 @@ def test_tables_with_roles(tmp_path):
     frame.to_csv(file, index=False)
     roles = {
         "time": "when",
-        "states": {"hare": "Pelts of hare"},
+        "names": {"hare": "Pelts of hare"},
         "sigma": {"hare": "se"},
         "inputs": ["heat"],
         "trajectory": "who",
     }
     for data in (wf.Dataset.from_csv(file, **roles), wf.Dataset.from_frame(frame, **roles)):
-        assert data.states == ("hare",)
+        assert data.names == ("hare",)
         assert [q.label for q in data.trajectories] == ["x", "y"]
         assert data.trajectories[1].inputs.values[0, 0] == 12
         assert np.allclose(data.trajectories[0].scale * data.sigma, 0.1)

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import weakform as wf
-from weakform.cli import main
-from weakform.errors import DataError, FitError, ModelError
+from weakform.cli.main import main
 from weakform.experiments.executors import _pool
 from weakform.experiments.study import read_study
 from weakform.experiments.worker import perform
-from weakform.inputs import Inputs
-from weakform.simulate import simulate
+from weakform.forward.solve import simulate
+from weakform.model.inputs import Inputs
+from weakform.support.errors import DataError, FitError, ModelError
 
 T = np.linspace(0, 10, 60)
 LOGISTIC = wf.Model.from_text("N' = r*N*(1 - N/K)")
@@ -23,7 +23,7 @@ LV = wf.problems.get("lotka-volterra")
 
 def growth(r, K=10.0, seed=1, sigma=0.3):
     noise = sigma * np.random.default_rng(seed).standard_normal(60)
-    return wf.Dataset(T, K / (1 + (K - 1) * np.exp(-r * T)) + noise, states=["N"])
+    return wf.Dataset(T, K / (1 + (K - 1) * np.exp(-r * T)) + noise, names=["N"])
 
 
 def test_a_short_pulse_of_an_input_is_not_stepped_over():
@@ -239,7 +239,7 @@ def test_columns_in_another_order_carry_their_truth():
 def test_tied_without_a_start_and_inputs_that_were_not_declared():
     assert wf.fit(LOGISTIC, growth(1), tied={"K": "10*r"})["r"].value == pytest.approx(1, abs=0.1)
     q = np.ones(60)
-    data = wf.Dataset(T, growth(1).trajectories[0].values, inputs={"K": q}, states=["N"])
+    data = wf.Dataset(T, growth(1).trajectories[0].values, inputs={"K": q}, names=["N"])
     with pytest.raises(FitError, match="an input of the data and a parameter"):
         wf.fit(LOGISTIC, data)
     with pytest.raises(DataError, match="two values at t = 0"):

@@ -7,8 +7,8 @@ import pytest
 
 import weakform as wf
 from support import ALL
-from weakform.errors import DataError
-from weakform.simulate import SimulationStatus, simulate
+from weakform.forward.solve import SimulationStatus, simulate
+from weakform.support.errors import DataError
 
 
 def test_exponential_decay():

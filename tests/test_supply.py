@@ -40,7 +40,7 @@ import weakform as wf
 problem = wf.problems.get("logistic")
 fit = wf.fit(problem.model, problem.simulate(M=60))
 fit.report("r.html"); fit.save("f.json"); fit.plot(); fit.intervals(kind="bootstrap", runs=20)
-from weakform.cli import main
+from weakform.cli.main import main
 assert main(["fit", "m.txt", "d.csv"]) == 0
 """
 

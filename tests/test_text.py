@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import ALL
-from weakform.expressions import parse_expression, to_text
+from weakform.model.expressions import parse_expression
+from weakform.model.printing import to_text
 from weakform.report.mathml import equations
 
 MODELS = [

@@ -5,47 +5,68 @@
     data = wf.Dataset(t, N)
     print(wf.fit(model, data))
 
-Importing is cheap: each name is loaded when it is first used.
+Importing is cheap: each name is loaded when it is first used. What is listed here is public; everything else may change.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from .support.versions import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import problems as problems
     from .basis import Local as Local
     from .basis import Orthonormal as Orthonormal
     from .data import Dataset as Dataset
-    from .errors import WeakformError as WeakformError
-    from .estimators.base import Options as Options
+    from .estimators import Options as Options
+    from .estimators import Status as Status
+    from .files.model_file import read_model as read_model
     from .fitting import fit as fit
+    from .forward import simulate as simulate
     from .model import Model as Model
-    from .result import FitResult as FitResult
-
-__version__ = "0.1.0"
+    from .parameters import Parameter as Parameter
+    from .results.result import FitResult as FitResult
+    from .support.errors import DataError as DataError
+    from .support.errors import FitError as FitError
+    from .support.errors import ModelError as ModelError
+    from .support.errors import WeakformError as WeakformError
 
 _HOME = {
+    "DataError": ".support.errors",
     "Dataset": ".data",
+    "FitError": ".support.errors",
+    "FitResult": ".results.result",
     "Local": ".basis",
     "Model": ".model",
+    "ModelError": ".support.errors",
+    "Options": ".estimators",
     "Orthonormal": ".basis",
-    "WeakformError": ".errors",
-    "FitResult": ".result",
-    "Options": ".estimators.base",
+    "Parameter": ".parameters",
+    "Status": ".estimators",
+    "WeakformError": ".support.errors",
     "fit": ".fitting",
     "problems": ".problems",
+    "read_model": ".files.model_file",
+    "simulate": ".forward",
 }
 
 __all__ = [
+    "DataError",
     "Dataset",
+    "FitError",
     "FitResult",
     "Local",
     "Model",
+    "ModelError",
     "Options",
     "Orthonormal",
+    "Parameter",
+    "Status",
     "WeakformError",
     "fit",
     "problems",
+    "read_model",
+    "simulate",
 ]
 
 

@@ -1,60 +1,57 @@
-"""`fit`: model and data to estimates with intervals, in one call."""
+"""The story of a fit: prepare → search → refine → quantify → judge → result.
+
+Each stage is a function of what the stages before it return; each of their returns can be printed and tested alone.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .basis import Local
 from .data import Dataset
-from .diagnosis import doubts, is_still, judged, misfits, not_silent
-from .errors import FitError
-from .estimators import ESTIMATORS, Options, Outcome, Refined, Status, Task
-from .estimators import wls as wls_estimator
-from .estimators.base import Deadline
-from .estimators.starts import make_starts
-from .expressions import suggestion
-from .goodness import MIN_SAMPLES
+from .estimators import COMMON, ESTIMATORS, Estimator, Options, Outcome, Status, Task
+from .estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
+from .estimators.starts import first_guess, make_starts
+from .estimators.task import Deadline
+from .estimators.wls import ESTIMATOR as WLS
+from .linalg.symmetric import NotPositiveDefinite
+from .linalg.threads import single_thread
 from .model import Model
-from .parameters import first_guess, resolve
-from .records import BasisSummary, StartRecord
-from .result import FitResult
-from .threads import single_thread
-from .typing import FloatArray, is_whole
-from .weak.problem import Basis, WeakProblem, symmetric_inverse
-from .weak.tridiagonal import NotPositiveDefinite
-
-ROUNDING = 2e-6
-"""Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding: quadrature with the
-default test functions leaves 9e-7 on smooth noise-free data."""
-SILENT = 1e-6
-"""Residuals, relative to the spread of a state, below which data are said to be noise-free."""
-PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
-NONE = "none: noise-free data"
-SANDWICH = "sandwich, for noise whose size may vary from sample to sample"
-SENSITIVITIES = "from the sensitivities of the forward solution to the parameters and the initial state"
-INFORMATION = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
+from .parameters import Parameter, Parameters, resolve
+from .results.covariance import Quantified, quantify
+from .results.diagnosis import Evidence, contradicts_noise_free, doubts, is_constant, objections, verdict
+from .results.goodness import TESTABLE, GoodnessOfFit, assess, misfits
+from .results.likelihood import log_likelihood
+from .results.records import BasisSummary, StartRecord
+from .results.result import FitResult
+from .support.checks import is_whole
+from .support.errors import FitError
+from .support.messages import suggestion
+from .support.typing import FloatArray
+from .weak.problem import Basis, WeakProblem
 
 
 def fit(
     model: Model,
     data: Dataset,
     *,
+    parameters: Mapping[str, Parameter | float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None = None,
     start: Mapping[str, float] | ArrayLike | None = None,
     starts: int | None = None,
     fixed: Mapping[str, float] | None = None,
     tied: Mapping[str, str] | None = None,
-    local: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    local: Sequence[str] | Mapping[str, Sequence[str] | Mapping[str, str]] = (),
     log: Sequence[str] = (),
     priors: Mapping[str, tuple[str, float, float]] | None = None,
     units: Mapping[str, str] | None = None,
@@ -69,6 +66,9 @@ def fit(
     ----------
     model : Model
     data : Dataset
+    parameters : mapping, optional
+        What is known of each parameter in one place: `{"a": Parameter(bounds=(0, 5), log=True), "b": 2.0}`, where a
+        number means fixed. The keywords below say the same, one thing at a time; a parameter is in one of the forms.
     bounds : mapping or sequence of pairs, optional
         `{"p1": (1, 5)}` for any subset of the parameters, or one pair for each; `None` or infinity for no bound.
     start : mapping or array_like, (J,), optional
@@ -81,8 +81,9 @@ def fit(
     tied : mapping, optional
         Parameters that are expressions of others: `{"d": "2*b"}`; their bounds and starts are left out.
     local : sequence of str, or mapping
-        Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label a trajectory:
-        `{"scale": ["treated", "treated", "control"]}`. They get names such as `scale_control`.
+        Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label for each
+        trajectory: `{"scale": ["treated", "treated", "control"]}`, or `{"scale": {"mouse 1": "treated", ...}}`. They
+        get names such as `scale_control`.
     log : sequence of str
         Positive parameters that are estimated on a log scale; their intervals are positive, too.
     priors : mapping, optional
@@ -97,22 +98,52 @@ def fit(
     basis : Local or Orthonormal, optional
         Test functions; `Local()` by default.
     options : Options or mapping, optional
-        Tolerance and limits, see `Options`.
+        Tolerance and limits, see `Options`; one that the method does not use is refused.
     seed : int
         Of the starts; the same seed gives the same result.
 
     Returns
     -------
     FitResult
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.problems.get("logistic")
+    >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+    >>> fit.success, [round(float(value), 1) for value in fit.estimate]
+    (True, [1.0, 1.0])
     """
     begin = time.monotonic()
+    keywords = {
+        "bounds": bounds,
+        "start": start,
+        "fixed": fixed,
+        "tied": tied,
+        "local": local,
+        "log": log,
+        "priors": priors,
+        "units": units,
+    }
+    _check_arguments(model, data, starts, basis, seed)
+    estimator, chosen = _method(method, options)
+    said = resolve(model, data, parameters, **keywords)
+    with single_thread():
+        prepared = prepare(said, data, estimator, chosen, basis if basis is not None else Local())
+        with _stoppable(prepared.task.stop):
+            searched = search(prepared, starts, seed)
+            refined = refine(searched)
+        quantified = quantify(refined.task, refined.best, refined.noise_free)
+        judged = judge(refined, quantified)
+    shown = {**(dict(units) if units else {}), **said.units}
+    return _result(said, refined, quantified, judged, _Call(seed, time.monotonic() - begin, shown))
+
+
+def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
     if not isinstance(model, Model):
         raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
     if not isinstance(data, Dataset):
         raise FitError(f"The data must be a Dataset, such as Dataset(t, U); received a {type(data).__name__}.")
-    if not isinstance(method, str) or method not in ESTIMATORS:
-        guess = suggestion(str(method), ESTIMATORS)
-        raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
     if starts is not None and not is_whole(starts, 1):
         raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
     if not is_whole(seed, 0):
@@ -121,196 +152,249 @@ def fit(
         raise FitError(f"The basis must be test functions such as Local() or Orthonormal(); received {basis!r}.")
     if not model.parameters:
         raise FitError("The model has no parameters; there is nothing to estimate.")
-    chosen = Options.of(options)
-    if priors and method in ("wls", "irls"):
-        raise FitError(f"Method {method!r} has no likelihood to join with priors; use 'wendy', 'mle' or 'hybrid'.")
     for name in data.inputs:
         if name in model.parameters:
             raise FitError(
                 f"{name!r} is an input of the data and a parameter of the model; make the model with inputs=[{name!r}]."
             )
-    told = resolve(model, data, bounds, fixed, tied, local, log, priors)
-    working, free = told.working_model, told.free
+
+
+def _method(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Estimator, Options]:
+    """The estimator and its options; an option that it does not use is refused."""
+    if not isinstance(method, str) or method not in ESTIMATORS:
+        guess = suggestion(str(method), ESTIMATORS)
+        raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
+    estimator, chosen = ESTIMATORS[method], Options.of(options)
+    named = tuple(options) if isinstance(options, Mapping) else chosen.given
+    for name in named:
+        if name not in (*COMMON, *estimator.options):
+            users = [other.name for other in ESTIMATORS.values() if name in other.options]
+            raise FitError(f"Method {method!r} does not use the option {name!r}; it belongs to {', '.join(users)}.")
+    return estimator, chosen
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is to be estimated, by which method, from which first guess."""
+
+    estimator: Estimator
+    task: Task
+    guess: FloatArray | None
+
+
+def prepare(said: Parameters, data: Dataset, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
+    """The weak problem, and what is known of its parameters, in the coordinates that the estimators work in."""
+    free, scale = said.free, said.scale
     if not free.any():
         raise FitError("All parameters are fixed; there is nothing to estimate.")
-    names = working.parameters
-    linear = np.isin(names, working.linear_among([name for name, f in zip(names, free, strict=True) if f]))
-    with single_thread():
-        problem = WeakProblem.build(working, data, basis if basis is not None else Local())
-        task = Task(
-            problem,
-            free,
-            told.base,
-            told.working(told.lower),
-            told.working(told.upper),
-            linear,
-            chosen,
-            Deadline(begin + chosen.time_limit),
-            told.working_prior,
-            told.log if told.log.any() else None,
+    if said.prior is not None and not estimator.likelihood:
+        users = [other.name for other in ESTIMATORS.values() if other.likelihood]
+        raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
+    model = scale.substituted(said.model)
+    names = model.parameters
+    linear = np.isin(names, model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
+    problem = WeakProblem.build(model, data, basis)
+    if problem.size < int(free.sum()):
+        raise FitError(
+            f"{problem.size} weak residuals cannot determine {int(free.sum())} parameters; use more samples, a "
+            "smaller radius, or fix some parameters."
         )
-        if problem.size < int(free.sum()):
-            raise FitError(
-                f"{problem.size} weak residuals cannot determine {int(free.sum())} parameters; use more samples, a "
-                "smaller radius, or fix some parameters."
-            )
-        given = first_guess(task, told, start)
-        with _stoppable(task.deadline):
-            found = _run(task, method, given, starts, seed, begin)
-    return replace(found, model=told.model, prior=told.prior, tied=told.tied, units=told.spread(_units(units)))
+    lower, upper = said.bounds
+    task = Task(
+        problem=problem,
+        free=free,
+        base=said.base,
+        lower=scale.working(lower),
+        upper=scale.working(upper),
+        linear=linear,
+        options=options,
+        stop=Deadline(options.time_limit),
+        scale=scale,
+        prior=None if said.prior is None else said.prior.on(scale),
+    )
+    if estimator.check is not None:
+        estimator.check(task)
+    return Prepared(estimator, task, first_guess(task, said.start))
 
 
 @contextmanager
-def _stoppable(deadline: Deadline) -> Iterator[None]:
+def _stoppable(stop: Deadline) -> Iterator[None]:
     """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if deadline.stopped:
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  (the shape of a signal handler)
+        if stop.asked:
             raise KeyboardInterrupt
-        deadline.stopped = True
+        stop.asked = True
 
-    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGINT, ask)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _units(units: Mapping[str, str] | None) -> dict[str, str]:
-    if units is None:
-        return {}
-    if not isinstance(units, Mapping) or not all(isinstance(v, str) for v in units.values()):
-        raise FitError(f"units must be a mapping from names to text; received {units!r}.")
-    return dict(units)
+@dataclass(frozen=True)
+class Searched:
+    """Where the starts have led, the best first; and what was decided on the way."""
+
+    estimator: Estimator
+    task: Task
+    records: tuple[StartRecord, ...]
+    best: Outcome
+    noise_free: bool
+    notes: tuple[str, ...] = ()
 
 
-def _kind(silent: bool, refined: Refined | None, wanted: str, solved: bool) -> str:
-    if silent:
-        return NONE
-    if solved and refined is not None:
-        return SENSITIVITIES
-    if refined is None or wanted == "paper":
-        return PAPER
-    return SANDWICH if wanted == "sandwich" else INFORMATION
-
-
-def _run(task: Task, method: str, given: FloatArray | None, starts: int | None, seed: int, begin: float) -> FitResult:
-    problem, notes = task.problem, []
-    closed_form = task.is_linear and method in ("wls", "irls")
-    points: Sequence[FloatArray | None] = [None] if closed_form else make_starts(task, given, starts, seed)
-    silent = bool((problem.sigma == 0).all())
-    if method != "wls" and not silent:
-        silent = _fits_to_rounding(problem, lambda: wls_estimator.estimate(task, points[0]).objective)
-    if method == "hybrid" and silent:
-        task = replace(task, options=replace(task.options, weak="wls"))
-    elif method not in ("wls", "output-error") and silent:
-        why = "sigma is 0" if (problem.sigma == 0).all() else "weak least squares fits them to rounding"
-        notes.append(f"The data are noise-free ({why}): weak least squares was used in place of {method!r}.")
+def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
+    """Run the estimator from every start."""
+    estimator, task = prepared.estimator, prepared.task
+    direct = task.is_linear and estimator.closed_form
+    points: Sequence[FloatArray | None] = [None] if direct else make_starts(task, prepared.guess, starts, seed)
+    noise_free, notes = is_noise_free(task.problem), []
+    if not noise_free and estimator is not WLS:
+        noise_free = fits_to_rounding(task.problem, lambda: WLS.search(task, points[0]).objective)
+    if noise_free and estimator.noise_free is not None:
+        task = estimator.noise_free(task)
+    elif noise_free:
+        why = "sigma is 0" if is_noise_free(task.problem) else "weak least squares fits them to rounding"
+        notes.append(f"The data are noise-free ({why}): weak least squares was used in place of {estimator.name!r}.")
         if task.prior is not None:
             notes.append("Priors were left out: noise-free data leave nothing for them to say.")
-        method = "wls"
+        estimator = WLS
         points = [None] if task.is_linear else points
-    estimator = ESTIMATORS[method]
     tried: list[tuple[FloatArray | None, Outcome]] = []
     for point in points:
-        outcome = estimator.estimate(task, point)
-        tried.append((point, outcome))
-        if task.late:
+        tried.append((point, estimator.search(task, point)))
+        if task.stop():
             break
     tried.sort(key=lambda pair: pair[1].objective)
-    records = [StartRecord(point, o.estimate, o.objective, o.status, o.iterations, o.evaluations) for point, o in tried]
     best = tried[0][1]
     if best.status is Status.START:
         raise FitError(f"No fit: {best.status.value}.")
-    if estimator.finish is not None:
-        best = estimator.finish(task, best)
+    natural = task.scale.natural
+    records = tuple(
+        StartRecord(
+            start=None if point is None else natural(point),
+            estimate=natural(found.estimate),
+            objective=found.objective,
+            status=found.status,
+            iterations=found.iterations,
+            evaluations=found.evaluations,
+        )
+        for point, found in tried
+    )
+    return Searched(estimator, task, records, best, noise_free, tuple(notes))
+
+
+def refine(searched: Searched) -> Searched:
+    """Refine the best outcome where the estimator does; and look again whether the data are noise-free."""
+    estimator, task, best = searched.estimator, searched.task, searched.best
+    noise_free, notes = searched.noise_free, list(searched.notes)
+    if estimator.refine is not None:
+        best = estimator.refine(task, best)
         notes += [best.note] if best.note else []
-        if best.refined is None and method == "wendy":
-            notes.append("The refinement was not possible; the estimate is that of 'mle', biased by the noise.")
-            method = "mle"
-    if method == "wls" and not silent and problem.data.sigma is None:
-        silent = _fits_to_rounding(problem, lambda: best.objective)
-    if best.status is Status.TIME and task.deadline.stopped:
+        if best.refined is None and estimator.unrefined is not None:
+            estimator = ESTIMATORS[estimator.unrefined]
+            notes.append(
+                f"The refinement was not possible; the estimate is that of {estimator.name!r}, biased by the noise."
+            )
+    if estimator is WLS and not noise_free and task.problem.data.sigma is None:
+        noise_free = fits_to_rounding(task.problem, lambda: best.objective)
+    if best.status is Status.TIME and task.stop.asked:
         best = replace(best, status=Status.INTERRUPTED)
-    p, refined = best.estimate, best.refined
-    if refined is not None and not silent:
-        spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
-        if problem.data.sigma is None and (refined.sigma <= SILENT * spread).all():
-            notes.append("The data are noise-free: the model follows them to rounding, which leaves no errors to tell.")
-            silent = True
-    if silent and refined is not None:
-        refined = replace(refined, goodness=None)
-    edge = 1e-6 * np.where(np.isfinite(task.upper - task.lower), task.upper - task.lower, np.abs(p))
-    at_bound = task.free & ((p <= task.lower + edge) | (p >= task.upper - edge))
-    p = np.where(at_bound, np.where(p <= task.lower + edge, task.lower, task.upper), p)
-    solved = best.initial is not None
-    covariance = _covariance(task, p, at_bound, refined, solved)
-    if silent:
-        covariance[np.ix_(task.free, task.free)] = np.nan
-    lower, upper, log = task.natural(task.lower), task.natural(task.upper), task.log
-    silence = not_silent(task, p) if silent and (refined is None or problem.data.sigma is not None) else ()
-    p = task.natural(p)
-    if log is not None:
-        slope = np.where(log, p, 1.0)
-        with np.errstate(invalid="ignore"):
-            covariance = np.where(np.isinf(covariance), covariance, covariance * np.outer(slope, slope))
-        records = [
-            replace(r, start=None if r.start is None else task.natural(r.start), estimate=task.natural(r.estimate))
-            for r in records
-        ]
-    warnings = (
-        *misfits(task, refined),
-        *silence,
-        *doubts(task, p, (lower, upper), covariance, at_bound, best.status),
-    )
-    residuals = () if silent else tuple(form.standardised(best.estimate) for form in problem.forms)
-    goodness = None if refined is None else refined.goodness
+    if not noise_free and follows_to_rounding(task.problem, best.refined):
+        notes.append("The data are noise-free: the model follows them to rounding, which leaves no errors to tell.")
+        noise_free = True
+    return replace(searched, estimator=estimator, best=best, noise_free=noise_free, notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What to think of a fit."""
+
+    status: Status
+    goodness: GoodnessOfFit | None
+    warnings: tuple[str, ...]
+    weak_residuals: tuple[tuple[FloatArray, FloatArray], ...]
+
+
+def judge(found: Searched, quantified: Quantified) -> Judged:
+    """Test the model, and say in words what is wrong or doubtful."""
+    task, best, problem = found.task, found.best, found.task.problem
+    refined, data = best.refined, problem.data
+    goodness = None
+    if refined is not None and refined.residuals is not None and not found.noise_free:
+        known = data.sigma is not None
+        where = misfits(problem.forms, best.estimate)
+        goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where)
+    contradiction: tuple[str, ...] = ()
+    if found.noise_free and (refined is None or data.sigma is not None):
+        contradiction = contradicts_noise_free(task, task.scale.working(quantified.p))
+    residuals = () if found.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
-    judge = residuals and refined is None and (problem.data.sigma is not None or problem.data.samples >= MIN_SAMPLES)
-    scores = np.concatenate([r.ravel() for _, r in residuals]) if judge else np.zeros(1)
-    status = judged(
-        best.status,
-        p,
-        covariance,
-        task.free & ~at_bound,
-        np.nan if goodness is None else goodness.p_value,
-        np.inf if silence else float(np.sqrt(np.mean(scores**2))),
-        is_still(problem),
-        bool((at_bound & (p != 0)).any()),
+    telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
+    scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
+    evidence = Evidence(
+        p=quantified.p,
+        covariance=quantified.covariance,
+        inner=task.free & ~quantified.at_bound,
+        test=np.nan if goodness is None else goodness.p_value,
+        misfit=np.inf if contradiction else float(np.sqrt(np.mean(scores**2))),
+        constant=is_constant(problem),
+        against=bool((quantified.at_bound & (quantified.p != 0)).any()),
     )
+    warnings = (*objections(task, refined, goodness), *contradiction, *doubts(task, quantified, best.status))
+    return Judged(verdict(best.status, evidence), goodness, warnings, residuals)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What is told of the call itself."""
+
+    seed: int
+    seconds: float
+    units: dict[str, str]
+
+
+def _result(said: Parameters, found: Searched, quantified: Quantified, judged: Judged, call: _Call) -> FitResult:
+    """Everything that is kept."""
+    task, best, problem = found.task, found.best, found.task.problem
+    refined = best.refined
+    bases = [form.functions for form in problem.forms]
     return FitResult(
-        model=problem.model,
+        model=said.model,
         data=problem.data,
-        method=method,
-        estimate=p,
-        covariance=covariance,
-        covariance_kind=_kind(silent, refined, task.options.covariance, solved),
-        status=status,
-        objective=best.objective,
+        method=found.estimator.name,
+        estimate=quantified.p,
+        covariance=quantified.covariance,
+        covariance_kind=quantified.kind,
+        status=judged.status,
+        log_likelihood=log_likelihood(task, refined, found.noise_free),
         sigma=problem.sigma if refined is None else refined.sigma,
         sigma_estimated=problem.data.sigma is None,
-        basis=tuple(
-            BasisSummary(f.functions.description, f.functions.radius, f.functions.count) for f in problem.forms
-        ),
-        bounds=np.column_stack([lower, upper]),
-        log_scale=np.zeros(len(p), dtype=bool) if log is None else log,
+        basis=tuple(BasisSummary(b.description, b.radius, b.count) for b in bases),
+        bounds=quantified.bounds,
+        log_scale=task.scale.log,
         fixed=~task.free,
-        at_bound=at_bound,
+        at_bound=quantified.at_bound,
         denoised=_denoised(problem, best.estimate) if refined is None else refined.states,
-        goodness=goodness,
-        starts=tuple(records),
+        goodness=judged.goodness,
+        starts=found.records,
         iterations=best.iterations,
         mesh=1 if refined is None else refined.finer,
-        seed=seed,
+        seed=call.seed,
         options=task.options,
-        seconds=time.monotonic() - begin,
-        weak_residuals=residuals,
-        warnings=warnings,
-        notes=tuple(notes),
+        seconds=call.seconds,
+        weak_residuals=judged.weak_residuals,
+        warnings=judged.warnings,
+        notes=found.notes,
+        prior=said.prior,
+        tied=said.tied,
+        units=call.units,
     )
 
 
@@ -322,42 +406,3 @@ def _denoised(problem: WeakProblem, p: FloatArray) -> tuple[FloatArray, ...]:
     except NotPositiveDefinite:
         return tuple(form.u for form in problem.forms)
     return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in problem.forms)
-
-
-def _fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bool:
-    """Whether weak least squares, whose objective is asked for only if need be, leaves nothing but rounding."""
-    size = problem.left_side_norm()
-    # With few samples in a bump, its quadrature error may itself look like a model that fits.
-    steps = [form.functions.radius / q.step for form, q in zip(problem.forms, problem.data.trajectories, strict=True)]
-    if min(steps) < 8:
-        return False
-    # The noise of r is about σ times ‖Φ'‖; where the filter already sees noise, there is no need to look.
-    noise = np.sqrt(sum(float(np.sum(form.functions.dphi**2)) for form in problem.forms) * len(problem.sigma))
-    if noise > 1e3 * ROUNDING * size:
-        return False
-    return bool(np.sqrt(2 * objective()) <= ROUNDING * size)
-
-
-def _covariance(
-    task: Task, p: FloatArray, at_bound: NDArray[np.bool_], refined: Refined | None, solved: bool
-) -> FloatArray:
-    J = len(p)
-    inner = task.free & ~at_bound
-    covariance = np.zeros((J, J))
-    covariance[at_bound] = covariance[:, at_bound] = np.nan
-    if inner.any() and np.isfinite(p).all():
-        if refined is None or (task.options.covariance == "paper" and not solved):
-            block = task.problem.least_squares_covariance(p, inner)
-            if task.prior is not None:
-                known = task.prior.hessian(p, exact=False)[np.ix_(inner, inner)]
-                block = symmetric_inverse(symmetric_inverse(block) + known)
-        else:
-            # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.
-            keep = inner[task.free]
-            block = refined.covariance[np.ix_(keep, keep)]
-            if not keep.all() and refined.information is not None:
-                block = symmetric_inverse(refined.information[np.ix_(keep, keep)])
-            elif not keep.all():
-                block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
-        covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
-    return covariance

@@ -6,8 +6,8 @@ import pytest
 import weakform as wf
 from weakform.basis.bump import bump, normalised
 from weakform.basis.orthonormal import corner, radius_errors
-from weakform.errors import FitError
-from weakform.trajectory import Trajectory
+from weakform.data.trajectory import Trajectory
+from weakform.support.errors import FitError
 
 
 def trajectory(M=200, step=0.1, seed=0):

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 import weakform as wf
-from weakform.efficiency import cramer_rao
+from weakform.forward.cramer_rao import cramer_rao
 
 RUNS = 16
 

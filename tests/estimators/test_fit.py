@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import ALL
-from weakform.errors import DataError, FitError
 from weakform.estimators import ESTIMATORS
-from weakform.estimators.base import Status
+from weakform.estimators.status import Status
+from weakform.support.errors import DataError, FitError
 
 METHODS = sorted(ESTIMATORS)
 
@@ -316,6 +316,6 @@ def test_report_shows_what_was_chosen():
 def test_columns_in_another_order_give_the_same_fit():
     problem = wf.problems.get("lotka-volterra")
     q = problem.simulate(M=150, noise=0.03, seed=2).trajectories[0]
-    one = wf.fit(problem.model, wf.Dataset(q.times, q.values, states=["u1", "u2"]))
-    two = wf.fit(problem.model, wf.Dataset(q.times, q.values[:, ::-1], states=["u2", "u1"]))
+    one = wf.fit(problem.model, wf.Dataset(q.times, q.values, names=["u1", "u2"]))
+    two = wf.fit(problem.model, wf.Dataset(q.times, q.values[:, ::-1], names=["u2", "u1"]))
     assert np.allclose(one.estimate, two.estimate, rtol=1e-10)

@@ -5,10 +5,12 @@ import pytest
 
 import weakform as wf
 from support import ALL
-from weakform.efficiency import cramer_rao
-from weakform.errors import FitError
-from weakform.estimators.base import Deadline, Options, Status, Task
+from weakform.estimators.options import Options
 from weakform.estimators.output_error import _LeastSquares
+from weakform.estimators.status import Status
+from weakform.estimators.task import Deadline, Task
+from weakform.forward.cramer_rao import cramer_rao
+from weakform.support.errors import FitError
 from weakform.weak.problem import WeakProblem
 
 SMOOTH = ["goodwin", "sir-tdi", "logistic", "lotka-volterra", "fitzhugh-nagumo", "protein-transduction"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.efficiency import cramer_rao
-from weakform.errors import FitError
-from weakform.goodness import chi_square_tail, portmanteau
-from weakform.simulate import simulate
+from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.solve import simulate
+from weakform.results.goodness import chi_square_tail, portmanteau
+from weakform.support.errors import FitError
 
 
 def fitted(name="lotka-volterra", M=256, noise=0.05, seed=3, **options):

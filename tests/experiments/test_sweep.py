@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.errors import ModelError, WeakformError
 from weakform.experiments.executors import Lost, dask, local
 from weakform.experiments.figures import draw
 from weakform.experiments.store import Store, StoreError
@@ -22,6 +21,7 @@ from weakform.experiments.study import Cell, built_in, read_study, run_seed
 from weakform.experiments.summary import bound, summarise, table
 from weakform.experiments.sweep import Progress, sweep
 from weakform.experiments.worker import perform
+from weakform.support.errors import ModelError, WeakformError
 
 SMALL = {
     "name": "small",
@@ -110,7 +110,7 @@ def test_resuming_does_only_what_is_missing_and_more_runs_may_be_asked_for(tmp_p
 def started(tmp_path, study, *extra):
     file, store = tmp_path / "study.toml", tmp_path / "s.sqlite"
     file.write_text(toml(study))
-    command = [sys.executable, "-m", "weakform.cli", "sweep", str(file), "--out", str(store), "--workers", "2", *extra]
+    command = [sys.executable, "-m", "weakform", "sweep", str(file), "--out", str(store), "--workers", "2", *extra]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -7,8 +7,8 @@ import pytest
 
 import weakform as wf
 from support import ALL
-from weakform.weak.collocation import Mesh
-from weakform.weak.helmert import Settings, solve
+from weakform.collocation.helmert import Settings, solve
+from weakform.collocation.mesh import Mesh
 
 
 def mesh_of(name, M=60, noise=0.02):
@@ -16,7 +16,7 @@ def mesh_of(name, M=60, noise=0.02):
     data = problem.simulate(M=M, noise=noise, seed=1)
     q = data.trajectories[0]
     system = problem.model.system(data.noise)
-    return problem, data, Mesh.of(system, q.times, system.to_working(q.values))
+    return problem, data, Mesh(system, q.times, system.to_working(q.values), q.measured)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -133,7 +133,7 @@ def test_two_trajectories_share_the_parameters():
     for seed in (1, 2):
         q = problem.simulate(M=80, noise=0.05, seed=seed).trajectories[0]
         system = problem.model.system(("gaussian",))
-        meshes.append(Mesh.of(system, q.times, q.values))
+        meshes.append(Mesh(system, q.times, q.values, q.measured))
     sigma = np.array([0.03])
     settings = settings_of(problem)
     both = solve(tuple(meshes), sigma, problem.parameters, tuple(m.data for m in meshes), settings)

@@ -11,7 +11,7 @@ import weakform as wf
 from paper import Paper
 from support import ALL, as_dense, form_of, local_form, points, with_functions
 from weakform.weak.covariance import covariance_weights
-from weakform.weak.likelihood import Status, WeakForm, WeakLikelihood
+from weakform.weak.likelihood import Computed, WeakForm, WeakLikelihood
 
 
 def likelihood(form: WeakForm, weight: float = 1.0) -> WeakLikelihood:
@@ -119,14 +119,14 @@ def test_covariance_is_symmetric_positive_definite_or_the_status_says_so(name):
         p = problem.start(seed)
         result = likelihood(form)(p, 2)
         seen.add(result.status)
-        if result.status is Status.OK:
+        if result.status is Computed.OK:
             S = paper.covariance(p)
             assert np.linalg.eigvalsh(S)[0] > 0
             assert np.isfinite(result.value)
         else:
             assert result.value == np.inf
             assert result.gradient is None
-    assert Status.OK in seen
+    assert Computed.OK in seen
 
 
 def test_the_blocks_are_the_covariance():
@@ -200,7 +200,7 @@ def test_zero_noise_is_a_status():
     form = local_form("lorenz")
     silent = WeakForm(form.system, form.times, form.u, np.zeros(3), form.functions)
     result = likelihood(silent)(wf.problems.get("lorenz").parameters)
-    assert result.status is Status.NOT_POSITIVE_DEFINITE
+    assert result.status is Computed.NOT_POSITIVE_DEFINITE
     assert result.value == np.inf
 
 
@@ -209,7 +209,7 @@ def test_a_right_hand_side_that_is_not_finite_is_a_status():
     form = local_form("logistic")
     broken = WeakForm(model.system(("gaussian",)), form.times, form.u, form.variance, form.functions)
     result = likelihood(broken)(np.array([1.0, 1.0]), 2)
-    assert result.status is Status.NOT_FINITE
+    assert result.status is Computed.NOT_FINITE
     assert result.value == np.inf
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from weakform.weak.tridiagonal import NotPositiveDefinite, factorise
+from weakform.linalg.symmetric import NotPositiveDefinite
+from weakform.linalg.tridiagonal import factorise
 
 
 def random_system(B, b, J, seed):

@@ -7,7 +7,7 @@ which is `exp(-η/(1 - τ²))` up to the factor `e^η` that the normalisation re
 
 import numpy as np
 
-from ..typing import FloatArray
+from ..support.typing import FloatArray
 
 ETA = 9.0
 

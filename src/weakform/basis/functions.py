@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..typing import FloatArray, IntArray
+from ..support.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import FitError
-from ..trajectory import Trajectory
-from ..typing import FloatArray
+from ..data.trajectory import Trajectory
+from ..support.errors import FitError
+from ..support.typing import FloatArray
 from .bump import bump, normalised
 from .functions import TestFunctions
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import svd
 
-from ..errors import FitError
-from ..trajectory import Trajectory
-from ..typing import FloatArray
+from ..data.trajectory import Trajectory
+from ..support.errors import FitError
+from ..support.typing import FloatArray
 from .bump import normalised
 from .functions import TestFunctions
 

@@ -1,32 +1,13 @@
-"""Estimators, one a file, all with the same signature.
+"""Estimators, one for each file, all of the same shape (see `estimator`)."""
 
-`estimate(task, start) -> Outcome` is run for every start; `finish(task, outcome) -> Outcome`, where there is one, for
-the best of them.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from ..typing import FloatArray
 from . import hybrid, irls, mle, output_error, wendy, wls
-from .base import Options, Outcome, Refined, Status, Task
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """A method of `fit`."""
-
-    estimate: Callable[[Task, FloatArray | None], Outcome]
-    finish: Callable[[Task, Outcome], Outcome] | None = None
-
+from .estimator import Estimator
+from .options import COMMON, Options
+from .status import Status
+from .task import Outcome, Refined, Task
 
 ESTIMATORS: dict[str, Estimator] = {
-    "wendy": Estimator(mle.estimate, wendy.finish),
-    "mle": Estimator(mle.estimate),
-    "irls": Estimator(irls.estimate),
-    "wls": Estimator(wls.estimate),
-    "output-error": Estimator(output_error.estimate, output_error.finish),
-    "hybrid": Estimator(hybrid.estimate, hybrid.finish),
+    module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid)
 }
 
-__all__ = ["ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task"]
+__all__ = ["COMMON", "ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task"]

@@ -18,27 +18,41 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..typing import FloatArray
-from ..weak.tridiagonal import NotPositiveDefinite
+from ..linalg.symmetric import NotPositiveDefinite
+from ..support.typing import FloatArray
 from . import irls, mle, output_error, wendy, wls
-from .base import Outcome, Task
+from .estimator import Estimator
+from .task import Outcome, Task
 
 WORSE = 0.05
-_WEAK = {"wendy": mle.estimate, "mle": mle.estimate, "irls": irls.estimate, "wls": wls.estimate}
+_WEAK: dict[str, Estimator] = {module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls)}
 
 
-def estimate(task: Task, start: FloatArray | None) -> Outcome:
+def check(task: Task) -> None:
+    """What either of its halves cannot do."""
+    for part in (_WEAK[task.options.weak], output_error.ESTIMATOR):
+        if part.check is not None:
+            part.check(task)
+
+
+def noise_free(task: Task) -> Task:
+    """Started by weak least squares, which is exact for noise-free data."""
+    return replace(task, options=replace(task.options, weak=wls.ESTIMATOR.name))
+
+
+def search(task: Task, start: FloatArray | None) -> Outcome:
     """The weak estimate from one start."""
-    return _WEAK[task.options.weak](task, start)
+    return _WEAK[task.options.weak].search(task, start)
 
 
-def finish(task: Task, outcome: Outcome) -> Outcome:
+def refine(task: Task, outcome: Outcome) -> Outcome:
     """Output error from the best weak estimate, or that estimate."""
-    weak = wendy.finish(task, outcome) if task.options.weak == "wendy" else outcome
+    weakly = _WEAK[task.options.weak]
+    weak = outcome if weakly.refine is None else weakly.refine(task, outcome)
     kept = replace(weak, note=f"Hybrid: the weak estimate ({task.options.weak}) was kept")
     if not np.isfinite(weak.objective):
         return weak
-    found = output_error.finish(task, output_error.search(task, weak.estimate, _initial(task, weak)))
+    found = output_error.refine(task, output_error.search(task, weak.estimate, _initial(task, weak)))
     if found.refined is None:
         return replace(kept, note=f"{kept.note}: the model could not be solved from it.")
     likelihood = task.problem.likelihood()
@@ -68,3 +82,14 @@ def _initial(task: Task, weak: Outcome) -> tuple[FloatArray, ...]:
     except NotPositiveDefinite:
         found = (np.array([np.nan]),)
     return found if all(np.isfinite(x).all() for x in found) else tuple(form.x[:, 0] for form in forms)
+
+
+ESTIMATOR = Estimator(
+    "hybrid",
+    "output error, started by a weak estimate",
+    search,
+    refine,
+    check,
+    options=("residuals", "weak", "solver", "covariance"),
+    noise_free=noise_free,
+)

@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..typing import FloatArray
-from ..weak.tridiagonal import NotPositiveDefinite
+from ..linalg.symmetric import NotPositiveDefinite
+from ..support.typing import FloatArray
 from . import wls
-from .base import Outcome, Status, Task
-from .linear import least_squares
+from .estimator import Estimator
+from .least_squares import least_squares
+from .status import Status
+from .task import Outcome, Task
 
 MAX_ITERATIONS = 1000
 INNER_ITERATIONS = 200
 
 
-def estimate(task: Task, start: FloatArray | None) -> Outcome:
+def search(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start; linear models need none."""
     limit = task.options.max_iterations or MAX_ITERATIONS
     tolerance = task.options.tolerance
-    first = wls.estimate(task, start)
+    first = wls.search(task, start)
     p, status, evaluations, sweeps = first.estimate, Status.ITERATIONS, first.evaluations, 0
     if not np.isfinite(first.objective):
         return Outcome(p, np.inf, Status.START, 0, evaluations)
@@ -49,8 +51,11 @@ def estimate(task: Task, start: FloatArray | None) -> Outcome:
         if moved <= tolerance or (step <= tolerance * size).all():
             status = Status.CONVERGED
             break
-        if task.late:
+        if task.stop():
             status = Status.TIME
             break
     objective = task.problem.likelihood()(p).value
     return Outcome(p, objective, status, sweeps, evaluations)
+
+
+ESTIMATOR = Estimator("irls", "WENDy-IRLS", search, likelihood=False, closed_form=True)

@@ -9,21 +9,32 @@ from __future__ import annotations
 import numpy as np
 
 from ..optimize import Cubic, TrustRegion, minimise
-from ..typing import FloatArray
+from ..support.errors import FitError
+from ..support.typing import FloatArray
 from . import wls
-from .base import Outcome, Status, Task
+from .estimator import Estimator
+from .status import Status
+from .task import Outcome, Task
 
 MAX_ITERATIONS = 200
 
 
-def estimate(task: Task, start: FloatArray | None) -> Outcome:
+def check(task: Task) -> None:
+    """Cubic regularisation has no bounds."""
+    if task.options.solver == "cubic" and task.is_bounded:
+        raise FitError(
+            "solver='cubic' knows no bounds, and some are given; use solver='trust-region', or leave the bounds out."
+        )
+
+
+def search(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start."""
     assert start is not None
     lower, upper = task.box
     likelihood, first = task.objective(), start[task.free]
     if any(form.large for form in task.problem.forms):
         # Least squares goes most of the way for the price of a few values of the likelihood.
-        near = wls.estimate(task, start).estimate[task.free]
+        near = wls.search(task, start).estimate[task.free]
         first = min(first, near, key=lambda theta: likelihood(theta, 0).value)
     best = minimise(
         likelihood,
@@ -33,7 +44,10 @@ def estimate(task: Task, start: FloatArray | None) -> Outcome:
         Cubic() if task.options.solver == "cubic" else TrustRegion(),
         tolerance=task.options.tolerance,
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
-        deadline=task.deadline,
+        stop=task.stop,
     )
     objective = best.value if np.isfinite(best.value) else np.inf
     return Outcome(task.expand(best.x), objective, Status.of(best.stop), best.iterations, best.evaluations)
+
+
+ESTIMATOR = Estimator("mle", "WENDy-MLE", search, check=check, options=("solver",))

@@ -1,6 +1,6 @@
 """Output error: the parameters and initial states whose forward solutions are nearest to the data.
 
-    minimise ½ Σ_m ‖(x^data_m - x(t_m; p, x₀)) / σ‖²   over p and one initial state x₀ a trajectory
+    minimise ½ Σ_m ‖(x^data_m - x(t_m; p, x₀)) / σ‖²   over p and one initial state x₀ for each trajectory
 
 in working coordinates, so that log-normal noise has log residuals (`residuals="noise"`); or, as the paper does for both
 kinds of noise, with plain differences `u^data - u` and no weights (`residuals="additive"`). The Jacobian comes from the
@@ -17,25 +17,32 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FitError
-from ..goodness import assess
-from ..model import Model
-from ..simulate import simulate
-from ..typing import FloatArray
+from ..forward.solve import simulate
+from ..linalg.symmetric import symmetric_inverse
+from ..model.model import Model
+from ..optimize.least_squares import Tolerances, least_squares
+from ..support.errors import FitError
+from ..support.typing import FloatArray
 from ..weak.likelihood import WeakForm
-from ..weak.problem import symmetric_inverse
-from .base import Outcome, Refined, Status, Task
-from .residuals import degrees_of_freedom, noise_of, strains, within_misfit
+from .estimator import Estimator
+from .residuals import degrees_of_freedom, noise_of, with_noise, within_misfit
+from .status import Status
+from .task import Outcome, Refined, Task
 
 MAX_ITERATIONS = 200
 ROUNDS = 4
 HOPELESS = 1e100
 """Cost from which the solver's own sums would overflow."""
 FIRST_ROWS = (1, 3, 10)
-AGREED = 2e-3
 
 
-def estimate(task: Task, start: FloatArray | None) -> Outcome:
+def check(task: Task) -> None:
+    """Plain differences have no covariance."""
+    if task.options.residuals == "additive" and task.problem.data.covariance is not None:
+        raise FitError("Plain differences know no covariance of the states; use residuals='noise'.")
+
+
+def from_data(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start.
 
     The initial states begin at the first rows of the data; where the model cannot be solved from there, as noise may
@@ -60,22 +67,23 @@ def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> Outcom
     return Outcome(least.best.p, least.best.cost, status, used, used, initial=least.best.initial)
 
 
-def finish(task: Task, outcome: Outcome) -> Outcome:
+def refine(task: Task, outcome: Outcome) -> Outcome:
     """σ from the residuals, unless it is given, in turn with the estimate; then covariance and goodness of fit."""
     if outcome.initial is None or not np.isfinite(outcome.objective):
         return outcome
     least = _LeastSquares(task)
-    point, status, used = _Point(outcome.estimate, outcome.initial, outcome.objective), outcome.status, 0
-    if least.weighted and task.problem.data.sigma is None:
-        for _ in range(ROUNDS):
-            new = noise_of(task, least.residuals(point))
-            agreed = (np.abs(new / least.sigma - 1) < AGREED).all()
-            least.sigma, least.best = new, None
-            status, more = least.minimise(point.p, point.initial)
-            used += more
-            point = least.best or point
-            if agreed or not status.success:
-                break
+    status, used = outcome.status, 0
+
+    def again(sigma: FloatArray, point: _Point) -> tuple[_Point, bool]:
+        nonlocal status, used
+        least.sigma, least.best = sigma, None
+        status, more = least.minimise(point.p, point.initial)
+        used += more
+        return least.best or point, status.success
+
+    point = _Point(outcome.estimate, outcome.initial, outcome.objective)
+    if least.weighted:
+        point, _ = with_noise(task, least.sigma, point, again, least.residuals, ROUNDS)
     return replace(
         outcome,
         estimate=point.p,
@@ -109,8 +117,6 @@ class _LeastSquares:
         # One over the scale of each value; zero where nothing was measured.
         self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in task.problem.data.trajectories]
         self.additive = task.options.residuals == "additive"
-        if self.additive and task.problem.data.covariance is not None:
-            raise FitError("Plain differences know no covariance of the states; use residuals='noise'.")
         noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
         # Without noise any scale will do.
@@ -120,45 +126,22 @@ class _LeastSquares:
 
     def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[Status, int]:
         """Search from a point; the best one met is kept in `best`. Returns the status and evaluations."""
-        from scipy.optimize import least_squares
-
         lower, upper = self.task.box
         open_ends = np.full(sum(map(len, initial)), np.inf)
         low, high = np.concatenate([lower, -open_ends]), np.concatenate([upper, open_ends])
         theta = np.concatenate([p[self.task.free], *initial])
         margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
         theta = np.clip(theta, low + margin, high - margin)
-        try:
-            first = self._residual(theta)
-        except _Late:
-            return Status.TIME, 0
-        if first is None:
-            return Status.START, 1
-        # Far larger than any residual that is acceptable, so that the step is rejected.
-        refused = np.full_like(first, 1e6 * (1.0 + np.abs(first).max()))
-
-        def residual(theta: FloatArray) -> FloatArray:
-            found = self._residual(theta)
-            return refused if found is None else found
-
         limit = self.task.options.max_iterations or MAX_ITERATIONS
+        tolerances = Tolerances(self.tolerance, self.tolerance, self.tolerance)
         try:
-            with np.errstate(all="ignore"):
-                solved = least_squares(
-                    residual,
-                    theta,
-                    lambda theta: self._jacobian(theta, len(first)),
-                    bounds=(low, high),
-                    x_scale="jac",
-                    ftol=self.tolerance,
-                    xtol=self.tolerance,
-                    gtol=self.tolerance,
-                    max_nfev=limit,
-                )
+            solved = least_squares(self._residual, self._jacobian, theta, (low, high), tolerances, limit)
         except _Late:
-            return Status.TIME, 1
-        self._snap(solved.x, solved.active_mask, low, high)
-        return Status.CONVERGED if solved.status > 0 else Status.ITERATIONS, int(solved.nfev)
+            return Status.TIME, 0 if self.best is None else 1
+        if not solved.defined:
+            return Status.START, 1
+        self._snap(solved.x, solved.active, low, high)
+        return Status.CONVERGED if solved.converged else Status.ITERATIONS, solved.evaluations
 
     def _snap(self, theta: FloatArray, active: Any, low: FloatArray, high: FloatArray) -> None:
         """Put what the solver left just inside a bound onto it: it keeps to the interior."""
@@ -176,7 +159,7 @@ class _LeastSquares:
 
     def _residual(self, theta: FloatArray) -> FloatArray | None:
         """Residuals of all trajectories `(rows,)`; None where the model cannot be solved."""
-        if self.task.late:
+        if self.task.stop():
             raise _Late
         p, initial = self._split(theta)
         parts = []
@@ -198,8 +181,10 @@ class _LeastSquares:
             self.best = _Point(p, initial, cost)
         return r
 
-    def _jacobian(self, theta: FloatArray, rows: int) -> FloatArray:
+    def _jacobian(self, theta: FloatArray) -> FloatArray:
         p, initial = self._split(theta)
+        rows = sum(weights.size for weights in self.weights)
+        rows += 0 if self.task.prior is None else len(self.task.prior.index)
         F, D = int(self.task.free.sum()), len(self.sigma)
         K, row = np.zeros((rows, len(theta))), 0
         for k, (form, x0) in enumerate(zip(self.forms, initial, strict=True)):
@@ -237,7 +222,7 @@ class _LeastSquares:
         states = self._solutions(point)
         theta = np.concatenate([point.p[task.free], *point.initial])
         priors = 0 if task.prior is None else len(task.prior.index)
-        K = self._jacobian(theta, sum(u.size for u in states) + priors)
+        K = self._jacobian(theta)
         covariance = symmetric_inverse(K.T @ K)
         freedom = degrees_of_freedom(task)
         if self.additive:
@@ -248,17 +233,29 @@ class _LeastSquares:
             noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance
-            return Refined(covariance[:F, :F], task.problem.sigma, states, np.nan, freedom, 1, 0.0, None, None)
+            return Refined(
+                covariance=covariance[:F, :F],
+                sigma=task.problem.sigma,
+                states=states,
+                misfit=np.nan,
+                freedom=freedom,
+                residuals=None,
+            )
         residuals = self.residuals(point)
         known = task.problem.data.sigma is not None
         sigma = self.sigma if known else noise_of(task, residuals)
         misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
-        standardised = tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True))
-        goodness = assess(standardised, misfit, freedom, known, strains(task, point.p))
         # The initial states are fitted too: what they absorb is no information about the parameters.
         I = K.T @ K
-        information = I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F]
-        return Refined(covariance[:F, :F], sigma, states, misfit, freedom, 1, 0.0, None, goodness, information)
+        return Refined(
+            covariance=covariance[:F, :F],
+            sigma=sigma,
+            states=states,
+            misfit=misfit,
+            freedom=freedom,
+            residuals=tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True)),
+            information=I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F],
+        )
 
 
 def solution(model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float) -> FloatArray | None:
@@ -284,3 +281,14 @@ def sensitivity(
         with np.errstate(all="ignore"):
             K = form.system.per_slope(solved.states, K)
     return K if np.isfinite(K).all() else None
+
+
+ESTIMATOR = Estimator(
+    "output-error",
+    "nonlinear least squares on forward solutions",
+    from_data,
+    refine,
+    check,
+    options=("residuals",),
+    noise_free=lambda task: task,
+)

@@ -1,14 +1,19 @@
-"""What is left of the data once a model has been fitted: its freedom, its noise, and where it strains."""
+"""What is left of the data once a model has been fitted: its freedom and its noise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 
-from ..goodness import Strain, threshold
-from ..typing import FloatArray
-from .base import Task
+from ..support.typing import FloatArray
+from .task import Task
 
-ROUNDING = 1e-7
+T = TypeVar("T")
+EXACT = 1e-7
+"""Smallest σ, relative to the spread of a state: below it lies the rounding of the data."""
+AGREED = 2e-3
 
 
 def within_misfit(task: Task, sigma: FloatArray) -> float:
@@ -43,30 +48,39 @@ def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
         squares = squares if q.within is None else squares + q.within
     spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
     # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-    return np.asarray(np.where(problem.seen, np.maximum(np.sqrt(squares / left), ROUNDING * spread), problem.sigma))
+    return np.asarray(np.where(problem.seen, np.maximum(np.sqrt(squares / left), EXACT * spread), problem.sigma))
 
 
-def strains(task: Task, p: FloatArray) -> tuple[Strain, ...]:
-    """Stretches of time in which an equation does not hold: the weak residuals that are too large, joined.
+def with_noise(
+    task: Task,
+    sigma: FloatArray,
+    solution: T,
+    solve: Callable[[FloatArray, T], tuple[T, bool]],
+    residuals: Callable[[T], tuple[FloatArray, ...]],
+    rounds: int,
+) -> tuple[T, FloatArray]:
+    """A solution and σ in turn, until they agree; a σ that is given stays.
 
-    A weak residual sees only its own window of the data, so that it tells where; it is measured by the noise that the
-    filter finds, which no model has a part in.
+    Parameters
+    ----------
+    task : Task
+    sigma : ndarray, (D,)
+        With which the solution was found.
+    solution
+    solve : callable
+        A solution for another σ, from one nearby, and whether to go on.
+    residuals : callable
+        Of a solution, as `noise_of` takes them.
+    rounds : int
+        At most.
     """
-    found: list[Strain] = []
-    for number, form in enumerate(task.problem.forms):
-        if form.functions.blocks == 1:  # not local
-            continue
-        here: list[Strain] = []
-        centres, scores = form.standardised(p)
-        limit = threshold(scores.size, level=1e-3)
-        for equation, row in enumerate(scores):
-            for k in np.flatnonzero(np.abs(row) > limit):
-                start, stop = (float(centres[k] + sign * form.functions.radius / 2) for sign in (-1, 1))
-                last = here[-1] if here else None
-                if last is not None and last.equation == equation and last.start <= start <= last.stop:
-                    worse = max(last.score, float(row[k]), key=abs)
-                    here[-1] = Strain(equation, last.start, stop, worse, number)
-                else:
-                    here.append(Strain(equation, start, stop, float(row[k]), number))
-        found += here
-    return tuple(sorted(found, key=lambda strain: -abs(strain.score)))
+    if task.problem.data.sigma is not None:
+        return solution, sigma
+    for _ in range(rounds):
+        new = noise_of(task, residuals(solution))
+        agreed = (np.abs(new / sigma - 1) < AGREED).all()
+        sigma = new
+        solution, good = solve(sigma, solution)
+        if agreed or not good:
+            break
+    return solution, sigma

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import FitError
-from ..typing import FloatArray
-from .base import Task
-from .linear import project_linear
+from ..support.errors import FitError
+from ..support.typing import FloatArray
+from .least_squares import project_linear
+from .task import Task
 
 SEARCH = (1e-3, 1e3)
 DRAWS = 150
@@ -33,13 +33,13 @@ def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: i
         How many in all; by default as many as the model needs.
     seed : int
     """
-    starts = _made(task, given, count, seed)
+    starts = _candidates(task, given, count, seed)
     if task.prior is None:
         return starts
     return [task.prior.allowed(p) for p in starts]
 
 
-def _made(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+def _candidates(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
     starts = [] if given is None else [np.clip(given, task.lower, task.upper)]
     if count is not None and len(starts) >= count:
         return starts[:count]
@@ -61,7 +61,7 @@ def _made(task: Task, given: FloatArray | None, count: int | None, seed: int) ->
 def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     """Draws with finite residuals, in the order of their weak residual."""
     drawn = task.free & ~task.linear if not task.is_linear else task.free
-    lower, upper, units = task.natural(task.lower)[drawn], task.natural(task.upper)[drawn], _units(task)
+    lower, upper, units = task.scale.natural(task.lower)[drawn], task.scale.natural(task.upper)[drawn], _units(task)
     found = []
     # Stratified in each parameter, so that few draws cover the range.
     n = int(drawn.sum())
@@ -69,9 +69,7 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     for share in cells:
         p = task.base.copy()
         p[drawn] = _between(lower, upper, share, rng.choice(units, size=n))
-        if task.log is not None:
-            with np.errstate(divide="ignore"):
-                p[drawn & task.log] = np.log(p[drawn & task.log])
+        p[drawn] = task.scale.working(p)[drawn]
         if not task.is_linear:
             p = project_linear(task, p)
         with np.errstate(all="ignore"):
@@ -99,3 +97,28 @@ def _between(lower: FloatArray, upper: FloatArray, share: FloatArray, unit: Floa
     above = np.where(np.isfinite(lower), lower, 0.0) + span
     one_sided = np.where(np.isfinite(upper), upper - span, above)
     return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), between, one_sided))
+
+
+def first_guess(task: Task, start: FloatArray | None) -> FloatArray | None:
+    """The start that is given, `(J,)`, in what the estimators work with, or None.
+
+    Parameters
+    ----------
+    task : Task
+    start : ndarray, (J,), optional
+        Of the parameters themselves; NaN where nothing is given.
+    """
+    if start is None:
+        return None
+    names = np.array(task.problem.model.parameters)
+    p = np.where(task.free, task.scale.working(start), task.base)
+    missing = np.isnan(p) & ~task.linear
+    bounded = missing & np.isfinite(task.lower) & np.isfinite(task.upper)
+    p[bounded] = 0.5 * (task.lower[bounded] + task.upper[bounded])
+    missing &= ~bounded
+    if missing.any():
+        raise FitError(
+            f"The start lacks {', '.join(names[missing])}: only parameters with bounds, or in which the model is "
+            "linear, may be left out."
+        )
+    return np.where(np.isnan(p), project_linear(task, p), p) if np.isnan(p).any() else p

@@ -14,24 +14,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..goodness import assess
+from ..collocation.helmert import Settings, Solution, solve
+from ..collocation.mesh import Mesh
+from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize import Stop
-from ..typing import FloatArray
-from ..weak.collocation import Mesh
-from ..weak.helmert import Settings, Solution, solve
-from ..weak.problem import symmetric_inverse
-from ..weak.tridiagonal import NotPositiveDefinite
-from .base import Outcome, Refined, Status, Task
-from .residuals import counts, degrees_of_freedom, noise_of, strains, within_misfit
+from ..support.typing import FloatArray
+from . import mle
+from .estimator import Estimator
+from .residuals import counts, degrees_of_freedom, with_noise, within_misfit
+from .status import Status
+from .task import Outcome, Refined, Task
 
 MAX_ITERATIONS = 100
 ROUNDS = 8
-AGREED = 2e-3
 BIAS = 0.1
 FINEST = 16
 
 
-def finish(task: Task, outcome: Outcome) -> Outcome:
+def refine(task: Task, outcome: Outcome) -> Outcome:
     """Refine the best estimate; the outcome is unchanged where that is not possible."""
     problem = task.problem
     p, sigma = outcome.estimate, problem.sigma
@@ -43,15 +43,18 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
         task.upper,
         tolerance=float(np.sqrt(task.options.tolerance)),
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
-        deadline=task.deadline,
+        stop=task.stop,
         prior=task.prior,
     )
-    meshes = problem.meshes()
+    meshes = tuple(
+        Mesh(form.system, q.times, form.x.T, q.measured, q.scale)
+        for form, q in zip(problem.forms, problem.data.trajectories, strict=True)
+    )
     finer, iterations, good = 1, 0, None
     try:
         states = tuple(form.system.to_working(form.denoise(p)) for form in problem.forms)
         while True:
-            solution, sigma, used = _with_noise(task, meshes, sigma, p, states, settings)
+            solution, sigma, used = _solved(task, meshes, sigma, (p, states), settings)
             iterations += used
             if not (np.isfinite(solution.p).all() and all(np.isfinite(x).all() for x in solution.states)):
                 break
@@ -78,29 +81,27 @@ def finish(task: Task, outcome: Outcome) -> Outcome:
     )
 
 
-def _with_noise(
+def _solved(
     task: Task,
     meshes: tuple[Mesh, ...],
     sigma: FloatArray,
-    p: FloatArray,
-    states: tuple[FloatArray, ...],
-    settings: Settings,
+    near: tuple[FloatArray, tuple[FloatArray, ...]],
+    how: Settings,
 ) -> tuple[Solution, FloatArray, int]:
-    """Solve; where σ is not given, in turn with `σ_d² = Σ residuals²/(n - share of what was fitted)`."""
-    solution = solve(meshes, sigma, p, states, settings)
-    used = solution.iterations
-    if task.problem.data.sigma is not None:
-        return solution, sigma, used
-    for _ in range(ROUNDS):
-        residuals = tuple(mesh.residuals(x) for mesh, x in zip(meshes, solution.states, strict=True))
-        new = noise_of(task, residuals)
-        agreed = (np.abs(new / sigma - 1) < AGREED).all()
-        sigma = new
-        solution = solve(meshes, sigma, solution.p, solution.states, settings)
-        used += solution.iterations
-        if agreed:
-            break
-    return solution, sigma, used
+    """The solution and σ in turn, from parameters and states nearby; and the iterations it took."""
+    first = solve(meshes, sigma, *near, how)
+    used = [first.iterations]
+
+    def again(sigma: FloatArray, solution: Solution) -> tuple[Solution, bool]:
+        new = solve(meshes, sigma, solution.p, solution.states, how)
+        used.append(new.iterations)
+        return new, True
+
+    def residuals(solution: Solution) -> tuple[FloatArray, ...]:
+        return tuple(mesh.residuals(x) for mesh, x in zip(meshes, solution.states, strict=True))
+
+    solution, sigma = with_noise(task, sigma, first, again, residuals, ROUNDS)
+    return solution, sigma, sum(used)
 
 
 def _discretisation(meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, settings: Settings) -> float:
@@ -114,33 +115,17 @@ def _discretisation(meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatAr
             G = factor.whiten(line.G[:, :, free].reshape(-1, len(pull)))
             pull += G.T @ factor.whiten(mesh.truncation(solution.p, x).ravel())
         covariance = symmetric_inverse(solution.information)
-        told = np.isfinite(covariance.diagonal())
-        covariance = covariance[np.ix_(told, told)]
-        shift = np.abs(covariance @ pull[told]) / np.sqrt(covariance.diagonal())
+        known = np.isfinite(covariance.diagonal())
+        covariance = covariance[np.ix_(known, known)]
+        shift = np.abs(covariance @ pull[known]) / np.sqrt(covariance.diagonal())
     return float(shift.max(initial=0.0)) if np.isfinite(shift).all() else np.inf
 
 
 def _refined(
-    task: Task,
-    meshes: tuple[Mesh, ...],
-    solution: Solution,
-    sigma: FloatArray,
-    finer: int,
-    bias: float,
+    task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, finer: int, bias: float
 ) -> Refined:
     residuals = tuple((mesh.residuals(x) / sigma)[::finer] for mesh, x in zip(meshes, solution.states, strict=True))
-    residuals = tuple(
-        np.where(q.measured, r, np.nan) for q, r in zip(task.problem.data.trajectories, residuals, strict=True)
-    )
-    freedom = degrees_of_freedom(task)
-    misfit = solution.misfit + within_misfit(task, sigma)
-    goodness = assess(
-        residuals,
-        misfit,
-        freedom,
-        task.problem.data.sigma is not None,
-        strains(task, solution.p),
-    )
+    measured = tuple(q.measured for q in task.problem.data.trajectories)
     states = tuple(mesh.system.from_working(x[::finer]) for mesh, x in zip(meshes, solution.states, strict=True))
     covariance = symmetric_inverse(solution.information)
     if solution.held is not None:
@@ -152,16 +137,16 @@ def _refined(
         covariance = _sandwich(task, meshes, solution, sigma, covariance)
     plain = solution.held is None and task.options.covariance != "sandwich"
     return Refined(
-        covariance,
-        sigma,
-        states,
-        misfit,
-        freedom,
-        finer,
-        bias,
-        solution.held,
-        goodness,
-        solution.information if plain else None,
+        covariance=covariance,
+        sigma=sigma,
+        states=states,
+        misfit=solution.misfit + within_misfit(task, sigma),
+        freedom=degrees_of_freedom(task),
+        finer=finer,
+        bias=bias,
+        held=solution.held,
+        residuals=tuple(np.where(there, r, np.nan) for there, r in zip(measured, residuals, strict=True)),
+        information=solution.information if plain else None,
     )
 
 
@@ -182,3 +167,15 @@ def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: F
             total += flat @ flat.T
     values = float(counts(task).sum())
     return np.asarray(C @ total @ C) * values / max(degrees_of_freedom(task), 1)
+
+
+ESTIMATOR = Estimator(
+    "wendy",
+    "WENDy-MLE, then refined to remove its bias",
+    mle.search,
+    refine,
+    mle.check,
+    options=("solver", "covariance"),
+    unrefined="mle",
+    refits=True,
+)

@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..typing import FloatArray
-from .base import Outcome, Task
-from .linear import least_squares
+from ..support.typing import FloatArray
+from .estimator import Estimator
+from .least_squares import least_squares
+from .task import Outcome, Task
 
 MAX_ITERATIONS = 200
 
 
-def estimate(task: Task, start: FloatArray | None) -> Outcome:
+def search(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start; linear models need none."""
     limit = task.options.max_iterations or MAX_ITERATIONS
     p, status, evaluations = least_squares(task, task.problem.residual, task.problem.jacobian, start, limit)
     r = task.problem.residual(p)
     objective = 0.5 * float(r @ r)
     return Outcome(p, objective if np.isfinite(objective) else np.inf, status, evaluations, evaluations)
+
+
+ESTIMATOR = Estimator(
+    "wls",
+    "weak least squares",
+    search,
+    likelihood=False,
+    closed_form=True,
+    noise_free=lambda task: task,
+)

@@ -18,7 +18,7 @@ from itertools import islice
 from multiprocessing import get_context
 from typing import Any
 
-from ..errors import WeakformError
+from ..support.errors import WeakformError
 from .study import Run
 from .worker import Record, perform
 

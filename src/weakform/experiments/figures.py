@@ -17,7 +17,7 @@ from ..basis import Local, Orthonormal
 from ..basis.orthonormal import corner, radius_errors
 from ..problems import ALL, Problem
 from ..report.plots import STYLE, pyplot, save
-from ..typing import FloatArray
+from ..support.typing import FloatArray
 from ..weak.problem import WeakProblem
 from .store import Store, StoreError
 from .study import START

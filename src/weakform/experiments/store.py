@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import WeakformError
+from ..support.errors import WeakformError
 from .study import Run, Study
 from .worker import Record
 

@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import problems
-from ..errors import ModelError, WeakformError
 from ..estimators import ESTIMATORS, Options
-from ..expressions import suggestion
-from ..modelfile import ModelFile, known, number, parse_toml, read_model, read_text
+from ..files.model_file import ModelFile, known, number, parse_toml, read_model, read_text
+from ..noise.kinds import KINDS
 from ..problems import Problem
-from ..typing import is_whole
+from ..support.checks import is_whole
+from ..support.errors import ModelError, WeakformError
+from ..support.messages import suggestion
 
 START = "start"
 """The method that returns the start itself: the curve of the initial guesses."""
@@ -235,8 +236,8 @@ def _cells(block: Mapping[str, Any], where: str, folder: Path, sources: dict[str
         raise ModelError(f"{where}: problems must be a list of names or model files; received {names!r}.")
     ratios = _numbers(block.get("noise"), f"{where}: noise", 0.0)
     kind = block.get("kind")
-    if kind is not None and kind not in ("gaussian", "lognormal"):
-        raise ModelError(f"{where}: kind must be 'gaussian' or 'lognormal'; received {kind!r}.")
+    if kind is not None and kind not in KINDS:
+        raise ModelError(f"{where}: kind must be one of {', '.join(KINDS)}; received {kind!r}.")
     found = []
     for name in names:
         problem = _problem(name, where, folder, sources)
@@ -275,18 +276,19 @@ def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Pr
 def problem_from(file: ModelFile, where: str) -> Problem:
     """A problem from a model file that says what the truth is."""
     states, parameters = file.model.states, file.model.parameters
+    boxes = {name: record.bounds for name, record in file.parameters.items() if record.bounds is not None}
     for what, table, wanted in (
         ("truth", file.truth, parameters),
         ("initial", file.initial, states),
-        ("bounds", file.bounds, parameters),
+        ("bounds", boxes, parameters),
     ):
         missing = [key for key in wanted if key not in table]
         if missing:
             raise ModelError(f"{where} has no {what} of {missing[0]!r}, which a study needs.")
     if file.duration is None or file.duration <= 0:
         raise ModelError(f"{where} needs a positive duration, the time of the last sample.")
-    if len(set(file.noise)) > 1 or file.noise[0] not in ("gaussian", "lognormal"):
-        raise ModelError(f"{where}: a study needs gaussian or lognormal noise, the same for all states.")
+    if len(set(file.noise)) > 1:
+        raise ModelError(f"{where}: a study needs the same kind of noise for all states; received {file.noise}.")
     return Problem(
         name=file.name,
         title=file.title or file.name,
@@ -294,7 +296,7 @@ def problem_from(file: ModelFile, where: str) -> Problem:
         truth=tuple(file.truth[p] for p in parameters),
         initial=tuple(file.initial[s] for s in states),
         duration=file.duration,
-        box=tuple(file.bounds[p] for p in parameters),
+        box=tuple(boxes[p] for p in parameters),
         noise=file.noise[0],
         source=where,
         names=parameters,

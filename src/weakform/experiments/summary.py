@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..efficiency import cramer_rao
-from ..errors import DataError
-from ..modelfile import parse_model
+from ..files.model_file import parse_model
+from ..forward.cramer_rao import cramer_rao
 from ..problems import ALL, Problem
-from ..typing import FloatArray
+from ..support.errors import DataError
+from ..support.typing import FloatArray
 from .store import Store, StoreError
 from .study import Cell, problem_from
 from .worker import Record

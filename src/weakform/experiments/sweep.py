@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
+from ..support.messages import Progress
 from .executors import Execute, Lost, local
 from .store import Store
 from .study import Run, Study
 
-REFRESH = 0.5
-
 
 @dataclass(frozen=True)
-class Outcome:
+class Done:
     """What a sweep has done.
 
     Attributes
@@ -36,7 +33,7 @@ class Outcome:
     lost: tuple[str, ...]
 
 
-def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Outcome:
+def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Done:
     """Run a study into a store; runs that are there already are not done again.
 
     Parameters
@@ -45,56 +42,49 @@ def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Out
     path : str or Path
         The store, made if it is not there.
     execute : callable, optional
-        See `executors`; by default processes of this machine, one a core.
+        See `executors`; by default processes of this machine, one for each core.
     """
     execute = execute or local(os.cpu_count() or 1)
     with Store.writing(path, study) as store:
         there = store.done()
         todo = [run for run in study.runs if run.key not in there]
-        bar = Progress(study.runs, todo, sys.stderr)
+        tally = Tally(study.runs, todo)
+        bar = Progress(tally.line)
         lost: list[str] = []
         try:
             for run, record in execute(todo):
                 if isinstance(record, Lost):
                     lost.append(f"{'/'.join(map(str, run.key))}: {record.reason}")
-                    bar.add(run, True)
+                    tally.add(run, True)
                 else:
                     store.add(run, record)
-                    bar.add(run, bool(record["failed"]))
+                    tally.add(run, bool(record["failed"]))
+                bar.update()
         finally:
             bar.close()
-        return Outcome(len(study.runs), len(study.runs) - len(todo), bar.done, bar.failed, tuple(lost))
+        return Done(len(study.runs), len(study.runs) - len(todo), tally.done, tally.failed, tuple(lost))
 
 
-class Progress:
-    """A line on a terminal: done, failed, rate, time left, and the share of each problem; nothing in a pipe."""
+class Tally:
+    """Runs done, failed and left, in all and of each problem."""
 
-    def __init__(self, runs: tuple[Run, ...], todo: list[Run], out: TextIO) -> None:
-        self.out, self.show = out, out.isatty()
+    def __init__(self, runs: tuple[Run, ...], todo: list[Run]) -> None:
         self.total = Counter(run.cell.problem for run in runs)
         self.there = self.total - Counter(run.cell.problem for run in todo)
         self.left, self.done, self.failed = len(todo), 0, 0
-        self.begin, self.shown = time.monotonic(), 0.0
+        self.begin = time.monotonic()
 
     def add(self, run: Run, failed: bool) -> None:
         """Count one run."""
         self.there[run.cell.problem] += 1
         self.done, self.failed, self.left = self.done + 1, self.failed + failed, self.left - 1
-        if self.show and time.monotonic() - self.shown > REFRESH:
-            self.shown = time.monotonic()
-            print(f"\r\033[K{self.line()}", end="", file=self.out, flush=True)
 
     def line(self) -> str:
-        """What is shown."""
+        """What is shown: done, failed, rate, time left, and the share of each problem."""
         rate = self.done / max(time.monotonic() - self.begin, 1e-9)
         shares = "  ".join(f"{name} {self.there[name]}/{count}" for name, count in self.total.items())
         left = duration(self.left / rate) if rate > 0 else "?"
         return f"{sum(self.there.values())} done, {self.failed} failed, {rate:.2g}/s, {left} left | {shares}"
-
-    def close(self) -> None:
-        """Leave the last state on its line."""
-        if self.show:
-            print(f"\r\033[K{self.line()}", file=self.out, flush=True)
 
 
 def duration(seconds: float) -> str:

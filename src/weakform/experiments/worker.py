@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
-from .. import __version__
-from ..errors import WeakformError
 from ..fitting import fit
-from ..metrics import measure
-from ..threads import single_thread
+from ..linalg.threads import single_thread
+from ..results.truth import measure
+from ..support.errors import WeakformError
+from ..support.versions import versions
 from .study import START, Run
 
 Record = dict[str, Any]
 """What the store keeps of a run; see `store.COLUMNS`."""
-
-
-def versions() -> str:
-    """The versions that matter for the numbers, in one line."""
-    found = [f"weakform {__version__}", f"python {platform.python_version()}"]
-    for name in ("numpy", "scipy", "symengine"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(f"{name} ?")
-    return ", ".join(found)
 
 
 def perform(run: Run) -> Record:

@@ -1,6 +1,6 @@
 """Optimisation; knows nothing of differential equations."""
 
-from .minimise import Minimum, Stop, minimise
+from .minimise import Minimum, Stop, minimise, never
 from .rules import Cubic, TrustRegion
 
-__all__ = ["Cubic", "Minimum", "Stop", "TrustRegion", "minimise"]
+__all__ = ["Cubic", "Minimum", "Stop", "TrustRegion", "minimise", "never"]

@@ -7,15 +7,14 @@ variables `d_j = √|H_jj|`, in which an absolute tolerance has a meaning whatev
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from ..typing import FloatArray
+from ..support.typing import FloatArray
 from .rules import quadratic
 
 
@@ -80,6 +79,11 @@ class Minimum:
     hessian: FloatArray | None = None
 
 
+def never() -> bool:
+    """Do not stop."""
+    return False
+
+
 def minimise(
     objective: Callable[[FloatArray, int], Evaluated],
     start: FloatArray,
@@ -89,7 +93,7 @@ def minimise(
     *,
     tolerance: float = 1e-8,
     max_iterations: int = 200,
-    deadline: Any = np.inf,
+    stop: Callable[[], bool] = never,
 ) -> Minimum:
     """Minimise `objective(x, order)` over the box.
 
@@ -101,8 +105,8 @@ def minimise(
     rule : Rule
     tolerance : float
     max_iterations : int
-    deadline : float
-        Of `time.monotonic()`.
+    stop : callable
+        Whether to stop now, asked before each evaluation.
     """
     if not rule.bounded:
         lower, upper = np.full_like(start, -np.inf), np.full_like(start, np.inf)
@@ -116,15 +120,15 @@ def minimise(
     begun = False
     small_steps = 0
 
-    def finish(stop: Stop, iterations: int) -> Minimum:
-        return Minimum(x, value, stop, iterations, evaluations, g, H)
+    def finish(why: Stop, iterations: int) -> Minimum:
+        return Minimum(x, value, why, iterations, evaluations, g, H)
 
     for iteration in range(max_iterations):
         d, largest = _scales(g, H, x, largest)
         free = ~(((x <= lower) & (g > 0)) | ((x >= upper) & (g < 0)))
         if np.linalg.norm((g / d)[free]) <= tolerance:
             return finish(Stop.GRADIENT, iteration)
-        if time.monotonic() > deadline:
+        if stop():
             return finish(Stop.TIME, iteration)
         if not begun:
             width = upper - lower
@@ -153,7 +157,7 @@ def minimise(
                     break
             if np.linalg.norm(d * s) <= tolerance * 1e-3:
                 break
-            if time.monotonic() > deadline:
+            if stop():
                 return finish(Stop.TIME, iteration)
         if accepted is None:
             return finish(Stop.STUCK if predicted > 1e-6 * max(1.0, abs(value)) else Stop.STEP, iteration)

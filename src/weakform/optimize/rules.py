@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..typing import FloatArray
+from ..support.typing import FloatArray
 
 
 def quadratic(g: FloatArray, H: FloatArray, s: FloatArray) -> float:

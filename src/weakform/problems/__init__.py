@@ -1,22 +1,13 @@
-"""Benchmark problems with known truth, one a file.
+"""Benchmark problems with known truth, one for each file.
 
 >>> import weakform as wf
 >>> wf.problems.get("goodwin").simulate(M=256, noise=0.05, seed=1).samples
 257
 """
 
-from ..errors import WeakformError
-from ..expressions import suggestion
-from . import (
-    fitzhugh_nagumo,
-    goodwin,
-    hindmarsh_rose,
-    logistic,
-    lorenz,
-    lotka_volterra,
-    protein_transduction,
-    sir_tdi,
-)
+from ..support.errors import WeakformError
+from ..support.messages import suggestion
+from . import fitzhugh_nagumo, goodwin, hindmarsh_rose, logistic, lorenz, lotka_volterra, protein_transduction, sir_tdi
 from .problem import Problem
 
 ALL: dict[str, Problem] = {

@@ -8,12 +8,15 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..data import Dataset
-from ..errors import DataError
-from ..model import Model
-from ..simulate import simulate
-from ..trajectory import Truth
-from ..typing import FloatArray, is_whole
+from ..data.dataset import Dataset
+from ..data.trajectory import Truth
+from ..forward.solve import simulate
+from ..model.model import Model
+from ..noise.kinds import KINDS
+from ..support.checks import is_whole
+from ..support.errors import DataError
+from ..support.messages import suggestion
+from ..support.typing import FloatArray
 
 RTOL, ATOL = 1e-10, 1e-12
 
@@ -36,7 +39,7 @@ class Problem:
     box : tuple of pairs of float
         From which random starts are drawn, and the bounds of the fits in studies.
     noise : str
-        `"gaussian"` or `"lognormal"`.
+        A kind of `noise.kinds.KINDS`.
     search : tuple of float, optional
         Range of radii, in time units, in the authors' search for the paper's test functions.
     """
@@ -70,6 +73,8 @@ class Problem:
 
     def with_noise(self, kind: str) -> Problem:
         """The same problem with another kind of noise."""
+        if kind not in KINDS:
+            raise DataError(f"No noise {kind!r}.{suggestion(str(kind), KINDS)} There are: {', '.join(KINDS)}.")
         return replace(self, noise=kind)
 
     def start(self, seed: int) -> FloatArray:
@@ -88,7 +93,7 @@ class Problem:
     def simulate(
         self,
         M: int = 256,
-        noise: float = 0.05,
+        noise: float | None = None,
         seed: int = 1,
         by_state: bool = False,
         duration: float | None = None,
@@ -99,28 +104,24 @@ class Problem:
         ----------
         M : int
             Number of steps; there are M + 1 samples.
-        noise : float
-            Noise ratio. Gaussian: the standard deviation is this fraction of the root mean square of all states, the
-            same for each state; or of each state's own with `by_state`. Log-normal: the standard deviation of the
-            logarithm.
+        noise : float, optional
+            Noise ratio, 0.05 by default. Gaussian: the standard deviation is this fraction of the root mean square of
+            all states, the same for each state; or of each state's own with `by_state`. Log-normal: the standard
+            deviation of the logarithm. Poisson: counts, whose scatter follows from their mean; leave it out.
         seed : int
         by_state : bool
         duration : float, optional
             In place of the problem's own.
         """
-        if not (isinstance(noise, numbers.Real) and np.isfinite(noise) and noise >= 0):
+        kind = KINDS[self.noise]
+        ratio = kind.ratio if noise is None else noise
+        if not (isinstance(ratio, numbers.Real) and np.isfinite(ratio) and ratio >= 0):
             raise DataError(f"The noise ratio must be a finite number, not negative; received {noise!r}.")
         times, states = self.solution(M, duration)
-        draw = np.random.default_rng([seed, 0]).standard_normal(states.shape)
-        if self.noise == "lognormal":
-            sigma = np.full(states.shape[1], float(noise))
-            values = states * np.exp(sigma * draw)
-        else:
-            scale = np.sqrt(np.mean(states**2, axis=0 if by_state else None))
-            sigma = np.broadcast_to(noise * scale, states.shape[1:]).copy()
-            values = states + sigma * draw
+        sigma = kind.sigma(states, float(ratio), by_state)
+        values = kind.draw(np.random.default_rng([seed, 0]), states, sigma)
         truth = Truth(self.parameters, states, np.array(self.initial), sigma)
-        return Dataset(times, values, noise=self.noise, states=self.model.states, truth=truth)
+        return Dataset(times, values, noise=self.noise, names=self.model.states, truth=truth)
 
 
 @lru_cache(maxsize=64)

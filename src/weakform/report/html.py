@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import __version__
-from ..errors import WeakformError
-from ..experiments.worker import versions
-from ..prediction import follows
-from ..typing import FloatArray
+from ..estimators import ESTIMATORS
+from ..results.intervals import can_refit
+from ..results.prediction import follows
+from ..support.errors import WeakformError
+from ..support.typing import FloatArray
+from ..support.versions import __version__, versions
 from .mathml import equations
 from .text import chosen, number
 from .verdict import verdict
 
 if TYPE_CHECKING:
-    from ..result import FitResult
+    from ..results.result import FitResult
 
 MAX_POINTS = 1500
 MAX_PANELS = 24
@@ -30,11 +31,11 @@ LOST = "The forward solution leaves the data, as it does for chaotic systems; th
 
 def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
     """Write the page; returns its path."""
-    if not fit.profiles and fit.method == "wendy" and fit.goodness is not None:
+    if not fit.profiles and can_refit(fit):
         try:
             fit.intervals(kind="profile")
         except WeakformError:
-            fit.profiles.clear()
+            fit.late.profiles.clear()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(page(fit, command), encoding="utf-8")
     return Path(path)
@@ -222,7 +223,8 @@ def _residuals(fit: FitResult) -> str:
 
 def _profiles(fit: FitResult) -> str:
     if not fit.profiles:
-        return "<p>Only fits by method “wendy” have profiles.</p>" if fit.method != "wendy" else ""
+        able = " or ".join(f"“{e.name}”" for e in ESTIMATORS.values() if e.refits)
+        return "" if ESTIMATORS[fit.method].refits else f"<p>Only fits by method {able} have profiles.</p>"
     parts = []
     for name, profile in fit.profiles.items():
         j = fit.model.parameters.index(name)
@@ -285,7 +287,7 @@ def _starts(fit: FitResult) -> str:
     best = values[0]
     agree = sum(abs(v - best) <= 1e-4 * max(1.0, abs(best)) for v in values)
     return (
-        f"<p>{agree} of {len(values)} starts reached the best objective. Steps are other optima that were found and "
+        f"<p>{agree} of {len(values)} starts reached the best objective of the search. Steps are other optima that were found and "
         f"passed over.</p><figure>{chart}<figcaption>objective of each start</figcaption></figure>"
     )
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import symengine as se
 
-from ..expressions import Expr
+from ..model.functions import Expr
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..model.model import Model
 
 _LETTERS = """
     alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho

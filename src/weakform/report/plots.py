@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import WeakformError
-from ..prediction import follows, numbered
+from ..results.prediction import follows, numbered
+from ..support.errors import WeakformError
 
 if TYPE_CHECKING:
-    from ..result import FitResult
+    from ..results.result import FitResult
 
 # Okabe–Ito: told apart by colour-blind readers and in print.
 DATA, FIT, TRUTH = "#999999", "#0072B2", "#D55E00"

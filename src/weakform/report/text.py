@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..goodness import DOUBTED, REJECTED, tail
-from ..typing import FloatArray
+from ..results.goodness import DOUBTED, REJECTED, tail
+from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
-    from ..result import FitResult
+    from ..results.result import FitResult
 
 WIDTH = 100
 CORRELATION = 0.5
@@ -128,6 +128,12 @@ def _bases(fit: FitResult) -> list[str]:
     return lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
 
 
+def _likelihood(fit: FitResult) -> str:
+    if np.isnan(fit.log_likelihood):
+        return "none: this estimate has no states that obey the model, or no noise"
+    return f"log-likelihood of the data {fit.log_likelihood:.8g}, with the sigma above"
+
+
 def chosen(fit: FitResult) -> list[tuple[str, str]]:
     """What was chosen, in pairs of a label and words."""
     data, best = fit.data, fit.starts[0]
@@ -152,8 +158,9 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
         ("data", f"{D} state{'s' * (D > 1)}; " + "; ".join(spans)),
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
         *(("test functions", text) for text in _bases(fit)),
-        ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective; seed {fit.seed}"),
-        ("objective", f"{best.objective:.8g} (smaller is better), {fit.iterations} iterations, {fit.seconds:.2f} s"),
+        ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective of the search; seed {fit.seed}"),
+        ("likelihood", _likelihood(fit)),
+        ("work", f"{fit.iterations} iterations, {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),
     ]
     if fit.goodness is not None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..estimators.base import Status
-from ..goodness import DOUBTED, tail
+from ..estimators.status import Status
+from ..results.diagnosis import POORLY_DETERMINED
+from ..results.goodness import DOUBTED, tail
 
 if TYPE_CHECKING:
-    from ..result import FitResult
+    from ..results.result import FitResult
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,19 @@ def verdict(fit: FitResult) -> Verdict:
     names = fit.model.parameters
     free = [j for j in range(len(names)) if not fit.fixed[j]]
     with np.errstate(all="ignore"):
-        loose = [names[j] for j in free if not fit.errors[j] <= 0.5 * abs(fit.estimate[j]) and not fit.at_bound[j]]
+        loose = [
+            names[j]
+            for j in free
+            if not fit.errors[j] <= POORLY_DETERMINED * abs(fit.estimate[j]) and not fit.at_bound[j]
+        ]
     stuck = [names[j] for j in free if fit.at_bound[j]]
     p = np.nan if fit.goodness is None else fit.goodness.p_value
     reasons = []
-    silent = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)
-    if silent:
+    noise_free = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)
+    if noise_free:
         loose = []
     determined = len(free) - len(loose) - len(stuck)
-    if len(free) and not silent:
+    if len(free) and not noise_free:
         reasons.append(
             "All parameters are determined by the data."
             if determined == len(free)
@@ -63,7 +68,7 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))
     if fit.status is Status.UNDETERMINED:
         return Verdict("doubt", "The fit converged, but other values fit as well.", tuple(reasons))
-    if silent:
+    if noise_free:
         return Verdict("good", "The model follows these noise-free data; there are no errors to tell.", tuple(reasons))
     if np.isnan(p):
         what = "too few samples" if fit.goodness is not None else f"method {fit.method!r} does not test it"

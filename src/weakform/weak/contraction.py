@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..typing import FloatArray
+from ..support.typing import FloatArray
 
 MAX_TABLE = 1 << 20
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..basis.functions import TestFunctions, padded
-from ..typing import FloatArray, IntArray
+from ..support.typing import FloatArray, IntArray
 from .contraction import Product
 
 Pair = tuple[int, int]

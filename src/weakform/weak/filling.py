@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..typing import FloatArray
+from ..support.typing import FloatArray
 
 FILLED, NEAR = 4.0, 3.0
 NEIGHBOURS, DEGREE = 9, 3

@@ -27,16 +27,17 @@ from functools import cached_property
 import numpy as np
 
 from ..basis.functions import TestFunctions
-from ..derivatives import System, Tensor
-from ..threads import single_thread
-from ..typing import FloatArray
+from ..linalg.symmetric import NotPositiveDefinite
+from ..linalg.threads import single_thread
+from ..linalg.tridiagonal import Factor, factorise
+from ..model.system import System, Tensor
+from ..support.typing import FloatArray
 from .covariance import Covariance, Pairs, covariance_weights, derivative_weights
-from .tridiagonal import Factor, NotPositiveDefinite, factorise
 
 _NEEDED = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
 
 
-class Status(Enum):
+class Computed(Enum):
     """Whether the likelihood could be computed; the text names the remedy."""
 
     OK = "ok"
@@ -54,7 +55,7 @@ class Evaluation:
     value: float
     gradient: FloatArray | None = None
     hessian: FloatArray | None = None
-    status: Status = Status.OK
+    status: Computed = Computed.OK
 
 
 LARGE = 128
@@ -174,18 +175,18 @@ class WeakForm:
         D = self.system.D
         tensors = self.tensors(p, _NEEDED[order])
         if not all(np.isfinite(tensor.values).all() for tensor in tensors.values()):
-            return Evaluation(math.inf, status=Status.NOT_FINITE)
+            return Evaluation(math.inf, status=Computed.NOT_FINITE)
         F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
         r = self.residual(tensors["f"].dense((D,)))
         try:
             factor = self.covariance(F)
         except NotPositiveDefinite:
-            return Evaluation(math.inf, status=Status.NOT_POSITIVE_DEFINITE)
+            return Evaluation(math.inf, status=Computed.NOT_POSITIVE_DEFINITE)
         z = factor.solve(r.reshape(len(r), -1, 1))
         quadratic = float(np.vdot(r, z))
         value = 0.5 * (logdet_weight * factor.logdet + quadratic + self.size * math.log(2 * math.pi))
         if not math.isfinite(value):
-            return Evaluation(math.inf, status=Status.NOT_POSITIVE_DEFINITE)
+            return Evaluation(math.inf, status=Computed.NOT_POSITIVE_DEFINITE)
         if order == 0:
             return Evaluation(value)
         return _Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
@@ -212,11 +213,11 @@ class _Derivatives:
         self.inverse_diagonal, Q, lower = self._q()
         dF = tensors["fup"]
         # Weights are needed only where F depends on a parameter.
-        bent = {(a, c) for a, c, _ in dF.index}
-        pairs_W = sorted({(max(a, b), min(a, b)) for a, c in bent for b, e in F if e == c})
-        self.alpha, beta = form.blocks.adjoint(Q, lower, pairs_W, sorted(bent))
+        moving = {(a, c) for a, c, _ in dF.index}
+        pairs_W = sorted({(max(a, b), min(a, b)) for a, c in moving for b, e in F if e == c})
+        self.alpha, beta = form.blocks.adjoint(Q, lower, pairs_W, sorted(moving))
         self.V: dict[tuple[int, int], FloatArray] = {}
-        for a, c in bent:
+        for a, c in moving:
             inner = beta[a, c].copy()
             for b, e in F:
                 if e == c:
@@ -249,7 +250,7 @@ class _Derivatives:
         hessian = self.hessian() if order > 1 else None
         finite = np.isfinite(gradient).all() and (hessian is None or np.isfinite(hessian).all())
         if not finite:
-            return Evaluation(math.inf, status=Status.NOT_FINITE)
+            return Evaluation(math.inf, status=Computed.NOT_FINITE)
         return Evaluation(value, gradient, hessian)
 
     def gradient(self) -> FloatArray:
@@ -368,7 +369,7 @@ class WeakLikelihood:
         p = np.asarray(p, dtype=float)
         with single_thread(), np.errstate(all="ignore"):
             parts = [form.evaluate(p, order, self.logdet_weight) for form in self.forms]
-        bad = next((part for part in parts if part.status is not Status.OK), None)
+        bad = next((part for part in parts if part.status is not Computed.OK), None)
         if bad is not None:
             return bad
         if len(parts) == 1:

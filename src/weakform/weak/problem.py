@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -12,46 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..basis.functions import TestFunctions
-from ..data import Dataset
-from ..derivatives import System
-from ..errors import DataError
-from ..inputs import Inputs
-from ..intake import MIN_SAMPLES
-from ..model import Model
-from ..noise import estimate_sigma, uneven_squares
-from ..threads import single_thread
-from ..trajectory import Trajectory
-from ..typing import FloatArray
-from .collocation import Mesh
+from ..data.dataset import Dataset
+from ..data.matching import for_model, system_of
+from ..data.trajectory import Trajectory
+from ..linalg.symmetric import symmetric_inverse
+from ..linalg.threads import single_thread
+from ..linalg.tridiagonal import Factor
+from ..model.model import Model
+from ..noise.level import SHORTEST, estimate_sigma, uneven_squares
+from ..support.typing import FloatArray
 from .filling import FILLED, distant, interpolate, pooled, slope
 from .likelihood import WeakForm, WeakLikelihood
-from .tridiagonal import Factor
-
-
-def for_model(data: Dataset, model: Model) -> Dataset:
-    """The columns of a model's states and inputs, in their order."""
-    for name in model.inputs:
-        if name not in data.inputs:
-            raise DataError(
-                f"The model's input {name!r} is not in the data, whose inputs are: {', '.join(data.inputs) or 'none'}. "
-                "Give it with inputs=... of the dataset."
-            )
-    return data.for_states(model.states, model.hidden)
-
-
-def system_of(model: Model, data: Dataset, k: int) -> System:
-    """The right-hand side of trajectory k, in working coordinates, with its inputs."""
-    inputs = inputs_of(model, data, k)
-    return model.of(k).system(data.noise, data.covariance).driven_by(inputs)
-
-
-def inputs_of(model: Model, data: Dataset, k: int) -> Inputs | None:
-    """The inputs of trajectory k, in the order of the model's."""
-    inputs = data.trajectories[k].inputs
-    if inputs is None or not model.inputs:
-        return None
-    order = [data.inputs.index(name) for name in model.inputs]
-    return replace(inputs, values=inputs.values[:, order])
 
 
 def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
@@ -59,7 +30,7 @@ def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
     D = works[0].shape[1]
     squares, counts = np.zeros(D), np.zeros(D)
     for q, x in zip(data.trajectories, works, strict=True):
-        whole = q.even and q.scale is None and len(x) >= MIN_SAMPLES
+        whole = q.even and q.scale is None and len(x) >= SHORTEST
         for d in range(D):
             there = np.isfinite(x[:, d])
             if whole and there.all():
@@ -80,11 +51,15 @@ def _own_noise(data: Dataset, works: list[FloatArray]) -> Dataset:
     shared = _noise_level(data, works)
     parts = []
     for q, x in zip(data.trajectories, works, strict=True):
-        own = _noise_level(data.with_trajectories((q,)), [x])
+        own = _noise_level(data.replaced(trajectories=(q,)), [x])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where((own > 0) & (shared > 0), own / shared, 1.0)
         parts.append(q.rescaled(ratio))
-    return data.with_trajectories(tuple(parts))
+    return data.replaced(trajectories=tuple(parts))
+
+
+FLAT = 1e-10
+"""An eigenvalue below it is a direction without information."""
 
 
 class Basis(Protocol):
@@ -152,11 +127,6 @@ class WeakProblem:
             u = systems[k].from_working(filled[k])
             forms.append(WeakForm(systems[k], q.times, u, variance, basis.build(q)))
         return cls(model, data, tuple(forms), sigma)
-
-    def meshes(self) -> tuple[Mesh, ...]:
-        """The samples of each trajectory as nodes, with what was not measured left open."""
-        parts = zip(self.forms, self.data.trajectories, strict=True)
-        return tuple(Mesh(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in parts)
 
     @property
     def seen(self) -> NDArray[np.bool_]:
@@ -274,26 +244,3 @@ class WeakProblem:
         # In a direction without information the product is 0 · 0; its variance is what the inverse says.
         covariance[inside] = inverse @ middle[inside] @ inverse + unknown
         return covariance
-
-
-SINGULAR = 1e-12
-"""Smallest eigenvalue, relative to a unit diagonal, that a matrix of information is taken to have."""
-FLAT = 1e-10
-"""An eigenvalue below it is a direction without information."""
-
-
-def symmetric_inverse(matrix: FloatArray, below: float = np.inf) -> FloatArray:
-    """The inverse of a symmetric positive semi-definite matrix, computed with unit diagonal: units do not matter.
-
-    A direction without information gets a very large variance, not none: eigenvalues are kept above `SINGULAR`; a row
-    without any is left out, and its variance is infinite. Only the part with eigenvalues `below` something is returned.
-    """
-    diagonal = np.abs(matrix.diagonal())
-    some = diagonal > np.finfo(float).tiny
-    inverse = np.diag(np.where(some, 0.0, np.inf))
-    if some.any():
-        scale = np.sqrt(diagonal[some])
-        w, V = np.linalg.eigh(matrix[np.ix_(some, some)] / np.outer(scale, scale))
-        weights = np.where(w < below, 1 / np.maximum(w, SINGULAR), 0.0)
-        inverse[np.ix_(some, some)] = (V * weights) @ V.T / np.outer(scale, scale)
-    return inverse

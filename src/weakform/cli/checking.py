@@ -1,0 +1,115 @@
+"""What can be said of a model and its data before fitting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..basis import Local
+from ..data.dataset import Dataset
+from ..files.model_file import ModelFile
+from ..parameters import Parameters, resolve
+from ..results.diagnosis import FEW
+from ..support.errors import WeakformError
+from ..support.typing import FloatArray
+from ..weak.problem import WeakProblem
+
+NOISY, GAP = 0.3, 5.0
+
+
+def examine(file: ModelFile, data: Dataset) -> tuple[list[str], list[str]]:
+    """What is wrong and what is doubtful, in words."""
+    wrong: list[str] = []
+    doubtful: list[str] = []
+    try:
+        said = resolve(file.model, data, **file.arguments())
+        problem = WeakProblem.build(said.model, data, Local())
+    except WeakformError as error:
+        return [str(error)], doubtful
+    names, (lower, upper), start = said.model.parameters, said.bounds, said.start
+    _sampling(problem, doubtful)
+    free = int(said.free.sum())
+    if problem.size < free:
+        wrong.append(f"{problem.size} weak residuals cannot determine {free} parameters; measure more, or fix some.")
+    _signal(problem, doubtful)
+    _lognormal(data, doubtful)
+    unbounded = [
+        name
+        for j, name in enumerate(names)
+        if said.free[j] and not np.isfinite([lower[j], upper[j]]).any() and name not in said.model.linear_parameters
+    ]
+    if unbounded:
+        verb = "enters" if len(unbounded) == 1 else "enter"
+        doubtful.append(
+            f"{', '.join(unbounded)} {verb} the equations nonlinearly, without bounds; bounds make the search sure."
+        )
+    lacking = [name for name in unbounded if start is not None and np.isnan(start[names.index(name)])]
+    if lacking:
+        wrong.append(f"There is a start, but none for {', '.join(lacking)}; give one, or bounds.")
+    if start is not None:
+        for name, value, low, high in zip(names, start, lower, upper, strict=True):
+            if value < low or value > high:
+                doubtful.append(f"The start of {name}, {value:g}, lies outside its bounds and will be moved inside.")
+    _defined(problem, _guess(said), doubtful)
+    return wrong, doubtful
+
+
+def _sampling(problem: WeakProblem, doubtful: list[str]) -> None:
+    data = problem.data
+    if data.samples < FEW:
+        doubtful.append(
+            f"Only {data.samples} samples: the intervals will be rough, and the model can hardly be tested."
+        )
+    for q in data.trajectories:
+        steps = np.diff(q.times)
+        if steps.max() > GAP * np.median(steps):
+            m = int(np.argmax(steps))
+            doubtful.append(
+                f"A gap between t = {q.times[m]:g} and {q.times[m + 1]:g}{' of ' + q.label if q.label else ''}: "
+                "nothing is known there but what the model says."
+            )
+
+
+def _signal(problem: WeakProblem, doubtful: list[str]) -> None:
+    spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
+    for name, sigma, size, seen in zip(problem.model.states, problem.sigma, spread, problem.seen, strict=True):
+        if seen and size > 0 and sigma > NOISY * size:
+            doubtful.append(
+                f"{name} looks noisy: what varies from sample to sample is {sigma / size:.0%} of its variation. Either "
+                "the noise is large or the samples are too far apart."
+            )
+
+
+def _lognormal(data: Dataset, doubtful: list[str]) -> None:
+    """Positive data over orders of magnitude with Gaussian noise."""
+    for d, kind in enumerate(data.noise):
+        values = np.concatenate([q.values[:, d] for q in data.trajectories])
+        values = values[np.isfinite(values)]
+        if kind == "gaussian" and len(values) and values.min() > 0 and values.max() > 30 * values.min():
+            doubtful.append(
+                f"{data.labels[d]} is positive and spans a factor of {values.max() / values.min():.0f}: are its errors in per "
+                "cent? Then noise = 'lognormal' is right."
+            )
+
+
+def _guess(said: Parameters) -> FloatArray:
+    """Any values that the parameters may have."""
+    (lower, upper), base = said.bounds, said.base
+    with np.errstate(invalid="ignore"):
+        middle = np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, 1.0)
+    p = np.where(np.isnan(base), middle, base)
+    return p if said.start is None else np.where(np.isnan(said.start), p, said.start)
+
+
+def _defined(problem: WeakProblem, p: FloatArray, doubtful: list[str]) -> None:
+    """Whether the right-hand side is finite at the data."""
+    for form, q in zip(problem.forms, problem.data.trajectories, strict=True):
+        with np.errstate(all="ignore"):
+            f = form.tensors(p, ("f",))["f"].dense((form.system.D,))
+        bad = ~np.isfinite(f)
+        if bad.any():
+            a, m = np.argwhere(bad)[0]
+            doubtful.append(
+                f"The equation of {problem.model.states[a]} is not a finite number at t = {q.times[m]:g}: a logarithm, "
+                "root or quotient breaks down at the data. Bounds may keep it away."
+            )
+            return

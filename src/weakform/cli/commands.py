@@ -1,0 +1,372 @@
+"""The commands of `weakform`: each reads its arguments, calls, prints, and returns an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..support.errors import DataError, ModelError, WeakformError
+from ..support.versions import __version__
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+    from ..files.model_file import ModelFile
+    from ..results.result import FitResult
+
+
+def read_file(arguments: argparse.Namespace) -> tuple[ModelFile, Dataset | None]:
+    """The model, and its data where they come with it, as in a PEtab problem."""
+    from ..files.model_file import read_model
+
+    if Path(arguments.model).suffix.lower() not in (".yaml", ".yml"):
+        return read_model(arguments.model), None
+    from ..files.formats.petab import read_petab
+
+    problem = read_petab(arguments.model)
+    given = [f"--{name}" for name in ("time", "trajectory", "noise") if getattr(arguments, name)]
+    if arguments.data or given:
+        what = arguments.data or given[0]
+        raise ModelError(f"A PEtab problem says itself where its data are and what they mean; leave out {what}.")
+    return problem.file, problem.data
+
+
+def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
+    """The table of a model: columns by name, or as its file maps them."""
+    from ..data.columns import Roles, dataset
+    from ..data.tables import read_table
+    from ..files.model_file import TIME
+
+    path = arguments.data
+    if path is None:
+        raise DataError(f"No table is given; write: weakform {arguments.command} {arguments.model} data.csv")
+    seen = [s for s in file.model.states if s not in file.model.hidden]
+    names = {state: file.columns.get(state, state) for state in seen}
+    table = read_table(Path(path))
+    columns = list(table.columns)
+    time = arguments.time or file.columns.get(TIME)
+    trajectory = arguments.trajectory or file.trajectory
+    # One state and one column beside time need no name in common.
+    others = [c for c in columns if c not in (time or columns[0], trajectory)]
+    if len(seen) == 1 and seen[0] not in file.columns and seen[0] not in columns and len(others) == 1:
+        names = {seen[0]: others[0]}
+    return dataset(
+        table,
+        Roles(
+            time=time,
+            names=names,
+            noise=[arguments.noise] * len(seen) if arguments.noise else list(file.noise[: len(seen)]),
+            sigma=None if file.sigma is None else list(file.sigma[: len(seen)]),
+            inputs={name: file.columns.get(name, name) for name in file.inputs},
+            hold=file.hold,
+            trajectory=trajectory,
+        ),
+    )
+
+
+def run_fit(arguments: argparse.Namespace) -> int:
+    """Fit a model file to a table."""
+    from ..fitting import fit
+
+    file, data = read_file(arguments)
+    found = fit(
+        file.model,
+        read_data(file, arguments) if data is None else data,
+        **file.arguments(),
+        starts=arguments.starts,
+        method=arguments.method,
+        options={"time_limit": arguments.time_limit},
+        seed=arguments.seed,
+    )
+    # The numbers come first: whatever fails after the fit must not take it along.
+    failures: list[str] = []
+
+    def attempt(what: Any) -> None:
+        try:
+            what()
+        except WeakformError as error:
+            failures.append(str(error))
+        except OSError as error:
+            failures.append(f"{error.filename or ''}: {error.strerror or error}")
+
+    if arguments.profile:
+        attempt(lambda: found.intervals(kind="profile"))
+    if arguments.json:
+        print(json.dumps(as_json(found), indent=2))
+    else:
+        print(found)
+        if found.profiles:
+            print("\n95% profile intervals:")
+            for name, profile in found.profiles.items():
+                print(f"  {name}: [{profile.interval[0]:.4g}, {profile.interval[1]:.4g}]")
+    if arguments.report:
+        attempt(lambda: found.report(arguments.report, shlex.join(["weakform", *arguments.words])))
+    if arguments.save:
+        attempt(lambda: found.save(arguments.save))
+    if arguments.report and not failures and not arguments.json:
+        print(f"\nReport: {arguments.report}")
+    for line in failures:
+        print(f"weakform: {line}", file=sys.stderr)
+    if failures:
+        return 2
+    return 0 if found.success else 1
+
+
+def as_json(found: FitResult) -> dict[str, Any]:
+    """The numbers of a fit for machines; numbers that are not finite are null."""
+    from ..report.verdict import verdict
+
+    def plain(value: float) -> float | None:
+        return float(value) if abs(value) < float("inf") else None
+
+    said = verdict(found)
+    return {
+        "verdict": {"kind": said.kind, "headline": said.headline, "reasons": list(said.reasons)},
+        "success": found.success,
+        "converged": found.converged,
+        "status": found.status.name,
+        "method": found.method,
+        "parameters": {
+            name: {
+                "estimate": plain(found[name].value),
+                "error": plain(found[name].error),
+                "interval": [plain(v) for v in found[name].interval],
+                "unit": found.units.get(name, ""),
+                "note": found[name].note,
+                **({"profile": [plain(v) for v in found.profiles[name].interval]} if name in found.profiles else {}),
+            }
+            for name in found
+        },
+        "tied": {name: plain(found.derived(text).value) for name, text in found.tied.items()},
+        "sigma": dict(zip(found.model.states, map(plain, found.sigma), strict=True)),
+        "p_value": None if found.goodness is None else plain(found.goodness.p_value),
+        "covariance": [[plain(v) for v in row] for row in found.covariance],
+        "r_squared": {name: plain(value) for name, value in found.r_squared.items()},
+        "warnings": list(found.warnings),
+        "notes": [*found.data.notes, *found.notes],
+        "seed": found.seed,
+        "weakform": __version__,
+    }
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Say everything that is wrong or doubtful before fitting."""
+    from .checking import examine
+
+    wrong: list[str] = []
+    doubtful: list[str] = []
+    good: list[str] = []
+    file = data = None
+    try:
+        file, data = read_file(arguments)
+        names = ", ".join(file.model.parameters)
+        n = len(file.model.states)
+        good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
+    except ModelError as error:
+        wrong.append(str(error))
+    if file is not None:
+        try:
+            data = read_data(file, arguments) if data is None else data
+            good.append(f"{arguments.data or arguments.model}: {repr(data)[10:-1]}")
+        except DataError as error:
+            wrong.append(str(error))
+    if file is not None and data is not None:
+        more, less = examine(file, data)
+        wrong += more
+        doubtful += [*data.notes, *less]
+    if arguments.json:
+        print(json.dumps({"ok": not wrong, "wrong": wrong, "doubtful": doubtful, "good": good}, indent=2))
+    else:
+        for mark, lines in (("ok", good), ("wrong", wrong), ("doubtful", doubtful)):
+            for line in lines:
+                print(f"{mark + ':':10s}{line}")
+        print("Ready to fit." if not wrong else "Not ready to fit.")
+    return 1 if wrong else 0
+
+
+def run_simulate(arguments: argparse.Namespace) -> int:
+    """Solve a model file, and print or write a table."""
+    import numpy as np
+
+    from ..files.model_file import read_model
+    from ..forward.solve import simulate
+    from ..noise.kinds import KINDS
+
+    file = read_model(arguments.model)
+    values = {**file.values, **_pairs(arguments.set, "--set")}
+    initial = {**file.initial, **_pairs(arguments.initial, "--initial")}
+    missing = [name for name in file.model.parameters if name not in values]
+    missing += [name for name in file.model.states if name not in initial]
+    if missing:
+        raise ModelError(
+            f"No value of {missing[0]!r}: give --set for parameters and --initial for states, such as {missing[0]}=1, "
+            "or truth and [initial] in the model file."
+        )
+    for option, given, known in (
+        ("--set", values, file.model.parameters),
+        ("--initial", initial, file.model.states),
+    ):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise ModelError(f"{option}: {unknown[0]!r} is not one of {', '.join(known)}.")
+    if not 0 <= arguments.noise < float("inf"):
+        raise ModelError(f"--noise must be a number that is not negative; received {arguments.noise!r}.")
+    if file.model.inputs:
+        raise ModelError("A model with inputs cannot be simulated from the command line; use Python.")
+    duration = file.duration if arguments.duration is None else arguments.duration
+    if duration is None or duration <= 0 or arguments.samples < 1:
+        raise ModelError("Give a positive --duration (or one in the model file) and at least one step in --samples.")
+    times = np.linspace(0.0, duration, arguments.samples + 1)
+    p = [values[name] for name in file.model.parameters]
+    solved = simulate(file.model, p, [initial[name] for name in file.model.states], times)
+    if not solved.success:
+        raise ModelError(f"The model cannot be solved: {solved.status.value}.")
+    states = solved.states
+    if arguments.noise:
+        rng = np.random.default_rng(arguments.seed)
+        for d, kind in enumerate(KINDS[name] for name in file.noise):
+            column = states[:, [d]]
+            states[:, [d]] = kind.draw(rng, column, kind.sigma(column, arguments.noise))
+    names = ",".join(["time", *file.model.states])
+    rows = [",".join(f"{v:.10g}" for v in (t, *row)) for t, row in zip(times, states, strict=True)]
+    text = "\n".join([names, *rows]) + "\n"
+    if arguments.out:
+        Path(arguments.out).write_text(text, encoding="utf-8")
+        print(f"{len(rows)} samples in {arguments.out}")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _pairs(words: Sequence[str], option: str) -> dict[str, float]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ModelError(f"{option} takes name=value, such as a=1.5; received {word!r}.")
+    return found
+
+
+def new(arguments: argparse.Namespace) -> int:
+    """Write a commented model file to start from."""
+    from ..files.model_file import TEMPLATE
+
+    path = Path(arguments.file)
+    if path.exists():
+        raise ModelError(f"{path} is there already; give another name.")
+    path.write_text(TEMPLATE, encoding="utf-8")
+    print(f"{path}: edit it, then try  weakform check {path} your_data.csv")
+    return 0
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Simulate, fit, show the report beside the truth, save a picture and a page."""
+    from .. import problems
+    from ..fitting import fit
+    from ..report.plots import save, states
+    from ..report.text import report
+
+    problem = problems.get(arguments.problem)
+    data = problem.simulate(M=arguments.samples, noise=arguments.noise, seed=arguments.seed)
+    print(f"{problem.title}: {arguments.samples + 1} samples, {arguments.noise:.0%} {problem.noise} noise, ", end="")
+    print(f"seed {arguments.seed}; fitted without a start.\n")
+    print("\n".join(f"    {line}" for line in str(problem.model).splitlines()), end="\n\n")
+    result = fit(problem.model, data, bounds=problem.bounds, seed=arguments.seed)
+    print(report(result, truth=problem.parameters))
+    folder = Path(arguments.out)
+    print(f"\nPicture: {save(states(result), folder / f'{problem.name}.png')}")
+    page = result.report(folder / f"{problem.name}.html", shlex.join(["weakform", *arguments.words]))
+    print(f"Report:  {page}  (open it in a browser)")
+    return 0 if result.converged else 1
+
+
+def list_problems(arguments: argparse.Namespace) -> int:
+    """Print the benchmark problems."""
+    from .. import problems
+
+    every = [problems.get(name) for name in problems.names()]
+    if arguments.json:
+        rows = {
+            p.name: {
+                "title": p.title,
+                "equations": str(p.model).splitlines(),
+                "truth": dict(zip(p.model.parameters, p.truth, strict=True)),
+                "initial": dict(zip(p.model.states, p.initial, strict=True)),
+                "bounds": p.bounds,
+                "duration": p.duration,
+                "noise": p.noise,
+            }
+            for p in every
+        }
+        print(json.dumps(rows, indent=2))
+        return 0
+    for problem in every:
+        print(f"{problem.name:22s} {problem.title}; {problem.noise} noise, t = 0..{problem.duration:g}")
+        for line in str(problem.model).splitlines():
+            print(f"    {line}")
+        values = zip(problem.model.parameters, problem.truth, strict=True)
+        print("    " + ", ".join(f"{parameter} = {value:.4g}" for parameter, value in values) + "\n")
+    return 0
+
+
+def sweep(arguments: argparse.Namespace) -> int:
+    """Do the runs of a study that its file lacks."""
+    import os
+
+    from ..experiments.executors import dask, local
+    from ..experiments.study import read_study
+    from ..experiments.sweep import sweep as run_sweep
+
+    study = read_study(arguments.study)
+    out = Path(arguments.out or f"{study.name}.sqlite")
+    workers = arguments.workers or os.cpu_count() or 1
+    execute = dask(arguments.dask) if arguments.dask else local(workers)
+    try:
+        outcome = run_sweep(study, out, execute)
+    except KeyboardInterrupt:
+        print(f"weakform: stopped. What was done is in {out}; give the same command again to go on.", file=sys.stderr)
+        return 130
+    print(
+        f"{study.name}: {outcome.done} runs done, {outcome.failed} failed, {outcome.before} were there; "
+        f"{outcome.before + outcome.done - len(outcome.lost)} of {outcome.total} are in {out}."
+    )
+    for line in outcome.lost:
+        print(f"lost: {line}", file=sys.stderr)
+    return 1 if outcome.lost else 0
+
+
+def figures(arguments: argparse.Namespace) -> int:
+    """Draw a study."""
+    from ..experiments.figures import draw
+
+    for path in draw(arguments.file, arguments.out, arguments.format, not arguments.runs_only):
+        print(path, flush=True)
+    return 0
+
+
+def summary(arguments: argparse.Namespace) -> int:
+    """Print the metrics of a study, or write its runs as a table."""
+    from ..experiments.store import Store
+    from ..experiments.summary import summarise, table
+
+    store = Store(arguments.file)
+    if arguments.export is None:
+        print(table(summarise(store)))
+        return 0
+    out, frame = Path(arguments.export), store.frame()
+    if out.suffix == ".parquet":
+        frame.to_parquet(out)
+    elif out.suffix == ".csv":
+        frame.to_csv(out, index=False)
+    else:
+        raise WeakformError(f"Runs are exported to .parquet or .csv; received {out.name!r}.")
+    print(f"{len(frame)} runs in {out}")
+    return 0

@@ -1,0 +1,1 @@
+"""States on a mesh that obey the model."""

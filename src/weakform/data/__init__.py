@@ -1,0 +1,5 @@
+"""Measurements, validated once, where they enter."""
+
+from .dataset import Dataset
+
+__all__ = ["Dataset"]

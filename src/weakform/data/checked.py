@@ -1,0 +1,122 @@
+"""From what a user gives to one checked trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..model.inputs import INTERPOLATIONS, Inputs
+from ..support.errors import DataError
+from ..support.typing import FloatArray
+from . import checks
+from .trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Given:
+    """One trajectory as the arguments of `Dataset` describe it."""
+
+    t: ArrayLike
+    U: ArrayLike
+    noise: str | Sequence[str] = "gaussian"
+    sigma: ArrayLike | None = None
+    names: Sequence[str] | None = None
+    inputs: Any = field(default_factory=dict)
+    hold: bool = False
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What it says of its dataset; see the attributes of `Dataset`."""
+
+    noise: tuple[str, ...]
+    sigma: FloatArray | None
+    covariance: FloatArray | None
+    names: tuple[str, ...] | None
+    inputs: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def checked(given: Given) -> tuple[Trajectory, Parts]:
+    """A trajectory that later rooms may rely on, and what it says of its dataset."""
+    times, values = checks.numbers(given.t, "times"), checks.numbers(given.U, "states U")
+    values = values[:, None] if values.ndim == 1 else values
+    checks.check_times(times, values)
+    names = checks.column_names(_names(given), values.shape[1])
+    labels = checks.labels(names, values.shape[1])
+    kinds = checks.noise_kinds(given.noise, labels)
+    checks.check_size(np.diff(times), "The time between samples")
+    for name, column in zip(labels, values.T, strict=True):
+        checks.check_size(column, name)
+    level, points, covariance = checks.check_sigma(given.sigma, labels, len(times))
+    values, keep, notes = checks.missing_values(times, values, kinds, labels)
+    scale = np.ones(values.shape) if points is None else points
+    values = np.where(np.isfinite(scale), values, np.nan)
+    if covariance is not None:
+        partly = np.isnan(values).any(axis=1) & ~np.isnan(values).all(axis=1)
+        if partly.any():
+            notes.append(
+                f"{int(partly.sum())} incomplete rows left out: noise correlated between states needs whole rows."
+            )
+            values[partly] = np.nan
+    driven = _inputs(times, given.inputs, given.hold)
+    rows = np.zeros(len(times), dtype=bool)
+    rows[keep] = True
+    rows &= ~np.isnan(values).all(axis=1)
+    left_out = int((~rows)[keep].sum())
+    if left_out:
+        notes.append(f"{left_out} row{'s' * (left_out > 1)} without any value left out.")
+    merged = checks.merge_repeats(times[rows], values[rows], scale[rows], kinds)
+    if len(merged.times) < rows.sum():
+        notes.append(f"{int(rows.sum()) - len(merged.times)} repeated measurements joined with those at the same time.")
+    plain = points is None and len(merged.times) == rows.sum()
+    trajectory = Trajectory(
+        merged.times,
+        merged.values,
+        scale=None if plain else merged.scale,
+        inputs=driven,
+        within=None if plain else merged.within,
+        repeats=None if plain else merged.freedom,
+        density=merged.density,
+    )
+    return trajectory, Parts(kinds, level, covariance, names, tuple(given.inputs), tuple(notes))
+
+
+def _names(given: Given) -> Any:
+    """The names that are given, or those of a pandas frame or series; None for plain arrays."""
+    if given.names is not None:
+        return given.names
+    columns = getattr(given.U, "columns", None)
+    if columns is not None:
+        # A frame that was made from an array has numbers for names: these mean positions.
+        return None if all(isinstance(c, int | np.integer) for c in columns) else [str(c) for c in columns]
+    name = getattr(given.U, "name", None) if np.ndim(given.U) == 1 else None
+    return [name] if isinstance(name, str) else None
+
+
+def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> Inputs | None:
+    if not isinstance(inputs, Mapping):
+        raise DataError(f"inputs must be a mapping from names to values; received {inputs!r}.")
+    if not inputs:
+        return None
+    columns = []
+    for name, values in inputs.items():
+        column = checks.numbers(values, f"input {name!r}")
+        if column.shape != times.shape:
+            raise DataError(
+                f"The input {name!r} must have one value for each time, {times.shape}; received {column.shape}."
+            )
+        if not np.isfinite(column).all():
+            m = int(np.argmin(np.isfinite(column)))
+            raise DataError(f"The input {name!r} at t = {times[m]:g} (row {m + 1}) is missing; inputs must be known.")
+        columns.append(column)
+    distinct, first, group = np.unique(times, return_index=True, return_inverse=True)
+    table = np.column_stack(columns)
+    if (table != table[first][group]).any():
+        m = int(np.argmax((table != table[first][group]).any(axis=1)))
+        raise DataError(f"The inputs have two values at t = {times[m]:g}; a known input has one.")
+    return Inputs(distinct, np.column_stack(columns)[first], INTERPOLATIONS[1] if hold else INTERPOLATIONS[0])

@@ -1,0 +1,108 @@
+"""Tables into datasets: which column is what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..support.errors import DataError
+from ..support.messages import listed, suggestion
+from .checked import Given, checked
+from .checks import check_amount
+from .dataset import Dataset
+from .tables import Table
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are."""
+
+    time: str | None = None
+    names: Sequence[str] | Mapping[str, str] | None = None
+    noise: str | Sequence[str] = "gaussian"
+    sigma: ArrayLike | Mapping[str, str] | None = None
+    inputs: Sequence[str] | Mapping[str, str] = ()
+    hold: bool = False
+    trajectory: str | None = None
+
+
+def dataset(source: Table, roles: Roles) -> Dataset:
+    """A dataset from a table."""
+    columns, where = source.columns, source.where
+    if not columns:
+        raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
+    if isinstance(roles.names, str):
+        raise DataError(f"names must be a list, such as [{roles.names!r}]; received {roles.names!r}.")
+    inputs = _renamed(roles.inputs)
+    errors = dict(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+    taken = {*inputs.values(), *errors.values(), *([roles.trajectory] if roles.trajectory else [])}
+    if roles.names is not None:
+        taken |= set(_renamed(roles.names).values())
+    free = [name for name in columns if name not in taken]
+    time = roles.time if roles.time is not None else (free[0] if free else next(iter(columns)))
+    states = _renamed([n for n in free if n != time] if roles.names is None else roles.names)
+    for name in (time, *states.values(), *taken):
+        if name not in columns:
+            raise DataError(
+                f"No column {name!r} in {where}; its columns are: {listed(columns)}.{suggestion(str(name), columns)}"
+            )
+    if not states:
+        raise DataError(f"{where} has only the time column {time!r}; a column for each state is needed.")
+    for name in errors:
+        if name not in states:
+            raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
+    table = np.column_stack([source.numbers(c) for c in states.values()])
+    points = None
+    if errors:
+        blank = np.full(len(table), np.nan)
+        points = np.column_stack([source.numbers(errors[s]) if s in errors else blank for s in states])
+        if np.isnan(points).all(axis=0).any():
+            raise DataError(f"sigma must name a column for each state: {', '.join(states)}.")
+    times, note = source.times(time)
+    notes = [note] if note else []
+    driven = {name: source.numbers(c) for name, c in inputs.items()}
+    sigma: Any = roles.sigma if points is None else points
+    if roles.trajectory is None:
+        data = Dataset(times, table, roles.noise, sigma, names=list(states), inputs=driven, hold=roles.hold)
+        return data.replaced(notes=(*notes, *data.notes), selected=roles.names is not None)
+    group = np.array([_label(v) for v in columns[roles.trajectory]])
+    parts, labels = [], list(dict.fromkeys(group))
+    for label in labels:
+        rows = group == label
+        try:
+            trajectory, said = checked(
+                Given(
+                    times[rows],
+                    table[rows],
+                    roles.noise,
+                    sigma if points is None else points[rows],
+                    list(states),
+                    {name: values[rows] for name, values in driven.items()},
+                    roles.hold,
+                )
+            )
+            parts.append(Dataset(trajectories=[trajectory], **vars(said)))
+        except DataError as error:
+            raise DataError(f"{roles.trajectory} {label}: {error}") from None
+    joined = Dataset.join(parts, labels)
+    check_amount(joined.trajectories, joined.labels)
+    return joined.replaced(notes=(*notes, *joined.notes), selected=roles.names is not None)
+
+
+def _label(value: Any) -> str:
+    """The name of a trajectory; whole numbers without a point."""
+    if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
+        raise DataError(
+            "A row has no value in the column that tells trajectories apart; fill it, or leave the row out."
+        )
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def _renamed(names: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    return dict(names) if isinstance(names, Mapping) else {name: name for name in names}

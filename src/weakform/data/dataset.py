@@ -1,0 +1,312 @@
+"""Measurements, validated once, where they enter.
+
+A dataset is one or more trajectories of the same states, the kind of noise of each state, and what is known of its
+size. Arrays of states are `(time, state)`. Everything behind this room may rely on: finite, strictly increasing times;
+values that are finite and allowed by their noise, or NaN where missing; a finite scale for each that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..support.errors import DataError
+from ..support.messages import suggestion
+from ..support.typing import FloatArray
+from . import checks
+from .checked import Given, checked
+from .trajectory import Trajectory, Truth
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Dataset:
+    """Noisy measurements of the states of a model.
+
+    Parameters
+    ----------
+    t : array_like, (time,)
+        Times, evenly spaced or not; a repeated time is a repeated measurement.
+    U : array_like, (time, D)
+        Measured states; `(time,)` for a single state. NaN is a missing value.
+    noise : str or sequence of str
+        `"gaussian"` (additive), `"lognormal"` (multiplicative) or `"poisson"` (counts), one word for all states or one
+        for each.
+    sigma : float or array_like, optional
+        Standard deviation of the noise in the coordinates in which it is additive (of the logarithm where it is
+        log-normal): one number, one for each state `(D,)`, one for each point `(time, D)`; or a covariance of the
+        states `(D, D)`. Estimated if not given; 0 means noise-free.
+    names : sequence of str, optional
+        Names of the columns, those of a pandas frame or series by default. Columns without names are taken in the order
+        of the model's states; each name must be one of the model's.
+    inputs : mapping of str to array_like, (time,), optional
+        Known inputs by name, at the same times.
+    hold : bool
+        Whether inputs keep their value until the next sample, as switches do; else they are interpolated linearly.
+    truth : Truth, optional
+        For simulated data.
+    trajectories : sequence of Trajectory, optional
+        In place of `t` and `U`, trajectories that are checked already, as readers of files and `join` have them; then
+        `noise` is one word for each state, `sigma` is `(D,)`, and `inputs` are names.
+    covariance, own_noise, notes, selected
+        The attributes, for such trajectories.
+
+    Attributes
+    ----------
+    trajectories : tuple of Trajectory
+    noise : tuple of str, (D,)
+    sigma : ndarray, (D,), or None
+    covariance : ndarray, (D, D), or None
+        Of the states, where it was given.
+    names : tuple of str, or None
+        Of the columns.
+    inputs : tuple of str
+        Names of the inputs.
+    own_noise : bool
+        Whether each trajectory has noise of its own size.
+    notes : tuple of str
+        What was changed on the way in, in words.
+    selected : bool
+        Whether the columns were chosen by name, so that each must be one of the model's; false for a table all of whose
+        columns were read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import weakform as wf
+    >>> t = np.linspace(0, 5, 11)
+    >>> wf.Dataset(t, np.exp(-t), names=["x"])
+    <Dataset: x; t = 0..5, 11 samples; noise gaussian>
+    """
+
+    trajectories: tuple[Trajectory, ...]
+    noise: tuple[str, ...]
+    sigma: FloatArray | None
+    covariance: FloatArray | None
+    names: tuple[str, ...] | None
+    inputs: tuple[str, ...]
+    own_noise: bool
+    truth: Truth | None
+    notes: tuple[str, ...]
+    selected: bool
+
+    def __init__(
+        self,
+        t: ArrayLike | None = None,
+        U: ArrayLike | None = None,
+        noise: str | Sequence[str] = "gaussian",
+        sigma: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        inputs: Mapping[str, ArrayLike] | Sequence[str] | None = None,
+        hold: bool = False,
+        truth: Truth | None = None,
+        trajectories: Sequence[Trajectory] | None = None,
+        covariance: FloatArray | None = None,
+        own_noise: bool = False,
+        notes: Sequence[str] = (),
+        selected: bool = True,
+    ) -> None:
+        if trajectories is None:
+            if t is None or U is None:
+                raise DataError("A dataset needs times t and values U: Dataset(t, U).")
+            given = Given(t, U, noise, sigma, names, inputs or {}, hold)
+            trajectory, parts = checked(given)
+            if truth is not None and len(truth.states) != len(trajectory.times):
+                truth = replace(truth, states=truth.states[np.isin(checks.numbers(t, "times"), trajectory.times)])
+            values = {"trajectories": (trajectory,), "truth": truth, **vars(parts)}
+            checks.check_amount((trajectory,), checks.labels(parts.names, len(parts.noise)))
+        else:
+            values = {
+                "trajectories": tuple(trajectories),
+                "noise": tuple(noise),
+                "sigma": None if sigma is None else np.asarray(sigma, dtype=float),
+                "covariance": covariance,
+                "names": None if names is None else tuple(names),
+                "inputs": tuple(inputs or ()),
+                "truth": truth,
+                "notes": tuple(notes),
+            }
+        for name, value in {"own_noise": own_noise, "selected": selected, **values}.items():
+            object.__setattr__(self, name, value)  # what the constructor of a frozen dataclass does itself
+
+    def replaced(self, **changes: Any) -> Dataset:
+        """The same dataset with some attributes changed."""
+        return Dataset(**{**{field.name: getattr(self, field.name) for field in fields(self)}, **changes})
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the columns are called in messages."""
+        return checks.labels(self.names, self.D)
+
+    @classmethod
+    def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None, own_noise: bool = False) -> Dataset:
+        """Several experiments, subjects or segments as one dataset.
+
+        Parameters
+        ----------
+        datasets : sequence of Dataset
+            With the same names, kinds of noise and inputs.
+        labels : sequence of str, optional
+            A name for each trajectory; numbers by default.
+        own_noise : bool
+            Whether the noise of each trajectory has a size of its own, found from the data alone. Sizes that are given
+            may always differ.
+        """
+        if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
+            raise DataError(f"join takes a list of datasets; received {datasets!r}.")
+        first = datasets[0]
+        for k, other in enumerate(datasets[1:], 2):
+            for what in ("names", "noise", "inputs"):
+                if getattr(other, what) != getattr(first, what):
+                    raise DataError(
+                        f"Dataset {k} has other {what} than the first: {getattr(other, what)} and "
+                        f"{getattr(first, what)}. Give all of them the same."
+                    )
+            if not _same(first.covariance, other.covariance):
+                raise DataError(f"Dataset {k} has another covariance of the states than the first. Give all the same.")
+            if (first.sigma is None) != (other.sigma is None):
+                raise DataError(
+                    f"sigma is given for some datasets only (see dataset {k}); give it for all, or for none."
+                )
+        sigma = first.sigma
+        if sigma is not None and not all(_same(sigma, data.sigma) for data in datasets):
+            datasets = [data._relative_to(sigma) for data in datasets]
+        trajectories = [q for data in datasets for q in data.trajectories]
+        names = [str(k) for k in range(1, len(trajectories) + 1)] if labels is None else list(map(str, labels))
+        if len(names) != len(trajectories) or len(set(names)) < len(names):
+            raise DataError(f"{len(trajectories)} trajectories need as many different labels; received {labels!r}.")
+        return first.replaced(
+            trajectories=tuple(replace(q, label=name) for q, name in zip(trajectories, names, strict=True)),
+            own_noise=own_noise,
+            notes=_joined_notes(datasets, names),
+            selected=all(data.selected for data in datasets),
+        )
+
+    def _relative_to(self, sigma: FloatArray) -> Dataset:
+        """The same data with the difference of their σ from another one carried by the points."""
+        assert self.sigma is not None
+        if (self.sigma == 0).any() or (sigma == 0).any():
+            raise DataError("Noise-free data (sigma 0) cannot be joined with noisy ones.")
+        return self.replaced(trajectories=tuple(q.rescaled(self.sigma / sigma) for q in self.trajectories))
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | Path,
+        *,
+        time: str | None = None,
+        names: Sequence[str] | Mapping[str, str] | None = None,
+        noise: str | Sequence[str] = "gaussian",
+        sigma: ArrayLike | Mapping[str, str] | None = None,
+        inputs: Sequence[str] | Mapping[str, str] = (),
+        hold: bool = False,
+        trajectory: str | None = None,
+    ) -> Dataset:
+        """Read a table with a header row.
+
+        Parameters
+        ----------
+        path : str or Path
+            Text separated by commas, semicolons or tabs; Parquet or Excel with the extra `table`.
+        time : str, optional
+            The time column; the first one that has no other role by default.
+        names : sequence of str, or mapping, optional
+            The measured columns, all others by default; a mapping renames: `{"hare": "Hare pelts"}`.
+        noise : str or sequence of str
+            As for `Dataset`.
+        sigma : as for `Dataset`, or mapping
+            `{"hare": "hare_se"}` takes standard errors of the points from columns.
+        inputs : sequence of str, or mapping
+            Columns of known inputs.
+        hold : bool
+            As for `Dataset`.
+        trajectory : str, optional
+            The column that tells experiments, subjects or segments apart.
+        """
+        if not isinstance(path, str | Path):
+            raise DataError(f"The path of a table is needed; received {path!r}.")
+        from .columns import Roles, dataset
+        from .tables import read_table
+
+        return dataset(read_table(Path(path)), Roles(time, names, noise, sigma, inputs, hold, trajectory))
+
+    @classmethod
+    def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
+        """Take columns of a pandas (or similar) data frame; arguments as for `from_csv`."""
+        if not hasattr(frame, "columns") or len(set(map(str, frame.columns))) < len(frame.columns):
+            raise DataError(
+                f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
+            )
+        from .columns import Roles, dataset
+        from .tables import Table
+
+        known = [f.name for f in fields(Roles)]
+        for name in roles:
+            if name not in known:
+                raise DataError(f"Unknown argument {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
+        columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+        if roles.get("time") is not None:
+            roles["time"] = str(roles["time"])
+        names = roles.get("names")
+        if names is not None and not isinstance(names, str | Mapping):
+            roles["names"] = list(map(str, names))
+        return dataset(Table("the frame", columns), Roles(**roles))
+
+    @property
+    def D(self) -> int:
+        """Number of states."""
+        return len(self.noise)
+
+    @property
+    def samples(self) -> int:
+        """Number of sampled times in all trajectories."""
+        return sum(len(trajectory.times) for trajectory in self.trajectories)
+
+    @property
+    def measurements(self) -> FloatArray:
+        """Measured values of each state, `(D,)`."""
+        return np.asarray(np.sum([q.measured.sum(axis=0) for q in self.trajectories], axis=0), dtype=float)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from ..report.html import sparkline
+
+        rows = [f"<p>{escape(repr(self)[1:-1])}</p>"]
+        for q in self.trajectories[:5]:
+            for d, label in enumerate(self.labels):
+                name = f"{q.label}: {label}" if q.label else label
+                rows.append(f"<div>{sparkline(q.times, q.values[:, d])} {escape(name)}</div>")
+        return "".join(rows)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.names) if self.names else f"{self.D} states"
+        spans = "; ".join(
+            f"{q.label + ': ' if q.label else ''}t = {q.times[0]:g}..{q.times[-1]:g}, {len(q.times)} samples"
+            for q in self.trajectories[:5]
+        )
+        more = f"; and {len(self.trajectories) - 5} more trajectories" if len(self.trajectories) > 5 else ""
+        gaps = self.samples * self.D - int(self.measurements.sum())
+        missing = f"; {gaps} values missing" if gaps else ""
+        return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"
+
+
+def _joined_notes(datasets: Sequence[Dataset], names: list[str]) -> tuple[str, ...]:
+    """Notes of all datasets, equal ones once, with the trajectories that they are about."""
+    about: dict[str, list[str]] = {}
+    position = 0
+    for data in datasets:
+        mine = names[position : position + len(data.trajectories)]
+        position += len(data.trajectories)
+        for note in data.notes:
+            about.setdefault(note, []).extend(mine)
+    return tuple(f"{', '.join(who)}: {note}" for note, who in about.items())
+
+
+def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))

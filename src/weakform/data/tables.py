@@ -1,0 +1,180 @@
+"""Reading tables of numbers: text, Parquet, Excel; nothing in them is ever evaluated.
+
+A text table has a header row; its separator (comma, semicolon or tab) is the one most frequent there. Where it is not a
+comma, a comma may be the decimal sign. Lines that start with # are comments; an empty cell, NA and the like are missing
+values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..support.checks import refuse_devices
+from ..support.errors import DataError
+from ..support.typing import FloatArray
+
+MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "."}
+MAX_COLUMNS = 10_000
+csv.field_size_limit(1_000_000)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by name.
+
+    Attributes
+    ----------
+    where : str
+        What it is, for error messages.
+    columns : dict
+        Lists of numbers, with text where a cell is not a number; or arrays.
+    lines : list of int, or None
+        Line of each row in its file.
+    """
+
+    where: str
+    columns: dict[str, Any]
+    lines: list[int] | None = None
+
+    def numbers(self, name: str) -> FloatArray:
+        """A column as numbers, with the line of what is not one."""
+        values = self.columns[name]
+        if not isinstance(values, list):
+            return _array(values, name, self.where)
+        for k, value in enumerate(values):
+            if isinstance(value, str):
+                place = f"{self.where}, line {self.lines[k]}" if self.lines else self.where
+                raise DataError(
+                    f"{place}, column {name!r}: {value!r} is not a number.{_hint(value)} Columns are separated by "
+                    "commas, semicolons or tabs; a missing value is an empty cell; a column of words may be the "
+                    "trajectory."
+                )
+        return np.array(values, dtype=float)
+
+    def times(self, name: str) -> tuple[FloatArray, str]:
+        """The time column as numbers; ISO dates become days since the first, and the second value says so."""
+        values = self.columns[name]
+        if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+            try:
+                moments = np.array([datetime.fromisoformat(value.strip()) for value in values], dtype="datetime64[us]")
+            except (ValueError, TypeError, OverflowError):
+                return self.numbers(name), ""
+        elif getattr(getattr(values, "dtype", None), "kind", "") == "M":
+            moments = np.asarray(values, dtype="datetime64[us]")
+            if np.isnat(moments).any():
+                raise DataError(f"{self.where}, column {name!r} has dates that are missing; every row needs its time.")
+        else:
+            return self.numbers(name), ""
+        days = (moments - moments[0]) / np.timedelta64(1, "D")
+        return days.astype(float), f"Time is counted in days since {moments[0].astype('datetime64[s]')}."
+
+
+def _hint(value: str) -> str:
+    text = value.strip()
+    if len(text) >= 8 and sum(text.count(mark) for mark in "-/.:") >= 2 and any(c.isdigit() for c in text):
+        return " If it is a date, write it as 2024-03-01 in the time column, or convert it to days."
+    if "," in text and text.replace(",", "", 1).replace("-", "", 1).replace(".", "").isdigit():
+        return " If the comma is a decimal sign, separate the columns by semicolons."
+    return ""
+
+
+def _array(values: Any, name: str, where: str) -> FloatArray:
+    from .checks import numbers
+
+    try:
+        return numbers(values, f"column {name!r}")
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def read_table(path: Path) -> Table:
+    """A table from a file; the kind is told by the ending of its name."""
+    refuse_devices(path, DataError)
+    ending = path.suffix.lower()
+    if ending in (".parquet", ".pq", ".xlsx", ".xls", ".ods"):
+        return _with_pandas(path, ending)
+    return _text(path)
+
+
+def _with_pandas(path: Path, ending: str) -> Table:
+    try:
+        import pandas as pd
+    except ImportError:
+        raise DataError(f"{path} needs pandas to be read; install it with: pip install 'weakform[table]'") from None
+    try:
+        frame = pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_excel(path)
+    except FileNotFoundError:
+        raise DataError(f"Cannot read {path}: No such file or directory.") from None
+    except ImportError as error:
+        raise DataError(f"{path} cannot be read: {error}. Try: pip install 'weakform[table]'") from None
+    except Exception as error:  # whatever these libraries make of a broken file
+        raise DataError(f"{path} cannot be read as a table: {type(error).__name__}: {error}") from None
+    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+    if len(columns) < frame.shape[1]:
+        raise DataError(f"{path}: column names must differ; received {list(frame.columns)}.")
+    return Table(str(path), columns)
+
+
+def _text(path: Path) -> Table:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
+    try:
+        text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a text table in UTF-8; export it as CSV.") from None
+    if "\0" in text:
+        raise DataError(f"{path} is not a text table: it has zero bytes; export it as CSV.")
+    kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip() and not line.startswith("#")]
+    header = kept[0][1] if kept else ""
+    separator = max(",;\t", key=header.count)
+    reader = csv.reader((line for _, line in kept), delimiter=separator)
+    try:
+        # A quoted cell may go over several lines: the reader tells at which of them a row ends.
+        rows = [(kept[reader.line_num - 1][0], row) for row in reader if any(map(str.strip, row))]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {kept[reader.line_num - 1][0]}: {error}.") from None
+    if len(rows) < 2:
+        raise DataError(f"{path} needs a header row and rows of numbers; it has {len(rows)} rows in all.")
+    line, names = rows[0][0], [name.strip() for name in rows[0][1]]
+    if len(names) > MAX_COLUMNS:
+        raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMNS:,} are read.")
+    if all(isinstance(_cell(name, separator), float) for name in names):
+        raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
+    if len(set(names)) < len(names) or "" in names:
+        twice = next(name for name in names if not name or names.count(name) > 1)
+        raise DataError(
+            f"{path}, line {line}: column names must be there and differ; "
+            + (f"{twice!r} is there twice." if twice else f"column {names.index(twice) + 1} has none.")
+        )
+    columns: dict[str, list[float | str]] = {name: [] for name in names}
+    for line, row in rows[1:]:
+        if len(row) != len(names):
+            hint = " If commas are decimal signs, separate the columns by semicolons." if separator == "," else ""
+            raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
+        for name, cell in zip(names, row, strict=True):
+            columns[name].append(_cell(cell, separator))
+    return Table(str(path), dict(columns), [line for line, _ in rows[1:]])
+
+
+def _cell(text: str, separator: str) -> float | str:
+    """A number, NaN for a missing value, or the text itself."""
+    word = text.strip()
+    if word.lower() in MISSING:
+        return np.nan
+    if separator != "," and word.count(",") == 1 and "." not in word:
+        word = word.replace(",", ".")
+    if "_" in word:  # Python reads 1_000 as a number; nobody else does
+        return text
+    try:
+        return float(word)
+    except ValueError:
+        return text

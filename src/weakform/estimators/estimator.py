@@ -1,0 +1,54 @@
+"""What an estimator is: functions of a task, and what it can do.
+
+The story of a fit (`fitting`) never asks for a method by its name: what a method can do, and which options it takes, is
+said here. To add an estimator, write a module with one of these and add it to the registry in `estimators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..support.typing import FloatArray
+from .task import Outcome, Task
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A method of `fit`.
+
+    Attributes
+    ----------
+    name, summary : str
+        As the user writes it, and what it is, in a few words.
+    search : callable
+        `search(task, start) -> Outcome`, run for every start; the best outcome is kept.
+    refine : callable, optional
+        `refine(task, outcome) -> Outcome`, run for the best outcome.
+    check : callable, optional
+        `check(task)` raises `FitError` for what the method cannot do, before any work.
+    options : tuple of str
+        The options that it takes beyond those of every method.
+    likelihood : bool
+        Whether what it minimises is a likelihood, which may be joined with priors.
+    closed_form : bool
+        Whether it needs no start where the model is linear in its parameters.
+    noise_free : callable, optional
+        The task for noise-free data; without it weak least squares, which is exact for them, takes its place.
+    unrefined : str, optional
+        The method whose estimate is left where the refinement is not possible.
+    refits : bool
+        Whether its estimate can be found again from other data or with a parameter held, as profiles and bootstrap do.
+    """
+
+    name: str
+    summary: str
+    search: Callable[[Task, FloatArray | None], Outcome]
+    refine: Callable[[Task, Outcome], Outcome] | None = None
+    check: Callable[[Task], None] | None = None
+    options: tuple[str, ...] = ()
+    likelihood: bool = True
+    closed_form: bool = False
+    noise_free: Callable[[Task], Task] | None = None
+    unrefined: str | None = None
+    refits: bool = False

@@ -1,0 +1,182 @@
+"""What every estimator takes and returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..parameters.priors import Priors
+from ..parameters.scale import Scale
+from ..support.typing import BoolArray, FloatArray
+from ..weak.likelihood import Evaluation
+from ..weak.problem import WeakProblem
+from .options import Options
+from .status import Status
+
+
+class Deadline:
+    """Whether to stop: when a time is over, or when the user asks for it.
+
+    Attributes
+    ----------
+    asked : bool
+        Whether the user has asked for it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.end, self.asked = time.monotonic() + seconds, False
+
+    def __call__(self) -> bool:
+        """Whether to stop now."""
+        return self.asked or time.monotonic() > self.end
+
+
+@dataclass(frozen=True)
+class Task:
+    """A weak problem with what is to be estimated in it.
+
+    Attributes
+    ----------
+    problem : WeakProblem
+    free : ndarray of bool, (J,)
+    base : ndarray, (J,)
+        Values of the parameters that are not free; NaN where free.
+    lower, upper : ndarray, (J,)
+    linear : ndarray of bool, (J,)
+        Free parameters in which, the others being fixed, the model is affine.
+    options : Options
+    stop : Deadline
+        Whether to stop: the time is over, or the user wants it.
+    scale : Scale
+        Which parameters are on a log scale: `p` here holds their logarithms, and so do the bounds.
+    prior : Priors, optional
+    """
+
+    problem: WeakProblem
+    free: BoolArray
+    base: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    linear: BoolArray
+    options: Options
+    stop: Deadline
+    scale: Scale
+    prior: Priors | None = None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model is affine in all free parameters."""
+        return bool((self.linear == self.free).all())
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any free parameter has a bound."""
+        return bool((np.isfinite(self.lower) | np.isfinite(self.upper))[self.free].any())
+
+    @property
+    def box(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds of the free parameters."""
+        return self.lower[self.free], self.upper[self.free]
+
+    def expand(self, theta: FloatArray) -> FloatArray:
+        """All parameters `(J,)` from the free ones."""
+        p = self.base.copy()
+        p[self.free] = theta
+        return p
+
+    def objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
+        """The weak likelihood as a function of the free parameters."""
+        weak = self.problem.likelihood(logdet_weight)
+        likelihood = weak if self.prior is None else _posterior(weak, self.prior)
+        if self.free.all():
+            return likelihood
+        square = np.ix_(self.free, self.free)
+
+        def restricted(theta: FloatArray, order: int) -> Evaluation:
+            full = likelihood(self.expand(theta), order)
+            gradient = None if full.gradient is None else full.gradient[self.free]
+            hessian = None if full.hessian is None else full.hessian[square]
+            return Evaluation(full.value, gradient, hessian, full.status)
+
+        return restricted
+
+
+def _posterior(weak: Callable[[FloatArray, int], Evaluation], prior: Priors) -> Callable[[FloatArray, int], Evaluation]:
+    def posterior(p: FloatArray, order: int) -> Evaluation:
+        found = weak(p, order)
+        gradient = None if found.gradient is None else found.gradient + prior.gradient(p)
+        hessian = None if found.hessian is None else found.hessian + prior.hessian(p)
+        return Evaluation(found.value + prior.value(p), gradient, hessian, found.status)
+
+    return posterior
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What states that obey the model add to an estimate.
+
+    Attributes
+    ----------
+    covariance : ndarray, (F, F)
+        Of the free parameters.
+    sigma : ndarray, (D,)
+    states : tuple of ndarray, (time, D)
+        At the samples, in the units of the data: they obey the model.
+    misfit : float
+        `Σ (x^data - x)²/σ²`.
+    freedom : int
+        Measured values less fitted parameters and initial states.
+    finer : int
+        Nodes of the mesh for each sample.
+    bias : float
+        Largest error of the discretisation in any parameter, in standard errors.
+    held : ndarray, (F,), or None
+        Direction in the free parameters, in their standard errors, that was held because the data do not determine it.
+    residuals : tuple of ndarray, (time, D), or None where there is no likelihood
+        `(x^data - x)/σ` over the scale, NaN where nothing was measured.
+    information : ndarray, (F, F), or None
+        Whose inverse the covariance is, where it is one.
+    """
+
+    covariance: FloatArray
+    sigma: FloatArray
+    states: tuple[FloatArray, ...]
+    misfit: float
+    freedom: int
+    residuals: tuple[FloatArray, ...] | None
+    finer: int = 1
+    bias: float = 0.0
+    held: FloatArray | None = None
+    information: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an estimator returns for one start.
+
+    Attributes
+    ----------
+    estimate : ndarray, (J,)
+    objective : float
+        What is compared between starts; smaller is better.
+    status : Status
+    iterations : int
+    evaluations : int
+    refined : Refined, optional
+    initial : tuple of ndarray, (D,), optional
+        Initial state of each trajectory in working coordinates, where the method has one.
+    note : str
+        What was decided on the way, in words.
+    """
+
+    estimate: FloatArray
+    objective: float
+    status: Status
+    iterations: int
+    evaluations: int
+    refined: Refined | None = None
+    initial: tuple[FloatArray, ...] | None = None
+    note: str = ""

@@ -1,0 +1,1 @@
+"""Files: models, fits, and the formats of the field."""

@@ -1,0 +1,265 @@
+"""Fits as JSON files: everything a result holds, numbers to the last bit, with a version of the format.
+
+A file is data: the equations in it are parsed like any model, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data.dataset import Dataset
+from ..data.trajectory import Trajectory, Truth
+from ..estimators.options import Options
+from ..estimators.status import Status
+from ..model.expressions import parse_expression
+from ..model.inputs import Inputs
+from ..model.model import Model
+from ..model.printing import to_text
+from ..parameters.priors import Priors
+from ..results.goodness import GoodnessOfFit, Misfit
+from ..results.intervals import Profile
+from ..results.records import BasisSummary, StartRecord
+from ..results.result import FitResult, Late
+from ..support.checks import refuse_devices
+from ..support.errors import DataError, WeakformError
+from ..support.versions import __version__
+
+FORMAT = 2
+
+
+def save(fit: FitResult, path: str | Path) -> Path:
+    """Write a fit; returns the path."""
+    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data", "late")}
+    plain |= {
+        "status": fit.status.name,
+        "options": asdict(fit.options),
+        "basis": [asdict(b) for b in fit.basis],
+        "starts": [{**vars(s), "status": s.status.name} for s in fit.starts],
+        "goodness": None if fit.goodness is None else asdict(fit.goodness),
+        "prior": None if fit.prior is None else vars(fit.prior),
+        "profiles": {name: vars(profile) for name, profile in fit.profiles.items()},
+    }
+    document = {
+        "format": FORMAT,
+        "weakform": __version__,
+        "model": _model(fit.model),
+        "data": _data(fit.data),
+        "fit": plain,
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(_encoded(document), allow_nan=False), encoding="utf-8")
+    return Path(path)
+
+
+def load(path: str | Path) -> FitResult:
+    """Read a fit that `save` wrote."""
+    if not isinstance(path, str | Path):
+        raise DataError(f"The path of a saved fit is needed; received {path!r}.")
+    refuse_devices(Path(path), DataError)
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a saved fit: it is not JSON ({error}).") from None
+    if not isinstance(document, dict) or "format" not in document:
+        raise DataError(f"{path} is not a saved fit: it has no format number.")
+    if document["format"] != FORMAT:
+        raise DataError(
+            f"{path} has format {document['format']!r}; weakform {__version__} reads format {FORMAT}. "
+            f"It was written by weakform {document.get('weakform')!r}; use that version."
+        )
+    try:
+        fit = _restored(document)
+        _whole(fit)
+    except WeakformError as error:
+        raise DataError(f"{path} is not a whole fit: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(f"{path} is not a whole fit: {type(error).__name__}: {error}.") from None
+    return fit
+
+
+def _whole(fit: FitResult) -> None:
+    """Whether the parts of a fit belong together: shapes, and that it can be shown."""
+    J, D = len(fit.model.parameters), len(fit.model.states)
+    shapes = {"estimate": (J,), "covariance": (J, J), "bounds": (J, 2), "fixed": (J,), "at_bound": (J,), "sigma": (D,)}
+    for name, shape in shapes.items():
+        if np.shape(getattr(fit, name)) != shape:
+            raise ValueError(f"{name} has the shape {np.shape(getattr(fit, name))}, expected {shape}")
+    for q, states in zip(fit.data.trajectories, fit.denoised, strict=True):
+        if q.times.ndim != 1 or q.values.shape[:1] != q.times.shape or states.shape[1:] != (D,):
+            raise ValueError("times, values and states of a trajectory do not belong together")
+    if not all(isinstance(text, str) for text in (*fit.warnings, *fit.notes, *fit.data.notes)):
+        raise ValueError("warnings and notes must be text")
+    str(fit)
+
+
+def _encoded(value: Any) -> Any:
+    """Plain JSON: arrays as lists, numbers that are not finite as words."""
+    if isinstance(value, dict):
+        return {str(key): _encoded(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _encoded(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_encoded(item) for item in value]
+    if isinstance(value, np.generic):
+        return _encoded(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _array(value: Any) -> Any:
+    return None if value is None else np.array(value, dtype=float)
+
+
+def _flags(value: Any) -> Any:
+    return np.array(value, dtype=bool)
+
+
+def _model(model: Model) -> dict[str, Any]:
+    used = {str(symbol) for expr in model.expressions for symbol in expr.free_symbols}
+    return {
+        "states": model.states,
+        "parameters": model.parameters,
+        "inputs": model.inputs,
+        "hidden": model.hidden,
+        "expressions": [to_text(e) for e in model.expressions],
+        # The equations of a model with local parameters are shown in their common names.
+        "common": sorted(used - {"t", *model.states, *model.inputs}),
+        "variants": [[to_text(e) for e in variant.expressions] for variant in model.variants],
+    }
+
+
+def _restored_model(table: dict[str, Any]) -> Model:
+    states, parameters, inputs, hidden = (tuple(table[k]) for k in ("states", "parameters", "inputs", "hidden"))
+    names = ["t", *states, *inputs]
+
+    def expressions(texts: list[str], known: tuple[str, ...]) -> tuple[Any, ...]:
+        return tuple(parse_expression(text, [*names, *known]) for text in texts)
+
+    def model_of(texts: list[str], variants: tuple[Model, ...], known: tuple[str, ...]) -> Model:
+        return Model(expressions(texts, known), states, parameters, inputs, hidden=hidden, variants=variants)
+
+    variants = tuple(model_of(texts, (), parameters) for texts in table["variants"])
+    return model_of(table["expressions"], variants, (*parameters, *table["common"]))
+
+
+def _data(data: Dataset) -> dict[str, Any]:
+    return {
+        "trajectories": [
+            {**vars(q), "inputs": None if q.inputs is None else vars(q.inputs)} for q in data.trajectories
+        ],
+        "truth": None if data.truth is None else vars(data.truth),
+        **{
+            name: getattr(data, name)
+            for name in ("noise", "sigma", "covariance", "names", "inputs", "own_noise", "notes", "selected")
+        },
+    }
+
+
+def _restored_data(table: dict[str, Any]) -> Dataset:
+    trajectories = []
+    for q in table["trajectories"]:
+        inputs = q["inputs"]
+        trajectories.append(
+            Trajectory(
+                _array(q["times"]),
+                _array(q["values"]),
+                scale=_array(q["scale"]),
+                inputs=None
+                if inputs is None
+                else Inputs(**{k: _array(inputs[k]) for k in ("times", "values")}, kind=inputs["kind"]),
+                label=q["label"],
+                within=_array(q["within"]),
+                repeats=_array(q["repeats"]),
+                density=float(q["density"]),
+            )
+        )
+    truth = table["truth"]
+    return Dataset(
+        trajectories=trajectories,
+        noise=table["noise"],
+        sigma=_array(table["sigma"]),
+        covariance=_array(table["covariance"]),
+        names=table["names"],
+        inputs=table["inputs"],
+        own_noise=bool(table["own_noise"]),
+        truth=None if truth is None else _truth(truth),
+        notes=table["notes"],
+        selected=bool(table["selected"]),
+    )
+
+
+def _truth(table: dict[str, Any]) -> Truth:
+    p, states, initial, sigma = (_array(table[name]) for name in ("parameters", "states", "initial", "sigma"))
+    return Truth(p, states, initial, sigma, float(table["begin"]))
+
+
+def _restored(document: dict[str, Any]) -> FitResult:
+    f, data = document["fit"], _restored_data(document["data"])
+    goodness, prior = f["goodness"], f["prior"]
+    if goodness is not None:
+        words: Any = {k: float(v) if isinstance(v, str) else v for k, v in goodness.items() if k != "misfits"}
+        goodness = GoodnessOfFit(**words, misfits=tuple(Misfit(**misfit) for misfit in goodness["misfits"]))
+    if prior is not None:
+        prior = Priors(
+            np.array(prior["index"], dtype=np.intp),
+            _array(prior["centre"]),
+            _array(prior["spread"]),
+            _flags(prior["lognormal"]),
+            _flags(prior["log_scale"]),
+        )
+    starts = (
+        StartRecord(
+            start=_array(s["start"]),
+            estimate=_array(s["estimate"]),
+            objective=float(s["objective"]),
+            status=Status[s["status"]],
+            iterations=s["iterations"],
+            evaluations=s["evaluations"],
+        )
+        for s in f["starts"]
+    )
+    profiles = {}
+    for name, p in f["profiles"].items():
+        low, high = map(float, p["interval"])
+        profiles[name] = Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], (low, high))
+    return FitResult(
+        model=_restored_model(document["model"]),
+        data=data,
+        status=Status[f["status"]],
+        options=Options.of({**f["options"], "time_limit": float(f["options"]["time_limit"])}),
+        basis=tuple(BasisSummary(**b) for b in f["basis"]),
+        starts=tuple(starts),
+        denoised=tuple(_array(u) for u in f["denoised"]),
+        weak_residuals=tuple((_array(centres), _array(scores)) for centres, scores in f["weak_residuals"]),
+        goodness=goodness,
+        prior=prior,
+        late=Late(profiles),
+        log_likelihood=float(f["log_likelihood"]),
+        warnings=tuple(f["warnings"]),
+        notes=tuple(f["notes"]),
+        **{name: _array(f[name]) for name in ("estimate", "covariance", "sigma", "bounds")},
+        **{name: _flags(f[name]) for name in ("fixed", "at_bound", "log_scale")},
+        **{
+            name: f[name]
+            for name in (
+                "method",
+                "covariance_kind",
+                "sigma_estimated",
+                "iterations",
+                "mesh",
+                "seed",
+                "seconds",
+                "tied",
+                "units",
+            )
+        },
+    )

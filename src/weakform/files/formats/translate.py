@@ -1,0 +1,474 @@
+"""SBML and Antimony as text equations, walked node by node; runs in a process of its own (see `isolated`).
+
+Reactions become sums of kinetic laws over compartment sizes, rate rules are taken as they are, assignment rules become
+abbreviations, functions are put in place. What comes out is text for our own parser and a table of values: nothing in
+a file is evaluated. What has no counterpart in `u' = f(t, u, p)` (events, delays, algebraic rules, changing
+compartments, piecewise functions) is named in the error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import symengine as se
+
+from ...model.expressions import parse_expression
+from ...model.functions import FUNCTIONS, RESERVED
+from ...support.errors import ModelError
+
+MAX_DEPTH = 100
+MAX_NODES = 100_000
+_CALLS = {
+    "EXP": "exp",
+    "LN": "log",
+    "ABS": "abs",
+    "SIN": "sin",
+    "COS": "cos",
+    "TAN": "tan",
+    "ARCSIN": "asin",
+    "ARCCOS": "acos",
+    "ARCTAN": "atan",
+    "SINH": "sinh",
+    "COSH": "cosh",
+    "TANH": "tanh",
+    "ARCSINH": "asinh",
+    "ARCCOSH": "acosh",
+    "ARCTANH": "atanh",
+}
+_NUMBERS = {
+    "AST_CONSTANT_PI": "pi",
+    "AST_CONSTANT_E": "exp(1)",
+    "AST_NAME_TIME": "t",
+    "AST_NAME_AVOGADRO": "6.02214179e23",
+}
+_CHAINS = {"AST_PLUS": "+", "AST_MINUS": "+", "AST_TIMES": "*", "AST_DIVIDE": "*"}
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+REFUSED_PACKAGES = {"arrays", "comp", "dyn", "multi", "qual", "spatial"}
+
+
+def _imports(text: str) -> bool:
+    """Whether Antimony text may open another file: the word stands anywhere but in a comment at the end of a line."""
+    for line in (*text.splitlines(), *re.sub(r"\\\s*\n", "", text).splitlines()):
+        code = line.partition("//")[0]
+        plain = not any(mark in code for mark in '"/') and "*/" not in line
+        if re.search(r"\bimport\b", code if plain else line):
+            return True
+    return False
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ModelError(
+            "SBML and Antimony need their libraries; install them with: pip install 'weakform[sbml]'"
+        ) from None
+
+
+def sbml_of_antimony(text: str, where: str) -> str:
+    """Antimony text as an SBML document."""
+    if _imports(text):
+        raise ModelError(f"{where} imports another file; put everything into one.")
+    antimony = _library("antimony")
+    antimony.clearPreviousLoads()
+    try:
+        if antimony.loadAntimonyString(text) < 0:
+            raise ModelError(f"{where} is not valid Antimony: {antimony.getLastError().strip()[:1000]}")
+        return str(antimony.getSBMLString(antimony.getMainModuleName()))
+    except UnicodeError:
+        raise ModelError(f"{where} is not valid Antimony: it has characters other than ASCII.") from None
+    finally:
+        antimony.clearPreviousLoads()
+
+
+def equations_of_sbml(text: str, where: str) -> dict[str, Any]:
+    """An SBML document as equations.
+
+    Returns
+    -------
+    dict
+        `equations`, text; `states` and `parameters`, names; `values`, by name, where there are some; `constants`, the
+        parameters that are known; `names`, of all that has an identifier; `defined`, identifiers that are formulas;
+        `title`.
+    """
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ModelError(f"{where} declares entities, which are not part of a model.")
+    libsbml = _library("libsbml")
+    document = libsbml.readSBMLFromString(text)
+    for k in range(document.getNumErrors()):
+        error = document.getError(k)
+        if error.getSeverity() >= libsbml.LIBSBML_SEV_ERROR:
+            raise ModelError(f"{where}, line {error.getLine()}: not valid SBML: {error.getMessage().strip()[:1000]}")
+    model = document.getModel()
+    if model is None:
+        raise ModelError(f"{where} has no model.")
+    for k in range(document.getNumPlugins()):
+        package = document.getPlugin(k).getPackageName()
+        if package in REFUSED_PACKAGES:
+            raise ModelError(f"{where}: the SBML package {package!r} cannot be translated.")
+    return _Document(libsbml, model, where).equations()
+
+
+def equations_of_antimony(text: str, where: str) -> dict[str, Any]:
+    """Antimony text as equations; the result is that of `equations_of_sbml`."""
+    return equations_of_sbml(sbml_of_antimony(text, where), where)
+
+
+def _petab(path: str, where: str) -> dict[str, Any]:
+    from .petab_tables import tables
+
+    return tables(path, where)
+
+
+TASKS: dict[str, Callable[[str, str], Any]] = {
+    "sbml": equations_of_sbml,
+    "antimony": equations_of_antimony,
+    "antimony to sbml": sbml_of_antimony,
+    "petab": _petab,
+}
+
+
+class _Document:
+    """One SBML model, translated."""
+
+    def __init__(self, libsbml: Any, model: Any, where: str) -> None:
+        self.model, self.where = model, where
+        self.kinds = {
+            getattr(libsbml, n): n
+            for n in dir(libsbml)
+            if n.startswith("AST_") and isinstance(getattr(libsbml, n), int)
+        }
+        self.values: dict[str, float] = {}
+        self.rules: dict[str, str] = {}
+        self.rates: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.failed: dict[str, ModelError] = {}
+        self.nodes = 0
+
+    def error(self, what: str) -> ModelError:
+        return ModelError(f"{self.where}: {what}")
+
+    def _refuse(self) -> None:
+        """Name what cannot be translated."""
+        model = self.model
+        if model.getNumEvents():
+            raise self.error(
+                f"the event {model.getEvent(0).getId() or 1!r} cannot be translated: states must be smooth."
+            )
+        for rule in model.getListOfRules():
+            if rule.isAlgebraic():
+                raise self.error("algebraic rules cannot be translated; solve them for a variable first.")
+        for compartment in model.getListOfCompartments():
+            if not compartment.getConstant() or model.getRuleByVariable(compartment.getId()) is not None:
+                raise self.error(
+                    f"the compartment {compartment.getId()!r} changes its size, which cannot be translated."
+                )
+        for reaction in model.getListOfReactions():
+            if reaction.isSetFast() and reaction.getFast():
+                raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
+        if model.isSetConversionFactor() or any(s.isSetConversionFactor() for s in model.getListOfSpecies()):
+            raise self.error("conversion factors cannot be translated; use one unit of substance.")
+
+    def equations(self) -> dict[str, Any]:
+        """What `equations_of_sbml` returns."""
+        self._refuse()
+        model = self.model
+        for parameter in model.getListOfParameters():
+            self._declare(parameter.getId(), parameter.getValue() if parameter.isSetValue() else math.nan)
+        sizes = [compartment.getId() for compartment in model.getListOfCompartments()]
+        for compartment in model.getListOfCompartments():
+            self._declare(compartment.getId(), compartment.getSize() if compartment.isSetSize() else 1.0)
+        species = [one.getId() for one in model.getListOfSpecies()]
+        reactions = [reaction.getId() for reaction in model.getListOfReactions()]
+        for name in (*species, *reactions):
+            self._declare(name, math.nan)
+        for rule in model.getListOfRules():
+            if rule.getVariable() not in self.names:
+                raise self.error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
+            try:
+                text = self._text(rule.getMath())
+            except ModelError as error:  # it matters only if something needs this variable
+                self.failed[rule.getVariable()] = error
+                text = "0"
+            (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = text
+        self._reactions()
+        states = [s for s in self.values if s in self.rates]
+        if not states:
+            raise self.error("nothing changes in time: there are no reactions and no rate rules.")
+        self._initial_values()
+        needed = self._ordered([self.rates[s] for s in states])
+        for key in (*needed, *states):
+            if key in self.failed:
+                raise self.failed[key]
+        texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states)]
+        used = {name for text in texts for name in _names(text)}
+        plain = [key for key in sizes if key not in self.rules]
+        lines = [f"{self.names[key]} = {self._size(key)}" for key in plain if self.names[key] in used]
+        lines += [f"{self.names[key]} = {self.rules[key]}" for key in needed]
+        lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
+        other = {*self.rates, *self.rules, *sizes}
+        parameters = [self.names[key] for key in self.values if key not in other and self.names[key] in used]
+        known = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
+        # A species that does not change is known, and so is what only tells the size of a compartment.
+        elsewhere = self._ordered([self.rates[s] for s in states], leave=set(sizes))
+        direct = {
+            n for text in (*(self.rules[k] for k in elsewhere), *(self.rates[s] for s in states)) for n in _names(text)
+        }
+        constants = {self.names[key] for key in species} | (set(parameters) - direct)
+        return {
+            "equations": "\n".join(lines),
+            "states": [self.names[s] for s in states],
+            "parameters": parameters,
+            "values": {name: known[name] for name in (*parameters, *(self.names[s] for s in states)) if name in known},
+            "constants": [name for name in parameters if name in constants],
+            "names": self.names,
+            "defined": sorted(set(self.rules) - set(reactions)),
+            "title": model.getName() or model.getId(),
+        }
+
+    def _ordered(self, texts: list[str], leave: set[str] | None = None) -> list[str]:
+        """The rules, but those to `leave`, that some formulas need, each after those which it needs itself."""
+        back = {self.names[key]: key for key in self.rules if key not in (leave or ())}
+        order: list[str] = []
+        state: dict[str, bool] = {}  # False while what it needs is looked up, True when that is done
+
+        def visit(text: str) -> None:
+            for name in sorted(_names(text) & back.keys()):
+                key = back[name]
+                if state.get(key) is False:
+                    raise self.error(f"assignment rules depend on one another in a circle: {key!r} needs itself.")
+                if key in state:
+                    continue
+                if len(state) - len(order) > MAX_DEPTH:
+                    raise self.error(f"more than {MAX_DEPTH} assignment rules need one another in a row.")
+                state[key] = False
+                visit(self.rules[key])
+                state[key] = True
+                order.append(key)
+
+        for text in texts:
+            visit(text)
+        return order
+
+    def _initial_values(self) -> None:
+        """Values at the start that are given as formulas; those that cannot be computed stay unknown.
+
+        A constant parameter that is a formula of constant parameters is a definition, and stays one.
+        """
+        formulas: dict[str, str] = {}
+        for species in self.model.getListOfSpecies():
+            formulas |= self._initial(species)
+        for assignment in self.model.getListOfInitialAssignments():
+            if assignment.getSymbol() not in self.names:
+                raise self.error(
+                    f"an initial assignment sets {assignment.getSymbol()!r}, which is not a parameter or a species."
+                )
+            formulas[assignment.getSymbol()] = self._text(assignment.getMath())
+            self.values[assignment.getSymbol()] = math.nan
+        self._define(formulas)
+        texts = {key: text for key, text in {**self.rules, **formulas}.items() if key not in self.failed}
+        try:
+            pending = {key: parse_expression(text, self._known(), "formula") for key, text in texts.items()}
+        except ModelError as error:
+            raise self.error(str(error)) from None
+        found = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {"t": 0.0}
+        while True:
+            ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= found.keys()]
+            if not ready:
+                break
+            symbols = {se.Symbol(name): value for name, value in found.items()}
+            for key in ready:
+                try:
+                    value = float(pending.pop(key).subs(symbols))
+                except (RuntimeError, TypeError, ValueError, ZeroDivisionError):  # not a number, whatever the reason
+                    value = math.nan
+                if math.isfinite(value):
+                    found[self.names[key]] = value
+                    if key in formulas:
+                        self.values[key] = value
+
+    def _define(self, formulas: dict[str, str]) -> None:
+        """Move definitions among the initial assignments to the rules."""
+        model = self.model
+        own = {one.getId() for one in (*model.getListOfParameters(), *model.getListOfCompartments())}
+        own -= {*self.rates, *self.rules}
+        back = {name: key for key, name in self.names.items()}
+        constant = own - set(formulas)
+        while True:
+            ready = []
+            for key in own & set(formulas):
+                needs = {back.get(name, name) for name in _names(formulas[key])} - set(FUNCTIONS) - {"pi"}
+                # A number, however it is written, is a value and no definition.
+                if needs and needs <= constant:
+                    ready.append(key)
+            if not ready:
+                return
+            for key in ready:
+                self.rules[key] = formulas.pop(key)
+                constant.add(key)
+
+    def _known(self) -> list[str]:
+        return [*self.names.values(), "t"]
+
+    def _declare(self, identifier: str, value: float) -> None:
+        name = identifier
+        while name in RESERVED or name in FUNCTIONS or name in self.names.values():
+            name += "_"
+        self.values[identifier], self.names[identifier] = value, name
+
+    def _initial(self, species: Any) -> dict[str, str]:
+        """The initial value of a species as a formula: in the file it may be an amount or a concentration."""
+        amount, size = species.getHasOnlySubstanceUnits(), self.names.get(species.getCompartment())
+        if species.isSetInitialConcentration():
+            value, by = species.getInitialConcentration(), f"*{size}" if amount and size else ""
+        elif species.isSetInitialAmount():
+            value, by = species.getInitialAmount(), f"/{size}" if not amount and size else ""
+        else:
+            return {}
+        return {species.getId(): f"({value!r}){by}"} if math.isfinite(value) else {}
+
+    def _reactions(self) -> None:
+        sums: dict[str, list[str]] = {}
+        for reaction in self.model.getListOfReactions():
+            name, law = reaction.getId(), reaction.getKineticLaw()
+            if not name:
+                raise self.error("a reaction has no identifier.")
+            if law is None or law.getMath() is None:
+                raise self.error(f"the reaction {name!r} has no kinetic law.")
+            local: dict[str, str] = {}
+            for parameter in (law.getParameter(j) for j in range(law.getNumParameters())):
+                own = f"{name}_{parameter.getId()}"
+                while own in self.names:
+                    own += "_"
+                self._declare(own, parameter.getValue() if parameter.isSetValue() else math.nan)
+                local[parameter.getId()] = self.names[own]
+            self.rules[name], rate = self._text(law.getMath(), local), self.names[name]
+            for sign, references in (("-", reaction.getListOfReactants()), ("+", reaction.getListOfProducts())):
+                for reference in references:
+                    species = self.model.getSpecies(reference.getSpecies())
+                    if species is None:
+                        raise self.error(f"the reaction {name!r} names an unknown species.")
+                    if species.getBoundaryCondition() or species.getConstant() or species.getId() in self.rates:
+                        continue
+                    weight = f"{self._stoichiometry(reference, name)!r}*"
+                    sums.setdefault(species.getId(), []).append(f"{sign} {'' if weight == '1.0*' else weight}{rate}")
+        for identifier, terms in sums.items():
+            if identifier in self.rules:
+                raise self.error(f"{identifier!r} is changed by reactions and set by a rule.")
+            species = self.model.getSpecies(identifier)
+            if species.getCompartment() not in self.names:
+                raise self.error(f"the species {identifier!r} is in a compartment that is not there.")
+            size = "" if species.getHasOnlySubstanceUnits() else f"/{self.names[species.getCompartment()]}"
+            self.rates[identifier] = f"({' '.join(terms)}){size}" if size else " ".join(terms)
+
+    def _stoichiometry(self, reference: Any, reaction: str) -> float:
+        changed = reference.isSetId() and (
+            self.model.getRuleByVariable(reference.getId()) or self.model.getInitialAssignment(reference.getId())
+        )
+        weight = float(reference.getStoichiometry()) if reference.isSetStoichiometry() else 1.0
+        weight /= float(reference.getDenominator() or 1)
+        if reference.isSetStoichiometryMath() or changed or not math.isfinite(weight):
+            raise self.error(f"the stoichiometry in {reaction!r} is not a number.")
+        return weight
+
+    def _size(self, compartment: str) -> str:
+        size = self.values.get(compartment, math.nan)
+        if not 0 < size < math.inf:
+            raise self.error(f"the compartment {compartment!r} has no size.")
+        return repr(size)
+
+    def _text(self, node: Any, local: dict[str, str] | None = None, depth: int = 0) -> str:
+        """A formula as text for our parser, self-contained: in parentheses unless it is a name, a number or a call."""
+        self.nodes += 1
+        if node is None:
+            raise self.error("a formula is missing.")
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep, or have more than {MAX_NODES} parts.")
+        kind = self.kinds.get(node.getType(), str(node.getType()))
+        inside = [node.getChild(k) for k in range(node.getNumChildren())]
+
+        def shown(child: Any) -> str:
+            return self._text(child, local, depth + 1)
+
+        if kind in ("AST_INTEGER", "AST_REAL", "AST_REAL_E", "AST_RATIONAL"):
+            return self._number(node, kind)
+        if kind == "AST_NAME":
+            return self._name(node.getName(), local or {})
+        if kind in _NUMBERS:
+            return _NUMBERS[kind]
+        if kind in _CHAINS:
+            return self._chain(node, _CHAINS[kind], shown)
+        if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(inside) == 2:
+            return f"({shown(inside[0])}**{shown(inside[1])})"
+        if kind == "AST_FUNCTION_ROOT" and inside:
+            degree = shown(inside[0]) if len(inside) == 2 else "2"
+            return f"({shown(inside[-1])}**(1/{degree}))"
+        if kind == "AST_FUNCTION_LOG" and inside:
+            base = shown(inside[0]) if len(inside) == 2 else "10"
+            return f"(log({shown(inside[-1])})/log({base}))"
+        function = kind.removeprefix("AST_").removeprefix("FUNCTION_")
+        if function in _CALLS and len(inside) == 1:
+            return f"{_CALLS[function]}({shown(inside[0])})"
+        if kind == "AST_FUNCTION":
+            return self._call(node.getName(), [shown(child) for child in inside], depth)
+        raise self.error(
+            f"{node.getName() or function.lower()!r} in a formula cannot be translated; right-hand sides must be "
+            "smooth and without delays."
+        )
+
+    def _number(self, node: Any, kind: str) -> str:
+        value = float(node.getValue())
+        if not math.isfinite(value):
+            raise self.error(f"a formula has the number {value}.")
+        text = str(int(value)) if kind == "AST_INTEGER" else repr(value)
+        return f"({text})" if value < 0 else text
+
+    def _name(self, name: str, local: dict[str, str]) -> str:
+        if name in local:
+            return local[name]
+        if name not in self.names:
+            raise self.error(f"{name!r} is used in a formula, but nothing has this name.")
+        return self.names[name]
+
+    def _call(self, name: str, arguments: list[str], depth: int) -> str:
+        """A function of the file, with its arguments in place."""
+        function = self.model.getFunctionDefinition(name)
+        if function is None or function.getBody() is None or function.getNumArguments() != len(arguments):
+            raise self.error(f"the function {name!r} is not defined, or has another number of arguments.")
+        names = [function.getArgument(k).getName() for k in range(len(arguments))]
+        self.nodes += sum(map(len, arguments)) // 8
+        return self._text(function.getBody(), dict(zip(names, arguments, strict=True)), depth + 1)
+
+    def _chain(self, node: Any, plain: str, shown: Callable[[Any], str]) -> str:
+        """A sum or a product with all the sums, or products, in it: as long as it likes, it is one level deep."""
+        parts: list[tuple[str, str]] = []
+        stack = [(plain, node)]
+        while stack:
+            sign, part = stack.pop()
+            kind = self.kinds.get(part.getType(), "")
+            if _CHAINS.get(kind) != plain:
+                parts.append((sign, shown(part)))
+                continue
+            self.nodes += 1
+            inside = [part.getChild(k) for k in range(part.getNumChildren())]
+            inverse = kind in ("AST_MINUS", "AST_DIVIDE")
+            if inverse and len(inside) == 1 and kind == "AST_MINUS":
+                stack.append((_INVERSE[sign], inside[0]))
+                continue
+            if inverse and len(inside) != 2:
+                raise self.error("a difference or a quotient does not have two parts.")
+            signs = [sign, _INVERSE[sign]] if inverse else [sign] * len(inside)
+            stack += reversed(list(zip(signs, inside, strict=True)))
+        if not parts:
+            return "0" if plain == "+" else "1"
+        first = {"+": "", "-": "-", "*": "", "/": "1/"}[parts[0][0]]
+        return "(" + first + parts[0][1] + "".join(f" {sign} {text}" for sign, text in parts[1:]) + ")"
+
+
+def _names(text: str) -> set[str]:
+    """Every name in a formula; the e of 1e-05 is none."""
+    return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))

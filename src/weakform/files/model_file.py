@@ -1,0 +1,395 @@
+"""Model files: equations as text, or a TOML file that says more.
+
+    equations = '''
+        hare' = a*hare - b*hare*lynx
+        lynx' = -c*lynx + d*hare*lynx
+    '''
+    noise = "lognormal"                  # or a table, one word for each state
+
+    [parameters.a]
+    bounds = [0, 2]                      # any of: bounds, start, fixed, tied, log, local, prior, unit, truth
+    unit = "1/year"
+
+    [columns]                            # where the names in the table differ
+    time = "year"
+
+In place of equations, `model = "model.xml"` takes them from an SBML or Antimony file in the same folder.
+A file is data: the equations are parsed (see `expressions`), everything else is checked, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..model.model import Model
+from ..noise.kinds import KINDS
+from ..parameters import Parameter
+from ..parameters.parameter import KEYS, PRIORS
+from ..support.checks import refuse_devices
+from ..support.errors import ModelError
+from ..support.messages import suggestion
+
+MAX_BYTES = 1_000_000
+TIME = "time"
+FOREIGN = (".xml", ".sbml", ".ant")
+_TOP: tuple[str, ...] = ("title", "equations", "model", "inputs", "hold", "noise", "sigma", "trajectory", "parameters")
+_TOP += ("columns", "units", "initial", "duration")
+_PARAMETER = (*KEYS, "truth")
+
+TEMPLATE = '''\
+# A weakform model file. Lines that start with # are comments.
+# Fit it with:  weakform fit model.toml data.csv --report fit.html
+
+# One equation for each measured state. Every name that is neither a state nor a
+# function is a parameter to be estimated; t is time. Functions: exp, log, sqrt, sin, ...
+# A line without ' defines an abbreviation for the lines below it.
+equations = """
+    prey' = growth*prey - hunting*prey*predator
+    predator' = -death*predator + gain*prey*predator
+"""
+
+# "gaussian": errors of the same size at all values; "lognormal": errors in per cent, values positive.
+noise = "lognormal"
+
+# What you know of the parameters; every line is optional.
+[parameters.growth]
+bounds = [0, 10]      # the smallest and the largest value that make sense
+# start = 0.5         # a first guess
+# fixed = 0.5         # not estimated
+# log = true          # positive, over orders of magnitude
+# prior = ["normal", 0.5, 0.1]
+unit = "1/year"
+
+# trajectory = "subject"     # the column that tells several experiments apart
+# inputs = ["heater"]        # names in the equations that are columns of known values
+# The names of the columns in your table, where they differ from the names above.
+[columns]
+# time = "year"       # by default the first column
+# prey = "Hare pelts"
+
+[units]
+time = "years"
+'''
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model and what its file says of it.
+
+    Attributes
+    ----------
+    model : Model
+    name : str
+    noise : tuple of str, (D,)
+    sigma : tuple of float, (D,), or None
+    parameters : dict of str to Parameter
+        What the file says of its parameters.
+    truth : dict of str to float
+        Parameters of simulated data.
+    columns : dict of str to str
+        Column of the table for a state, or for `time`.
+    units : dict of str to str
+        Of states and `time`.
+    initial : dict of str to float
+        For simulations.
+    duration : float, or None
+    title, equations : str
+        As written.
+    inputs : tuple of str
+    hold : bool
+        Whether inputs keep their value until the next sample.
+    trajectory : str, or None
+        The column that tells trajectories apart.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import weakform as wf
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.txt"
+    >>> _ = path.write_text("x' = -k*x")
+    >>> wf.read_model(path).model.parameters
+    ('k',)
+    """
+
+    model: Model
+    name: str
+    noise: tuple[str, ...]
+    sigma: tuple[float, ...] | None = None
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    truth: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    initial: dict[str, float] = field(default_factory=dict)
+    duration: float | None = None
+    title: str = ""
+    equations: str = ""
+    inputs: tuple[str, ...] = ()
+    hold: bool = False
+    trajectory: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """What the file says of its parameters, as arguments of `fit`."""
+        return {"parameters": self.parameters, "units": self.units}
+
+    @property
+    def values(self) -> dict[str, float]:
+        """A value for each parameter that has one: fixed, true, or the start."""
+        found = {}
+        for name, record in self.parameters.items():
+            candidates = (record.fixed, self.truth.get(name), record.start)
+            found.update({name: value for value in candidates[::-1] if value is not None})
+        return {**found, **{name: value for name, value in self.truth.items() if name not in found}}
+
+
+def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
+    """The text of a small file, with a clear error for what is not one."""
+    try:
+        refuse_devices(path, ModelError)
+        if path.stat().st_size > most:
+            raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {most:,}.")
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ModelError(f"There is no {what} {path}.") from None
+    except IsADirectoryError:
+        raise ModelError(f"{path} is a folder; a {what} is needed.") from None
+    except OSError as error:
+        raise ModelError(f"Cannot read {path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8.") from None
+
+
+def read_model(path: str | Path) -> ModelFile:
+    """Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import weakform as wf
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "decay.toml"
+    >>> _ = path.write_text('equations = "x\' = -k*x"\n[parameters.k]\nbounds = [0, 5]')
+    >>> wf.read_model(path).parameters["k"].bounds
+    (0.0, 5.0)
+    """
+    path = Path(path)
+    if path.suffix.lower() in FOREIGN:
+        from .formats.sbml import read_antimony, read_sbml
+
+        return read_antimony(path) if path.suffix.lower() == ".ant" else read_sbml(path)
+    text = read_text(path, "model file")
+    if path.suffix.lower() != ".toml":
+        model = _equations(text, path)
+        return ModelFile(model, path.stem, ("gaussian",) * len(model.states), equations=text)
+    return parse_model(text, str(path), path.stem, path.parent)
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """A TOML document, with the place of an error in it."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise ModelError(f"{where} is not valid TOML: {error}.") from None
+
+
+def _equations(text: str, where: object, inputs: list[str] | None = None) -> Model:
+    try:
+        return Model.from_text(text, inputs=inputs or ())
+    except ModelError as error:
+        raise ModelError(f"{where}: {error}") from None
+
+
+def parse_model(text: str, where: str, name: str = "model", folder: Path | None = None) -> ModelFile:
+    """A model from the text of a TOML file; `where` names it in errors, other files are looked for in `folder`."""
+    table = parse_toml(text, where)
+    known(table, _TOP, where)
+    inputs = table.get("inputs", [])
+    if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
+        raise ModelError(f"{where}: inputs must be a list of names; received {inputs!r}.")
+    hold, trajectory = table.get("hold", False), table.get("trajectory")
+    if not isinstance(hold, bool) or not isinstance(trajectory, str | None):
+        raise ModelError(f"{where}: hold must be true or false, and trajectory the name of a column.")
+    base = _base(table, inputs, where, folder)
+    model = base.model
+    said, truth = _parameters(table.get("parameters", {}), model, where)
+    units = _words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
+    columns = _words(table.get("columns", {}), (TIME, *model.states, *model.inputs), f"{where}, [columns]")
+    initial = {
+        key: number(value, f"{where}, initial.{key}")
+        for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
+    }
+    duration = table.get("duration")
+    return ModelFile(
+        model,
+        name,
+        _noise(table.get("noise", "gaussian"), model, where),
+        _sigma(table.get("sigma"), model, where),
+        parameters={
+            name: _merged(base.parameters.get(name), said.get(name, {})) for name in {**base.parameters, **said}
+        },
+        truth=truth,
+        columns=columns,
+        units=units,
+        initial={**base.initial, **initial},
+        duration=None if duration is None else number(duration, f"{where}, duration"),
+        title=str(table.get("title", base.title)),
+        equations=base.equations,
+        inputs=model.inputs,
+        hold=hold,
+        trajectory=trajectory,
+    )
+
+
+def _merged(base: Parameter | None, said: dict[str, Any]) -> Parameter:
+    """What a TOML file says of a parameter of another file; what that takes as known becomes a start where more is said."""
+    if base is None:
+        return Parameter(**said)
+    if "fixed" in said:
+        return replace(base, start=None, **said)
+    if base.fixed is not None and set(said) - {"unit"}:
+        return replace(base, **{"start": base.fixed, "fixed": None, **said})
+    return replace(base, **said)
+
+
+def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path | None) -> ModelFile:
+    """The equations of a TOML file: its own, or those of the file that it names."""
+    equations, other = table.get("equations"), table.get("model")
+    if isinstance(equations, str) and other is None:
+        model = _equations(equations, f"{where}, equations", inputs)
+        return ModelFile(model, "", (), equations=equations)
+    if equations is not None or not isinstance(other, str):
+        raise ModelError(
+            f"{where} needs either equations = '''...''', one equation for each state, or model = \"model.xml\", the "
+            "name of an SBML or Antimony file."
+        )
+    if (
+        not other.isprintable()
+        or Path(other).suffix.lower() not in FOREIGN
+        or Path(other).name != other
+        or folder is None
+        or inputs
+    ):
+        raise ModelError(
+            f"{where}: model must name a file ({', '.join(FOREIGN)}) in the same folder, without inputs; received "
+            f"{other!r}."
+        )
+    return read_model(folder / other)
+
+
+def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
+    """A table with no other keys than `names`, or an error that names the key and what it may mean."""
+    if not isinstance(table, Mapping):
+        raise ModelError(f"{where} must be a table; received {table!r}.")
+    for key in table:
+        if key not in names:
+            raise ModelError(f"{where}: unknown key {key!r}.{suggestion(key, names)} Known: {', '.join(names)}.")
+    return table
+
+
+def number(value: Any, what: str) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ModelError(f"{what} must be a finite number; received {value!r}.")
+    return float(value)
+
+
+def _words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
+    for key, value in known(table, names, where).items():
+        if not isinstance(value, str):
+            raise ModelError(f"{where}: {key} must be text; received {value!r}.")
+    return dict(table)
+
+
+def _parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """What a file says of its parameters, and their true values."""
+    found: dict[str, dict[str, Any]] = {}
+    truth: dict[str, float] = {}
+    for name, entry in known(table, model.parameters, f"{where}, [parameters]").items():
+        place = f"{where}, [parameters.{name}]"
+        if isinstance(entry, int | float):
+            found[name] = {"fixed": number(entry, place)}
+            continue
+        read = {key: _READERS[key](value, f"{place}: {key}") for key, value in known(entry, _PARAMETER, place).items()}
+        if "truth" in read:
+            truth[name] = read.pop("truth")
+        if read:
+            found[name] = read
+    return found, truth
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise ModelError(f"{what} must be text; received {value!r}.")
+    return value
+
+
+def _flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise ModelError(f"{what} must be true or false; received {value!r}.")
+    return value
+
+
+def _bounds(value: Any, what: str) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ModelError(f"{what} must be [smallest, largest]; received {value!r}.")
+    # TOML knows inf, for a bound that is not there.
+    low, high = (v if isinstance(v, float) and math.isinf(v) else number(v, what) for v in value)
+    return float(low), float(high)
+
+
+def _local(value: Any, what: str) -> Any:
+    words = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    if not isinstance(value, bool | list | Mapping) or not all(isinstance(word, str) for word in words):
+        raise ModelError(f"{what} must be true, or a label for each trajectory; received {value!r}.")
+    return value
+
+
+def _prior(value: Any, what: str) -> tuple[str, float, float]:
+    if not isinstance(value, list) or len(value) != 3 or value[0] not in PRIORS:
+        words = " or ".join(map(repr, PRIORS))
+        raise ModelError(f"{what} must be [{words}, centre, spread]; received {value!r}.")
+    return value[0], number(value[1], what), number(value[2], what)
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "bounds": _bounds,
+    "start": number,
+    "fixed": number,
+    "tied": _text,
+    "log": _flag,
+    "prior": _prior,
+    "unit": _text,
+    "local": _local,
+    "truth": number,
+}
+
+
+def _noise(value: Any, model: Model, where: str) -> tuple[str, ...]:
+    words = (
+        known(value, model.states, f"{where}, noise")
+        if isinstance(value, Mapping)
+        else dict.fromkeys(model.states, value)
+    )
+    for word in words.values():
+        if not isinstance(word, str) or word not in KINDS:
+            kinds = " or ".join(map(repr, KINDS))
+            raise ModelError(
+                f"{where}: noise must be {kinds}, or a table with a word for each state; received {word!r}."
+            )
+    return tuple(str(words.get(state, "gaussian")) for state in model.states)
+
+
+def _sigma(value: Any, model: Model, where: str) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return (number(value, f"{where}, sigma"),) * len(model.states)
+    seen = tuple(state for state in model.states if state not in model.hidden)
+    table = known(value, seen, f"{where}, [sigma]")
+    missing = [state for state in seen if state not in table]
+    if missing:
+        raise ModelError(f"{where}, [sigma] lacks {missing[0]!r}; give one for each state, or none.")
+    return tuple(number(table[state], f"{where}, sigma.{state}") for state in seen)

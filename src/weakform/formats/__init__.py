@@ -1,1 +1,0 @@
-"""Formats of the field: SBML, Antimony, PEtab. Each loads its library when it is used."""

@@ -1,0 +1,60 @@
+"""The Cramér–Rao bound: the least covariance that any unbiased estimator of p can have from these samples.
+
+The data inform about p and the initial state through the sensitivities of the forward solution, `K = [∂x/∂p, ∂x/∂u₀]/σ`
+in working coordinates; the bound is the p-block of `(KᵀK)⁻¹`, with columns scaled before inversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..linalg.symmetric import symmetric_inverse
+from ..model.model import Model
+from ..noise.kinds import KINDS
+from ..support.errors import DataError
+from ..support.typing import FloatArray
+from .solve import simulate
+
+
+def cramer_rao(
+    model: Model,
+    p: ArrayLike,
+    initial: ArrayLike,
+    times: ArrayLike,
+    noise: Sequence[str],
+    sigma: ArrayLike,
+    *,
+    begin: float | None = None,
+    known_initial: bool = False,
+) -> FloatArray:
+    """The bound on the covariance of the parameters, `(J, J)`.
+
+    Parameters
+    ----------
+    model : Model
+    p : array_like, (J,)
+    initial : array_like, (D,)
+        The state at `begin`, by default the first sample.
+    times : array_like, (time,)
+    noise : sequence of str, (D,)
+    sigma : array_like, (D,)
+    begin : float, optional
+    known_initial : bool
+        Whether the initial state is known.
+    """
+    samples = np.asarray(times, dtype=float)
+    first = float(samples[0]) if begin is None else float(begin)
+    grid = samples if first == samples[0] else np.concatenate([[first], samples])
+    solved = simulate(model, p, initial, grid, sensitivities=True, max_evaluations=20_000_000)
+    if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+        raise DataError(f"No Cramér–Rao bound: the model could not be solved ({solved.status.value}).")
+    K = np.concatenate([solved.by_parameters, solved.by_initial], axis=2)[-len(samples) :]
+    states = solved.states[-len(samples) :]
+    slopes = [KINDS[kind].numeric_slope(column) for kind, column in zip(noise, states.T, strict=True)]
+    scale = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape) * np.column_stack(slopes)
+    J = len(model.parameters)
+    K = (K / scale[:, :, None]).reshape(-1, K.shape[2])[:, : J if known_initial else None]
+    return symmetric_inverse(K.T @ K)[:J, :J]

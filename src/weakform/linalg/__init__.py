@@ -1,0 +1,1 @@
+"""Matrices: block tridiagonal, banded, symmetric; and how many threads work on them."""

@@ -1,0 +1,272 @@
+"""A model: `u' = f(t, u, p)` with named states and parameters, as symbolic expressions.
+
+A model comes from text equations or from a plain NumPy function (see `expressions` and `tracing`); either way it holds
+one SymEngine expression for each state. What is linear in the parameters is detected here, never declared:
+`f` is jointly affine in a set L of parameters exactly if `∂²f/∂p_i∂p_j = 0` for all i, j in L.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import symengine as se
+from numpy.typing import ArrayLike
+
+from ..support.errors import ModelError
+from ..support.messages import suggestion
+from ..support.typing import BoolArray, FloatArray
+from .algebra import expanded
+from .equations import checked_names, read_equations
+from .functions import Expr
+from .system import System
+from .tracing import RightHandSide, trace
+
+
+class Model:
+    """A system of ordinary differential equations `u' = f(t, u, p)`.
+
+    Parameters
+    ----------
+    f : callable, or sequence of expressions
+        `f(t, u, p)` in plain NumPy, called once with symbols; returns one derivative for each state. Or the derivatives
+        themselves, as SymEngine expressions in the names below and `t`, as readers of files make them.
+    states, parameters : sequence of str
+        Names, in the order of `u` and `p`.
+    inputs : sequence of str
+        Names of known inputs; with some, the function is called as `f(t, u, p, inputs)`.
+    hidden : sequence of str
+        First derivatives in second-order equations, `x'`: the last of the states.
+    variants : sequence of Model
+        The model of each trajectory, where parameters are local.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> wf.Model.from_text("N' = r*N*(1 - N/K)").parameters
+    ('K', 'r')
+    """
+
+    def __init__(
+        self,
+        f: RightHandSide | Sequence[Expr],
+        states: Sequence[str],
+        parameters: Sequence[str],
+        inputs: Sequence[str] = (),
+        *,
+        hidden: Sequence[str] = (),
+        variants: Sequence[Model] = (),
+    ) -> None:
+        self.hidden, self.variants = tuple(hidden), tuple(variants)
+        plain = checked_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
+        self.states = (*plain, *self.hidden)
+        self.parameters, self.inputs = checked_names(parameters, "parameters"), checked_names(inputs, "inputs")
+        for kind, names in (("a parameter", self.parameters), ("an input", self.inputs)):
+            both = set(self.states) & set(names)
+            if both:
+                raise ModelError(f"{sorted(both)[0]!r} is both a state and {kind}; rename one.")
+        if callable(f):
+            self.expressions = trace(f, self.states, self.parameters, self.inputs)
+            self._refuse_idle()
+        elif isinstance(f, str) or not isinstance(f, Sequence):
+            raise ModelError(
+                f"Model takes a function f(t, u, p), but a {type(f).__name__} was given. "
+                "For text equations use Model.from_text(...)."
+            )
+        else:
+            self.expressions = tuple(f)
+        self._systems: dict[Any, System] = {}
+        self.compiled: dict[str, Any] = {}
+
+    @classmethod
+    def from_text(cls, text: str, *, parameters: Sequence[str] | None = None, inputs: Sequence[str] = ()) -> Model:
+        """Read equations such as `u1' = -p1*u1`, one for each line.
+
+        Parameters
+        ----------
+        text : str
+            `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` defines an
+            abbreviation for the lines below it; `#` starts a comment. `t` is time, `pi` is π, powers are `**` or `^`.
+            An expression goes on in the next line inside parentheses or around an operator. `name'' = ...` is a
+            second-order equation, whose right-hand side may use `name'`; only `name` needs to be measured.
+        parameters : sequence of str, optional
+            The parameters in the order wanted. By default every other name is a parameter, in natural order
+            (p2 before p10).
+        inputs : sequence of str
+            Names that are known inputs, columns of the data.
+        """
+        declared = None if parameters is None else checked_names(parameters, "parameters")
+        driven = checked_names(inputs, "inputs")
+        states, names, expressions, hidden = read_equations(text, declared, driven)
+        model = cls(expressions, states, names, driven, hidden=hidden)
+        model._refuse_idle()
+        return model
+
+    def _refuse_idle(self) -> None:
+        """Refuse parameters and inputs that no equation has."""
+        used = {str(symbol) for expr in self.expressions for symbol in expr.free_symbols}
+        idle = [name for name in (*self.parameters, *self.inputs) if name not in used]
+        if idle:
+            what = "parameter" if idle[0] in self.parameters else "input"
+            raise ModelError(
+                f"The {what} {idle[0]!r} does not occur in the equations, so nothing can determine it. "
+                f"Remove it from the list.{suggestion(idle[0], used)}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.expressions, self.states, self.parameters, self.inputs, self.hidden, self.variants)
+
+    def of(self, trajectory: int) -> Model:
+        """The model of one trajectory: this one, unless parameters are local."""
+        return self.variants[trajectory] if self.variants else self
+
+    def _with(self, parameters: Sequence[str], expressions: Sequence[Expr], variants: Sequence[Model] = ()) -> Model:
+        """The same model with other parameters, some of which may be idle."""
+        return Model(expressions, self.states, parameters, self.inputs, hidden=self.hidden, variants=variants)
+
+    @staticmethod
+    def local_name(name: str, label: str) -> str:
+        """The name of a local parameter in the trajectories with a label."""
+        return _joined(name, label)
+
+    def localised(self, local: Mapping[str, Sequence[str]]) -> Model:
+        """A model for several trajectories, in each of which some parameters have values of their own.
+
+        Parameters
+        ----------
+        local : mapping
+            For each local parameter, the label of its value in each trajectory: `{"k": ["a", "a", "b"]}` makes the
+            parameters `k_a` and `k_b`, the first shared by two trajectories.
+        """
+        for name, labels in local.items():
+            by_name: dict[str, str] = {}
+            for label in labels:
+                if by_name.setdefault(_joined(name, label), label) != label:
+                    raise ModelError(
+                        f"The labels {by_name[_joined(name, label)]!r} and {label!r} both make the name "
+                        f"{_joined(name, label)!r}; rename one of them."
+                    )
+        names: list[str] = []
+        for name in self.parameters:
+            names += list(dict.fromkeys(_joined(name, label) for label in local[name])) if name in local else [name]
+        if len(set(names)) < len(names) or set(names) & {*self.states, *self.inputs}:
+            raise ModelError(f"Local parameters get names such as {names}, which are not all different; rename some.")
+        count = len(next(iter(local.values())))
+        variants = []
+        for k in range(count):
+            here = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
+            variants.append(self._with(tuple(names), tuple(e.subs(here) for e in self.expressions)))
+        return self._with(names, self.expressions, variants)
+
+    def substituted(self, values: Mapping[str, Expr], drop: bool) -> Model:
+        """The model with expressions in place of parameters, which leave the list if `drop`."""
+        here = {se.Symbol(name): expr for name, expr in values.items()}
+        names = tuple(name for name in self.parameters if not (drop and name in values))
+        # Expanded, so that what cancels does: r*(1 - x/(2*r)) has no pole at zero.
+        changed = [expanded(e.subs(here)) if drop else e.subs(here) for e in self.expressions]
+        return self._with(names, changed, [variant.substituted(values, drop) for variant in self.variants])
+
+    def shifted(self, begin: float) -> Model:
+        """The same model on a clock that starts at `begin`."""
+        t = se.Symbol("t")
+        return self._with(self.parameters, tuple(e.subs({t: t + begin}) for e in self.expressions))
+
+    def __str__(self) -> str:
+        shown = dict(zip(self.states, self.expressions, strict=True))
+        order = {name.rstrip("'"): name for name in self.hidden}
+        return "\n".join(
+            f"{s}'' = {shown[order[s]]}" if s in order else f"{s}' = {e}"
+            for s, e in shown.items()
+            if s not in self.hidden
+        )
+
+    def __repr__(self) -> str:
+        return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
+
+    def _repr_html_(self) -> str:
+        from ..report.mathml import equations
+
+        return equations(self)
+
+    def __call__(self, t: ArrayLike, u: ArrayLike, p: ArrayLike) -> FloatArray:
+        """Evaluate `f(t, u, p)`; `u` is `(D,)` or `(time, D)`, and the result has its shape."""
+        try:
+            values = np.asarray(u, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError(f"The states must be numbers; received {u!r}.") from None
+        rows = np.atleast_2d(values)
+        times = np.broadcast_to(np.asarray(t, dtype=float), rows.shape[:1])
+        parameters = np.asarray(p, dtype=float)
+        if rows.shape[1] != len(self.states) or parameters.shape != (len(self.parameters),):
+            raise ModelError(
+                f"Expected {len(self.states)} states and {len(self.parameters)} parameters, "
+                f"received {rows.shape[1]} and {parameters.size}."
+            )
+        if self.inputs:
+            raise ModelError("A model with inputs cannot be called alone; use simulate(..., inputs=...).")
+        f = self.system(("gaussian",) * len(self.states)).evaluate(times, rows, parameters, ("f",))["f"]
+        return f.dense((len(self.states),)).T.reshape(values.shape)
+
+    def system(self, noise: tuple[str, ...], covariance: FloatArray | None = None) -> System:
+        """The right-hand side in the coordinates in which the given noise is additive, with its derivatives."""
+        key = (noise, None if covariance is None else covariance.tobytes())
+        if key not in self._systems:
+            mix = None if covariance is None else np.asarray(np.linalg.cholesky(covariance), dtype=float)
+            self._systems[key] = System(self.states, self.parameters, self.expressions, noise, self.inputs, mix)
+        return self._systems[key]
+
+    @cached_property
+    def _curved(self) -> BoolArray:
+        """Pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`, `(J, J)`."""
+        symbols = [se.Symbol(name) for name in self.parameters]
+        n = len(symbols)
+        curved = np.zeros((n, n), dtype=bool)
+        everywhere = [e for variant in self.variants for e in variant.expressions] or self.expressions
+        for expr in everywhere:
+            present = [i for i in range(n) if symbols[i] in expr.free_symbols]
+            for i in present:
+                first = expr.diff(symbols[i])
+                for j in present:
+                    if j <= i and not curved[i, j] and expanded(first.diff(symbols[j])) != 0:
+                        curved[i, j] = curved[j, i] = True
+        return curved
+
+    def linear_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A largest set found among `names` in which, all other parameters being fixed, the equations are affine."""
+        # A greedy independent set in the graph of curved pairs, the least entangled parameters first.
+        curved = self._curved
+        candidates = [self.parameters.index(name) for name in names]
+        chosen: list[int] = []
+        for i in sorted(candidates, key=lambda i: (int(curved[i, candidates].sum()), i)):
+            if not curved[i, i] and not curved[i, chosen].any():
+                chosen.append(i)
+        return tuple(self.parameters[i] for i in sorted(chosen))
+
+    @property
+    def linear_parameters(self) -> tuple[str, ...]:
+        """A largest set found of parameters in which, the others being fixed, the equations are affine."""
+        return self.linear_among(self.parameters)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the equations are linear (affine) in all parameters."""
+        return len(self.linear_parameters) == len(self.parameters)
+
+
+def _rebuild(
+    expressions: tuple[Expr, ...],
+    states: tuple[str, ...],
+    parameters: tuple[str, ...],
+    inputs: tuple[str, ...],
+    hidden: tuple[str, ...],
+    variants: tuple[Model, ...],
+) -> Model:
+    return Model(expressions, states, parameters, inputs, hidden=hidden, variants=variants)
+
+
+def _joined(name: str, label: str) -> str:
+    """`name_label`, as a name."""
+    return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"

@@ -1,0 +1,236 @@
+"""The right-hand side and its derivatives in working coordinates, compiled.
+
+Noise that is additive in `x` makes `x` the working coordinate of a state: `x = u` for Gaussian noise, `x = log u` for
+log-normal noise (see `noise`). With `s = du/dx`, `x' = f(t, u, p)/s` and `∂/∂x = s ∂/∂u`. Both act on the expressions
+in `u`, so no exponential is ever formed, and `f/u` is divided term by term so that `p*u/u` is `p`. Noise correlated
+between states with covariance L Lᵀ is independent in `y = L⁻¹ x`: then `y' = L⁻¹ x'` and `∂/∂y = Lᵀ ∂/∂x`.
+
+Only structural nonzeros are kept. A tensor such as `∂²f_a/∂x_b∂p_j` is a table of indices `(a, b, j)` and of values
+`(nonzeros, time)`. Each group of tensors is compiled by SymEngine's LLVM back end when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import symengine as se
+
+from ..noise.kinds import KINDS
+from ..support.errors import ModelError
+from ..support.typing import FloatArray
+from .algebra import affordable, combined, divide, multiply
+from .functions import Expr
+from .inputs import Inputs
+
+_TILE = 4096
+"""Times in one call of a compiled function, so that what it reads and writes stays in cache."""
+TENSORS: dict[str, str] = {
+    "f": "",
+    "fu": "u",
+    "fp": "p",
+    "fup": "up",
+    "fpp": "pp",
+    "fupp": "upp",
+    "fuu": "uu",
+    "fuup": "uup",
+}
+"""Name of each tensor and the letters it is differentiated by; repeated letters are stored once, `i <= j`."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Structural nonzeros of a tensor at every time.
+
+    Attributes
+    ----------
+    index : list of tuple of int
+        `(a, ...)`: equation, then state and parameter indices as in `TENSORS`.
+    values : ndarray, (nonzeros, time)
+    """
+
+    index: list[tuple[int, ...]]
+    values: FloatArray
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+        return iter(zip(self.index, self.values, strict=True))
+
+    def dense(self, shape: tuple[int, ...]) -> FloatArray:
+        """The full array, `(*shape, time)`."""
+        full = np.zeros((*shape, self.values.shape[1]))
+        for index, value in self:
+            full[index] = value
+        return full
+
+
+class System:
+    """`x' = f(t, x, p)` in working coordinates.
+
+    Parameters
+    ----------
+    states, parameters, inputs : tuple of str
+    expressions : tuple
+        `u'` for each state, in symbols named as the states, the inputs, the parameters and `t`.
+    noise : tuple of str
+        A kind of `noise.KINDS` for each state.
+    mix : ndarray, (D, D), optional
+        L above.
+    """
+
+    def __init__(
+        self,
+        states: tuple[str, ...],
+        parameters: tuple[str, ...],
+        expressions: tuple[Expr, ...],
+        noise: tuple[str, ...],
+        inputs: tuple[str, ...] = (),
+        mix: FloatArray | None = None,
+    ) -> None:
+        self.states, self.parameters, self.noise, self.mix = states, parameters, noise, mix
+        self.kinds = [KINDS[kind] for kind in noise]
+        self.inputs: Inputs | None = None
+        self._u = [se.Symbol(name) for name in states]
+        self._p = [se.Symbol(name) for name in parameters]
+        self._q = [se.Symbol(name) for name in inputs]
+        self._slopes = [kind.slope(u) for kind, u in zip(self.kinds, self._u, strict=True)]
+        f = [divide(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
+        if mix is not None:
+            f = [combined(row, f) for row in np.linalg.inv(mix)]
+        self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
+            "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
+        }
+        self._compiled: dict[tuple[str, ...], Any] = {}
+
+    def driven_by(self, inputs: Inputs | None) -> System:
+        """The same system, sharing what is compiled, with the inputs of one trajectory."""
+        if inputs is None:
+            return self
+        driven = copy(self)
+        driven.inputs = inputs
+        return driven
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the right-hand side jumps in time, as inputs do that are held."""
+        return self.inputs is not None and len(self.inputs.jumps) > 0
+
+    @property
+    def D(self) -> int:
+        """Number of states."""
+        return len(self.states)
+
+    @property
+    def J(self) -> int:
+        """Number of parameters."""
+        return len(self.parameters)
+
+    def to_working(self, u: FloatArray) -> FloatArray:
+        """States `(time, D)` in working coordinates."""
+        x = np.column_stack([kind.to_working(column) for kind, column in zip(self.kinds, u.T, strict=True)])
+        return np.asarray(x if self.mix is None else np.linalg.solve(self.mix, x.T).T, dtype=float)
+
+    def from_working(self, x: FloatArray) -> FloatArray:
+        """The inverse of `to_working`."""
+        if self.mix is not None:
+            x = x @ self.mix.T
+        return np.column_stack([kind.from_working(column) for kind, column in zip(self.kinds, x.T, strict=True)])
+
+    def slopes(self, u: FloatArray) -> FloatArray:
+        """`∂u/∂x`, `(time, D, D)`, at states `(time, D)`."""
+        s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
+        return s[:, :, None] * (np.eye(self.D) if self.mix is None else self.mix)
+
+    def per_slope(self, u: FloatArray, K: FloatArray) -> FloatArray:
+        """`∂x/∂u K`: derivatives of states `(time, D, n)` as those of working coordinates."""
+        s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
+        K = K / s[:, :, None]
+        return K if self.mix is None else np.asarray(np.linalg.solve(self.mix, K))
+
+    def structure(self, name: str) -> dict[tuple[int, ...], Expr]:
+        """Structural nonzeros of a tensor as expressions, differentiated when first asked for."""
+        if name not in self._tensors:
+            letters = TENSORS[name]
+            parent = self.structure("f" + letters[:-1])
+            repeated = len(letters) > 1 and letters[-2] == letters[-1]
+            result: dict[tuple[int, ...], Expr] = {}
+            affordable(parent.values())
+            for index, expr in parent.items():
+                by = self._by_states if letters[-1] == "u" else self._by_parameters
+                for k, derivative in by(expr):
+                    if derivative != 0 and not (repeated and k < index[-1]):
+                        result[(*index, k)] = derivative
+            self._tensors[name] = result
+        return self._tensors[name]
+
+    def _by_parameters(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+        present = expr.free_symbols
+        return ((k, expr.diff(symbol)) for k, symbol in enumerate(self._p) if symbol in present)
+
+    def _by_states(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+        present = expr.free_symbols
+        single = {
+            k: multiply(expr.diff(u), s)
+            for k, (u, s) in enumerate(zip(self._u, self._slopes, strict=True))
+            if u in present
+        }
+        if self.mix is None:
+            yield from single.items()
+            return
+        for k, column in enumerate(self.mix.T):
+            yield k, combined(column, [single.get(b, se.Integer(0)) for b in range(self.D)])
+
+    def evaluate(
+        self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
+    ) -> dict[str, Tensor]:
+        """Evaluate tensors at all times at once.
+
+        Parameters
+        ----------
+        t : ndarray, (time,)
+        u : ndarray, (time, D)
+            States as measured, not in working coordinates.
+        p : ndarray, (J,)
+        names : tuple of str
+            Which of `TENSORS`.
+        before : bool
+            Whether inputs that jump are taken before the jump.
+        """
+        indices = [list(self.structure(name)) for name in names]
+        if names not in self._compiled:
+            self._compiled[names] = self._compile([e for name in names for e in self.structure(name).values()])
+        function = self._compiled[names]
+        total = sum(map(len, indices))
+        values = np.empty((total, len(t)))
+        # The compiled function reads rows (t, u, p) and writes rows; tiles keep both in cache.
+        D, n = self.D, 1 + self.D + len(self._q)
+        rows = np.empty((min(len(t), _TILE), n + self.J))
+        rows[:, n:] = p
+        driven = None if self.inputs is None else self.inputs(t, before)
+        for start in range(0, len(t) if total else 0, _TILE):
+            part = slice(start, min(start + _TILE, len(t)))
+            tile = rows[: part.stop - start]
+            tile[:, 0] = t[part]
+            tile[:, 1 : 1 + D] = u[part]
+            if driven is not None:
+                tile[:, 1 + D : n] = driven[part]
+            values[:, part] = np.asarray(function(tile)).reshape(len(tile), total).T
+        tensors, offset = {}, 0
+        for name, index in zip(names, indices, strict=True):
+            tensors[name] = Tensor(index, values[offset : offset + len(index)])
+            offset += len(index)
+        return tensors
+
+    def _compile(self, expressions: list[Expr]) -> Any:
+        if not expressions:
+            return None
+        arguments = [se.Symbol("t"), *self._u, *self._q, *self._p]
+        backend = "llvm" if se.have_llvm else "lambda"
+        try:
+            return se.Lambdify(arguments, expressions, backend=backend, cse=True)
+        except RuntimeError as error:
+            raise ModelError(
+                f"An equation has a part that is never a finite real number, such as 1/(x - x): {error}."
+            ) from None

@@ -1,0 +1,154 @@
+"""Running a plain NumPy right-hand side once on symbols, to learn its expressions.
+
+NumPy applies `np.exp` to an object array by calling the method `exp` of each element, so a thin scalar with arithmetic
+and those methods is enough to trace `f(t, u, p)`. The function is called once; what it branches on cannot be followed,
+and says so.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import symengine as se
+
+from ..support.errors import ModelError
+from .functions import FUNCTIONS, Expr, absolute
+
+RightHandSide = Callable[..., Any]
+
+
+class Traced:
+    """A symbolic scalar that NumPy can compute with."""
+
+    __slots__ = ("expr",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        return f"Traced({self.expr})"
+
+    def _no_branch(self, *_: object) -> bool:
+        raise ModelError(
+            f"The right-hand side branches on the value of {self.expr}, or compares it. It is traced once with "
+            "symbols, so `if`, `while`, `<`, `==`, `max`, `np.where` on states, parameters or time cannot be followed. "
+            "Use a smooth expression instead, for example 1/(1 + np.exp(-k*(t - t0))) for a switch."
+        )
+
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _no_branch
+
+    def _no_number(self, *_: object) -> Any:
+        raise ModelError(
+            f"The right-hand side needs the number behind {self.expr}, but it is traced with symbols: "
+            "float(), int(), math functions and typed arrays cannot be used. Use NumPy functions (np.exp, not "
+            "math.exp) and build the result as a list or with np.array([...])."
+        )
+
+    __float__ = __int__ = __index__ = __complex__ = _no_number
+
+    def __add__(self, other: Any) -> Any:
+        return _binary(self, other, lambda a, b: a + b)
+
+    def __radd__(self, other: Any) -> Any:
+        return _binary(other, self, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Any:
+        return _binary(self, other, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _binary(other, self, lambda a, b: a - b)
+
+    def __mul__(self, other: Any) -> Any:
+        return _binary(self, other, lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _binary(other, self, lambda a, b: a * b)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _binary(self, other, lambda a, b: a / b)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _binary(other, self, lambda a, b: a / b)
+
+    def __pow__(self, other: Any) -> Any:
+        return _binary(self, other, lambda a, b: a**b)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _binary(other, self, lambda a, b: a**b)
+
+    def __neg__(self) -> Traced:
+        return Traced(-self.expr)
+
+    def __pos__(self) -> Traced:
+        return self
+
+    def __abs__(self) -> Traced:
+        return Traced(absolute(self.expr))
+
+    def square(self) -> Traced:
+        """What `np.square` calls."""
+        return Traced(self.expr**2)
+
+    def conjugate(self) -> Traced:
+        """What `np.conj` (and so `np.vdot`) calls; all quantities are real."""
+        return self
+
+    def __getattr__(self, name: str) -> Callable[[], Traced]:
+        arity, function = FUNCTIONS.get(name, (0, None))
+        if arity != 1 or function is None:
+            raise AttributeError(f"{name!r} is not known for a traced value")
+        return lambda: Traced(function(self.expr))
+
+
+def _lift(value: Any) -> Expr | None:
+    if isinstance(value, Traced):
+        return value.expr
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, numbers.Integral):
+        return se.Integer(int(value))
+    if isinstance(value, numbers.Real):
+        return se.RealDouble(float(value))
+    return None
+
+
+def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Any:
+    a, b = _lift(left), _lift(right)
+    if a is None or b is None:
+        return NotImplemented
+    return Traced(operation(a, b))
+
+
+def trace(
+    f: RightHandSide, states: Sequence[str], parameters: Sequence[str], inputs: Sequence[str] = ()
+) -> tuple[Expr, ...]:
+    """The expressions that `f(t, u, p)`, or `f(t, u, p, inputs)`, returns, one for each state."""
+    t = Traced(se.Symbol("t"))
+    u = np.array([Traced(se.Symbol(name)) for name in states], dtype=object)
+    p = np.array([Traced(se.Symbol(name)) for name in parameters], dtype=object)
+    q = [np.array([Traced(se.Symbol(name)) for name in inputs], dtype=object)] if inputs else []
+    try:
+        returned = f(t, u, p, *q)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"The right-hand side could not be traced: {type(error).__name__}: {error}. It is called once as f(t,u,p) "
+            f"with u of {len(states)} states and p of {len(parameters)} parameters that are symbols; it may use "
+            f"arithmetic and these NumPy functions: {', '.join(sorted(n for n in FUNCTIONS if hasattr(np, n)))}."
+        ) from error
+    values = list(np.asarray(returned, dtype=object).ravel()) if returned is not None else []
+    if len(values) != len(states):
+        raise ModelError(
+            f"The right-hand side returned {len(values)} values for {len(states)} states ({', '.join(states)}); "
+            "return one derivative for each state, in that order."
+        )
+    expressions = [_lift(value) for value in values]
+    for name, value, expr in zip(states, values, expressions, strict=True):
+        if expr is None:
+            raise ModelError(f"The derivative of {name} is a {type(value).__name__}, not a number or an expression.")
+    return tuple(expressions)

@@ -1,0 +1,1 @@
+"""Noise: its kinds, and its size from the data alone."""

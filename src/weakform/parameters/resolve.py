@@ -1,0 +1,196 @@
+"""From records of parameters to what a fit works with: tied ones replaced, local ones multiplied, arrays in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import symengine as se
+
+from ..data import Dataset
+from ..model import Model
+from ..model.expressions import parse_expression
+from ..model.printing import to_text
+from ..support.errors import FitError
+from ..support.messages import suggestion
+from ..support.typing import BoolArray, FloatArray
+from .parameter import Parameter, checked, gathered
+from .priors import Priors
+from .scale import Scale
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a fit, in the order of its model.
+
+    Attributes
+    ----------
+    model : Model
+        As the user sees it: tied parameters replaced, local ones multiplied.
+    records : tuple of Parameter, (J,)
+    tied : dict of str to str
+        Expressions of those that were replaced.
+    """
+
+    model: Model
+    records: tuple[Parameter, ...]
+    tied: dict[str, str]
+
+    @property
+    def base(self) -> FloatArray:
+        """Values of those that are not free, NaN where free, `(J,)`."""
+        return np.array([np.nan if r.fixed is None else r.fixed for r in self.records])
+
+    @property
+    def free(self) -> BoolArray:
+        """Which are estimated, `(J,)`."""
+        return np.array([r.fixed is None for r in self.records])
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of the parameters themselves, `(J,)` each; infinite for those that are fixed."""
+        pairs = [self._limits(r) for r in self.records]
+        lower, upper = np.array(pairs).T
+        return lower, upper
+
+    @staticmethod
+    def _limits(record: Parameter) -> tuple[float, float]:
+        if record.fixed is not None:
+            return -np.inf, np.inf
+        low, high = record.bounds or (-np.inf, np.inf)
+        positive = record.log or (record.prior is not None and record.prior[0] == "lognormal")
+        return max(low, 0.0) if positive else low, high
+
+    @property
+    def scale(self) -> Scale:
+        """Which are estimated on a log scale."""
+        return Scale(np.array([r.log and r.fixed is None for r in self.records]))
+
+    @property
+    def start(self) -> FloatArray | None:
+        """The first guess, `(J,)`, NaN where there is none; None where there is none at all."""
+        values = np.array([np.nan if r.start is None else r.start for r in self.records])
+        return None if np.isnan(values).all() else values
+
+    @property
+    def prior(self) -> Priors | None:
+        """Priors of the parameters themselves."""
+        return Priors.of([r.prior for r in self.records])
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Units, by name."""
+        return {name: r.unit for name, r in zip(self.model.parameters, self.records, strict=True) if r.unit}
+
+
+def resolve(
+    model: Model,
+    data: Dataset,
+    parameters: Mapping[str, Any] | None = None,
+    **keywords: Any,
+) -> Parameters:
+    """Gather what is said of the parameters, replace what is tied, multiply what is local, and put the rest in order.
+
+    Parameters
+    ----------
+    model : Model
+    data : Dataset
+    parameters : mapping, optional
+        The long form: `Parameter`, or a number, for each name.
+    **keywords
+        The short form: `bounds`, `start`, `fixed`, `tied`, `local`, `log`, `priors`, `units`, as `fit` takes them.
+    """
+    local = {name: _labels(name, how, data) for name, how in _local(model, parameters, keywords).items()}
+    families = {
+        name: tuple(dict.fromkeys(model.local_name(name, label) for label in labels)) for name, labels in local.items()
+    }
+    said = gathered(model.parameters, [each for family in families.values() for each in family], parameters, keywords)
+    tied = {name: checked(name, Parameter(**said[name])).tied for name in model.parameters if said[name].get("tied")}
+    both = [name for name in local if name in tied]
+    if both:
+        raise FitError(f"{both[0]!r} is both tied and local; choose one.")
+    model = _without_tied(model, {name: str(text) for name, text in tied.items()})
+    model = model.localised(local) if local else model
+    # What is said of a local parameter holds for each of its values, unless something else is said of that.
+    origin = {each: name for name, family in families.items() for each in family}
+    records = []
+    for name in model.parameters:
+        entries = {**said[origin.get(name, name)], **said[name], "local": False}
+        records.append(checked(name, Parameter(**entries)))
+    return Parameters(model, tuple(records), _tied_to_local({n: str(text) for n, text in tied.items()}, families))
+
+
+def _local(model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """How each local parameter is divided among the trajectories: True, labels, or labels by trajectory."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise FitError(f"parameters must be a mapping from names to weakform.Parameter; received {parameters!r}.")
+    said = gathered(
+        model.parameters,
+        (),
+        {
+            name: Parameter(local=record.local)
+            for name, record in (parameters or {}).items()
+            if isinstance(record, Parameter) and record.local
+        },
+        {"local": keywords.get("local")},
+    )
+    return {name: entries["local"] for name, entries in said.items() if entries.get("local")}
+
+
+def _without_tied(model: Model, tied: dict[str, str]) -> Model:
+    rest = [name for name in model.parameters if name not in tied]
+    values = {}
+    for name, text in tied.items():
+        also = [word for word in _words(text) if word in tied]
+        if also:
+            raise FitError(f"{name!r} cannot be tied to {also[0]!r}, which is tied itself; tie it to free parameters.")
+        values[name] = parse_expression(text, rest, f"tied {name}")
+    return model.substituted(values, drop=True) if values else model
+
+
+def _labels(name: str, local: Any, data: Dataset) -> list[str]:
+    """The label of a local parameter's value in each trajectory."""
+    own = [q.label for q in data.trajectories]
+    if len(own) < 2:
+        raise FitError("Local parameters need several trajectories; these data have one. Join datasets first.")
+    if local is True:
+        return own
+    if isinstance(local, Mapping):
+        unknown = [str(word) for word in local if str(word) not in own]
+        if unknown:
+            raise FitError(
+                f"local[{name!r}] names {unknown[0]!r}, which is no trajectory.{suggestion(unknown[0], own)} "
+                f"There are: {', '.join(own)}."
+            )
+        by_name = {str(key): str(value) for key, value in local.items()}
+        missing = [label for label in own if label not in by_name]
+        if missing:
+            raise FitError(f"local[{name!r}] lacks the trajectory {missing[0]!r}; give a label for each.")
+        return [by_name[label] for label in own]
+    if isinstance(local, str) or not isinstance(local, Sequence) or len(local) != len(own):
+        raise FitError(f"local[{name!r}] must have one label for each of {len(own)} trajectories; received {local!r}.")
+    return [str(word) for word in local]
+
+
+def _tied_to_local(tied: dict[str, str], families: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """A parameter tied to a local one has as many values as that."""
+    spread: dict[str, str] = {}
+    for name, text in tied.items():
+        expr = parse_expression(text, _words(text))
+        involved = [base for base in families if se.Symbol(base) in expr.free_symbols]
+        if not involved:
+            spread[name] = text
+            continue
+        base = involved[0]
+        for each in families[base]:
+            label = each.removeprefix(base)
+            here = {se.Symbol(b): se.Symbol(b + label) for b in involved if b + label in families[b]}
+            spread[name + label] = to_text(expr.subs(here))
+    return spread
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d]\w*", text)

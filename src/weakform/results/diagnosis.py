@@ -1,0 +1,211 @@
+"""Trouble in words: what a fit should not be read without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimators.status import Status
+from ..estimators.task import Refined, Task
+from ..linalg.symmetric import symmetric_inverse
+from ..support.typing import BoolArray, FloatArray
+from ..weak.problem import WeakProblem
+from .covariance import Quantified
+from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
+
+POORLY_DETERMINED = 0.5
+"""Standard error, relative to the estimate, above which a parameter is called poorly determined."""
+FEW = 50
+"""Samples below which intervals are called rough."""
+INSEPARABLE = 0.98
+UNRESOLVED = 0.3
+UNEXPLAINED = 0.5
+SHOWN = 4
+INFLATED = 1e6
+UNTENABLE = 2.0
+STILL = 4.0
+PIECES = 16
+UNKNOWN = 100.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a converged fit is judged by.
+
+    Attributes
+    ----------
+    p : ndarray, (J,)
+    covariance : ndarray, (J, J)
+    inner : ndarray of bool, (J,)
+        Free parameters that are not at a bound.
+    test : float
+        The p-value of the model; NaN if there is no test.
+    misfit : float
+        Root mean square of the weak residuals over their standard deviations, about one for a right model; zero where
+        the residuals of a refinement say more.
+    constant : bool
+        Whether the data are constants and noise.
+    against : bool
+        Whether a parameter sits at a bound other than zero.
+    """
+
+    p: FloatArray
+    covariance: FloatArray
+    inner: BoolArray
+    test: float
+    misfit: float
+    constant: bool
+    against: bool
+
+
+def verdict(status: Status, evidence: Evidence) -> Status:
+    """The status of a fit that converged, once it is known what it found."""
+    if status is not Status.CONVERGED:
+        return status
+    if evidence.constant or evidence.against:
+        return Status.UNDETERMINED
+    if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
+        return Status.REJECTED
+    inner = evidence.inner
+    block = evidence.covariance[np.ix_(inner, inner)]
+    if not len(block) or np.isnan(block).any():
+        return status
+    variance = block.diagonal()
+    if np.isinf(variance).any():
+        return Status.UNDETERMINED
+    # By how much the variance of each would shrink if all the others were known.
+    with np.errstate(all="ignore"):
+        inflated = variance * symmetric_inverse(block).diagonal() > INFLATED
+    share = np.sqrt(variance) / np.maximum(np.abs(evidence.p[inner]), np.finfo(float).tiny)
+    nothing = (share > UNKNOWN).any() or (share > POORLY_DETERMINED).all()
+    return Status.UNDETERMINED if inflated.any() or nothing else status
+
+
+def is_constant(problem: WeakProblem) -> bool:
+    """Whether no state varies more than its noise does, from sample to sample or from piece to piece."""
+    total, slow = np.zeros(len(problem.sigma)), np.zeros(len(problem.sigma))
+    freedom = pieces = 0
+    with np.errstate(all="ignore"):
+        for form in problem.forms:
+            x = form.x
+            n = x.shape[1]
+            edges = np.unique(np.linspace(0, n, PIECES + 1).astype(int))[:-1]
+            counts = np.diff([*edges, n])
+            off = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
+            total += np.sum(off**2, axis=1)
+            slow += np.sum(np.add.reduceat(off, edges, axis=1) ** 2 / counts, axis=1)
+            freedom, pieces = freedom + n - 1, pieces + len(edges) - 1
+    quiet = total < freedom + STILL * np.sqrt(2 * freedom)
+    return bool(np.all(quiet & (slow < pieces + STILL * np.sqrt(2 * pieces))))
+
+
+def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | None) -> list[str]:
+    """What the refinement found wrong with the model, the noise level or the sampling, in words."""
+    if refined is None or goodness is None:
+        return []
+    found, model = [], task.problem.model
+    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED
+    p = goodness.portmanteau_p if wrong_sigma else goodness.p_value
+    if REJECTED <= p < DOUBTED:
+        found.append(
+            f"The model is doubtful ({tail(p)}): its residuals hang together more than noise does. One right model "
+            "in twenty looks like this; look at the weak residuals, and test it on other data."
+        )
+    if p < REJECTED:
+        found.append(
+            f"The model does not fit the data ({tail(p)}): the residuals are not noise. "
+            "Its estimates and intervals are not to be trusted."
+        )
+        for misfit in goodness.misfits[:SHOWN]:
+            label = task.problem.data.trajectories[misfit.trajectory].label
+            where = f"{misfit.stop:.4g}" + (f" of {label}" if label else "")
+            found.append(
+                f"The equation of {model.states[misfit.equation]} does not hold between t = {misfit.start:.4g} and "
+                f"{where} (score {misfit.score:+.1f}): a term is missing or wrong there."
+            )
+    if wrong_sigma:
+        ratio = float(np.sqrt(refined.misfit / refined.freedom))
+        size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
+        found.append(
+            f"The given sigma contradicts the data: the residuals are {size} it says. "
+            "Leave sigma out to have it estimated."
+        )
+    spreads = np.mean([form.x.std(axis=1) for form in task.problem.forms], axis=0)
+    for name, sigma, spread in zip(model.states, refined.sigma, spreads, strict=True):
+        if name not in model.hidden and sigma > UNEXPLAINED * spread:
+            found.append(
+                f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
+                "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
+            )
+    if refined.bias > UNRESOLVED:
+        found.append(
+            "The samples are too far apart for these dynamics: the discretisation shifts the estimates by "
+            f"{refined.bias:.2g} standard errors. Sample faster, or leave out the fast part."
+        )
+    if refined.held is not None:
+        names = np.array(model.parameters)[task.free]
+        order = np.argsort(-np.abs(refined.held))
+        large = [j for j in order if abs(refined.held[j]) > 0.3] or list(order[:1])
+        found.append(
+            f"The data do not determine {' and '.join(names[large])} separately: moving them together hardly changes "
+            "the fit. This combination was held where 'mle' found it; their intervals take it as known. Give bounds, "
+            "or fix one of them."
+        )
+    return found
+
+
+def contradicts_noise_free(task: Task, p: FloatArray) -> tuple[str, ...]:
+    """What to say of data that are said to be noise-free and are not."""
+    share = float(np.linalg.norm(task.problem.residual(p))) / task.problem.left_side_norm()
+    if share < 1e-3:
+        return ()
+    return (
+        f"sigma is 0, yet the equations miss the data by {share:.1%}: the data are not noise-free, or the model is "
+        "wrong. Leave sigma out to have it estimated, and to get intervals.",
+    )
+
+
+def doubts(task: Task, found: Quantified, status: Status) -> tuple[str, ...]:
+    """Parameters at bounds, poorly determined or hardly told apart; few samples; a fit that did not converge."""
+    names, warnings = task.problem.model.parameters, []
+    p, covariance, at_bound, box = found.p, found.covariance, found.at_bound, found.bounds.T
+    for j in np.flatnonzero(at_bound):
+        which = "lower" if p[j] - box[0][j] < box[1][j] - p[j] else "upper"
+        warnings.append(
+            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the "
+            "others take it as fixed there. Widen the bound if it is not a law of nature."
+        )
+    error = np.sqrt(np.abs(covariance.diagonal()))
+    inner = np.flatnonzero(task.free & ~at_bound)
+    for j in inner:
+        if np.isinf(error[j]):
+            warnings.append(
+                f"{names[j]} is not determined at all: the data hold no information about it where the fit has ended "
+                f"({p[j]:.3g}). Fix it, give bounds, or leave out its term."
+            )
+        elif error[j] > POORLY_DETERMINED * abs(p[j]):
+            size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
+            warnings.append(
+                f"{names[j]} is poorly determined: its standard error is {size} of its value, so that it is compatible "
+                "with zero. More data, less noise or a fixed value of a correlated parameter would help."
+            )
+    for k, i in enumerate(inner):
+        for j in inner[:k]:
+            correlation = covariance[i, j] / (error[i] * error[j]) if error[i] and error[j] else 0.0
+            if abs(correlation) > INSEPARABLE:
+                sense = "ratio or difference" if correlation * p[i] * p[j] > 0 else "product or sum"
+                warnings.append(
+                    f"{names[j]} and {names[i]} can hardly be told apart (correlation {correlation:+.3f}): the data "
+                    f"determine a combination of the two, such as their {sense}, better than either."
+                )
+    counts = [form.functions.count for form in task.problem.forms]
+    samples = task.problem.data.samples
+    if samples < FEW:
+        warnings.append(
+            f"Only {samples} samples: the noise level and the intervals rest on few values "
+            f"({sum(counts)} test function{'s' * (sum(counts) > 1)}); treat the intervals as rough."
+        )
+    if not status.converged:
+        warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")
+    return tuple(warnings)

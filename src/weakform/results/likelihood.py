@@ -1,0 +1,39 @@
+"""The likelihood of the data at a fit.
+
+With states x̂ that obey the model, n_d measured values of state d in working coordinates x, each with standard deviation
+`σ_d s`, and `dx/du` from these to the units of the data,
+
+    log L = Σ_d [ -½ Σ (x - x̂)²/(σ_d s)² - n_d log(σ_d √2π) + Σ (log |dx/du| - log s) ],
+
+so that it is the density of the numbers in the table, whatever coordinates the fit has used.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..estimators.residuals import counts
+from ..estimators.task import Refined, Task
+
+
+def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> float:
+    """Of the data given the fit, with its σ; NaN where there are no such states, or no noise."""
+    if refined is None or noise_free or not np.isfinite(refined.misfit):
+        return math.nan
+    problem, n = task.problem, counts(task)
+    seen = problem.seen
+    total = -0.5 * refined.misfit - float(n[seen] @ np.log(refined.sigma[seen] * math.sqrt(2 * math.pi)))
+    for form, q in zip(problem.forms, problem.data.trajectories, strict=True):
+        there = q.measured
+        with np.errstate(all="ignore"):
+            slopes = np.column_stack(
+                [kind.numeric_slope(column) for kind, column in zip(form.system.kinds, q.values.T, strict=True)]
+            )
+            total -= float(np.sum(np.log(slopes * q.scales)[there]))
+        if form.system.mix is not None:
+            total -= float(there.all(axis=1).sum() * np.log(form.system.mix.diagonal()).sum())
+        if q.within is not None:
+            total += q.density
+    return total

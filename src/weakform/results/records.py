@@ -1,0 +1,60 @@
+"""Small things that a fit is made of: a quantity with its uncertainty, a start, a choice of test functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..estimators.status import Status
+from ..support.typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A parameter or an expression of parameters, with its uncertainty.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+    error : float
+        Standard error; 0 for a fixed parameter, NaN where there is none.
+    interval : tuple of float
+        At 95%; NaN where there is none.
+    note : str
+        Why there is no interval, or nothing.
+    """
+
+    name: str
+    value: float
+    error: float
+    interval: tuple[float, float]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class StartRecord:
+    """One start and where it led.
+
+    Attributes
+    ----------
+    start, estimate : ndarray, (J,)
+    objective : float
+    status : Status
+    iterations, evaluations : int
+    """
+
+    start: FloatArray | None
+    estimate: FloatArray
+    objective: float
+    status: Status
+    iterations: int
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class BasisSummary:
+    """What was chosen as test functions for one trajectory."""
+
+    description: str
+    radius: float
+    count: int

@@ -1,0 +1,427 @@
+"""The result of a fit: numbers, the model and the data; never the optimiser that made them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import NormalDist
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import symengine as se
+from numpy.typing import ArrayLike
+
+from ..data.dataset import Dataset
+from ..data.trajectory import Truth
+from ..estimators.options import Options
+from ..estimators.status import Status
+from ..model.expressions import parse_expression
+from ..model.model import Model
+from ..parameters.priors import Priors
+from ..parameters.scale import Scale
+from ..support.errors import FitError
+from ..support.messages import counted, suggestion
+from ..support.typing import BoolArray, FloatArray
+from .goodness import GoodnessOfFit
+from .records import BasisSummary, Quantity, StartRecord
+
+if TYPE_CHECKING:
+    from .intervals import Profile
+    from .prediction import Prediction
+    from .truth import Metrics
+
+
+IDLE = 0.1
+"""Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
+
+
+@dataclass(eq=False)
+class Late:
+    """What is computed of a fit only when it is asked for, and then kept: the one part of a result that grows.
+
+    Attributes
+    ----------
+    profiles : dict of str to Profile
+        By `intervals(kind="profile")` and reports.
+    bands : dict
+        Fitted trajectories with bands, by number, level and kind.
+    """
+
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """Estimates of the parameters of a model, with their uncertainty.
+
+    Attributes
+    ----------
+    model : Model
+    data : Dataset
+    method : str
+        The method that made the estimate.
+    estimate : ndarray, (J,)
+        In the order of `model.parameters`.
+    covariance : ndarray, (J, J)
+        Of the estimate; zero for fixed parameters, NaN for parameters at a bound.
+    covariance_kind : str
+        The formula behind it, in words.
+    status : Status
+    log_likelihood : float
+        Of the data, with `sigma`; NaN for methods without states that obey the model, and for noise-free data.
+    sigma : ndarray, (D,)
+        Noise level used, and whether it was estimated.
+    basis : tuple of BasisSummary, one for each trajectory
+    bounds : ndarray, (J, 2)
+    fixed : ndarray of bool, (J,)
+    at_bound : ndarray of bool, (J,)
+    denoised : tuple of ndarray, (time, D), one for each trajectory
+        The data less their noise as the fitted model sees it; no forward solution is behind it.
+    goodness : GoodnessOfFit, or None
+        The test of the model, for `"wendy"`.
+    starts : tuple of StartRecord
+        All starts, the best first.
+    weak_residuals : tuple of pairs of ndarray, one for each trajectory
+        Centres of the test functions `(K,)`, and the residuals over their standard deviations `(D, K)`.
+    warnings : tuple of str
+        What should not be overlooked.
+    notes : tuple of str
+        What was done on the way.
+    mesh : int
+        Nodes for each sample on which the refinement solved the equations.
+    log_scale : ndarray of bool, (J,)
+        Parameters that were estimated on a log scale; their intervals are positive.
+    prior : Priors, or None
+    tied : dict of str to str
+        Parameters that are expressions of others; `derived` gives their values.
+    units : dict of str to str
+        Of parameters, states and `time`.
+    late : Late
+        What was computed after the fit, when it was asked for: profiles and bands.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.problems.get("logistic")
+    >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+    >>> "p1" in fit, fit["p1"].name, fit.derived("p1/p2").name
+    (True, 'p1', 'p1/p2')
+    """
+
+    model: Model
+    data: Dataset
+    method: str
+    estimate: FloatArray
+    covariance: FloatArray
+    covariance_kind: str
+    status: Status
+    log_likelihood: float
+    sigma: FloatArray
+    sigma_estimated: bool
+    basis: tuple[BasisSummary, ...]
+    bounds: FloatArray
+    log_scale: BoolArray
+    fixed: BoolArray
+    at_bound: BoolArray
+    denoised: tuple[FloatArray, ...]
+    goodness: GoodnessOfFit | None
+    starts: tuple[StartRecord, ...]
+    iterations: int
+    mesh: int
+    seed: int
+    options: Options
+    seconds: float
+    weak_residuals: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    prior: Priors | None = None
+    tied: dict[str, str] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    late: Late = field(default_factory=lambda: Late(), repr=False, compare=False)
+
+    @property
+    def success(self) -> bool:
+        """Whether the fit converged, the model fits and the data determine it: whether to use the estimate."""
+        return self.status.success
+
+    @property
+    def converged(self) -> bool:
+        """Whether the optimisation converged, whatever it found."""
+        return self.status.converged
+
+    @property
+    def message(self) -> str:
+        """The status in words, with its remedy."""
+        return self.status.value
+
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """Profiles by parameter, once `intervals(kind="profile")` or a report has asked for them."""
+        return MappingProxyType(self.late.profiles)
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors, `(J,)`."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.sqrt(self.covariance.diagonal()))
+
+    def intervals(self, level: float = 0.95, kind: str = "wald", *, runs: int = 200, seed: int = 0) -> FloatArray:
+        """Intervals of the parameters, `(J, 2)`.
+
+        Parameters
+        ----------
+        level : float
+        kind : str
+            `"wald"`: estimate ± errors; NaN for parameters at a bound, which have none. `"profile"`: where the misfit
+            rises too much, however the others adapt; the curves are kept in `profiles`. `"bootstrap"`: from data drawn
+            again from the fitted states; infinite where the data do not determine a parameter. The last two are for
+            method `"wendy"`.
+        runs, seed : int
+            Of the bootstrap.
+        """
+        if kind == "wald":
+            return Scale(self.log_scale).intervals(self.estimate, self.quantile(level) * self.errors)
+        self.quantile(level)  # refuses a bad level
+        if kind == "profile":
+            return self._profiled(level)
+        if kind == "bootstrap":
+            from .intervals import bootstrap
+
+            tails = [0.5 - level / 2, 0.5 + level / 2]
+            draws = bootstrap(self, runs, seed)
+            ends = np.asarray(np.quantile(draws, tails, axis=0).T)
+            # Along a direction that the data do not determine no draw moves: that is no knowledge.
+            with np.errstate(invalid="ignore"):
+                idle = (draws.std(axis=0) < IDLE * self.errors) & ~self.fixed
+            ends[idle] = [-np.inf, np.inf]
+            return ends
+        raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
+
+    def quantile(self, level: float) -> float:
+        """Standard errors on each side of an interval: normal, or Student's t where σ was estimated from residuals."""
+        if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
+            raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
+        if self.goodness is None or not self.sigma_estimated:
+            return NormalDist().inv_cdf(0.5 + float(level) / 2)
+        from scipy.special import stdtrit
+
+        return float(stdtrit(max(self.goodness.freedom, 1), 0.5 + float(level) / 2))
+
+    def _profiled(self, level: float) -> FloatArray:
+        from .intervals import Refit, profile
+
+        refit = Refit(self)
+        result = np.column_stack([self.estimate, self.estimate])
+        free = [j for j in range(len(self.estimate)) if not self.fixed[j]]
+        for j in counted(free, "profile", len(free)):
+            name = self.model.parameters[j]
+            self.late.profiles[name] = profile(self, name, level, refit)
+            result[j] = self.late.profiles[name].interval
+        return result
+
+    @property
+    def correlation(self) -> FloatArray:
+        """Correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.covariance / np.outer(self.errors, self.errors))
+
+    def __getitem__(self, name: str) -> Quantity:
+        if name not in self.model.parameters:
+            raise KeyError(
+                f"No parameter {name!r}.{suggestion(str(name), self.model.parameters)} "
+                f"There are: {', '.join(self.model.parameters)}."
+            )
+        j = self.model.parameters.index(name)
+        low, high = self.intervals()[j]
+        note = "fixed" if self.fixed[j] else "at its bound: no Wald interval" if self.at_bound[j] else ""
+        return Quantity(name, float(self.estimate[j]), float(self.errors[j]), (float(low), float(high)), note)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.model.parameters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.model.parameters)
+
+    def derived(self, expression: str, level: float = 0.95) -> Quantity:
+        """An expression of the parameters with its interval, by the delta method.
+
+        Parameters
+        ----------
+        expression : str
+            Such as `"p1 / p3"`; read like a model, never evaluated as code.
+        level : float
+        """
+        expr = parse_expression(expression, [*self.model.parameters, *self.tied])
+        tied = {se.Symbol(n): parse_expression(text, self.model.parameters) for n, text in self.tied.items()}
+        expr = expr.subs(tied)
+        symbols = [se.Symbol(name) for name in self.model.parameters]
+        values = dict(zip(symbols, map(float, self.estimate), strict=True))
+        value = _real(expr, values, expression)
+        gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
+        used = gradient != 0
+        variance = float(gradient[used] @ self.covariance[np.ix_(used, used)] @ gradient[used])
+        error = math.sqrt(variance) if variance >= 0 else math.nan
+        half = self.quantile(level) * error
+        note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
+        return Quantity(expression, value, error, (value - half, value + half), note)
+
+    def predict(
+        self,
+        times: ArrayLike,
+        *,
+        trajectory: int | str = 0,
+        initial: ArrayLike | Mapping[str, float] | None = None,
+        level: float = 0.95,
+        kind: str = "auto",
+        seed: int = 0,
+    ) -> Prediction:
+        """Solve the fitted model at any times, with a pointwise band.
+
+        Parameters
+        ----------
+        times : array_like, (time,)
+            Increasing; may go beyond the data.
+        trajectory : int or str
+            Number or label of the one from whose fitted initial state to begin; its uncertainty is part of the band.
+        initial : array_like, (D,), or mapping, optional
+            A known state at `times[0]` in place of a fitted one.
+        level : float
+        kind : str
+            `"delta"` (linearised), `"sampling"` (quantiles of many solutions), or `"auto"`: sampling where solutions
+            bend too much for the delta method.
+        seed : int
+            Of the draws.
+        """
+        from .prediction import predict
+
+        return predict(self, times, trajectory, initial, level, kind, seed)
+
+    def trajectory(self, number: int | str = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
+        """The fitted trajectory over the time of the data, on a grid fine enough to draw; see `predict`."""
+        from .prediction import fine_grid, numbered
+
+        number = numbered(self, number)
+        key = (number, level, kind)
+        if key not in self.late.bands:
+            self.late.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
+        return self.late.bands[key]
+
+    @property
+    def r_squared(self) -> dict[str, float]:
+        """Share of the variance of each state that the forward solution explains, over all trajectories.
+
+        The model is solved from the fitted initial states; NaN where that fails.
+        """
+        from .prediction import forward
+        from .truth import r_squared
+
+        values = np.concatenate([q.values for q in self.data.trajectories])
+        states = np.concatenate([forward(self, k) for k in range(len(self.data.trajectories))])
+        seen = [d for d, name in enumerate(self.model.states) if name not in self.model.hidden]
+        found = r_squared(values[:, seen], states[:, seen])
+        return {self.model.states[d]: float(value) for d, value in zip(seen, found, strict=True)}
+
+    def metrics(self, truth: Truth | Mapping[str, float] | None = None) -> Metrics:
+        """The paper's measures of this estimate against a known truth.
+
+        Parameters
+        ----------
+        truth : Truth or mapping, optional
+            By default that of simulated data; or the true parameters by name, for data that have no truth of their own:
+            the forward error is then measured against the solution from the fitted initial state.
+        """
+        from ..data.matching import inputs_of
+        from .truth import as_truth, measure
+
+        known = as_truth(self, truth)
+        times, inputs = self.data.trajectories[0].times, inputs_of(self.model, self.data, 0)
+        return measure(self.model.of(0), self.estimate, self.covariance, times, known, inputs)
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """The parameters as a pandas data frame: estimate, error, interval, bounds, unit and what is special."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise FitError("A data frame needs pandas; install it with: pip install pandas") from None
+        ends = self.intervals(level)
+        return pd.DataFrame(
+            {
+                "estimate": self.estimate,
+                "error": self.errors,
+                "lower": ends[:, 0],
+                "upper": ends[:, 1],
+                "lower_bound": self.bounds[:, 0],
+                "upper_bound": self.bounds[:, 1],
+                "unit": [self.units.get(name, "") for name in self.model.parameters],
+                "note": [self[name].note for name in self.model.parameters],
+            },
+            index=pd.Index(self.model.parameters, name="parameter"),
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to a JSON file, to be read by `FitResult.load`; returns the path."""
+        from ..files.archive import save
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> FitResult:
+        """Read a fit that was saved."""
+        from ..files.archive import load
+
+        return load(path)
+
+    def to_antimony(self) -> str:
+        """The model with its estimates and the first fitted initial state as Antimony text."""
+        from ..files.formats.sbml import fitted
+
+        return fitted(self)
+
+    def to_sbml(self) -> str:
+        """The same as an SBML document; needs the extra `sbml`."""
+        from ..files.formats.sbml import fitted, to_sbml
+
+        return to_sbml(fitted(self))
+
+    def report(self, path: str | Path, command: str = "") -> Path:
+        """Write one self-contained HTML page: verdict, estimates, pictures, what was chosen; returns the path.
+
+        Profiles are computed if they are not there yet.
+        """
+        from ..report.html import write
+
+        return write(self, path, command)
+
+    def plot(self, trajectory: int | str = 0) -> Any:
+        """Draw data and fitted trajectory with its band, one panel for each state; returns the matplotlib axes."""
+        from ..report.plots import states
+
+        return states(self, trajectory)
+
+    def __str__(self) -> str:
+        from ..report.text import report
+
+        return report(self)
+
+    def _repr_html_(self) -> str:
+        from ..report.html import fragment
+
+        return fragment(self)
+
+    def __repr__(self) -> str:
+        return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"
+
+
+def _real(expr: object, values: dict[object, float], text: str) -> float:
+    try:
+        value = float(expr.subs(values))  # type: ignore[attr-defined]
+    except (RuntimeError, TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise FitError(f"{text!r} is not a finite real number at the estimate.")
+    return value
