@@ -39,7 +39,9 @@ def main() -> None:
                     options={"solver": solver},
                 )
                 error = np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters)
-                ends[solver, bounded].append((fit.objective, error, fit.iterations, time.process_time() - begin))
+                ends[solver, bounded].append(
+                    (fit.starts[0].objective, error, fit.iterations, time.process_time() - begin)
+                )
         bounded_best = np.array(ends[SOLVERS[0]])[:, 0]
         free_best = np.min([np.array(ends[key])[:, 0] for key in SOLVERS[1:]], axis=0)
         for key in SOLVERS:

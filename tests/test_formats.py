@@ -33,7 +33,7 @@ def test_round_trip_gives_the_same_right_hand_side(name):
         u, p = rng.uniform(0.5, 2, (6, len(model.states))), rng.uniform(0.5, 2, len(model.parameters))
         assert np.allclose(file.model(np.arange(6.0), u, p), model(np.arange(6.0), u, p), rtol=1e-13)
         assert file.initial == pytest.approx(initial)
-        assert file.start == pytest.approx(values)
+        assert file.said("start") == pytest.approx(values)
 
 
 REACTIONS = """
@@ -55,8 +55,8 @@ end
 def test_reactions_compartments_constants_rules_and_functions():
     file = from_antimony(REACTIONS)
     assert file.model.states == ("A", "B")
-    assert file.fixed == {"E": 3.0}
-    assert file.start == {"k": 0.3, "K": 1.5, "n": 2.0}
+    assert file.said("fixed") == {"E": 3.0}
+    assert file.said("start") == {"k": 0.3, "K": 1.5, "n": 2.0}
     A, B, E, k, K, n = 4.0, 0.5, 3.0, 0.3, 1.5, 2.0
     hill = B**n / (K**n + B**n)
     values = {"k": k, "K": K, "n": n, "E": E}
@@ -203,36 +203,36 @@ def test_no_other_file_is_opened(text):
 def test_initial_values_may_be_formulas():
     text = "model m() k = 2; q = 3*k; y := x + q; x = y0 + k; y0 = 1; x' = -k*x*y; z = sqrt(-k); z' = z; end"
     file = from_antimony(text)
-    assert file.start == {"k": 2.0}  # q is defined by k, and follows it
+    assert file.said("start") == {"k": 2.0}  # q is defined by k, and follows it
     assert file.model([0.0], [[3.0, 1.0]], [4.0])[0][0] == pytest.approx(-4 * 3 * (3 + 12))
     assert file.initial == {"x": 3.0}  # the root of a negative number is not known
 
 
 def test_names_of_constants_are_names():
     file = from_antimony("model m() E = 10; a = 2; y0 = exp(a); x = y0 + E; I = 3; x' = -E*x + I*a; end")
-    assert file.start == {"E": 10.0, "a": 2.0, "I": 3.0}
+    assert file.said("start") == {"E": 10.0, "a": 2.0, "I": 3.0}
     assert file.initial["x"] == pytest.approx(np.exp(2) + 10)
 
 
 def test_the_size_of_a_compartment_may_be_a_formula():
     file = from_antimony("compartment c; c = v0*2; v0 = 4; species x in c; x = 1; J: x -> ; k*x; k = 1;")
-    values = {**file.start, **file.fixed}
+    values = {**file.said("start"), **file.said("fixed")}
     assert file.model([0.0], [[1.0]], [values[p] for p in file.model.parameters]) == pytest.approx(-1 / 8)
-    assert (file.start, file.fixed) == ({"k": 1.0}, {"v0": 4.0})  # what only tells a size is known
+    assert (file.said("start"), file.said("fixed")) == ({"k": 1.0}, {"v0": 4.0})  # what only tells a size is known
     # A parameter that is also a rate stays free, and the size follows it.
     file = from_antimony("compartment c; c = 2 + k; species x in c; x = 1; J: x -> ; k*x; k = 3;")
-    assert file.start == {"k": 3.0}
+    assert file.said("start") == {"k": 3.0}
     assert file.model([0.0], [[1.0]], [5.0]) == pytest.approx(-5 / 7)
 
 
 def test_a_parameter_may_cancel():
-    assert from_antimony("model m() a = 1; k = 2; x = 1; x' = -k*x + a - a; end").start == {"k": 2.0}
+    assert from_antimony("model m() a = 1; k = 2; x = 1; x' = -k*x + a - a; end").said("start") == {"k": 2.0}
 
 
 def test_small_numbers_are_numbers():
     """The e of 1e-05 is not a name."""
     file = from_antimony("model m() k1 = 2; k2 = 1e-05*k1; x = 1; x' = -k2*x + k1; end")
-    assert file.start == {"k1": 2.0}
+    assert file.said("start") == {"k1": 2.0}
     assert file.model([0.0], [[1.0]], [3.0]) == pytest.approx(3 - 3e-5)
     assert from_antimony("model m() e := 1e-05*x; k = 1; x = 1; x' = -k*x + e; end").model.parameters == ("k",)
     assert from_antimony("model m() e = 3; k = 1; x = 1; x' = -k*x*1e-05; end").model.parameters == ("k",)
@@ -240,7 +240,7 @@ def test_small_numbers_are_numbers():
 
 def test_what_cannot_be_translated_has_no_value():
     file = from_antimony("model m() k = y*2; y := piecewise(1, x > 2, 3); x = 1; x' = -k*x; end")
-    assert file.start == {}
+    assert file.said("start") == {}
 
 
 @pytest.mark.parametrize(
@@ -286,9 +286,9 @@ LOCAL = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3"
 
 def test_a_local_parameter_does_not_take_the_place_of_another():
     file = from_sbml(LOCAL)
-    assert file.start == {"J_k": 7.0, "J_k_": 3.0}
+    assert file.said("start") == {"J_k": 7.0, "J_k_": 3.0}
     assert file.initial == {"A": 2.0, "B": 1.0}
-    p = [file.start[name] for name in file.model.parameters]
+    p = [file.said("start")[name] for name in file.model.parameters]
     assert file.model([0.0], [[1.0, 1.0]], p)[0] == pytest.approx([-3.0, -4.0])
 
 
@@ -329,7 +329,7 @@ def test_files_and_the_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "m.xml").write_text(to_sbml(REACTIONS))
     assert read_model("m.ant").model.states == read_sbml("m.xml").model.states
     file = read_model("m.xml")
-    p = [{**file.start, **file.fixed}[name] for name in file.model.parameters]
+    p = [{**file.said("start"), **file.said("fixed")}[name] for name in file.model.parameters]
     t = np.linspace(0, 4, 60)
     u = simulate(file.model, p, [4.0, 0.5], t).states
     noisy = u + 0.02 * np.random.default_rng(1).standard_normal(u.shape)
@@ -344,7 +344,7 @@ def test_a_fitted_model_goes_back_to_antimony():
     problem = wf.problems.get("lotka-volterra")
     fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), bounds=problem.bounds)
     file = from_antimony(fit.to_antimony())
-    assert [file.start[p] for p in fit.model.parameters] == pytest.approx(fit.estimate.tolist())
+    assert [file.said("start")[p] for p in fit.model.parameters] == pytest.approx(fit.estimate.tolist())
     assert from_sbml(fit.to_sbml()).model.states == fit.model.states
 
 
@@ -353,14 +353,14 @@ def test_a_toml_file_may_take_its_equations_from_sbml(tmp_path):
     toml = tmp_path / "m.toml"
     toml.write_text('model = "m.xml"\nnoise = "lognormal"\n[parameters.k]\nbounds = [0, 2]\n[parameters.n]\nfixed = 2')
     file = read_model(toml)
-    assert file.bounds == {"k": (0.0, 2.0)}
-    assert file.fixed == {"E": 3.0, "n": 2.0}
-    assert file.start == {"k": 0.3, "K": 1.5}
+    assert file.said("bounds") == {"k": (0.0, 2.0)}
+    assert file.said("fixed") == {"E": 3.0, "n": 2.0}
+    assert file.said("start") == {"k": 0.3, "K": 1.5}
     assert file.noise == ("lognormal", "lognormal")
     toml.write_text('model = "m.xml"\n[parameters.E]\nbounds = [0, 5]')
     file = read_model(toml)
-    assert file.fixed == {}  # what is said of it makes it unknown
-    assert file.start["E"] == 3.0
+    assert file.said("fixed") == {}  # what is said of it makes it unknown
+    assert file.said("start")["E"] == 3.0
     for wrong in ('"a\\u0000.xml"', f'"{"a" * 300}.xml"', '"../m.xml"', '"/etc/passwd"', '"m.toml"', "3"):
         toml.write_text(f"model = {wrong}")
         with pytest.raises(ModelError, match=r"model|Cannot read"):
@@ -389,7 +389,7 @@ def test_an_exported_fit_starts_its_clock_at_the_first_sample():
     u = simulate(model, [0.5], [2.0], t).states
     fit = wf.fit(model, wf.Dataset(t, u + 0.01 * np.random.default_rng(1).standard_normal(u.shape)))
     file = from_antimony(fit.to_antimony())
-    again = simulate(file.model, [file.start["k"]], [file.initial["x"]], t - 10).states
+    again = simulate(file.model, [file.said("start")["k"]], [file.initial["x"]], t - 10).states
     assert np.abs(again - u).max() < 0.05
 
 
@@ -439,8 +439,8 @@ def test_petab(tmp_path, scale):
     problem = read_petab(petab_folder(tmp_path, scale))
     assert [q.label for q in problem.data.trajectories] == ["high", "low"]
     assert problem.data.noise == ("lognormal", "lognormal")
-    assert problem.file.fixed == {"feed_high": 3.0, "feed_low": 1.0}
-    assert problem.file.log == (["k", "c"] if scale == "log10" else [])
+    assert problem.file.said("fixed") == {"feed_high": 3.0, "feed_low": 1.0}
+    assert problem.file.said("log") == ({"k": True, "c": True} if scale == "log10" else {})
     fit = problem.fit()
     assert fit["k"].value == pytest.approx(0.5, rel=0.05)
     assert fit["c"].value == pytest.approx(0.3, rel=0.05)
@@ -477,7 +477,7 @@ def test_petab_takes_the_row_of_the_condition_that_was_measured(tmp_path):
     table = pd.read_csv(tmp_path / "m.tsv", sep="\t")
     table[table["simulationConditionId"] == "high"].to_csv(tmp_path / "m.tsv", sep="\t", index=False)
     problem = read_petab(path)
-    assert problem.file.fixed == {"feed": 3.0}
+    assert problem.file.said("fixed") == {"feed": 3.0}
     assert problem.fit()["k"].value == pytest.approx(0.5, rel=0.05)
 
 
@@ -510,9 +510,9 @@ def test_petab_uniform_priors_are_bounds(tmp_path):
         objectivePriorType=["uniform", "parameterScaleUniform"],
         objectivePriorParameters=["0.2;0.7", "-1;0"],
     )
-    assert read_petab(path).file.bounds == {"k": (0.2, 0.7), "c": (0.1, 1.0)}
+    assert read_petab(path).file.said("bounds") == {"k": (0.2, 0.7), "c": (0.1, 1.0)}
     rewritten(tmp_path, "p.tsv", objectivePriorType=None, objectivePriorParameters=["-1;0", "-1;0"])
-    assert read_petab(path).file.bounds == {"k": (0.1, 1.0), "c": (0.1, 1.0)}
+    assert read_petab(path).file.said("bounds") == {"k": (0.1, 1.0), "c": (0.1, 1.0)}
 
 
 def test_petab_names_and_definitions(tmp_path):
@@ -526,7 +526,7 @@ def test_petab_names_and_definitions(tmp_path):
     table = pd.read_csv(tmp_path / "p.tsv", sep="\t")
     table.iloc[:1].to_csv(tmp_path / "p.tsv", sep="\t", index=False)
     problem = read_petab(path)
-    assert problem.file.bounds == {"t_": (0.01, 5.0)}
+    assert problem.file.said("bounds") == {"t_": (0.01, 5.0)}
     assert problem.fit()["t_"].value == pytest.approx(0.5, rel=0.05)
 
 

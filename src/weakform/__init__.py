@@ -5,7 +5,8 @@
     data = wf.Dataset(t, N)
     print(wf.fit(model, data))
 
-Importing is cheap: each name is loaded when it is first used. What is listed here is public; everything else may change.
+Importing is cheap: each name is loaded when it is first used. What is listed here is public; everything else may
+change.
 """
 
 from importlib import import_module

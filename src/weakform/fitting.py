@@ -225,7 +225,7 @@ def _stoppable(stop: Deadline) -> Iterator[None]:
         yield
         return
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  (the shape of a signal handler)
+    def ask(number: int, frame: FrameType | None) -> None:
         if stop.asked:
             raise KeyboardInterrupt
         stop.asked = True

@@ -20,7 +20,7 @@ def test_a_few_random_starts(name):
     for seed in (3, 14, 18):
         error, fit, best = run(name, seed)
         assert fit.converged
-        assert fit.objective < best.objective + 0.1
+        assert fit.starts[0].objective < best.starts[0].objective + 0.1
         assert error < 0.5
 
 

@@ -62,7 +62,7 @@ def test_a_wrong_model_is_called_wrong_and_where():
     data = wf.Dataset(t, truth + 0.05 * np.random.default_rng(1).standard_normal(truth.shape))
     fit = wf.fit(wf.Model.from_text("x' = v\nv' = -k*x - c*v"), data)
     assert fit.goodness.p_value < 1e-6
-    strains = fit.goodness.strains
+    strains = fit.goodness.misfits
     assert strains[0].equation == 1
     assert all(s.equation == 1 and 10 < s.start < s.stop < 15 for s in strains)
     text = " ".join(str(fit).split())

@@ -19,9 +19,10 @@ from weakform.experiments.figures import draw
 from weakform.experiments.store import Store, StoreError
 from weakform.experiments.study import Cell, built_in, read_study, run_seed
 from weakform.experiments.summary import bound, summarise, table
-from weakform.experiments.sweep import Progress, sweep
+from weakform.experiments.sweep import Tally, sweep
 from weakform.experiments.worker import perform
 from weakform.support.errors import ModelError, WeakformError
+from weakform.support.messages import Progress
 
 SMALL = {
     "name": "small",
@@ -224,16 +225,18 @@ class Terminal(io.StringIO):
 
 def test_progress_on_a_terminal_and_silence_elsewhere(monkeypatch):
     runs = read_study(SMALL).runs
-    monkeypatch.setattr("weakform.experiments.sweep.REFRESH", -1.0)
+    monkeypatch.setattr("weakform.support.messages.REFRESH", -1.0)
     for out, shown in ((Terminal(), True), (io.StringIO(), False)):
-        bar = Progress(runs, list(runs[6:]), out)
+        tally = Tally(runs, list(runs[6:]))
+        bar = Progress(tally.line, out)
         for k, run in enumerate(runs[6:16]):
-            bar.add(run, k == 0)
+            tally.add(run, k == 0)
+            bar.update()
         bar.close()
         assert bool(out.getvalue()) == shown
-    assert "16 done, 1 failed" in bar.line()
-    assert "logistic" in bar.line()
-    assert "left" in bar.line()
+    assert "16 done, 1 failed" in tally.line()
+    assert "logistic" in tally.line()
+    assert "left" in tally.line()
 
 
 @linux

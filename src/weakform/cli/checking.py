@@ -86,8 +86,8 @@ def _lognormal(data: Dataset, doubtful: list[str]) -> None:
         values = values[np.isfinite(values)]
         if kind == "gaussian" and len(values) and values.min() > 0 and values.max() > 30 * values.min():
             doubtful.append(
-                f"{data.labels[d]} is positive and spans a factor of {values.max() / values.min():.0f}: are its errors in per "
-                "cent? Then noise = 'lognormal' is right."
+                f"{data.labels[d]} is positive and spans a factor of {values.max() / values.min():.0f}: are its errors "
+                "in per cent? Then noise = 'lognormal' is right."
             )
 
 

@@ -138,7 +138,8 @@ def missing_values(
         if not allowed[:, d].any() or (~allowed[:, d]).mean() > 0.5:
             raise DataError(
                 f"{int((~allowed[:, d]).sum())} of {len(values)} values of {label} are too small: {kinds[d]} noise "
-                f"needs {KINDS[kinds[d]].needs}. Use noise='gaussian' for this state, or cut the data to the part that is positive."
+                f"needs {KINDS[kinds[d]].needs}. Use noise='gaussian' for this state, or cut the data to the part that "
+                "has them."
             )
     usable = np.flatnonzero(allowed.all(axis=1))
     first, last = (int(usable[0]), int(usable[-1]) + 1) if len(usable) else (0, len(values))

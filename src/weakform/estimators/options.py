@@ -16,7 +16,9 @@ COMMON = ("tolerance", "max_iterations", "time_limit")
 
 @dataclass(frozen=True)
 class Options:
-    """How long and how hard to work; the defaults are the paper's. A method refuses an option that it does not use.
+    """How long and how hard to work; the defaults are the paper's.
+
+    A method refuses an option that it does not use.
 
     Attributes
     ----------

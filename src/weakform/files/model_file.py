@@ -136,13 +136,20 @@ class ModelFile:
         """What the file says of its parameters, as arguments of `fit`."""
         return {"parameters": self.parameters, "units": self.units}
 
+    def said(self, key: str) -> dict[str, Any]:
+        """One thing that the file says, such as `"bounds"`, of every parameter of which it says it."""
+        default = getattr(Parameter(), key)
+        found = {name: getattr(record, key) for name, record in self.parameters.items()}
+        return {name: value for name, value in found.items() if value != default}
+
     @property
     def values(self) -> dict[str, float]:
         """A value for each parameter that has one: fixed, true, or the start."""
         found = {}
         for name, record in self.parameters.items():
-            candidates = (record.fixed, self.truth.get(name), record.start)
-            found.update({name: value for value in candidates[::-1] if value is not None})
+            known = [v for v in (record.fixed, self.truth.get(name), record.start) if v is not None]
+            if known:
+                found[name] = known[0]
         return {**found, **{name: value for name, value in self.truth.items() if name not in found}}
 
 
@@ -164,14 +171,14 @@ def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    """Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations.
+    r"""Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> import weakform as wf
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "decay.toml"
-    >>> _ = path.write_text('equations = "x\' = -k*x"\n[parameters.k]\nbounds = [0, 5]')
+    >>> _ = path.write_text('equations = "d/dt x = -k*x"\n[parameters.k]\nbounds = [0, 5]')
     >>> wf.read_model(path).parameters["k"].bounds
     (0.0, 5.0)
     """
@@ -244,7 +251,7 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
 
 
 def _merged(base: Parameter | None, said: dict[str, Any]) -> Parameter:
-    """What a TOML file says of a parameter of another file; what that takes as known becomes a start where more is said."""
+    """What a TOML file adds to a parameter of another file: what that takes as known becomes a start if more is said."""
     if base is None:
         return Parameter(**said)
     if "fixed" in said:

@@ -17,6 +17,7 @@ _CONTINUES = {"+", "-", "*", "/", "**", "^"}
 
 
 def checked_names(names: Sequence[str], what: str) -> tuple[str, ...]:
+    """A list of names, each a name, none reserved, none twice."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
         raise ModelError(f"The {what} must be a list of names, but {names!r} was given.")
     for name in names:

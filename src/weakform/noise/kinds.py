@@ -90,8 +90,8 @@ def _lognormal(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> Fl
 def _counts(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
     if (sigma != 1.0).any():
         raise DataError(
-            f"Counts have the noise ratio 1: their scatter follows from their mean; received {float(sigma[0]):g}. Leave "
-            "it out."
+            f"Counts have the noise ratio 1: their scatter follows from their mean; received {float(sigma[0]):g}. "
+            "Leave it out."
         )
     if (u < 0).any():
         raise DataError(f"Counts need states that are not negative; the smallest is {u.min():g}.")

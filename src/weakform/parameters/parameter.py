@@ -112,7 +112,8 @@ _BY_KEYWORD = {
 def _fixed(name: str, value: Any) -> Any:
     if isinstance(value, bool | str) or not np.isscalar(value):
         raise FitError(
-            f"parameters[{name!r}] must be weakform.Parameter(...), or a number at which it is fixed; received {value!r}."
+            f"parameters[{name!r}] must be weakform.Parameter(...), or a number at which it is fixed; received "
+            f"{value!r}."
         )
     return value
 

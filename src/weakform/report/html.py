@@ -287,8 +287,8 @@ def _starts(fit: FitResult) -> str:
     best = values[0]
     agree = sum(abs(v - best) <= 1e-4 * max(1.0, abs(best)) for v in values)
     return (
-        f"<p>{agree} of {len(values)} starts reached the best objective of the search. Steps are other optima that were found and "
-        f"passed over.</p><figure>{chart}<figcaption>objective of each start</figcaption></figure>"
+        f"<p>{agree} of {len(values)} starts reached the best objective of the search. Steps are other optima that "
+        f"were found and passed over.</p><figure>{chart}<figcaption>objective of each start</figcaption></figure>"
     )
 
 

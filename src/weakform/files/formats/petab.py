@@ -68,7 +68,9 @@ def read_petab(path: str | Path) -> PetabProblem:
         made.model,
         made.name,
         tuple(data["noise"]),
-        parameters={name: _parameter(name, said) for name in made.model.parameters},
+        parameters={
+            name: _parameter(name, said) for name in dict.fromkeys(name for part in said.values() for name in part)
+        },
         title=made.title,
         equations=made.equations,
     )
