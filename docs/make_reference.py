@@ -1,0 +1,345 @@
+"""Reference pages from the code, made when the site is built, so that they cannot go stale.
+
+A page in `docs/reference` has a few words of its own and the line `<!-- made from the code -->`; the hook of mkdocs
+puts in its place what the function for that page says (see `PAGES`). What cannot be made is checked: `api.md` must show
+every public name, and a key of a model file without words here stops the build.
+
+    python docs/make_reference.py reference/status.md     # print what is made
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import symengine as se
+
+import weakform
+from weakform import estimators
+from weakform.cli import main as command_line
+from weakform.estimators import COMMON, ESTIMATORS, Options, Status
+from weakform.files.keys import PARAMETER_KEYS
+from weakform.files.model_file import TOP_KEYS
+from weakform.files.template import TEMPLATE
+from weakform.forward import SimulationStatus
+from weakform.noise import kinds
+from weakform.parameters import parameter
+
+MARK = "<!-- made from the code -->"
+ROOT = Path(__file__).parent.parent
+
+
+# Small parts
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown; a bar in a cell is escaped."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(re.sub(r"\s*\n\s*|\|", _cell, cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(found: re.Match[str]) -> str:
+    return r"\|" if found[0] == "|" else " "
+
+
+def yes(flag: bool) -> str:
+    """A cell for yes or no."""
+    return "yes" if flag else "no"
+
+
+def code(text: object) -> str:
+    """Text in the font of code."""
+    return f"`{text}`"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
+    text = " ".join(text.split())
+    return text and f"{text[0].upper()}{text[1:]}" + ("" if text[-1] in ".!?" else ".")
+
+
+def attributes(thing: Any) -> dict[str, tuple[str, str]]:
+    """Type and words of each attribute in a docstring of NumPy's style."""
+    lines = inspect.getdoc(thing).splitlines()
+    found: dict[str, tuple[str, str]] = {}
+    names: list[str] = []
+    inside = False
+    for k, line in enumerate(lines):
+        if line.startswith("---"):
+            inside = lines[k - 1] in ("Attributes", "Parameters")
+        elif inside and (k + 1 == len(lines) or not lines[k + 1].startswith("---")):
+            if line and not line.startswith(" "):
+                listed, _, kind = line.partition(" : ")
+                names = listed.split(", ")
+                found.update(dict.fromkeys(names, (kind, "")))
+            elif line.strip():
+                found.update({name: (found[name][0], f"{found[name][1]} {line.strip()}".strip()) for name in names})
+    return found
+
+
+# Command line
+
+
+def commands() -> str:
+    """Every command with its arguments, options and an example."""
+    top = command_line.parser()
+    (chosen,) = (action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    summaries = {action.dest: action.help or "" for action in chosen._choices_actions}
+    overview = [[f"[`weakform {name}`](#weakform-{name})", summaries.get(name, "")] for name in chosen.choices]
+    parts = [sentence(top.description or ""), table(("command", "what it does"), overview)]
+    parts += [_last_paragraph(command_line), "`weakform --version` prints the version."]
+    for name, sub in chosen.choices.items():
+        example = (sub.epilog or "").removeprefix("example: ")
+        parts += [f"## weakform {name}", sub.description or "", f"```text\n{usage(sub)}\n```"]
+        shown = [action for action in sub._actions if not isinstance(action, argparse._HelpAction)]
+        if shown:
+            formatter = sub._get_formatter()
+            parts.append(table(("", "meaning"), [[_option(a), _meaning(a, formatter)] for a in shown]))
+        if example:
+            parts.append(f"Example:\n\n```sh\n{example}\n```")
+    return "\n\n".join(parts)
+
+
+def _last_paragraph(module: Any) -> str:
+    """What a module says of itself at the end of its docstring."""
+    return inspect.getdoc(module).split("\n\n")[-1]
+
+
+def usage(sub: argparse.ArgumentParser) -> str:
+    """How to call a command, in lines of the same width on every terminal."""
+    formatter = argparse.HelpFormatter(sub.prog, width=100)
+    formatter.add_usage(None, sub._actions, sub._mutually_exclusive_groups, prefix="")
+    return formatter.format_help().strip()
+
+
+def _option(action: argparse.Action) -> str:
+    value = action.metavar or ("" if action.nargs == 0 else action.dest.upper())
+    if action.choices is not None:
+        value = "{" + ",".join(map(str, action.choices)) + "}"
+    if not action.option_strings:
+        return code(value)
+    return ", ".join(code(f"{word} {value}".strip()) for word in action.option_strings)
+
+
+def _meaning(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
+    return formatter._expand_help(action) if action.help else ""
+
+
+# Model file
+
+KEYS = {
+    "title": "A title, for the figures of studies.",
+    "equations": "One equation for each state, as text; see [your own model](../your-model.md#as-text).",
+    "model": "In place of `equations`: the name of an SBML or Antimony file in the same folder.",
+    "inputs": "A list of names in the equations that are columns of known values.",
+    "hold": "`true`: inputs keep their value until the next sample; `false`, the default: they are interpolated.",
+    "noise": "A [kind of noise](noise.md), or a table with a word for each state; `gaussian` by default.",
+    "sigma": "The standard deviation of the noise where it is known: a number, or a table with one for each measured "
+    "state. For the meaning see [kinds of noise](noise.md).",
+    "trajectory": "The column that tells several experiments apart.",
+    "parameters": "A table for each parameter of which something is known; see below.",
+    "columns": "Columns of the data where their names differ from those of the states, the inputs, or `time`.",
+    "units": "Units of the states and of `time`, for the report.",
+    "initial": "Initial values of the states, for `weakform simulate` and for studies.",
+    "duration": "The time of the last sample, for `weakform simulate` and for studies.",
+}
+TRUTH = ("float", "The true value, where the data are simulated: for `weakform simulate` and for studies.")
+
+
+def keys() -> str:
+    """Every key of a model file, and the file that `weakform new` writes."""
+    missing = [key for key in TOP_KEYS if key not in KEYS]
+    unknown = [key for key in KEYS if key not in TOP_KEYS]
+    if missing or unknown:
+        raise ValueError(f"docs/make_reference.py: KEYS lacks {missing} and has too many {unknown}.")
+    said = {**attributes(parameter.Parameter), "truth": TRUTH}
+    return "\n\n".join(
+        [
+            "## Keys of the file",
+            table(("key", "meaning"), [[code(key), KEYS[key]] for key in TOP_KEYS]),
+            "## What may be said of a parameter",
+            "Each stands in a table `[parameters.name]`. A number in place of the table, `parameters.name = 2.0`, "
+            "means that the parameter is fixed.",
+            table(("key", "type", "meaning"), [[code(key), *_typed(said[key])] for key in PARAMETER_KEYS]),
+            "## The file that `weakform new` writes",
+            f"```toml\n{TEMPLATE}```",
+        ]
+    )
+
+
+TOML = {
+    "pair of float": "list of two numbers",
+    "float": "number",
+    "str": "text",
+    "bool": "true or false",
+    "tuple": "list",
+    "bool, sequence of str, or mapping of str to str": "true, list of text, or table of text",
+}
+
+
+def _typed(said: tuple[str, str]) -> tuple[str, str]:
+    """Type and words of a key, in the language of TOML: it has lists in place of tuples, and no `None`."""
+    kind = said[0].replace(", optional", "")
+    words = said[1].replace("`None` or infinity", "`inf`")
+    return TOML.get(kind, kind), re.sub(r"`\((.*?)\)`", r"`[\1]`", words)
+
+
+# How a fit ends
+
+
+def statuses() -> str:
+    """Every status of a fit and of a forward solution."""
+    fits = [[code(s.name), yes(s.converged), yes(s.success), *_remedy(s.value)] for s in Status]
+    solved = [[code(s.name), *_remedy(s.value)] for s in SimulationStatus]
+    return "\n\n".join(
+        [
+            "## Of a fit",
+            table(("`fit.status`", "`converged`", "`success`", "what happened", "what to do"), fits),
+            "## Of a forward solution",
+            table(("`simulation.status`", "what happened", "what to do"), solved),
+        ]
+    )
+
+
+def _remedy(text: str) -> tuple[str, str]:
+    """A status says what happened and then, after its last semicolon or colon, what to do."""
+    what, _, remedy = text.rpartition("; ") if "; " in text else text.rpartition(": ")
+    return (sentence(what), sentence(remedy)) if what else (sentence(text), "")
+
+
+# Methods
+
+
+def methods() -> str:
+    """Every estimator, and every option."""
+    modules = [module for module in vars(estimators).values() if hasattr(module, "ESTIMATOR")]
+    where = {module.ESTIMATOR.name: module for module in modules}
+    rows = [
+        [
+            f"[`{e.name}`](#{e.name})",
+            e.summary,
+            yes(e.likelihood),
+            yes(not e.closed_form),
+            yes(e.refine is not None),
+            yes(e.refits),
+            ", ".join(map(code, e.options)) or "none",
+        ]
+        for e in ESTIMATORS.values()
+    ]
+    header = ("method", "what it is", "likelihood", "start", "refined", "refits", "options of its own")
+    said = attributes(Options)
+    options = [[code(f.name), code(repr(f.default)), _users(f.name), said[f.name][1]] for f in fields(Options)]
+    parts = [
+        table(header, rows),
+        "- *likelihood*: what it minimises is one, so that it takes priors.\n"
+        "- *start*: it needs one even where the model is linear in its parameters; else such a model needs none.\n"
+        "- *refined*: a second stage improves the best outcome of the search.\n"
+        "- *refits*: it can be fitted again with a parameter held or to other data, so that it has profile and "
+        "bootstrap intervals.",
+    ]
+    for name in ESTIMATORS:
+        parts += [f"## {name} {{ #{name} }}", _opening(where[name])]
+    parts += ["## Options", "`wf.fit(..., options={...})`. A method refuses an option that it does not use."]
+    parts.append(table(("option", "default", "used by", "meaning"), options))
+    return "\n\n".join(parts)
+
+
+def _opening(module: Any, skip: int = 0) -> str:
+    """What a module says of itself, its indented formulas as they stand."""
+    paragraphs = inspect.getdoc(module).split("\n\n")[skip:]
+    return "\n\n".join(f"```text\n{inspect.cleandoc(p)}\n```" if p.startswith("    ") else p for p in paragraphs)
+
+
+def _users(option: str) -> str:
+    if option in COMMON:
+        return "all"
+    return ", ".join(code(e.name) for e in ESTIMATORS.values() if option in e.options)
+
+
+# Noise
+
+
+def noise() -> str:
+    """Every kind of noise."""
+    u = se.Symbol("u")
+    rows = [
+        [
+            code(name),
+            kind.needs,
+            code(kind.slope(u)),
+            "the ratio times the root mean square of the states" if kind.relative else "the ratio itself",
+            f"{kind.ratio:g}",
+        ]
+        for name, kind in kinds.KINDS.items()
+    ]
+    header = ("kind", "what values must be", "`du/dx`", "σ of simulated data", "their noise ratio by default")
+    return f"{_opening(kinds, skip=1)}\n\n{table(header, rows)}"
+
+
+# Python
+
+
+def public() -> str:
+    """The public names with their first sentences."""
+    rows = []
+    for name in weakform.__all__:
+        first = (inspect.getdoc(getattr(weakform, name)) or "").split("\n\n")[0]
+        rows.append([f"[`weakform.{name}`][weakform.{name}]", " ".join(first.split())])
+    return table(("name", "what it is"), rows)
+
+
+def check_api(markdown: str) -> None:
+    """Every public name must be on the page."""
+    shown = set(re.findall(r"^::: (\S+)", markdown, flags=re.M))
+    missing = [name for name in weakform.__all__ if f"weakform.{name}" not in shown]
+    if missing:
+        raise ValueError(f"docs/reference/api.md lacks '::: weakform.{missing[0]}'.")
+
+
+# Contributing
+
+
+def contributing() -> str:
+    """CONTRIBUTING.md, with links as the site needs them; what is not on the site is named, not linked."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n")[2].strip()
+    text = re.sub(r"\]\(docs/([^)]+)\)", r"](\1)", text)
+    return re.sub(r"\[([^]]+)\]\((?![a-z]+:|#)([^)]+)\)", _on_site, text)
+
+
+def _on_site(link: re.Match[str]) -> str:
+    return link[0] if (ROOT / "docs" / link[2].partition("#")[0]).exists() else f"{link[1]} (`{link[2]}`)"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/api.md": public,
+    "reference/command-line.md": commands,
+    "reference/model-file.md": keys,
+    "reference/methods.md": methods,
+    "reference/noise.md": noise,
+    "reference/status.md": statuses,
+    "contributing.md": contributing,
+}
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Called by mkdocs for each page."""
+    name = page.file.src_uri
+    if name == "reference/api.md":
+        check_api(markdown)
+    if (name in PAGES) != (MARK in markdown):
+        raise ValueError(
+            f"docs/{name}: the line {MARK!r} belongs to the pages of docs/make_reference.py, and to no other."
+        )
+    return markdown.replace(MARK, PAGES[name]()) if name in PAGES else markdown
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or PAGES:
+        print(PAGES[chosen]())
