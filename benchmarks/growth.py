@@ -18,7 +18,8 @@ import numpy as np
 
 import weakform as wf
 from weakform.noise.level import estimate_sigma
-from weakform.weak.likelihood import WeakForm, WeakLikelihood
+from weakform.weak.form import WeakForm
+from weakform.weak.likelihood import WeakLikelihood
 
 
 def series(M: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

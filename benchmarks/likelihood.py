@@ -19,7 +19,8 @@ import weakform as wf
 from paper import Paper
 from weakform.linalg.threads import single_thread
 from weakform.noise.level import estimate_sigma
-from weakform.weak.likelihood import WeakForm, WeakLikelihood
+from weakform.weak.form import WeakForm
+from weakform.weak.likelihood import WeakLikelihood
 
 CAPS = {"lorenz": 500, "hindmarsh-rose": 200, "goodwin": 300, "sir-tdi": 300}
 

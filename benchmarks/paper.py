@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakform.weak.likelihood import WeakForm
+from weakform.weak.form import WeakForm
 
 
 class Paper:

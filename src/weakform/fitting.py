@@ -5,13 +5,9 @@ Each stage is a function of what the stages before it return; each of their retu
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,12 +15,11 @@ from numpy.typing import ArrayLike
 
 from .basis import Local
 from .data import Dataset
-from .estimators import COMMON, ESTIMATORS, Estimator, Options, Outcome, Status, Task
+from .estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, choose
 from .estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
 from .estimators.starts import first_guess, make_starts
 from .estimators.task import Deadline
 from .estimators.wls import ESTIMATOR as WLS
-from .linalg.symmetric import NotPositiveDefinite
 from .linalg.threads import single_thread
 from .model import Model
 from .parameters import Parameter, Parameters, resolve
@@ -36,7 +31,6 @@ from .results.records import BasisSummary, StartRecord
 from .results.result import FitResult
 from .support.checks import is_whole
 from .support.errors import FitError
-from .support.messages import suggestion
 from .support.typing import FloatArray
 from .weak.problem import Basis, WeakProblem
 
@@ -126,17 +120,17 @@ def fit(
         "units": units,
     }
     _check_arguments(model, data, starts, basis, seed)
-    estimator, chosen = _method(method, options)
-    said = resolve(model, data, parameters, **keywords)
+    estimator, chosen = choose(method, options)
+    resolved = resolve(model, data, parameters, **keywords)
     with single_thread():
-        prepared = prepare(said, data, estimator, chosen, basis if basis is not None else Local())
-        with _stoppable(prepared.task.stop):
+        prepared = prepare(resolved, data, estimator, chosen, basis if basis is not None else Local())
+        with prepared.task.stop.on_interrupt():
             searched = search(prepared, starts, seed)
             refined = refine(searched)
         quantified = quantify(refined.task, refined.best, refined.noise_free)
         judged = judge(refined, quantified)
-    shown = {**(dict(units) if units else {}), **said.units}
-    return _result(said, refined, quantified, judged, _Call(seed, time.monotonic() - begin, shown))
+    shown = {**(dict(units) if units else {}), **resolved.units}
+    return _result(resolved, refined, quantified, judged, _Call(seed, time.monotonic() - begin, shown))
 
 
 def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
@@ -159,20 +153,6 @@ def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) 
             )
 
 
-def _method(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Estimator, Options]:
-    """The estimator and its options; an option that it does not use is refused."""
-    if not isinstance(method, str) or method not in ESTIMATORS:
-        guess = suggestion(str(method), ESTIMATORS)
-        raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
-    estimator, chosen = ESTIMATORS[method], Options.of(options)
-    named = tuple(options) if isinstance(options, Mapping) else chosen.given
-    for name in named:
-        if name not in (*COMMON, *estimator.options):
-            users = [other.name for other in ESTIMATORS.values() if name in other.options]
-            raise FitError(f"Method {method!r} does not use the option {name!r}; it belongs to {', '.join(users)}.")
-    return estimator, chosen
-
-
 @dataclass(frozen=True)
 class Prepared:
     """What is to be estimated, by which method, from which first guess."""
@@ -182,15 +162,15 @@ class Prepared:
     guess: FloatArray | None
 
 
-def prepare(said: Parameters, data: Dataset, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
+def prepare(parameters: Parameters, data: Dataset, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
     """The weak problem, and what is known of its parameters, in the coordinates that the estimators work in."""
-    free, scale = said.free, said.scale
+    free, scale = parameters.free, parameters.scale
     if not free.any():
         raise FitError("All parameters are fixed; there is nothing to estimate.")
-    if said.prior is not None and not estimator.likelihood:
+    if parameters.prior is not None and not estimator.likelihood:
         users = [other.name for other in ESTIMATORS.values() if other.likelihood]
         raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
-    model = scale.substituted(said.model)
+    model = scale.substituted(parameters.model)
     names = model.parameters
     linear = np.isin(names, model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
     problem = WeakProblem.build(model, data, basis)
@@ -199,42 +179,22 @@ def prepare(said: Parameters, data: Dataset, estimator: Estimator, options: Opti
             f"{problem.size} weak residuals cannot determine {int(free.sum())} parameters; use more samples, a "
             "smaller radius, or fix some parameters."
         )
-    lower, upper = said.bounds
+    lower, upper = parameters.bounds
     task = Task(
         problem=problem,
         free=free,
-        base=said.base,
+        base=parameters.base,
         lower=scale.working(lower),
         upper=scale.working(upper),
         linear=linear,
         options=options,
         stop=Deadline(options.time_limit),
         scale=scale,
-        prior=None if said.prior is None else said.prior.on(scale),
+        prior=None if parameters.prior is None else parameters.prior.on(scale),
     )
     if estimator.check is not None:
         estimator.check(task)
-    return Prepared(estimator, task, first_guess(task, said.start))
-
-
-@contextmanager
-def _stoppable(stop: Deadline) -> Iterator[None]:
-    """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.asked:
-            raise KeyboardInterrupt
-        stop.asked = True
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return Prepared(estimator, task, first_guess(task, parameters.start))
 
 
 @dataclass(frozen=True)
@@ -279,13 +239,13 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     records = tuple(
         StartRecord(
             start=None if point is None else natural(point),
-            estimate=natural(found.estimate),
-            objective=found.objective,
-            status=found.status,
-            iterations=found.iterations,
-            evaluations=found.evaluations,
+            estimate=natural(outcome.estimate),
+            objective=outcome.objective,
+            status=outcome.status,
+            iterations=outcome.iterations,
+            evaluations=outcome.evaluations,
         )
-        for point, found in tried
+        for point, outcome in tried
     )
     return Searched(estimator, task, records, best, noise_free, tuple(notes))
 
@@ -322,19 +282,19 @@ class Judged:
     weak_residuals: tuple[tuple[FloatArray, FloatArray], ...]
 
 
-def judge(found: Searched, quantified: Quantified) -> Judged:
+def judge(fitted: Searched, quantified: Quantified) -> Judged:
     """Test the model, and say in words what is wrong or doubtful."""
-    task, best, problem = found.task, found.best, found.task.problem
+    task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined, data = best.refined, problem.data
     goodness = None
-    if refined is not None and refined.residuals is not None and not found.noise_free:
+    if refined is not None and refined.residuals is not None and not fitted.noise_free:
         known = data.sigma is not None
         where = misfits(problem.forms, best.estimate)
         goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where)
     contradiction: tuple[str, ...] = ()
-    if found.noise_free and (refined is None or data.sigma is not None):
+    if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p))
-    residuals = () if found.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
+    residuals = () if fitted.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
     telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
     scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
@@ -353,27 +313,27 @@ def judge(found: Searched, quantified: Quantified) -> Judged:
 
 @dataclass(frozen=True)
 class _Call:
-    """What is told of the call itself."""
+    """What belongs to the call itself."""
 
     seed: int
     seconds: float
     units: dict[str, str]
 
 
-def _result(said: Parameters, found: Searched, quantified: Quantified, judged: Judged, call: _Call) -> FitResult:
+def _result(parameters: Parameters, fitted: Searched, quantified: Quantified, judged: Judged, call: _Call) -> FitResult:
     """Everything that is kept."""
-    task, best, problem = found.task, found.best, found.task.problem
+    task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined = best.refined
     bases = [form.functions for form in problem.forms]
     return FitResult(
-        model=said.model,
+        model=parameters.model,
         data=problem.data,
-        method=found.estimator.name,
+        method=fitted.estimator.name,
         estimate=quantified.p,
         covariance=quantified.covariance,
         covariance_kind=quantified.kind,
         status=judged.status,
-        log_likelihood=log_likelihood(task, refined, found.noise_free),
+        log_likelihood=log_likelihood(task, refined, fitted.noise_free),
         sigma=problem.sigma if refined is None else refined.sigma,
         sigma_estimated=problem.data.sigma is None,
         basis=tuple(BasisSummary(b.description, b.radius, b.count) for b in bases),
@@ -381,9 +341,9 @@ def _result(said: Parameters, found: Searched, quantified: Quantified, judged: J
         log_scale=task.scale.log,
         fixed=~task.free,
         at_bound=quantified.at_bound,
-        denoised=_denoised(problem, best.estimate) if refined is None else refined.states,
+        denoised=problem.denoised(best.estimate) if refined is None else refined.states,
         goodness=judged.goodness,
-        starts=found.records,
+        starts=fitted.records,
         iterations=best.iterations,
         mesh=1 if refined is None else refined.finer,
         seed=call.seed,
@@ -391,18 +351,8 @@ def _result(said: Parameters, found: Searched, quantified: Quantified, judged: J
         seconds=call.seconds,
         weak_residuals=judged.weak_residuals,
         warnings=judged.warnings,
-        notes=found.notes,
-        prior=said.prior,
-        tied=said.tied,
+        notes=fitted.notes,
+        prior=parameters.prior,
+        tied=parameters.tied,
         units=call.units,
     )
-
-
-def _denoised(problem: WeakProblem, p: FloatArray) -> tuple[FloatArray, ...]:
-    """The denoised states; the data themselves where there is no noise to remove or no way to tell."""
-    try:
-        with np.errstate(all="ignore"):
-            states = tuple(form.denoise(p) for form in problem.forms)
-    except NotPositiveDefinite:
-        return tuple(form.u for form in problem.forms)
-    return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in problem.forms)

@@ -44,6 +44,14 @@ class Local:
         Half the width of the support, in time units. By default 10 samples, or a third of a series too short for that.
     stride : float, optional
         Distance of the centres, in time units; by default a quarter of the radius, but at least one sample.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.problems.get("lotka-volterra")
+    >>> fit = wf.fit(problem.model, problem.simulate(seed=1), basis=wf.Local(radius=0.2))
+    >>> round(fit.basis[0].radius, 2)
+    0.2
     """
 
     radius: float | None = None

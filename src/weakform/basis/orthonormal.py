@@ -46,6 +46,14 @@ class Orthonormal:
     search : tuple of float, optional
         Smallest and largest radius in the search, in time units; by default two samples and half the series. The
         largest is divided by the largest multiplier.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.problems.get("lotka-volterra")
+    >>> fit = wf.fit(problem.model, problem.simulate(seed=1), basis=wf.Orthonormal(), method="mle")
+    >>> fit.converged
+    True
     """
 
     radius: float | None = None

@@ -73,7 +73,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     from ..fitting import fit
 
     file, data = read_file(arguments)
-    found = fit(
+    result = fit(
         file.model,
         read_data(file, arguments) if data is None else data,
         **file.arguments(),
@@ -94,61 +94,61 @@ def run_fit(arguments: argparse.Namespace) -> int:
             failures.append(f"{error.filename or ''}: {error.strerror or error}")
 
     if arguments.profile:
-        attempt(lambda: found.intervals(kind="profile"))
+        attempt(lambda: result.intervals(kind="profile"))
     if arguments.json:
-        print(json.dumps(as_json(found), indent=2))
+        print(json.dumps(as_json(result), indent=2))
     else:
-        print(found)
-        if found.profiles:
+        print(result)
+        if result.profiles:
             print("\n95% profile intervals:")
-            for name, profile in found.profiles.items():
+            for name, profile in result.profiles.items():
                 print(f"  {name}: [{profile.interval[0]:.4g}, {profile.interval[1]:.4g}]")
     if arguments.report:
-        attempt(lambda: found.report(arguments.report, shlex.join(["weakform", *arguments.words])))
+        attempt(lambda: result.report(arguments.report, shlex.join(["weakform", *arguments.words])))
     if arguments.save:
-        attempt(lambda: found.save(arguments.save))
+        attempt(lambda: result.save(arguments.save))
     if arguments.report and not failures and not arguments.json:
         print(f"\nReport: {arguments.report}")
     for line in failures:
         print(f"weakform: {line}", file=sys.stderr)
     if failures:
         return 2
-    return 0 if found.success else 1
+    return 0 if result.success else 1
 
 
-def as_json(found: FitResult) -> dict[str, Any]:
+def as_json(result: FitResult) -> dict[str, Any]:
     """The numbers of a fit for machines; numbers that are not finite are null."""
     from ..report.verdict import verdict
 
     def plain(value: float) -> float | None:
         return float(value) if abs(value) < float("inf") else None
 
-    said = verdict(found)
+    said = verdict(result)
     return {
         "verdict": {"kind": said.kind, "headline": said.headline, "reasons": list(said.reasons)},
-        "success": found.success,
-        "converged": found.converged,
-        "status": found.status.name,
-        "method": found.method,
+        "success": result.success,
+        "converged": result.converged,
+        "status": result.status.name,
+        "method": result.method,
         "parameters": {
             name: {
-                "estimate": plain(found[name].value),
-                "error": plain(found[name].error),
-                "interval": [plain(v) for v in found[name].interval],
-                "unit": found.units.get(name, ""),
-                "note": found[name].note,
-                **({"profile": [plain(v) for v in found.profiles[name].interval]} if name in found.profiles else {}),
+                "estimate": plain(result[name].value),
+                "error": plain(result[name].error),
+                "interval": [plain(v) for v in result[name].interval],
+                "unit": result.units.get(name, ""),
+                "note": result[name].note,
+                **({"profile": [plain(v) for v in result.profiles[name].interval]} if name in result.profiles else {}),
             }
-            for name in found
+            for name in result
         },
-        "tied": {name: plain(found.derived(text).value) for name, text in found.tied.items()},
-        "sigma": dict(zip(found.model.states, map(plain, found.sigma), strict=True)),
-        "p_value": None if found.goodness is None else plain(found.goodness.p_value),
-        "covariance": [[plain(v) for v in row] for row in found.covariance],
-        "r_squared": {name: plain(value) for name, value in found.r_squared.items()},
-        "warnings": list(found.warnings),
-        "notes": [*found.data.notes, *found.notes],
-        "seed": found.seed,
+        "tied": {name: plain(result.derived(text).value) for name, text in result.tied.items()},
+        "sigma": dict(zip(result.model.states, map(plain, result.sigma), strict=True)),
+        "p_value": None if result.goodness is None else plain(result.goodness.p_value),
+        "covariance": [[plain(v) for v in row] for row in result.covariance],
+        "r_squared": {name: plain(value) for name, value in result.r_squared.items()},
+        "warnings": list(result.warnings),
+        "notes": [*result.data.notes, *result.notes],
+        "seed": result.seed,
         "weakform": __version__,
     }
 
@@ -243,21 +243,21 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 
 
 def _pairs(words: Sequence[str], option: str) -> dict[str, float]:
-    found = {}
+    result = {}
     for word in words:
         name, equals, value = word.partition("=")
         try:
-            found[name.strip()] = float(value)
+            result[name.strip()] = float(value)
         except ValueError:
             equals = ""
         if not equals:
             raise ModelError(f"{option} takes name=value, such as a=1.5; received {word!r}.")
-    return found
+    return result
 
 
 def new(arguments: argparse.Namespace) -> int:
     """Write a commented model file to start from."""
-    from ..files.model_file import TEMPLATE
+    from ..files.template import TEMPLATE
 
     path = Path(arguments.file)
     if path.exists():
@@ -314,59 +314,4 @@ def list_problems(arguments: argparse.Namespace) -> int:
             print(f"    {line}")
         values = zip(problem.model.parameters, problem.truth, strict=True)
         print("    " + ", ".join(f"{parameter} = {value:.4g}" for parameter, value in values) + "\n")
-    return 0
-
-
-def sweep(arguments: argparse.Namespace) -> int:
-    """Do the runs of a study that its file lacks."""
-    import os
-
-    from ..experiments.executors import dask, local
-    from ..experiments.study import read_study
-    from ..experiments.sweep import sweep as run_sweep
-
-    study = read_study(arguments.study)
-    out = Path(arguments.out or f"{study.name}.sqlite")
-    workers = arguments.workers or os.cpu_count() or 1
-    execute = dask(arguments.dask) if arguments.dask else local(workers)
-    try:
-        outcome = run_sweep(study, out, execute)
-    except KeyboardInterrupt:
-        print(f"weakform: stopped. What was done is in {out}; give the same command again to go on.", file=sys.stderr)
-        return 130
-    print(
-        f"{study.name}: {outcome.done} runs done, {outcome.failed} failed, {outcome.before} were there; "
-        f"{outcome.before + outcome.done - len(outcome.lost)} of {outcome.total} are in {out}."
-    )
-    for line in outcome.lost:
-        print(f"lost: {line}", file=sys.stderr)
-    return 1 if outcome.lost else 0
-
-
-def figures(arguments: argparse.Namespace) -> int:
-    """Draw a study."""
-    from ..experiments.figures import draw
-
-    for path in draw(arguments.file, arguments.out, arguments.format, not arguments.runs_only):
-        print(path, flush=True)
-    return 0
-
-
-def summary(arguments: argparse.Namespace) -> int:
-    """Print the metrics of a study, or write its runs as a table."""
-    from ..experiments.store import Store
-    from ..experiments.summary import summarise, table
-
-    store = Store(arguments.file)
-    if arguments.export is None:
-        print(table(summarise(store)))
-        return 0
-    out, frame = Path(arguments.export), store.frame()
-    if out.suffix == ".parquet":
-        frame.to_parquet(out)
-    elif out.suffix == ".csv":
-        frame.to_csv(out, index=False)
-    else:
-        raise WeakformError(f"Runs are exported to .parquet or .csv; received {out.name!r}.")
-    print(f"{len(frame)} runs in {out}")
     return 0

@@ -14,7 +14,8 @@ from typing import Any
 
 from ..support.errors import WeakformError
 from ..support.versions import __version__
-from .commands import check, demo, figures, list_problems, new, run_fit, run_simulate, summary, sweep
+from .commands import check, demo, list_problems, new, run_fit, run_simulate
+from .studies import figures, summary, sweep
 
 
 def completion(arguments: argparse.Namespace) -> int:
@@ -133,9 +134,13 @@ def parser() -> argparse.ArgumentParser:
     made["problems"].add_argument("--json", action="store_true", help="print JSON")
 
     one = made["sweep"]
-    one.add_argument("study", metavar="STUDY", help="a TOML file, or one of: lorenz, paper, paper-small")
+    one.add_argument(
+        "study",
+        metavar="STUDY",
+        help="a TOML file, or one of those that come with the package: accuracy, lorenz, paper, paper-small",
+    )
     one.add_argument("--out", metavar="FILE", help="the study file (default: the study's name, .sqlite)")
-    one.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
+    one.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one for each core)")
     one.add_argument("--dask", metavar="ADDRESS", help="send the runs to the Dask scheduler at this address")
 
     one = made["summary"]

@@ -167,7 +167,7 @@ class _Iteration:
             if settings.stop():
                 stop = Stop.TIME
                 break
-        return Solution(p, tuple(x), step.information, self._misfit(x), stop, iteration, self.held)
+        return Solution(p, tuple(x), step.information, self._misfit(x), stop, iterations=iteration, held=self.held)
 
     def _step(self, p: FloatArray, x: list[FloatArray]) -> _Step:
         free = self.settings.free

@@ -78,11 +78,11 @@ def dataset(source: Table, roles: Roles) -> Dataset:
                 Given(
                     times[rows],
                     table[rows],
-                    roles.noise,
-                    sigma if points is None else points[rows],
-                    list(states),
-                    {name: values[rows] for name, values in driven.items()},
-                    roles.hold,
+                    noise=roles.noise,
+                    sigma=sigma if points is None else points[rows],
+                    names=list(states),
+                    inputs={name: values[rows] for name, values in driven.items()},
+                    hold=roles.hold,
                 )
             )
             parts.append(Dataset(trajectories=[trajectory], **vars(said)))

@@ -114,7 +114,7 @@ class Dataset:
         if trajectories is None:
             if t is None or U is None:
                 raise DataError("A dataset needs times t and values U: Dataset(t, U).")
-            given = Given(t, U, noise, sigma, names, inputs or {}, hold)
+            given = Given(t, U, noise, sigma, names=names, inputs=inputs or {}, hold=hold)
             trajectory, parts = checked(given)
             if truth is not None and len(truth.states) != len(trajectory.times):
                 truth = replace(truth, states=truth.states[np.isin(checks.numbers(t, "times"), trajectory.times)])
@@ -233,7 +233,8 @@ class Dataset:
         from .columns import Roles, dataset
         from .tables import read_table
 
-        return dataset(read_table(Path(path)), Roles(time, names, noise, sigma, inputs, hold, trajectory))
+        roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory)
+        return dataset(read_table(Path(path)), roles)
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:

@@ -1,5 +1,10 @@
 """Estimators, one for each file, all of the same shape (see `estimator`)."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from ..support.errors import FitError
+from ..support.messages import suggestion
 from . import hybrid, irls, mle, output_error, wendy, wls
 from .estimator import Estimator
 from .options import COMMON, Options
@@ -10,4 +15,18 @@ ESTIMATORS: dict[str, Estimator] = {
     module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid)
 }
 
-__all__ = ["COMMON", "ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task"]
+
+def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Estimator, Options]:
+    """The estimator of a method, and its options; an option that it does not use is refused."""
+    if not isinstance(method, str) or method not in ESTIMATORS:
+        guess = suggestion(str(method), ESTIMATORS)
+        raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
+    estimator, chosen = ESTIMATORS[method], Options.of(options)
+    for name in options if isinstance(options, Mapping) else chosen.given:
+        if name not in (*COMMON, *estimator.options):
+            users = [other.name for other in ESTIMATORS.values() if name in other.options]
+            raise FitError(f"Method {method!r} does not use the option {name!r}; it belongs to {', '.join(users)}.")
+    return estimator, chosen
+
+
+__all__ = ["COMMON", "ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task", "choose"]

@@ -29,8 +29,8 @@ class Options:
     time_limit : float
         Seconds for the whole fit.
     solver : str
-        Of `"mle"` and what begins with it: `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which knows no
-        bounds and refuses them).
+        Of `"mle"` and what begins with it: `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which knows
+        no bounds and refuses them).
     covariance : str
         Of the estimate of `"wendy"`: `"information"`, `"sandwich"` where the size of the noise may vary from sample to
         sample, or `"paper"`, which the other weak methods have always.

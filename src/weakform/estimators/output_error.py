@@ -23,7 +23,7 @@ from ..model.model import Model
 from ..optimize.least_squares import Tolerances, least_squares
 from ..support.errors import FitError
 from ..support.typing import FloatArray
-from ..weak.likelihood import WeakForm
+from ..weak.form import WeakForm
 from .estimator import Estimator
 from .residuals import degrees_of_freedom, noise_of, with_noise, within_misfit
 from .status import Status

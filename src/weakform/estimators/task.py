@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +14,7 @@ import numpy as np
 from ..parameters.priors import Priors
 from ..parameters.scale import Scale
 from ..support.typing import BoolArray, FloatArray
-from ..weak.likelihood import Evaluation
+from ..weak.evaluation import Evaluation
 from ..weak.problem import WeakProblem
 from .options import Options
 from .status import Status
@@ -32,6 +35,25 @@ class Deadline:
     def __call__(self) -> bool:
         """Whether to stop now."""
         return self.asked or time.monotonic() > self.end
+
+    @contextmanager
+    def on_interrupt(self) -> Iterator[None]:
+        """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""
+        ours = threading.current_thread() is threading.main_thread()
+        if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+
+        def ask(*_: object) -> None:
+            if self.asked:
+                raise KeyboardInterrupt
+            self.asked = True
+
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

@@ -1,51 +1,20 @@
-"""Every figure of the paper from a store, and ours beside them; the curve of the initial guesses is in each.
-
-Colours are Okabe and Ito's, told apart by colour-blind readers; markers differ too.
-"""
+"""Every figure of the paper from a store, and ours beside them; the curve of the initial guesses is in each."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..basis import Local, Orthonormal
-from ..basis.orthonormal import corner, radius_errors
-from ..problems import ALL, Problem
+from ..problems import Problem
 from ..report.plots import STYLE, pyplot, save
 from ..support.typing import FloatArray
-from ..weak.problem import WeakProblem
+from .computed import contours, cost, minimal_radius
+from .looks import LEAST, finish, grid, look, ordered
 from .store import Store, StoreError
-from .study import START
 from .summary import Summary, bound, problem_of, summarise
-
-LOOKS = {
-    START: ("initial guess", "#000000", ":", "x"),
-    "oe-ls": ("OE-LS", "#0072B2", "-", "o"),
-    "output-error": ("output error", "#0072B2", "-", "o"),
-    "wls": ("WLS", "#E69F00", "-", "s"),
-    "irls": ("WENDy-IRLS", "#009E73", "-", "^"),
-    "mle": ("WENDy-MLE", "#CC79A7", "-", "D"),
-    "hybrid": ("hybrid", "#8C510A", "--", "v"),
-    "wendy": ("wendy (default)", "#D55E00", "-", "*"),
-}
-OTHERS = ("#56B4E9", "#999999", "#F0E442")
-LEAST = 1e-6
-
-
-def look(method: str) -> dict[str, Any]:
-    """Label, colour, line and marker of a method."""
-    known = LOOKS.get(method, (method, OTHERS[sum(map(ord, method)) % len(OTHERS)], "-.", "P"))
-    return dict(zip(("label", "color", "linestyle", "marker"), known, strict=True)) | {"ms": 4, "lw": 1.3}
-
-
-def ordered(methods: set[str]) -> list[str]:
-    """Methods in the order of the legend."""
-    return sorted(methods, key=lambda m: (list(LOOKS).index(m) if m in LOOKS else len(LOOKS), m))
 
 
 def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bool = True) -> Iterator[Path]:
@@ -140,7 +109,7 @@ def accuracy(rows: list[Summary], title: str) -> Any:
     axes[1, 1].set(
         ylabel="failed runs, %", title="failures over all noise levels", ylim=(0, max(10, 115 * max(rates.values())))
     )
-    figure.suptitle(f"{title}, {max(s.runs for s in noisy)} runs a cell")
+    figure.suptitle(f"{title}, {max(s.runs for s in noisy)} runs for each cell")
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
     return axes
@@ -215,7 +184,7 @@ def _spread(s: Summary) -> FloatArray:
 def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
     """Mean estimate and mean interval of each parameter against noise, one line a number of samples."""
     names = problem.model.parameters
-    figure, axes = _grid(len(names))
+    figure, axes = grid(len(names))
     sizes = sorted({s.cell.samples for s in rows})
     for j, (axis, name) in enumerate(zip(axes.flat, names, strict=False)):
         for k, M in enumerate(sizes):
@@ -234,7 +203,7 @@ def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
             )
         axis.axhline(problem.truth[j], color="gray", lw=1, ls="--")
         axis.set_title(name)
-    _finish(
+    finish(
         figure,
         axes,
         len(names),
@@ -298,122 +267,3 @@ def against_duration(problem: Problem, rows: list[Summary]) -> Any:
     right.legend(fontsize=8)
     figure.suptitle(problem.title)
     return np.array([left, right])
-
-
-def contours(draws: int = 6, M: int = 256, points: int = 25) -> Any:
-    """The weak likelihood of Goodwin in p4, p5, averaged over draws: with more noise the optimum leaves the truth."""
-    problem = ALL["goodwin"]
-    truth, (i, j) = problem.parameters, (3, 4)
-    a = np.linspace(0.6, 1.4, points) * truth[i]
-    b = np.linspace(0.75, 1.25, points) * truth[j]
-    figure, axes = pyplot().subplots(2, 3, figsize=(9, 5.8), sharex=True, sharey=True)
-    for axis, noise in zip(axes.flat, (0.01, 0.05, 0.1, 0.15, 0.2, 0.25), strict=True):
-        total = np.zeros((points, points))
-        for seed in range(draws):
-            data = problem.simulate(M=M, noise=noise, seed=seed)
-            likelihood = WeakProblem.build(problem.model, data, Local()).likelihood()
-            for k in range(points):
-                for m in range(points):
-                    p = truth.copy()
-                    p[i], p[j] = a[m], b[k]
-                    total[k, m] += likelihood(p).value / draws
-        shown = np.where(np.isfinite(total), total, np.nan)
-        low = np.nanmin(shown)
-        levels = low + np.geomspace(1, max(np.nanquantile(shown, 0.9) - low, 2), 12)
-        axis.contour(a, b, shown, levels=levels, cmap="viridis", linewidths=0.8)
-        best, across = np.unravel_index(np.nanargmin(shown), shown.shape)
-        axis.plot(truth[i], truth[j], "*", color="#009E73", ms=11, label="truth")
-        axis.plot(a[across], b[best], "o", color="black", ms=6, mfc="none", mew=1.5, label="optimum")
-        axis.set_title(f"{noise:.0%} noise")
-    for axis in axes[-1]:
-        axis.set_xlabel("p4")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("p5")
-    axes[0, 0].legend(loc="upper right", fontsize=8)
-    figure.suptitle(f"Goodwin: weak likelihood, mean of {draws} draws, M = {M}, other parameters at the truth")
-    return axes
-
-
-def minimal_radius(M: int = 512, noise: float = 0.05) -> Any:
-    """The surrogate of the quadrature error against the radius for logistic growth, and the corner in it."""
-    problem = ALL["logistic"]
-    data = problem.simulate(M=M, noise=noise, seed=1)
-    radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
-    figure, axis = pyplot().subplots(figsize=(5.4, 3.6))
-    axis.plot(radii, errors, color="#0072B2", lw=1.3, marker=".", ms=4)
-    axis.axvline(radii[corner(errors)], color="#D55E00", ls="--", lw=1.2, label=f"corner, {radii[corner(errors)]:.2g}")
-    axis.set(yscale="log", xlabel="radius", ylabel=f"|Fourier mode {M // 2}| of φ u")
-    axis.set_title(f"logistic growth, M = {M}, {noise:.0%} noise")
-    axis.legend()
-    del figure
-    return axis
-
-
-def cost(repeats: int = 3) -> Any:
-    """CPU time of the likelihood and its derivatives against M for local test functions, against K for dense ones."""
-    problem = ALL["goodwin"]
-    figure, (left, right) = pyplot().subplots(1, 2, figsize=(9, 3.8))
-    sizes = [2**k for k in range(8, 14)]
-    functions = (50, 100, 200, 400)
-    for axis, label, grid, timed in (
-        (left, "M", sizes, [_times(problem, M, Local(), repeats) for M in sizes]),
-        (
-            right,
-            "K",
-            functions,
-            [
-                _times(problem, 1024, Orthonormal(max_functions=K, information=1.0, max_condition=1e16), repeats)
-                for K in functions
-            ],
-        ),
-    ):
-        for order, (name, colour, marker) in enumerate(
-            (("value", "#0072B2", "o"), ("gradient", "#E69F00", "s"), ("Hessian", "#D55E00", "^"))
-        ):
-            x = np.array([K for K, _ in timed] if label == "K" else grid, dtype=float)
-            y = np.array([t[order] for _, t in timed])
-            exponent = np.polyfit(np.log(x[len(x) // 2 :]), np.log(y[len(x) // 2 :]), 1)[0]
-            axis.plot(x, y, marker=marker, color=colour, ms=4, lw=1.3, label=f"{name}, exponent {exponent:.2f}")
-        power = 1 if label == "M" else 3
-        axis.plot(x, y[-1] * (x / x[-1]) ** power, ":", color="gray", label=f"O({label}{'' if power == 1 else '³'})")
-        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU s")
-        axis.set_xticks(x, [f"{value:.0f}" for value in x])
-        axis.minorticks_off()
-        axis.legend(fontsize=8)
-    left.set_title("local test functions")
-    right.set_title("the paper's dense test functions, M = 1024")
-    figure.suptitle("Goodwin, one evaluation")
-    return np.array([left, right])
-
-
-def _times(problem: Problem, M: int, basis: Any, repeats: int) -> tuple[int, list[float]]:
-    weak = WeakProblem.build(problem.model, problem.simulate(M=M, noise=0.05, seed=1), basis)
-    likelihood, found = weak.likelihood(), []
-    for order in range(3):
-        likelihood(problem.parameters, order)
-        spent = []
-        for _ in range(repeats):
-            begin = time.process_time()
-            likelihood(problem.parameters, order)
-            spent.append(time.process_time() - begin)
-        found.append(min(spent))
-    return weak.forms[0].functions.count, found
-
-
-def _grid(count: int) -> tuple[Any, Any]:
-    columns = min(4, count)
-    rows = math.ceil(count / columns)
-    figure, axes = pyplot().subplots(
-        rows, columns, figsize=(2.5 * columns + 0.6, 2.1 * rows + 1.0), sharex=True, squeeze=False
-    )
-    return figure, axes
-
-
-def _finish(figure: Any, axes: Any, used: int, title: str, label: str) -> None:
-    for axis in axes.flat[used:]:
-        axis.set_visible(False)
-    for axis in axes[-1]:
-        axis.set_xlabel(label)
-    figure.suptitle(title)
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names))

@@ -27,7 +27,8 @@ from typing import Any
 
 from .. import problems
 from ..estimators import ESTIMATORS, Options
-from ..files.model_file import ModelFile, known, number, parse_toml, read_model, read_text
+from ..files.keys import known, number
+from ..files.model_file import ModelFile, parse_toml, read_model, read_text
 from ..noise.kinds import KINDS
 from ..problems import Problem
 from ..support.checks import is_whole

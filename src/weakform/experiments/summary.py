@@ -96,37 +96,31 @@ def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> S
     errors = np.array([row["coefficient_error"] for row in good])
     every = [np.inf if row["failed"] else row["coefficient_error"] for row in rows]
     nothing = np.full(J, np.nan)
-    if len(good):
-        off, spread = (p - truth) / truth, (p - p.mean(axis=0)) / truth
-        with np.errstate(invalid="ignore"):
-            half = 2 * np.sqrt(variances)
-            covered = np.where(np.isfinite(half), np.abs(p - truth) < half, np.nan)
-        told = np.isfinite(covered).any(axis=0)
-        coverage, width = nothing.copy(), nothing.copy()
-        coverage[told], width[told] = np.nanmean(covered[:, told], axis=0), np.nanmean(half[:, told], axis=0)
-        parts = (
-            np.median(off**2, axis=0),
-            np.mean(off, axis=0) ** 2,
-            np.median(spread**2, axis=0),
-            np.median(off**2 + spread**2, axis=0),
-            coverage,
-            p.mean(axis=0),
-            width,
-        )
-    else:
-        parts = (nothing,) * 7
+    coverage, width = nothing.copy(), nothing.copy()
+    off, spread = (p - truth) / truth, (p - p.mean(axis=0)) / truth if good else p
+    with np.errstate(invalid="ignore"):
+        half = 2 * np.sqrt(variances)
+        covered = np.where(np.isfinite(half), np.abs(p - truth) < half, np.nan)
+    known = np.isfinite(covered).any(axis=0)
+    coverage[known], width[known] = np.nanmean(covered[:, known], axis=0), np.nanmean(half[:, known], axis=0)
     return Summary(
-        cell,
-        method,
-        len(rows),
-        1 - len(good) / len(rows),
-        float(errors.mean()) if len(good) else np.nan,
-        float(np.mean([row["forward_error"] for row in good])) if len(good) else np.nan,
-        float(np.median(every)),
-        errors,
-        *parts,
-        float(np.mean([row["status"] not in ("CONVERGED", "START") for row in rows])),
-        float(np.median([row["cpu"] for row in rows])),
+        cell=cell,
+        method=method,
+        runs=len(rows),
+        failure_rate=1 - len(good) / len(rows),
+        coefficient_error=float(errors.mean()) if good else np.nan,
+        forward_error=float(np.mean([row["forward_error"] for row in good])) if good else np.nan,
+        median_error=float(np.median(every)),
+        errors=errors,
+        bias_paper=np.median(off**2, axis=0) if good else nothing,
+        bias=np.mean(off, axis=0) ** 2 if good else nothing,
+        variance=np.median(spread**2, axis=0) if good else nothing,
+        mse=np.median(off**2 + spread**2, axis=0) if good else nothing,
+        coverage=coverage,
+        mean=p.mean(axis=0) if good else nothing,
+        half_width=width,
+        not_converged=float(np.mean([row["status"] not in ("CONVERGED", "START") for row in rows])),
+        seconds=float(np.median([row["cpu"] for row in rows])),
     )
 
 

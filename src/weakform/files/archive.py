@@ -24,8 +24,8 @@ from ..model.printing import to_text
 from ..parameters.priors import Priors
 from ..results.goodness import GoodnessOfFit, Misfit
 from ..results.intervals import Profile
-from ..results.records import BasisSummary, StartRecord
-from ..results.result import FitResult, Late
+from ..results.records import BasisSummary, Late, StartRecord
+from ..results.result import FitResult
 from ..support.checks import refuse_devices
 from ..support.errors import DataError, WeakformError
 from ..support.versions import __version__

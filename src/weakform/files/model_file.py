@@ -19,9 +19,8 @@ A file is data: the equations are parsed (see `expressions`), everything else is
 
 from __future__ import annotations
 
-import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,52 +28,25 @@ from typing import Any
 from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..parameters import Parameter
-from ..parameters.parameter import KEYS, PRIORS
 from ..support.checks import refuse_devices
 from ..support.errors import ModelError
-from ..support.messages import suggestion
+from .keys import known, number, parameters, words
 
 MAX_BYTES = 1_000_000
 TIME = "time"
 FOREIGN = (".xml", ".sbml", ".ant")
-_TOP: tuple[str, ...] = ("title", "equations", "model", "inputs", "hold", "noise", "sigma", "trajectory", "parameters")
-_TOP += ("columns", "units", "initial", "duration")
-_PARAMETER = (*KEYS, "truth")
-
-TEMPLATE = '''\
-# A weakform model file. Lines that start with # are comments.
-# Fit it with:  weakform fit model.toml data.csv --report fit.html
-
-# One equation for each measured state. Every name that is neither a state nor a
-# function is a parameter to be estimated; t is time. Functions: exp, log, sqrt, sin, ...
-# A line without ' defines an abbreviation for the lines below it.
-equations = """
-    prey' = growth*prey - hunting*prey*predator
-    predator' = -death*predator + gain*prey*predator
-"""
-
-# "gaussian": errors of the same size at all values; "lognormal": errors in per cent, values positive.
-noise = "lognormal"
-
-# What you know of the parameters; every line is optional.
-[parameters.growth]
-bounds = [0, 10]      # the smallest and the largest value that make sense
-# start = 0.5         # a first guess
-# fixed = 0.5         # not estimated
-# log = true          # positive, over orders of magnitude
-# prior = ["normal", 0.5, 0.1]
-unit = "1/year"
-
-# trajectory = "subject"     # the column that tells several experiments apart
-# inputs = ["heater"]        # names in the equations that are columns of known values
-# The names of the columns in your table, where they differ from the names above.
-[columns]
-# time = "year"       # by default the first column
-# prey = "Hare pelts"
-
-[units]
-time = "years"
-'''
+TOP_KEYS: tuple[str, ...] = (
+    "title",
+    "equations",
+    "model",
+    "inputs",
+    "hold",
+    "noise",
+    "sigma",
+    "trajectory",
+    "parameters",
+)
+TOP_KEYS += ("columns", "units", "initial", "duration")
 
 
 @dataclass(frozen=True)
@@ -212,7 +184,7 @@ def _equations(text: str, where: object, inputs: list[str] | None = None) -> Mod
 def parse_model(text: str, where: str, name: str = "model", folder: Path | None = None) -> ModelFile:
     """A model from the text of a TOML file; `where` names it in errors, other files are looked for in `folder`."""
     table = parse_toml(text, where)
-    known(table, _TOP, where)
+    known(table, TOP_KEYS, where)
     inputs = table.get("inputs", [])
     if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
         raise ModelError(f"{where}: inputs must be a list of names; received {inputs!r}.")
@@ -221,9 +193,9 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
         raise ModelError(f"{where}: hold must be true or false, and trajectory the name of a column.")
     base = _base(table, inputs, where, folder)
     model = base.model
-    said, truth = _parameters(table.get("parameters", {}), model, where)
-    units = _words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
-    columns = _words(table.get("columns", {}), (TIME, *model.states, *model.inputs), f"{where}, [columns]")
+    said, truth = parameters(table.get("parameters", {}), model, where)
+    units = words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
+    columns = words(table.get("columns", {}), (TIME, *model.states, *model.inputs), f"{where}, [columns]")
     initial = {
         key: number(value, f"{where}, initial.{key}")
         for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
@@ -251,7 +223,7 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
 
 
 def _merged(base: Parameter | None, said: dict[str, Any]) -> Parameter:
-    """What a TOML file adds to a parameter of another file: what that takes as known becomes a start if more is said."""
+    """What a TOML file adds to a parameter of another: what that takes as known becomes a start if more is said."""
     if base is None:
         return Parameter(**said)
     if "fixed" in said:
@@ -284,94 +256,6 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
             f"{other!r}."
         )
     return read_model(folder / other)
-
-
-def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
-    """A table with no other keys than `names`, or an error that names the key and what it may mean."""
-    if not isinstance(table, Mapping):
-        raise ModelError(f"{where} must be a table; received {table!r}.")
-    for key in table:
-        if key not in names:
-            raise ModelError(f"{where}: unknown key {key!r}.{suggestion(key, names)} Known: {', '.join(names)}.")
-    return table
-
-
-def number(value: Any, what: str) -> float:
-    """A finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ModelError(f"{what} must be a finite number; received {value!r}.")
-    return float(value)
-
-
-def _words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
-    for key, value in known(table, names, where).items():
-        if not isinstance(value, str):
-            raise ModelError(f"{where}: {key} must be text; received {value!r}.")
-    return dict(table)
-
-
-def _parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
-    """What a file says of its parameters, and their true values."""
-    found: dict[str, dict[str, Any]] = {}
-    truth: dict[str, float] = {}
-    for name, entry in known(table, model.parameters, f"{where}, [parameters]").items():
-        place = f"{where}, [parameters.{name}]"
-        if isinstance(entry, int | float):
-            found[name] = {"fixed": number(entry, place)}
-            continue
-        read = {key: _READERS[key](value, f"{place}: {key}") for key, value in known(entry, _PARAMETER, place).items()}
-        if "truth" in read:
-            truth[name] = read.pop("truth")
-        if read:
-            found[name] = read
-    return found, truth
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise ModelError(f"{what} must be text; received {value!r}.")
-    return value
-
-
-def _flag(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise ModelError(f"{what} must be true or false; received {value!r}.")
-    return value
-
-
-def _bounds(value: Any, what: str) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ModelError(f"{what} must be [smallest, largest]; received {value!r}.")
-    # TOML knows inf, for a bound that is not there.
-    low, high = (v if isinstance(v, float) and math.isinf(v) else number(v, what) for v in value)
-    return float(low), float(high)
-
-
-def _local(value: Any, what: str) -> Any:
-    words = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    if not isinstance(value, bool | list | Mapping) or not all(isinstance(word, str) for word in words):
-        raise ModelError(f"{what} must be true, or a label for each trajectory; received {value!r}.")
-    return value
-
-
-def _prior(value: Any, what: str) -> tuple[str, float, float]:
-    if not isinstance(value, list) or len(value) != 3 or value[0] not in PRIORS:
-        words = " or ".join(map(repr, PRIORS))
-        raise ModelError(f"{what} must be [{words}, centre, spread]; received {value!r}.")
-    return value[0], number(value[1], what), number(value[2], what)
-
-
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "bounds": _bounds,
-    "start": number,
-    "fixed": number,
-    "tied": _text,
-    "log": _flag,
-    "prior": _prior,
-    "unit": _text,
-    "local": _local,
-    "truth": number,
-}
 
 
 def _noise(value: Any, model: Model, where: str) -> tuple[str, ...]:

@@ -101,6 +101,14 @@ def simulate(
         Tolerances of the solver; the absolute one is by default the relative one times the largest initial state.
     max_evaluations : int
         Budget of evaluations of the right-hand side; one with sensitivities counts as four.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> model = wf.Model.from_text("x' = -k*x")
+    >>> solved = wf.simulate(model, [1.0], [2.0], [0.0, 1.0])
+    >>> round(float(solved.states[-1, 0]), 4)
+    0.7358
     """
     D, J = len(model.states), len(model.parameters)
     parameters, initial, grid = (np.array(a, dtype=float) for a in (p, u0, times))
@@ -125,7 +133,9 @@ def simulate(
         start[1 + J :] = np.eye(D)
         scale = np.where(parameters != 0, np.abs(parameters), 1.0)
         tolerances[1 : 1 + J] = atol / scale[:, None]
-    solved, status, evaluations = _solve(model, parameters, start, grid, inputs, rtol, tolerances, max_evaluations)
+    solved, status, evaluations = _solve(
+        model, parameters, start, grid, inputs, rtol=rtol, atol=tolerances, budget=max_evaluations
+    )
     states = solved[:, 0]
     if not sensitivities:
         return Simulation(grid, states, status, evaluations=evaluations)
@@ -139,6 +149,7 @@ def _solve(
     start: FloatArray,
     times: FloatArray,
     driven: Inputs | None,
+    *,
     rtol: float,
     atol: FloatArray,
     budget: int,

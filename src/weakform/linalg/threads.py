@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
-_depth = 0
-
 
 @cache
 def _controller() -> Any:
@@ -22,15 +20,16 @@ def _controller() -> Any:
 
 
 class _Single(AbstractContextManager[None]):
+    depth = 0
+
     def __enter__(self) -> None:
-        global _depth
-        _depth += 1
-        self.limiter = _controller().limit(limits=1, user_api="blas") if _depth == 1 else nullcontext()
+        _Single.depth += 1
+        outermost = _Single.depth == 1
+        self.limiter = _controller().limit(limits=1, user_api="blas") if outermost else nullcontext()
         self.limiter.__enter__()
 
     def __exit__(self, *details: Any) -> None:
-        global _depth
-        _depth -= 1
+        _Single.depth -= 1
         self.limiter.__exit__(*details)
 
 

@@ -50,7 +50,7 @@ class Source:
 
     def tokens(self) -> list[Token]:
         """Split the text; spaces and comments are dropped, line ends inside parentheses too."""
-        found: list[Token] = []
+        tokens: list[Token] = []
         position, line, line_start, open_parentheses = 0, 1, 0, 0
         while position < len(self.text):
             column = position - line_start + 1
@@ -62,12 +62,12 @@ class Source:
             if kind == "op":
                 open_parentheses += {"(": 1, ")": -1}.get(word, 0)
             if (kind == "newline" and open_parentheses <= 0) or kind in ("number", "name", "op"):
-                found.append(Token(kind, word, line, column))
+                tokens.append(Token(kind, word, line, column))
             position = match.end()
             if word == "\n":
                 line, line_start = line + 1, position
-        found.append(Token("end", "", line, position - line_start + 1))
-        return found
+        tokens.append(Token("end", "", line, position - line_start + 1))
+        return tokens
 
 
 def _unexpected_character(character: str) -> str:

@@ -99,7 +99,7 @@ def _counts(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> Float
 
 
 KINDS: dict[str, Kind] = {
-    "gaussian": Kind(_same, _same, lambda u: se.Integer(1), np.ones_like, _gaussian, relative=True),
+    "gaussian": Kind(_same, _same, lambda _: se.Integer(1), np.ones_like, _gaussian, relative=True),
     "lognormal": Kind(np.log, np.exp, lambda u: u, _same, _lognormal, needs="positive values", lowest=0.0),
     "poisson": Kind(
         lambda u: 2 * np.sqrt(u + _SHIFT),

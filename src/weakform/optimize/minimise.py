@@ -121,10 +121,10 @@ def minimise(
     small_steps = 0
 
     def finish(why: Stop, iterations: int) -> Minimum:
-        return Minimum(x, value, why, iterations, evaluations, g, H)
+        return Minimum(x, value, why, iterations, evaluations, gradient=g, hessian=H)
 
     for iteration in range(max_iterations):
-        d, largest = _scales(g, H, x, largest)
+        d, largest = _scales(g, H, largest)
         free = ~(((x <= lower) & (g > 0)) | ((x >= upper) & (g < 0)))
         if np.linalg.norm((g / d)[free]) <= tolerance:
             return finish(Stop.GRADIENT, iteration)
@@ -173,7 +173,7 @@ def minimise(
     return finish(Stop.ITERATIONS, max_iterations)
 
 
-def _scales(g: FloatArray, H: FloatArray, x: FloatArray, largest: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _scales(g: FloatArray, H: FloatArray, largest: FloatArray) -> tuple[FloatArray, FloatArray]:
     """`d_j = √|H_jj|`, not below 1e-3 of the largest seen; and that largest."""
     d = np.sqrt(np.abs(H.diagonal()))
     largest = np.maximum(largest, d)

@@ -138,6 +138,7 @@ class Cubic:
 
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """The step; `low` and `high` are infinite."""
+        del low, high
         w, V = np.linalg.eigh(H / np.outer(d, d))
         a = V.T @ (g / d)
         _, c = _shift(w, a, lambda shift, norm: self.weight * norm - shift)
@@ -145,6 +146,7 @@ class Cubic:
 
     def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:
         """Regularise more after a poor step, less after a good one."""
+        del s, d
         if not ratio > 0.1:
             self.weight *= 4.0
         elif ratio > 0.75:

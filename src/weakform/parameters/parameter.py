@@ -92,8 +92,8 @@ def gathered(
         if said[name]:
             key = next(key for key, of in _BY_KEYWORD.items() if of in said[name])
             raise FitError(f"{name!r} is in parameters= and in {key}=; say all of it in one of them.")
-        record = record if isinstance(record, Parameter) else Parameter(fixed=_fixed(name, record))
-        said[name] = {key: getattr(record, key) for key in KEYS if getattr(record, key) != getattr(Parameter(), key)}
+        known = record if isinstance(record, Parameter) else Parameter(fixed=_fixed(name, record))
+        said[name] = {key: getattr(known, key) for key in KEYS if getattr(known, key) != getattr(Parameter(), key)}
     return said
 
 

@@ -49,7 +49,7 @@ def verdict(fit: FitResult) -> Verdict:
     if noise_free:
         loose = []
     determined = len(free) - len(loose) - len(stuck)
-    if len(free) and not noise_free:
+    if free and not noise_free:
         reasons.append(
             "All parameters are determined by the data."
             if determined == len(free)

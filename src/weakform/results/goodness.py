@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ..support.typing import FloatArray
-from ..weak.likelihood import WeakForm
+from ..weak.form import WeakForm
 
 REJECTED, DOUBTED = 0.01, 0.05
 """Below the first a model is called wrong; below the second, where one right model in twenty is, doubtful."""
@@ -92,13 +92,13 @@ def portmanteau(residuals: tuple[FloatArray, ...]) -> tuple[float, int]:
     """
     total, freedom = 0.0, 0
     for rows in residuals:
-        for e in rows.T:
-            e = e[np.isfinite(e)]
+        for column in rows.T:
+            e = column[np.isfinite(column)]
             n = len(e)
             lags = min(LAGS, n // 8) if n >= TESTABLE else 0
             if not lags:
                 continue
-            e = e - e.mean()
+            e -= e.mean()
             power = float(e @ e)
             if power > 0:
                 total += n * (n + 2) * sum((float(e[k:] @ e[:-k]) / power) ** 2 / (n - k) for k in range(1, lags + 1))
@@ -113,11 +113,12 @@ def assess(
     Q, lags = portmanteau(residuals)
     serial = chi_square_tail(Q, lags) if lags else math.nan
     if not sigma_known:
-        return GoodnessOfFit(serial, chi_square, freedom, None, Q, lags, serial, misfits)
+        return GoodnessOfFit(serial, chi_square, freedom, None, Q, lags, portmanteau_p=serial, misfits=misfits)
     upper = chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
     tests = [p for p in (both_sides, serial) if not math.isnan(p)]
-    return GoodnessOfFit(min(1.0, len(tests) * min(tests)), chi_square, freedom, both_sides, Q, lags, serial, misfits)
+    p = min(1.0, len(tests) * min(tests))
+    return GoodnessOfFit(p, chi_square, freedom, both_sides, Q, lags, portmanteau_p=serial, misfits=misfits)
 
 
 def tail(p: float) -> str:

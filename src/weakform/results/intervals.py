@@ -19,6 +19,7 @@ from ..data.matching import system_of
 from ..estimators import ESTIMATORS
 from ..linalg.symmetric import NotPositiveDefinite
 from ..parameters.priors import Priors
+from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import counted
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 MAX_STEPS, MIN_RUNS = 40, 20
+IDLE = 0.1
+"""Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
 DRAWN = 0.02
 """Tolerance of a bootstrap run, in standard errors: far below the spread of the runs."""
 
@@ -196,3 +199,32 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     if len(found) < runs / 2:
         raise FitError(f"Only {len(found)} of {runs} bootstrap runs converged; the fit is too fragile for a bootstrap.")
     return np.array(found)
+
+
+def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
+    """See `FitResult.intervals`."""
+    half = fit.quantile(level) * fit.errors  # refuses a bad level
+    if kind == "wald":
+        return Scale(fit.log_scale).intervals(fit.estimate, half)
+    if kind == "profile":
+        return _profiled(fit, level)
+    if kind != "bootstrap":
+        raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
+    draws = bootstrap(fit, runs, seed)
+    ends = np.asarray(np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
+    # Along a direction that the data do not determine no draw moves: that is no knowledge.
+    with np.errstate(invalid="ignore"):
+        idle = (draws.std(axis=0) < IDLE * fit.errors) & ~fit.fixed
+    ends[idle] = [-np.inf, np.inf]
+    return ends
+
+
+def _profiled(fit: FitResult, level: float) -> FloatArray:
+    refit = Refit(fit)
+    ends = np.column_stack([fit.estimate, fit.estimate])
+    free = np.flatnonzero(~fit.fixed)
+    for j in counted(free, "profile", len(free)):
+        name = fit.model.parameters[j]
+        fit.late.profiles[name] = profile(fit, name, level, refit)
+        ends[j] = fit.late.profiles[name].interval
+    return ends

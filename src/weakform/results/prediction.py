@@ -87,6 +87,7 @@ def numbered(fit: FitResult, trajectory: int | str) -> int:
 def predict(
     fit: FitResult,
     times: ArrayLike,
+    *,
     trajectory: int | str = 0,
     initial: ArrayLike | Mapping[str, float] | None = None,
     level: float = 0.95,
@@ -252,7 +253,7 @@ class _Band:
                 lower, upper = states - half, states + half
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
             lower[0] = upper[0] = states[0]
-        return Prediction(self.times, states, lower, upper, fit.model.states, level, kind, note)
+        return Prediction(self.times, states, lower, upper, fit.model.states, level, kind=kind, note=note)
 
     def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
         """Of the states themselves, `(time, D)`."""

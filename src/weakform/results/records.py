@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..estimators.status import Status
 from ..support.typing import FloatArray
+
+if TYPE_CHECKING:
+    from .intervals import Profile
+    from .prediction import Prediction
 
 
 @dataclass(frozen=True)
@@ -58,3 +63,19 @@ class BasisSummary:
     description: str
     radius: float
     count: int
+
+
+@dataclass(eq=False)
+class Late:
+    """What is computed of a fit only when it is asked for, and then kept: the one part of a result that grows.
+
+    Attributes
+    ----------
+    profiles : dict of str to Profile
+        By `intervals(kind="profile")` and reports.
+    bands : dict
+        Fitted trajectories with bands, by number, level and kind.
+    """
+
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,47 +11,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import symengine as se
 from numpy.typing import ArrayLike
 
 from ..data.dataset import Dataset
 from ..data.trajectory import Truth
 from ..estimators.options import Options
 from ..estimators.status import Status
-from ..model.expressions import parse_expression
 from ..model.model import Model
 from ..parameters.priors import Priors
-from ..parameters.scale import Scale
 from ..support.errors import FitError
-from ..support.messages import counted, suggestion
+from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray
+from .derived import derived
 from .goodness import GoodnessOfFit
-from .records import BasisSummary, Quantity, StartRecord
+from .intervals import intervals
+from .records import BasisSummary, Late, Quantity, StartRecord
 
 if TYPE_CHECKING:
     from .intervals import Profile
     from .prediction import Prediction
     from .truth import Metrics
-
-
-IDLE = 0.1
-"""Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
-
-
-@dataclass(eq=False)
-class Late:
-    """What is computed of a fit only when it is asked for, and then kept: the one part of a result that grows.
-
-    Attributes
-    ----------
-    profiles : dict of str to Profile
-        By `intervals(kind="profile")` and reports.
-    bands : dict
-        Fitted trajectories with bands, by number, level and kind.
-    """
-
-    profiles: dict[str, Profile] = field(default_factory=dict)
-    bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +120,7 @@ class FitResult:
     prior: Priors | None = None
     tied: dict[str, str] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
-    late: Late = field(default_factory=lambda: Late(), repr=False, compare=False)
+    late: Late = field(default_factory=Late, repr=False, compare=False)
 
     @property
     def success(self) -> bool:
@@ -184,23 +162,7 @@ class FitResult:
         runs, seed : int
             Of the bootstrap.
         """
-        if kind == "wald":
-            return Scale(self.log_scale).intervals(self.estimate, self.quantile(level) * self.errors)
-        self.quantile(level)  # refuses a bad level
-        if kind == "profile":
-            return self._profiled(level)
-        if kind == "bootstrap":
-            from .intervals import bootstrap
-
-            tails = [0.5 - level / 2, 0.5 + level / 2]
-            draws = bootstrap(self, runs, seed)
-            ends = np.asarray(np.quantile(draws, tails, axis=0).T)
-            # Along a direction that the data do not determine no draw moves: that is no knowledge.
-            with np.errstate(invalid="ignore"):
-                idle = (draws.std(axis=0) < IDLE * self.errors) & ~self.fixed
-            ends[idle] = [-np.inf, np.inf]
-            return ends
-        raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
+        return intervals(self, level, kind, runs, seed)
 
     def quantile(self, level: float) -> float:
         """Standard errors on each side of an interval: normal, or Student's t where σ was estimated from residuals."""
@@ -211,18 +173,6 @@ class FitResult:
         from scipy.special import stdtrit
 
         return float(stdtrit(max(self.goodness.freedom, 1), 0.5 + float(level) / 2))
-
-    def _profiled(self, level: float) -> FloatArray:
-        from .intervals import Refit, profile
-
-        refit = Refit(self)
-        result = np.column_stack([self.estimate, self.estimate])
-        free = [j for j in range(len(self.estimate)) if not self.fixed[j]]
-        for j in counted(free, "profile", len(free)):
-            name = self.model.parameters[j]
-            self.late.profiles[name] = profile(self, name, level, refit)
-            result[j] = self.late.profiles[name].interval
-        return result
 
     @property
     def correlation(self) -> FloatArray:
@@ -256,19 +206,7 @@ class FitResult:
             Such as `"p1 / p3"`; read like a model, never evaluated as code.
         level : float
         """
-        expr = parse_expression(expression, [*self.model.parameters, *self.tied])
-        tied = {se.Symbol(n): parse_expression(text, self.model.parameters) for n, text in self.tied.items()}
-        expr = expr.subs(tied)
-        symbols = [se.Symbol(name) for name in self.model.parameters]
-        values = dict(zip(symbols, map(float, self.estimate), strict=True))
-        value = _real(expr, values, expression)
-        gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
-        used = gradient != 0
-        variance = float(gradient[used] @ self.covariance[np.ix_(used, used)] @ gradient[used])
-        error = math.sqrt(variance) if variance >= 0 else math.nan
-        half = self.quantile(level) * error
-        note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
-        return Quantity(expression, value, error, (value - half, value + half), note)
+        return derived(self, expression, level)
 
     def predict(
         self,
@@ -299,7 +237,7 @@ class FitResult:
         """
         from .prediction import predict
 
-        return predict(self, times, trajectory, initial, level, kind, seed)
+        return predict(self, times, trajectory=trajectory, initial=initial, level=level, kind=kind, seed=seed)
 
     def trajectory(self, number: int | str = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
         """The fitted trajectory over the time of the data, on a grid fine enough to draw; see `predict`."""
@@ -415,13 +353,3 @@ class FitResult:
 
     def __repr__(self) -> str:
         return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"
-
-
-def _real(expr: object, values: dict[object, float], text: str) -> float:
-    try:
-        value = float(expr.subs(values))  # type: ignore[attr-defined]
-    except (RuntimeError, TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise FitError(f"{text!r} is not a finite real number at the estimate.")
-    return value

@@ -66,8 +66,8 @@ def derivative_weights(F: Pairs, dF: Pairs, v: FloatArray) -> Weights:
     dZ = {(a, c): dF[a, c] * v[c] for a, c in dF}
     W: dict[Pair, FloatArray] = {}
     for (a, b), w in _products(F, dZ).items():
-        key, w = ((a, b), 2 * w) if a == b else ((max(a, b), min(a, b)), w)
-        W[key] = W[key] + w if key in W else w
+        key, weight = ((a, b), 2 * w) if a == b else ((max(a, b), min(a, b)), w)
+        W[key] = W[key] + weight if key in W else weight
     return Weights(*_stack(W, v), *_stack(dZ, v))
 
 

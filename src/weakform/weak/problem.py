@@ -15,14 +15,15 @@ from ..basis.functions import TestFunctions
 from ..data.dataset import Dataset
 from ..data.matching import for_model, system_of
 from ..data.trajectory import Trajectory
-from ..linalg.symmetric import symmetric_inverse
+from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..linalg.threads import single_thread
 from ..linalg.tridiagonal import Factor
 from ..model.model import Model
 from ..noise.level import SHORTEST, estimate_sigma, uneven_squares
 from ..support.typing import FloatArray
 from .filling import FILLED, distant, interpolate, pooled, slope
-from .likelihood import WeakForm, WeakLikelihood
+from .form import WeakForm
+from .likelihood import WeakLikelihood
 
 
 def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
@@ -78,7 +79,7 @@ class WeakProblem:
     model : Model
     data : Dataset
         With the columns of the model's states, in their order.
-    forms : tuple of WeakForm, one a trajectory
+    forms : tuple of WeakForm, one for each trajectory
     sigma : ndarray, (D,)
         Standard deviation of the noise in working coordinates, given or estimated.
     """
@@ -214,6 +215,15 @@ class WeakProblem:
             return np.concatenate(parts)
 
         return residual, jacobian
+
+    def denoised(self, p: FloatArray) -> tuple[FloatArray, ...]:
+        """The denoised states `(time, D)`; the data themselves where there is no noise to remove or no way to tell."""
+        try:
+            with np.errstate(all="ignore"):
+                states = tuple(form.denoise(p) for form in self.forms)
+        except NotPositiveDefinite:
+            return tuple(form.u for form in self.forms)
+        return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in self.forms)
 
     def least_squares_covariance(self, p: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
         """The paper's covariance of the estimate, `G⁺ S G⁺ᵀ` with G = ∂r/∂p of the free parameters, `(F, F)`.

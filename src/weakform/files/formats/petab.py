@@ -62,7 +62,7 @@ def _parameter(name: str, said: dict[str, Any]) -> Parameter:
 def read_petab(path: str | Path) -> PetabProblem:
     """A problem from its YAML file."""
     found = ask("petab", str(path), str(path))
-    said, data = found["told"], found["data"]
+    said, data = found["said"], found["data"]
     made = assembled(found["model"], str(path), Path(path).stem)
     file = ModelFile(
         made.model,

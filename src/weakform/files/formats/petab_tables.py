@@ -25,7 +25,7 @@ def tables(path: str, where: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        `model`, as `equations_of_sbml` returns it; `data`; `told`, arguments of `fit`; `nominal` values.
+        `model`, as `equations_of_sbml` returns it; `data`; `said`, arguments of `fit`; `nominal` values.
     """
     try:
         import libsbml
@@ -37,15 +37,14 @@ def tables(path: str, where: str) -> dict[str, Any]:
         raise ModelError(f"There is no PEtab problem {where}.")
     try:
         version = str(dict(yaml.safe_load(Path(path).read_bytes())).get("format_version"))
-        if version.split(".")[0] != "1":
-            raise ModelError(f"{where} is PEtab of version {version}; version 1 is read.")
-        problem = petab.Problem.from_yaml(path)
-        text = libsbml.writeSBMLToString(problem.model.sbml_document)
-    except ModelError:
-        raise
+        ours = version.split(".", maxsplit=1)[0] == "1"
+        problem = petab.Problem.from_yaml(path) if ours else None
+        text = libsbml.writeSBMLToString(problem.model.sbml_document) if problem is not None else ""
     except Exception as error:  # whatever the library makes of a broken problem
         said = " ".join(str(error).split())[:300]
         raise ModelError(f"{where} is not a PEtab problem: {type(error).__name__}: {said}") from None
+    if problem is None:
+        raise ModelError(f"{where} is PEtab of version {version}; version 1 is read.")
     try:
         return _Tables(problem, equations_of_sbml(text, where), where).plain()
     except KeyError as error:
@@ -88,8 +87,8 @@ class _Tables:
         bounds, fixed, nominal, log, priors = self._parameters()
         local, overrides = self._conditions(list(data["trajectories"]), fixed)
         fixed = {name: value for name, value in fixed.items() if name not in local} | overrides
-        told = {"bounds": bounds, "fixed": fixed, "log": log, "local": local, "priors": priors}
-        return {"model": self.model, "data": data, "told": told, "nominal": nominal, "notes": self.notes}
+        said = {"bounds": bounds, "fixed": fixed, "log": log, "local": local, "priors": priors}
+        return {"model": self.model, "data": data, "said": said, "nominal": nominal, "notes": self.notes}
 
     def _word(self, row: Any, column: str, allowed: tuple[str, ...], default: str) -> str:
         word = str(row.get(column, default)).strip()

@@ -1,0 +1,43 @@
+"""Expressions of parameters with their intervals, by the delta method: `Var g(p) = ∇gᵀ C ∇g`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import symengine as se
+
+from ..model.expressions import parse_expression
+from ..support.errors import FitError
+from .records import Quantity
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+
+def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
+    """See `FitResult.derived`."""
+    expr = parse_expression(expression, [*fit.model.parameters, *fit.tied])
+    tied = {se.Symbol(n): parse_expression(text, fit.model.parameters) for n, text in fit.tied.items()}
+    expr = expr.subs(tied)
+    symbols = [se.Symbol(name) for name in fit.model.parameters]
+    values = dict(zip(symbols, map(float, fit.estimate), strict=True))
+    value = _real(expr, values, expression)
+    gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
+    used = gradient != 0
+    variance = float(gradient[used] @ fit.covariance[np.ix_(used, used)] @ gradient[used])
+    error = math.sqrt(variance) if variance >= 0 else math.nan
+    half = fit.quantile(level) * error
+    note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
+    return Quantity(expression, value, error, (value - half, value + half), note)
+
+
+def _real(expr: Any, values: dict[Any, float], text: str) -> float:
+    try:
+        value = float(expr.subs(values))
+    except (RuntimeError, TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise FitError(f"{text!r} is not a finite real number at the estimate.")
+    return value

@@ -1,0 +1,126 @@
+"""Imports go one way: a module imports from its own room or from rooms below it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import weakform
+
+ROOT = Path(weakform.__file__).parent
+ROOMS = (
+    *("support", "linalg", "noise", "model", "data", "parameters", "forward", "basis", "weak", "optimize"),
+    *("collocation", "estimators", "results", "fitting", "report", "problems", "files", "experiments", "cli"),
+)
+"""From the ground up."""
+FACADES = {
+    ("model.model", "report"): "Model._repr_html_ shows itself in a notebook",
+    ("data.dataset", "report"): "Dataset._repr_html_ shows itself in a notebook",
+    ("results.result", "report"): "FitResult prints, draws and reports itself",
+    ("results.result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
+}
+"""What may load a room above its own, when it is called, and why."""
+LONGEST = 360
+
+
+def modules():
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(ROOT.rglob("*.py"))
+        if path.parent != ROOT or path.name not in ("__init__.py", "__main__.py")
+    }
+
+
+def type_only(tree):
+    """Lines under `if TYPE_CHECKING`, which are never run."""
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def imports(name, path, everywhere=True):
+    """Modules of this package that a module imports: at any depth of the code, or when it is loaded."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = type_only(tree)
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(tree) if everywhere else tree.body:
+        if getattr(node, "lineno", 0) in skipped:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            target = [*base, *(node.module.split(".") if node.module else [])]
+            for alias in node.names:
+                yield ".".join([*target, alias.name]) if not target or not node.module else ".".join(target)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            whole = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            assert not str(whole).startswith("weakform"), f"{name}: absolute import of the package itself"
+
+
+def room(module):
+    return module.split(".")[0]
+
+
+def test_every_module_is_in_a_room():
+    assert {room(name) for name in modules()} == set(ROOMS)
+
+
+def test_imports_go_down():
+    upward = {
+        (name, room(target))
+        for name, path in modules().items()
+        for target in imports(name, path)
+        if ROOMS.index(room(target)) > ROOMS.index(room(name))
+    }
+    assert upward == set(FACADES), "a room imports from above; see FACADES for the few that may"
+
+
+def test_what_goes_up_is_loaded_only_when_called():
+    for name, above in FACADES:
+        tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert above not in ast.unparse(node).split("import")[0], f"{name} loads {above} when it is imported"
+
+
+def test_no_module_loads_itself_in_a_circle():
+    names = set(modules())
+    graph = {name: {t for t in imports(name, path, False) if t in names} for name, path in modules().items()}
+    done: set[str] = set()
+
+    def visit(name, path):
+        assert name not in path, f"a circle of imports: {' -> '.join([*path, name])}"
+        if name not in done:
+            for target in sorted(graph[name]):
+                visit(target, [*path, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_no_module_is_too_long_and_no_call_has_many_positions(name):
+    text = modules()[name].read_text(encoding="utf-8")
+    assert text.count("\n") <= LONGEST
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            assert len(node.args) <= 6, f"{name}, line {node.lineno}: name the arguments"
+        if isinstance(node, ast.Attribute):
+            assert ast.unparse(node) != "object.__new__", f"{name}, line {node.lineno}: use the constructor"
+
+
+def test_no_module_asks_for_a_method_by_its_name():
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and "method" in ast.unparse(node.left):
+                assert not any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in node.comparators), (
+                    f"{name}, line {node.lineno}: ask what the estimator can do"
+                )
+
+
+def test_rooms_are_not_called_like_public_functions():
+    functions = {"fit", "simulate", "read_model"}
+    assert not functions & {part for name in modules() for part in name.split(".")}
