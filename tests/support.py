@@ -1,6 +1,7 @@
 """Weak forms of the benchmark problems, built once."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from weakform.basis import TestFunctions
 from weakform.noise.level import estimate_sigma
 from weakform.weak.likelihood import WeakForm
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 ALL = wf.problems.names()
 
 

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import weakform as wf
+from support import EXAMPLES
 from weakform.cli.main import COMMANDS, main, parser
 from weakform.files.model_file import read_model
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
 LYNX = """
 equations = '''
     hare' = a*hare - b*hare*lynx
