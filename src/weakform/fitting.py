@@ -1,6 +1,7 @@
 """The story of a fit: prepare → search → refine → quantify → judge → result.
 
 Each stage is a function of what the stages before it return; each of their returns can be printed and tested alone.
+Overflow and the like on the way are expected, and handled; no warning of NumPy's reaches the user.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from .support.typing import FloatArray
 from .weak.problem import Basis, WeakProblem
 
 
+@np.errstate(all="ignore")
 def fit(
     model: Model,
     data: Dataset,

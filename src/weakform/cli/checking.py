@@ -16,6 +16,7 @@ from ..weak.problem import WeakProblem
 NOISY, GAP = 0.3, 5.0
 
 
+@np.errstate(all="ignore")
 def examine(file: ModelFile, data: Dataset) -> tuple[list[str], list[str]]:
     """What is wrong and what is doubtful, in words."""
     wrong: list[str] = []

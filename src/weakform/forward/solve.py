@@ -72,6 +72,7 @@ class _Spent(Exception):
     """The budget of evaluations is spent."""
 
 
+@np.errstate(all="ignore")
 def simulate(
     model: Model,
     p: ArrayLike,

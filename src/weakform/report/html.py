@@ -29,6 +29,7 @@ MAX_PANELS = 24
 LOST = "The forward solution leaves the data, as it does for chaotic systems; the fitted states are shown instead."
 
 
+@np.errstate(all="ignore")
 def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
     """Write the page; returns its path."""
     if not fit.profiles and can_refit(fit):
@@ -41,6 +42,7 @@ def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
     return Path(path)
 
 
+@np.errstate(all="ignore")
 def page(fit: FitResult, command: str = "") -> str:
     """The whole page."""
     files = resources.files(__package__)
@@ -304,6 +306,7 @@ def _repeat(fit: FitResult, command: str) -> str:
     )
 
 
+@np.errstate(all="ignore")
 def fragment(fit: FitResult) -> str:
     """The short form for notebooks: verdict, estimates, warnings."""
     said = verdict(fit)

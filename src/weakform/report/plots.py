@@ -49,6 +49,7 @@ def save(axes: Any, path: str | Path) -> Path:
     return Path(path)
 
 
+@np.errstate(all="ignore")
 def states(fit: FitResult, trajectory: int | str = 0) -> Any:
     """Data, the fitted trajectory with its band and, where known, the truth, one panel a state; returns the axes.
 

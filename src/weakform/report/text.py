@@ -46,6 +46,7 @@ def wrapped(text: str, first: str, other: str) -> list[str]:
     return [*lines, line.rstrip()]
 
 
+@np.errstate(all="ignore")
 def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     """The text of `print(fit)`; with `truth` `(J,)`, a column beside the estimates."""
     lines = [f"weakform fit: {fit.method}, {'converged' if fit.converged else 'NOT CONVERGED'}"]

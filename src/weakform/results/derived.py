@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 
+@np.errstate(all="ignore")
 def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     """See `FitResult.derived`."""
     expr = parse_expression(expression, [*fit.model.parameters, *fit.tied])

@@ -201,6 +201,7 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     return np.array(found)
 
 
+@np.errstate(all="ignore")
 def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
     """See `FitResult.intervals`."""
     half = fit.quantile(level) * fit.errors  # refuses a bad level

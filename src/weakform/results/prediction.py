@@ -84,6 +84,7 @@ def numbered(fit: FitResult, trajectory: int | str) -> int:
     return int(trajectory)
 
 
+@np.errstate(all="ignore")
 def predict(
     fit: FitResult,
     times: ArrayLike,
@@ -115,6 +116,7 @@ def predict(
     return band.prediction(level, z, kind, seed)
 
 
+@np.errstate(all="ignore")
 def forward(fit: FitResult, trajectory: int) -> FloatArray:
     """The forward solution at the samples of a trajectory, `(time, D)`; NaN from where it fails."""
     q = fit.data.trajectories[trajectory]

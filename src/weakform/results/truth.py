@@ -48,6 +48,7 @@ class Metrics:
     covered: BoolArray
 
 
+@np.errstate(all="ignore")
 def measure(
     model: Model,
     p: FloatArray,
@@ -85,6 +86,7 @@ def r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
         return np.asarray(1 - left / np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0))
 
 
+@np.errstate(all="ignore")
 def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth:
     """The truth to measure against."""
     if truth is None:
