@@ -10,7 +10,7 @@ test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
