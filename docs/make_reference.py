@@ -101,7 +101,7 @@ def commands() -> str:
         shown = [action for action in sub._actions if not isinstance(action, argparse._HelpAction)]
         if shown:
             formatter = sub._get_formatter()
-            parts.append(table(("", "meaning"), [[_option(a), _meaning(a, formatter)] for a in shown]))
+            parts.append(table(("argument", "meaning"), [[_option(a), _meaning(a, formatter)] for a in shown]))
         if example:
             parts.append(f"Example:\n\n```sh\n{example}\n```")
     return "\n\n".join(parts)
