@@ -1,5 +1,6 @@
-"""Weak forms of the benchmark problems, built once."""
+"""What several tests share: the benchmark problems and their weak forms, built once; small models, data and studies."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -7,11 +8,55 @@ import numpy as np
 
 import weakform as wf
 from weakform.basis import TestFunctions
+from weakform.collocation.mesh import Mesh
+from weakform.experiments.store import Store
+from weakform.experiments.worker import perform
+from weakform.forward.solve import simulate
 from weakform.noise.level import estimate_sigma
 from weakform.weak.likelihood import WeakForm
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ALL = wf.problems.names()
+LV = wf.problems.get("lotka-volterra")
+MATH = '<math xmlns="http://www.w3.org/1998/Math/MathML">'
+
+# Logistic growth and decay at 60 times.
+
+LOGISTIC = wf.Model.from_text("N' = r*N*(1 - N/K)")
+TIMES = np.linspace(0, 10, 60)
+DRAWS = np.random.default_rng(0).standard_normal(60)
+GROWN = 10 / (1 + 9 * np.exp(-TIMES))
+GROWTH = wf.Dataset(TIMES, GROWN + 0.1 * DRAWS)
+DECAYED = wf.Dataset(TIMES, 5 * np.exp(-0.3 * TIMES) + 0.05 * DRAWS)
+
+
+def growth(r, K=10.0, seed=1, sigma=0.3) -> wf.Dataset:
+    noise = sigma * np.random.default_rng(seed).standard_normal(60)
+    return wf.Dataset(TIMES, K / (1 + (K - 1) * np.exp(-r * TIMES)) + noise, names=["N"])
+
+
+# Fits of the benchmark problems.
+
+
+def values_at(problem, times, noise, seed) -> np.ndarray:
+    """Noisy states at any times."""
+    grid = np.concatenate([[0.0], times]) if times[0] > 0 else times
+    states = simulate(problem.model, problem.parameters, problem.initial, grid, rtol=1e-10).states[-len(times) :]
+    sigma = noise * np.sqrt(np.mean(states**2))
+    return states + sigma * np.random.default_rng(seed).standard_normal(states.shape)
+
+
+def fitted(name="lotka-volterra", M=256, noise=0.05, seed=3, **options):
+    problem = wf.problems.get(name)
+    data = problem.simulate(M=M, noise=noise, seed=seed)
+    return problem, data, wf.fit(problem.model, data, bounds=problem.bounds, **options)
+
+
+def relative_error(problem, fit) -> float:
+    return np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters)
+
+
+# Weak forms and meshes of the benchmark problems.
 
 
 def form_of(problem, data, basis) -> WeakForm:
@@ -46,3 +91,44 @@ def points(name: str, count: int = 3) -> list[np.ndarray]:
     low, high = np.array(problem.box).T
     inside = [low + (high - low) * rng.uniform(0.2, 0.8, len(low)) for _ in range(count - 1)]
     return near + inside
+
+
+def mesh_of(name, M=60, noise=0.02):
+    problem = wf.problems.get(name)
+    data = problem.simulate(M=M, noise=noise, seed=1)
+    q = data.trajectories[0]
+    system = problem.model.system(data.noise)
+    return problem, data, Mesh(system, q.times, system.to_working(q.values), q.measured)
+
+
+# Studies.
+
+SMALL = {
+    "name": "small",
+    "runs": 3,
+    "methods": ["wls", "mle"],
+    "cells": [{"problems": ["logistic", "lotka-volterra"], "noise": [0.05, 0.1], "samples": [40]}],
+}
+
+
+def toml(study) -> str:
+    """A study as a TOML file."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in study.items() if key != "cells"]
+    for block in study["cells"]:
+        lines += ["[[cells]]", *(f"{key} = {json.dumps(value)}" for key, value in block.items())]
+    return "\n".join(lines) + "\n"
+
+
+def inside(runs):
+    """Run here, in this process."""
+    for run in runs:
+        yield run, perform(run)
+
+
+def numbers(path) -> list[dict]:
+    """The rows of a store without the times, which are never the same."""
+    return [{k: v for k, v in row.items() if k not in ("seconds", "cpu")} for row in Store(path).rows()]
+
+
+def alike(one, two) -> None:
+    assert json.dumps(one) == json.dumps(two)

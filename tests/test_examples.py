@@ -1,12 +1,12 @@
-"""The examples run, and show what they say."""
+"""The examples run, and show what they say; the measured data beside them are fitted."""
 
 import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+import weakform as wf
+from support import EXAMPLES
 
 
 def run(name, folder, monkeypatch):
@@ -36,3 +36,51 @@ def test_yeast(tmp_path, monkeypatch, capsys):
     assert low < 1 < high
     assert min(space["theta"].r_squared.values()) > 0.99
     assert "Only 19 samples" in capsys.readouterr().out
+
+
+def test_eyam():
+    model = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I")
+    data = wf.Dataset.from_csv(EXAMPLES / "eyam.csv", time="time", names=["S", "I"], noise="poisson")
+    fit = wf.fit(model, data, bounds={"beta": (0, 1), "gamma": (0, 20)})
+    assert min(fit.r_squared.values()) >= 0.85
+    assert fit.quantile(0.95) > 2.1  # Student's t: eight points know little
+    assert "Only 8 samples" in str(fit)
+    assert fit["gamma"].error / fit["gamma"].value > 0.04
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_pendulum(measured):
+    text = "theta' = omega\nomega' = k*sin(theta) - c*omega" if measured else "theta'' = k*sin(theta) - c*theta'"
+    states = ["theta", "omega"] if measured else ["theta"]
+    data = wf.Dataset.from_csv(EXAMPLES / "pendulum.csv", time="t", names=states, trajectory="segment")
+    assert [q.label for q in data.trajectories] == ["id1", "id2", "id3", "id4", "val1", "val2"]
+    fit = wf.fit(wf.Model.from_text(text), data)
+    assert fit["k"].value == pytest.approx(64.29, rel=0.02)
+    assert min(fit.r_squared.values()) > 0.99
+
+
+def test_temperature_lab():
+    model = wf.Model.from_text(
+        "T1' = a1*Q1 - b1*(T1 - Ta) + c*(T2 - T1)\nT2' = a2*Q2 - b2*(T2 - Ta) + c*(T1 - T2)", inputs=["Q1", "Q2"]
+    )
+    data = wf.Dataset.from_csv(
+        EXAMPLES / "tclab.csv",
+        time="time_s",
+        names={"T1": "T1_C", "T2": "T2_C"},
+        inputs={"Q1": "Q1_pct", "Q2": "Q2_pct"},
+        hold=True,
+    )
+    fit = wf.fit(model, data, fixed={"Ta": 20.8})
+    assert min(fit.r_squared.values()) >= 0.95
+
+
+def test_chemostat_is_read_with_its_gaps_and_the_model_is_rejected():
+    model = wf.Model.from_text("algae' = a*algae - b*algae*rotifers\nrotifers' = -c*rotifers + d*algae*rotifers")
+    data = wf.Dataset.from_csv(
+        EXAMPLES / "chemostat.csv", time="day", names=["algae", "rotifers"], trajectory="experiment", noise="lognormal"
+    )
+    assert len(data.trajectories) == 10
+    fit = wf.fit(model, data)
+    assert fit.goodness.p_value < 1e-6
+    assert "The model does not fit the data" in str(fit)
+    assert "values missing" in str(fit)

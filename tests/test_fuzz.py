@@ -17,7 +17,8 @@ import weakform as wf
 from weakform.experiments.study import read_study
 from weakform.files.formats.sbml import assembled, to_sbml
 from weakform.files.formats.translate import equations_of_antimony, equations_of_sbml
-from weakform.files.model_file import TEMPLATE, parse_model, parse_toml
+from weakform.files.model_file import parse_model, parse_toml
+from weakform.files.template import TEMPLATE
 from weakform.model.expressions import FUNCTIONS
 from weakform.support.errors import WeakformError
 

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import weakform as wf
 from weakform.basis.bump import bump, normalised
+from weakform.basis.local import Local
 from weakform.basis.orthonormal import corner, radius_errors
 from weakform.data.trajectory import Trajectory
 from weakform.support.errors import FitError
@@ -116,3 +119,22 @@ def test_minimal_radius_of_logistic_growth_falls_with_noise():
         radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
         found.append(radii[corner(errors)])
     assert found[1] < found[0]
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), n=st.integers(12, 80), degree=st.integers(0, 3))
+def test_integration_by_parts_is_exact_for_cubics_at_uneven_times(seed, n, degree):
+    t = np.cumsum(np.random.default_rng(seed).uniform(0.5, 1.5, n))
+    phi, dphi = Local().build(Trajectory(t, np.zeros((n, 1)))).dense()
+    x, dx = (t - t[0]) ** degree, degree * (t - t[0]) ** max(degree - 1, 0)
+    assert np.abs(dphi @ x + phi @ dx).max() <= 1e-9 * max(np.abs(x).max(), 1)
+
+
+def test_bumps_do_not_bridge_gaps():
+    t = np.concatenate([np.linspace(0, 10, 41), np.linspace(20, 30, 41)])
+    functions = Local(radius=2.0).build(Trajectory(t, np.zeros((82, 1))))
+    phi, _ = functions.dense()
+    left, right = (phi[:, :41] != 0).any(axis=1), (phi[:, 41:] != 0).any(axis=1)
+    assert not (left & right).any()
+    assert left.any()
+    assert right.any()

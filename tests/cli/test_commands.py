@@ -175,8 +175,6 @@ def test_inputs_trajectories_and_priors_in_a_model_file(folder, capsys):
     assert found["parameters"]["c"]["estimate"] == pytest.approx(0.1, rel=0.05)
 
 
-# What a biologist may have in a folder.
-
 GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" for t in range(20)) + "\n"
 
 
@@ -270,13 +268,6 @@ def test_model_files(text, words, folder, capsys):
     assert "bad.toml" in err
 
 
-def test_a_misspelt_parameter_in_equations_is_named(folder, capsys):
-    with pytest.raises(wf.WeakformError, match="Did you mean 'rate'"):
-        wf.Model.from_text("N' = rate*N - rat*N**2", parameters=["rate"])
-    with pytest.raises(wf.WeakformError, match="line 1, column 15"):
-        wf.Model.from_text("N' = r*N*(1 ++* N)")
-
-
 def test_tools_of_a_shell(capsys):
     for shell in ("bash", "zsh", "fish"):
         assert run("completion", shell) == 0
@@ -319,3 +310,12 @@ def test_studies_from_the_command_line(folder, capsys):
     assert run("summary", "s.sqlite", "--export", "s.txt") == 2
     assert run("figures", "s.sqlite", "--out", "f", "--format", "png", "--runs-only") == 0
     assert list(Path("f").glob("*.png"))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no devices")
+def test_devices_are_not_files(tmp_path, capsys):
+    (tmp_path / "m.txt").write_text("x' = -k*x")
+    (tmp_path / "d.csv").write_text("t,x\n0,1\n")
+    assert main(["fit", str(tmp_path / "m.txt"), "/dev/zero"]) == 2
+    assert main(["fit", "/dev/zero", str(tmp_path / "d.csv")]) == 2
+    assert capsys.readouterr().err.count("device or a pipe") == 2

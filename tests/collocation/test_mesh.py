@@ -1,22 +1,12 @@
-"""The constraint of the refinement: derivatives against differences, order of accuracy, missing values."""
-
-from dataclasses import replace
+"""The constraint of the refinement: derivatives against differences, covariance, order of accuracy."""
 
 import numpy as np
 import pytest
 
 import weakform as wf
-from support import ALL
-from weakform.collocation.helmert import Settings, solve
+from support import ALL, mesh_of
 from weakform.collocation.mesh import Mesh
-
-
-def mesh_of(name, M=60, noise=0.02):
-    problem = wf.problems.get(name)
-    data = problem.simulate(M=M, noise=noise, seed=1)
-    q = data.trajectories[0]
-    system = problem.model.system(data.noise)
-    return problem, data, Mesh(system, q.times, system.to_working(q.values), q.measured)
+from weakform.data.matching import system_of
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -77,66 +67,21 @@ def test_truncation_foretells_the_error():
     assert np.allclose(-mesh.truncation(problem.parameters, x), actual, rtol=0.1, atol=0.1 * np.abs(actual).max())
 
 
-def settings_of(problem):
-    low, high = np.array(problem.box).T
-    return Settings(np.ones(len(low), dtype=bool), low, high)
-
-
-@pytest.mark.parametrize("name", ["lotka-volterra", "lorenz", "goodwin"])
-def test_the_solution_obeys_the_model_and_is_stationary(name):
-    problem, data, mesh = mesh_of(name, M=150, noise=0.05)
-    settings = settings_of(problem)
-    solved = solve((mesh,), data.truth.sigma, problem.parameters, (mesh.data,), settings)
-    assert solved.stop.converged
-    x = solved.states[0]
-    assert np.abs(mesh.defects(solved.p, x)).max() < 1e-4 * np.abs(np.diff(x, axis=0)).max()
-    # No neighbouring parameters fit better.
-    for j in range(len(solved.p)):
-        held = settings.free.copy()
-        held[j] = False
-        for change in (0.999, 1.001):
-            p = solved.p.copy()
-            p[j] *= change
-            if problem.box[j][0] <= p[j] <= problem.box[j][1]:
-                near = solve((mesh,), data.truth.sigma, p, solved.states, replace(settings, free=held))
-                assert near.misfit > solved.misfit - 0.05
-
-
-def test_a_finer_mesh_changes_little_where_the_samples_suffice():
-    problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
-    settings = settings_of(problem)
-    coarse = solve((mesh,), data.truth.sigma, problem.parameters, (mesh.data,), settings)
-    fine, states = mesh.halved(coarse.p, coarse.states[0])
-    again = solve((fine,), data.truth.sigma, problem.parameters, (states,), settings)
-    errors = np.sqrt(np.diag(np.linalg.inv(coarse.information)))
-    assert (np.abs(again.p - coarse.p) < 0.05 * errors).all()
-    assert again.misfit == pytest.approx(coarse.misfit, rel=1e-2)
-
-
-def test_values_that_were_not_measured_carry_no_weight():
-    problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
-    rng = np.random.default_rng(4)
-    lost = rng.uniform(size=mesh.data.shape) < 0.2
-    settings = settings_of(problem)
-    estimates = []
-    for junk in (0.0, 5.0):
-        holes = replace(mesh, data=np.where(lost, mesh.data + junk, mesh.data), measured=~lost)
-        states = (mesh.data,)
-        estimates.append(solve((holes,), data.truth.sigma, problem.parameters, states, settings).p)
-    assert np.allclose(estimates[0], estimates[1], rtol=1e-3)
-    assert np.linalg.norm(estimates[0] / problem.parameters - 1) < 0.1
-
-
-def test_two_trajectories_share_the_parameters():
-    problem = wf.problems.get("logistic")
-    meshes = []
-    for seed in (1, 2):
-        q = problem.simulate(M=80, noise=0.05, seed=seed).trajectories[0]
-        system = problem.model.system(("gaussian",))
-        meshes.append(Mesh(system, q.times, q.values, q.measured))
-    sigma = np.array([0.03])
-    settings = settings_of(problem)
-    both = solve(tuple(meshes), sigma, problem.parameters, tuple(m.data for m in meshes), settings)
-    one = solve((meshes[0],), sigma, problem.parameters, (meshes[0].data,), settings)
-    assert both.stop.converged
-    assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(one.information))).all()
+@pytest.mark.parametrize("hold", [False, True])
+def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
+    model = wf.Model.from_text("x' = -a*x + b*q*y\ny' = q - c*y", inputs=["q"])
+    rng = np.random.default_rng(2)
+    t = np.cumsum(rng.uniform(0.1, 0.3, 12))
+    data = wf.Dataset(t, rng.uniform(1, 2, (12, 2)), names=["x", "y"], inputs={"q": rng.integers(0, 3, 12)}, hold=hold)
+    system = system_of(model, data, 0)
+    mesh = Mesh(system, t, data.trajectories[0].values, rng.uniform(size=(12, 2)) < 0.8, np.full((12, 2), 0.5))
+    p, x = np.array([0.5, 0.3, 0.8]), rng.uniform(1, 2, (12, 2))
+    line = mesh.linearise(p, x)
+    h = 1e-6
+    for j in range(3):
+        e = h * np.eye(3)[j]
+        numeric = (mesh.defects(p + e, x) - mesh.defects(p - e, x)) / (2 * h)
+        assert np.allclose(line.G[:, :, j], numeric, atol=1e-8)
+    dx = rng.standard_normal((12, 2))
+    numeric = (mesh.defects(p, x + h * dx) - mesh.defects(p, x - h * dx)) / (2 * h)
+    assert np.allclose(line.apply(dx), numeric, atol=1e-8)

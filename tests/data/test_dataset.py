@@ -5,11 +5,15 @@ import pandas as pd
 import pytest
 
 import weakform as wf
-from weakform.data.matching import for_model
 from weakform.support.errors import DataError
 
 T = np.linspace(0, 5, 30)
+
+
 U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
+
+
+NINE = np.arange(9.0)
 
 
 def changed(array, index, value):
@@ -19,27 +23,54 @@ def changed(array, index, value):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "more", "message"),
     [
-        ((T, U[:-1]), "one row for each time"),
-        ((T, U.T), "transposed"),
-        ((T[:, None], U), "one row for each time"),
-        ((T, [["a"] * 2] * 30), "must be numbers"),
-        ((T, changed(U, (4, 1), np.inf)), "not a number"),
-        ((changed(T, 3, np.nan), U), "Time number 4 is not"),
-        ((T[::-1], U), "unsorted, rows 1 and 2"),
-        ((T[:5], U[:5]), "At least 8 samples"),
-        ((T, changed(U, (slice(None), 0), 3.0)), "column 1 never varies"),
-        ((T, U, "normal"), "'gaussian' or 'lognormal'"),
-        ((T, U, ["gaussian"]), "one for each of 2 states"),
-        ((T, -U, "lognormal"), "needs positive values"),
-        ((T, U, "gaussian", -1.0), "not negative"),
-        ((T, U, "gaussian", [1.0, 2.0, 3.0]), "one for each of 2 states"),
+        pytest.param((T, U[:-1]), {}, "one row for each time", id="a value short"),
+        pytest.param((T, U.T), {}, "transposed", id="transposed"),
+        pytest.param((T[:, None], U), {}, "one row for each time", id="times in a column"),
+        pytest.param((T, [["a"] * 2] * 30), {}, "must be numbers", id="text"),
+        pytest.param((T, changed(U, (4, 1), np.inf)), {}, "not a number", id="an infinite value"),
+        pytest.param((changed(T, 3, np.nan), U), {}, "Time number 4 is not", id="a time missing"),
+        pytest.param((T[::-1], U), {}, "unsorted, rows 1 and 2", id="backwards"),
+        pytest.param((T[:5], U[:5]), {}, "At least 8 samples", id="too few"),
+        pytest.param((T, changed(U, (slice(None), 0), 3.0)), {}, "column 1 never varies", id="constant"),
+        pytest.param((T, U, "normal"), {}, "'gaussian' or 'lognormal'", id="unknown noise"),
+        pytest.param((T, U, ["gaussian"]), {}, "one for each of 2 states", id="noise of one state"),
+        pytest.param((T, -U, "lognormal"), {}, "needs positive values", id="log-normal and negative"),
+        pytest.param((T, U, "gaussian", -1.0), {}, "not negative", id="negative sigma"),
+        pytest.param((T, U, "gaussian", [1.0, 2.0, 3.0]), {}, "one for each of 2 states", id="three sigmas"),
+        pytest.param(([0, 1, 2] * 4, np.arange(12.0)), {}, "Dataset.join", id="times that begin again"),
+        pytest.param((NINE, np.r_[1.0, np.full(8, np.nan)]), {}, "received 1", id="one value"),
+        pytest.param((NINE, np.c_[NINE, [1, 2] + 7 * [np.nan]]), {}, "only 2 measured", id="two values of a state"),
+        pytest.param((NINE, NINE), {"sigma": np.ones((3, 2))}, "sigma of the points", id="sigma of other points"),
+        pytest.param((NINE, np.ones((9, 2))), {"sigma": [[1, 2], [2, 1]]}, "positive definite", id="indefinite sigma"),
+        pytest.param((NINE, NINE), {"inputs": {"q": np.ones(4)}}, "one value for each time", id="a short input"),
+        pytest.param((NINE, NINE), {"inputs": {"q": np.full(9, np.nan)}}, "must be known", id="an unknown input"),
     ],
 )
-def test_one_clear_error(arguments, message):
+def test_one_clear_error(arguments, more, message):
     with pytest.raises(DataError, match=message):
-        wf.Dataset(*arguments)
+        wf.Dataset(*arguments, **more)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda: wf.Dataset(1.0, U), id="one time"),
+        pytest.param(lambda: wf.Dataset(T, U, noise=None), id="no noise"),
+        pytest.param(lambda: wf.Dataset(T, U, noise=0.1), id="noise as a number"),
+        pytest.param(lambda: wf.Dataset(T, U, names=5), id="names as a number"),
+        pytest.param(lambda: wf.Dataset(T, U[:, 0], names=[5]), id="a number as a name"),
+        pytest.param(lambda: wf.Dataset(T, U + 0j), id="complex"),
+        pytest.param(lambda: wf.Dataset(pd.date_range("2020", periods=30), U), id="dates"),
+        pytest.param(
+            lambda: wf.Dataset(T, 5 * np.exp(-0.6 * T) - 3, noise="lognormal"), id="log-normal and partly negative"
+        ),
+    ],
+)
+def test_every_refusal_is_one_of_our_errors(wrong):
+    with pytest.raises(wf.WeakformError):
+        wrong()
 
 
 def test_a_single_state_may_be_a_vector():
@@ -64,57 +95,3 @@ def test_the_data_given_are_not_changed_and_not_shared():
     data = wf.Dataset(T, values)
     values[0, 0] = 99.0
     assert data.trajectories[0].values[0, 0] == U[0, 0]
-
-
-def model(*states):
-    return wf.Model.from_text("\n".join(f"{s}' = -k*{s}" for s in states))
-
-
-def test_columns_are_matched_to_states_by_name():
-    data = wf.Dataset(T, U, ["gaussian", "lognormal"], [0.1, 0.2], names=["b", "a"])
-    picked = for_model(data, model("a", "b"))
-    assert np.array_equal(picked.trajectories[0].values, U[:, ::-1])
-    assert picked.noise == ("lognormal", "gaussian")
-    assert np.array_equal(picked.sigma, [0.2, 0.1])
-    with pytest.raises(DataError, match="state 'c' has no column"):
-        for_model(data, model("a", "c"))
-    with pytest.raises(DataError, match="3 states"):
-        for_model(wf.Dataset(T, U), model("a", "b", "c"))
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_csv_and_frame(tmp_path, separator):
-    frame = pd.DataFrame({"time": T, "x": U[:, 0], "y": U[:, 1], "unused": 1.0})
-    path = tmp_path / "data.csv"
-    path.write_text("\ufeff" + frame.to_csv(index=False, sep=separator), encoding="utf-8")
-    from_csv = wf.Dataset.from_csv(path, names=["y", "x"], noise="lognormal")
-    from_frame = wf.Dataset.from_frame(frame, time="time", names=["y", "x"], noise="lognormal")
-    for data in (from_csv, from_frame):
-        assert data.names == ("y", "x")
-        assert np.allclose(data.trajectories[0].values, U[:, ::-1])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("t,x\n0,1\n1,oops\n", "line 3, column 'x': 'oops' is not a number"),
-        ("t,x\n0,1,2\n", "line 2: 3 values for 2 columns"),
-        ("t,t\n0,1\n", "must be there and differ"),
-        ("", "needs a header row"),
-        ("t\n" + "\n".join(map(str, range(9))), "only the time column"),
-    ],
-)
-def test_csv_errors_name_the_line(tmp_path, text, message):
-    path = tmp_path / "data.csv"
-    path.write_text(text)
-    with pytest.raises(DataError, match=message):
-        wf.Dataset.from_csv(path)
-
-
-def test_csv_missing_column_and_file(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text("t,x\n0,1\n1,2\n")
-    with pytest.raises(DataError, match=r"No column 'z'.*its columns are: t, x"):
-        wf.Dataset.from_csv(path, names=["z"])
-    with pytest.raises(DataError, match="Cannot read"):
-        wf.Dataset.from_csv(tmp_path / "none.csv")

@@ -1,4 +1,4 @@
-"""A method refuses what it does not use, in words."""
+"""Options: what is misspelt, impossible, or of another method is refused in words."""
 
 import pytest
 
@@ -36,3 +36,26 @@ def test_what_every_method_takes_is_taken_by_every_method():
 
     for method in ESTIMATORS:
         assert wf.fit(PROBLEM.model, DATA, method=method, options={"time_limit": 60, "tolerance": 1e-6}).converged
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"options": {"tolerence": 1e-3}}, "Did you mean 'tolerance'", id="misspelt"),
+        pytest.param({"options": {"tolerance": 0.0}}, "between 0 and 1", id="tolerance of 0"),
+        pytest.param({"options": {"solver": "newton"}}, "'trust-region', 'cubic'", id="unknown solver"),
+        pytest.param({"options": {"time_limit": -1}}, "positive seconds", id="negative time"),
+    ],
+)
+def test_errors_say_what_to_do(changes, message):
+    problem = wf.problems.get("logistic")
+    data = problem.simulate(M=100, noise=0.02, seed=1)
+    with pytest.raises(wf.WeakformError, match=message):
+        wf.fit(problem.model, data, **changes)
+
+
+@pytest.mark.parametrize(("option", "value"), [("residuals", "log"), ("weak", "hybrid"), ("solver", "newton")])
+def test_unknown_words_are_refused(option, value):
+    problem = wf.problems.get("logistic")
+    with pytest.raises(FitError, match=option):
+        wf.fit(problem.model, problem.simulate(M=50), options={option: value})

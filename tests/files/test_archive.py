@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weakform as wf
+from support import growth
 from weakform.forward.solve import simulate
 from weakform.support.errors import DataError
 
@@ -104,3 +105,22 @@ def test_a_loaded_model_solves_as_before(tmp_path):
     t = np.linspace(0, 10, 5)
     one, two = (simulate(f.model, f.estimate, problem.initial, t).states for f in (fit, again))
     assert np.array_equal(one, two)
+
+
+def test_saved_options_and_constants(tmp_path):
+    fit = wf.fit(wf.Model.from_text("N' = r*N*(1 - N/K)*exp(1)"), growth(0.4), options={"time_limit": np.inf})
+    assert wf.FitResult.load(fit.save(tmp_path / "f.json")).options.time_limit == np.inf
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("estimate", []), ("estimate", None), ("covariance", [[1.0]]), ("sigma", [1.0, 2.0, 3.0]), ("warnings", [3])],
+)
+def test_a_saved_fit_whose_parts_do_not_belong_together_is_refused(tmp_path, part, value):
+    problem = wf.problems.get("lotka-volterra")
+    path = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), method="wls").save(tmp_path / "f.json")
+    document = json.loads(path.read_text())
+    document["fit"][part] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataError, match="not a whole fit"):
+        wf.FitResult.load(path)

@@ -8,6 +8,7 @@ import pytest
 import weakform as wf
 from support import ALL
 from weakform.forward.solve import SimulationStatus, simulate
+from weakform.model.inputs import Inputs
 from weakform.support.errors import DataError
 
 
@@ -108,3 +109,27 @@ def test_bad_input():
     for arguments in (([1.0, 2.0], [1.0], [0, 1]), ([1.0], [1.0], [1, 0]), ([np.nan], [1.0], [0, 1])):
         with pytest.raises(DataError):
             simulate(model, *arguments)
+
+
+def test_a_short_pulse_of_an_input_is_not_stepped_over():
+    t = np.linspace(0, 100, 1001)
+    pulse = np.zeros(1001)
+    pulse[500] = 1.0
+    model = wf.Model.from_text("x' = -k*x + q", inputs=["q"])
+    found = simulate(model, [1.0], [0.0], t, inputs=Inputs(t, pulse[:, None], "linear"))
+    assert found.states.max() == pytest.approx(0.0952, abs=0.01)
+
+
+def test_held_inputs_are_solved_exactly():
+    model = wf.Model.from_text("x' = q - k*x", inputs=["q"])
+    inputs = Inputs(np.array([0.0, 1.0, 2.0]), np.array([[0.0], [1.0], [0.0]]), "hold")
+    at = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
+    found = simulate(model, [2.0], [0.0], at, inputs=inputs, sensitivities=True).states[:, 0]
+    rise = 0.5 * (1 - np.exp(-2 * 1.0))
+    exact = [0, 0, 0, 0.5 * (1 - np.exp(-1.0)), rise, rise * np.exp(-2.0)]
+    assert np.allclose(found, exact, atol=1e-7)
+
+
+def test_one_clear_error():
+    with pytest.raises(wf.WeakformError, match="needs the inputs"):
+        simulate(wf.Model.from_text("u' = a*u + q", inputs=["q"]), [1], [1], [0, 1])

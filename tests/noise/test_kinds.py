@@ -6,6 +6,7 @@ import symengine as se
 
 import weakform as wf
 from weakform import DataError
+from weakform.forward.solve import simulate
 from weakform.noise.kinds import KINDS
 
 
@@ -44,3 +45,22 @@ def test_counts_have_no_other_noise_ratio_and_no_negative_mean():
         wf.problems.get("lorenz").with_noise("poisson").simulate()
     with pytest.raises(DataError, match="Did you mean 'poisson'"):
         wf.problems.get("lorenz").with_noise("poison")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_kinds_of_noise_go_there_and_back(kind):
+    u = np.array([[0.5, 3.0], [20.0, 7.0]])
+    k = KINDS[kind]
+    assert np.allclose(k.from_working(k.to_working(u)), u)
+    h = 1e-6
+    assert np.allclose((k.to_working(u + h) - k.to_working(u - h)) / (2 * h), 1 / k.numeric_slope(u), rtol=1e-6)
+
+
+def test_counts():
+    model = wf.Model.from_text("S' = -b*S*I/1000\nI' = b*S*I/1000 - g*I")
+    t = np.linspace(0, 40, 80)
+    u = simulate(model, [0.8, 0.3], [980.0, 5.0], t).states
+    data = wf.Dataset(t, np.random.default_rng(1).poisson(u).astype(float), "poisson", names=["S", "I"])
+    fit = wf.fit(model, data)
+    assert (np.abs(fit.estimate - [0.8, 0.3]) < 4 * fit.errors).all()
+    assert fit.sigma == pytest.approx([1, 1], abs=0.25)

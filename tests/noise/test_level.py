@@ -1,7 +1,11 @@
+"""The size of the noise is found without a model."""
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from weakform.noise.level import estimate_sigma, stencil
+from weakform.noise.level import estimate_sigma, stencil, uneven_squares
 
 
 @pytest.mark.parametrize("half_width", [3, 5, 8])
@@ -26,3 +30,12 @@ def test_sigma_of_a_smooth_curve(samples, tolerance):
 def test_no_noise_no_sigma():
     t = np.linspace(0, 1, 100)
     assert estimate_sigma(np.sin(3 * t)[:, None])[0] < 1e-10
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6))
+def test_noise_at_uneven_times(seed):
+    rng = np.random.default_rng(seed)
+    t = np.cumsum(rng.uniform(0.2, 1.8, 400))
+    squares, count = uneven_squares(t, np.sin(t / 20) + 0.1 * rng.standard_normal(400), np.ones(400))
+    assert np.sqrt(squares / count) == pytest.approx(0.1, rel=0.2)

@@ -1,3 +1,5 @@
+"""The benchmark problems: the solution solves the equations, and simulated data know their truth."""
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,15 @@ def test_starts_are_seeded_and_inside():
 def test_duration():
     data = wf.problems.get("lorenz").simulate(M=300, duration=3.0)
     assert data.trajectories[0].times[-1] == 3.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda: wf.problems.get("logistic").simulate(M=30.0), id="half samples"),
+        pytest.param(lambda: wf.problems.get("logistic").simulate(M=30, noise="a"), id="noise as text"),
+    ],
+)
+def test_every_refusal_is_one_of_our_errors(wrong):
+    with pytest.raises(wf.WeakformError):
+        wrong()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import weakform as wf
+from support import LV
 from weakform.forward.solve import simulate
-from weakform.results.truth import r_squared
 from weakform.support.errors import DataError, FitError
 
 LINEAR = wf.Model.from_text("u' = -k*u")
@@ -98,32 +98,19 @@ def test_bad_requests(arguments, words):
         fit.predict(**arguments)
 
 
-def test_metrics_are_the_paper_s():
-    problem = wf.problems.get("sir-tdi")
-    data = problem.simulate(M=256, noise=0.05, seed=1)
-    fit = wf.fit(problem.model, data, bounds=problem.bounds)
-    found = fit.metrics()
-    p = problem.parameters
-    assert found.coefficient_error == pytest.approx(np.linalg.norm(fit.estimate - p) / np.linalg.norm(p))
-    times, states = problem.solution(256)
-    solved = simulate(problem.model, fit.estimate, problem.initial, times).states
-    # The first row of the data has states that are zero, and is not part of log-normal data.
-    assert found.forward_error == pytest.approx(np.linalg.norm(solved[1:] - states[1:]) / np.linalg.norm(states[1:]))
-    assert not found.failed
-    assert np.array_equal(found.covered, np.abs(fit.estimate - p) < 2 * fit.errors)
+def test_bands_of_correlated_noise_contain_the_solution():
+    t, u = LV.solution(80)
+    C = np.array([[0.09, -0.085], [-0.085, 0.09]])
+    noisy = u + np.random.default_rng(4).standard_normal(u.shape) @ np.linalg.cholesky(C).T
+    fit = wf.fit(LV.model, wf.Dataset(t, noisy, sigma=C), bounds=LV.bounds)
+    band = fit.predict(t[::8], kind="sampling")
+    assert (band.lower < band.upper).all()
+    assert ((band.lower <= band.states) & (band.states <= band.upper)).mean() > 0.9
 
 
-def test_metrics_against_parameters_by_name():
-    fit = wf.fit(LINEAR, decay(6))
-    assert fit.metrics(truth={"k": 0.7}).coefficient_error == pytest.approx(abs(fit.estimate[0] - 0.7) / 0.7)
-    assert fit.metrics(truth={"k": fit.estimate[0]}).forward_error < 1e-6
-    with pytest.raises(FitError, match="no truth"):
-        fit.metrics()
-
-
-def test_r_squared():
-    fit = wf.fit(LINEAR, decay(7))
-    assert 0.98 < fit.r_squared["u"] < 1
-    values = np.array([[1.0], [2.0], [np.nan], [3.0]])
-    assert r_squared(values, np.array([[1.0], [2.0], [9.0], [3.0]]))[0] == 1.0
-    assert r_squared(values, np.full((4, 1), 2.0))[0] == 0.0
+def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
+    t = np.linspace(0, 10, 50)
+    model = wf.Model.from_text("x' = -k*x + q", inputs=["q"])
+    fit = wf.fit(model, wf.Dataset(t, np.exp(-t) + 0.01 * np.sin(20 * t), inputs={"q": 0 * t}))
+    assert "keep their nearest value" in fit.predict([0.0, 20.0]).note
+    assert fit.predict([0.0, 5.0]).note == ""

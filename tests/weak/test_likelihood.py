@@ -54,14 +54,14 @@ def test_probes_estimate_the_traces(name, monkeypatch):
     p = points(name)[0]
     exact = likelihood(form)(p, 2)
     with monkeypatch.context() as patch:
-        patch.setattr("weakform.weak.likelihood._Derivatives._traces", lambda self: 0.0)
+        patch.setattr("weakform.weak.derivatives.Derivatives._traces", lambda self: 0.0)
         scale = np.abs(likelihood(form)(p, 2).hessian - exact.hessian).max()
-    monkeypatch.setattr("weakform.weak.likelihood.LARGE", 0)
+    monkeypatch.setattr("weakform.weak.form.LARGE", 0)
     few = likelihood(form)(p, 2)
     assert few.value == exact.value
     assert np.array_equal(few.gradient, exact.gradient)
     assert np.abs(few.hessian - exact.hessian).max() < 0.7 * scale
-    monkeypatch.setattr("weakform.weak.likelihood.PROBES", 3000)
+    monkeypatch.setattr("weakform.weak.derivatives.PROBES", 3000)
     assert np.abs(likelihood(form)(p, 2).hessian - exact.hessian).max() < 0.06 * scale
 
 

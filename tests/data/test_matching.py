@@ -1,0 +1,44 @@
+"""Columns belong to states by name, in any order."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import LV
+from weakform.data.matching import for_model
+from weakform.support.errors import DataError
+
+T = np.linspace(0, 5, 30)
+
+
+U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
+
+
+def model(*states):
+    return wf.Model.from_text("\n".join(f"{s}' = -k*{s}" for s in states))
+
+
+def test_columns_are_matched_to_states_by_name():
+    data = wf.Dataset(T, U, ["gaussian", "lognormal"], [0.1, 0.2], names=["b", "a"])
+    picked = for_model(data, model("a", "b"))
+    assert np.array_equal(picked.trajectories[0].values, U[:, ::-1])
+    assert picked.noise == ("lognormal", "gaussian")
+    assert np.array_equal(picked.sigma, [0.2, 0.1])
+    with pytest.raises(DataError, match="state 'c' has no column"):
+        for_model(data, model("a", "c"))
+    with pytest.raises(DataError, match="3 states"):
+        for_model(wf.Dataset(T, U), model("a", "b", "c"))
+
+
+def test_columns_in_another_order_give_the_same_fit():
+    problem = wf.problems.get("lotka-volterra")
+    q = problem.simulate(M=150, noise=0.03, seed=2).trajectories[0]
+    one = wf.fit(problem.model, wf.Dataset(q.times, q.values, names=["u1", "u2"]))
+    two = wf.fit(problem.model, wf.Dataset(q.times, q.values[:, ::-1], names=["u2", "u1"]))
+    assert np.allclose(one.estimate, two.estimate, rtol=1e-10)
+
+
+def test_columns_in_another_order_carry_their_truth():
+    data = LV.simulate(M=80, noise=0.02)
+    swapped = wf.Model.from_text("u2' = -p3*u2 + p4*u1*u2\nu1' = p1*u1 - p2*u1*u2", parameters=["p1", "p2", "p3", "p4"])
+    assert wf.fit(swapped, data, bounds=LV.bounds).metrics().forward_error < 0.05

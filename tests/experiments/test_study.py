@@ -1,0 +1,105 @@
+"""Studies as files: seeds, cells, and one clear error for each thing that is wrong."""
+
+import sqlite3
+
+import pytest
+
+from support import SMALL, inside, toml
+from weakform.experiments.store import Store, StoreError
+from weakform.experiments.study import Cell, built_in, read_study, run_seed
+from weakform.experiments.summary import summarise
+from weakform.experiments.sweep import sweep
+from weakform.support.errors import ModelError
+
+
+def test_methods_of_a_run_share_data_and_start():
+    study = read_study(SMALL)
+    by_run = {}
+    for run in study.runs:
+        by_run.setdefault((run.cell, run.number), set()).add(run.seed)
+    assert all(len(seeds) == 1 for seeds in by_run.values())
+    assert len({next(iter(s)) for s in by_run.values()}) == len(by_run)
+    assert study.methods == ("start", "wls", "mle")
+
+
+def test_seeds_do_not_collide():
+    cells = [Cell("a", "gaussian", r, M, 1.0) for r in (0.01, 0.1) for M in (10, 100)]
+    assert len({run_seed(0, c, k) for c in cells for k in range(100)}) == 400
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_built_in_studies(name):
+    assert len(read_study(name).runs) > 100
+
+
+MODEL = """
+equations = "N' = r*N*(1 - N/K)"
+noise = "gaussian"
+duration = 10
+initial = { N = 0.1 }
+[parameters]
+r = { truth = 1.0, bounds = [0, 5] }
+K = { truth = 2.0, bounds = [0.5, 9] }
+"""
+
+
+def test_a_model_file_in_a_study(tmp_path):
+    (tmp_path / "mine.toml").write_text(MODEL)
+    study = {**SMALL, "runs": 2, "cells": [{"problems": ["mine.toml"], "noise": [0.02], "samples": [50]}]}
+    (tmp_path / "study.toml").write_text(toml(study))
+    outcome = sweep(read_study(tmp_path / "study.toml"), tmp_path / "s", inside)
+    assert outcome.failed == 0
+    (tmp_path / "mine.toml").unlink()  # the store keeps its text
+    assert {s.method for s in summarise(Store(tmp_path / "s"))} == {"start", "wls", "mle"}
+    assert max(s.coefficient_error for s in summarise(Store(tmp_path / "s")) if s.method == "mle") < 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"runs": 0}, "whole number, at least 1"),
+        ({"runs": 10**9}, "more than 10,000,000"),
+        ({"rnus": 3}, "Did you mean 'runs'"),
+        ({"methods": ["mel"]}, "Did you mean 'mle'"),
+        ({"methods": {"x": {"method": "mle", "options": {"tolerance": 3}}}}, "between 0 and 1"),
+        ({"start": "best"}, "'random' or 'default'"),
+        ({"cells": []}, "at least one"),
+        ({"cells": [{"problems": ["lorentz"], "noise": 0.1, "samples": 50}]}, "Did you mean 'lorenz'"),
+        ({"cells": [{"problems": ["lorenz"], "noise": -0.1, "samples": 50}]}, "at least 0"),
+        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 3}]}, "at least 7"),
+        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "durations": [3]}]}, "step must be"),
+        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50}] * 2}, "there twice"),
+        ({"cells": [{"problems": ["none.toml"], "noise": 0.1, "samples": 50}]}, "no model file"),
+        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50, "kind": "cauchy"}]}, "kind must be"),
+    ],
+)
+def test_studies_that_are_refused(change, words):
+    with pytest.raises(ModelError, match=words):
+        read_study({**SMALL, **change})
+
+
+def test_files_that_are_refused(tmp_path):
+    with pytest.raises(ModelError, match="There are: accuracy, lorenz, paper"):
+        read_study("lorens")
+    (tmp_path / "bad.toml").write_text("runs = = 3")
+    with pytest.raises(ModelError, match=r"not valid TOML.*line 1"):
+        read_study(tmp_path / "bad.toml")
+    with pytest.raises(StoreError, match="no study file"):
+        Store(tmp_path / "none.sqlite")
+    (tmp_path / "text.sqlite").write_text("not a database, " * 100)
+    with pytest.raises(StoreError, match="cannot be read as a study"):
+        Store(tmp_path / "text.sqlite")
+    with sqlite3.connect(tmp_path / "other.sqlite") as db:
+        db.execute("CREATE TABLE something (x)")
+    with pytest.raises(StoreError, match="something else"):
+        Store(tmp_path / "other.sqlite")
+    with pytest.raises(StoreError, match="no folder"):
+        sweep(read_study(SMALL), tmp_path / "none" / "s.sqlite", inside)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "", ".hidden", 3])
+def test_a_study_cannot_name_a_file_elsewhere(name):
+    cell = {"problems": ["logistic"], "noise": [0.1], "samples": [32]}
+    study = {"name": name, "runs": 1, "methods": ["wls"], "cells": [cell]}
+    with pytest.raises(ModelError, match="name of a file"):
+        read_study(study)

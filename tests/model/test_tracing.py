@@ -1,0 +1,75 @@
+"""Functions become the same model as their text, or say why not."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.model.expressions import FUNCTIONS
+from weakform.support.errors import ModelError
+
+GOODWIN = """
+    u1' = p1 / (2.15 + p3 * u3**p4) - p2 * u1
+    u2' = p5 * u1 - p6 * u2
+    u3' = p7 * u2 - p8 * u3
+"""
+
+
+def test_a_function_and_its_text_are_the_same_model():
+    def f(t, u, p):
+        return [
+            p[0] / (2.15 + p[2] * u[2] ** p[3]) - p[1] * u[0],
+            p[4] * u[0] - p[5] * u[1],
+            p[6] * u[1] - p[7] * u[2],
+        ]
+
+    traced = wf.Model(f, states=["u1", "u2", "u3"], parameters=[f"p{j}" for j in range(1, 9)])
+    text = wf.Model.from_text(GOODWIN)
+    rng = np.random.default_rng(0)
+    U, p = rng.uniform(0.5, 2, (7, 3)), rng.uniform(0.5, 2, 8)
+    assert np.allclose(traced(0.0, U, p), text(0.0, U, p), rtol=1e-14)
+    assert traced.linear_parameters == text.linear_parameters == ("p1", "p2", "p5", "p6", "p7", "p8")
+
+
+def test_numpy_functions_are_traced():
+    def f(t, u, p):
+        A = np.array([[0.0, 1.0], [-1.0, 0.0]])
+        return A @ u * np.exp(-p[0] * t) + np.array([np.sqrt(p[1]) * np.tanh(u[1]), np.square(u[0]) / 3])
+
+    model = wf.Model(f, ["a", "b"], ["x", "y"])
+    u, p, t = np.array([0.3, 0.7]), np.array([0.2, 1.7]), 1.3
+    assert np.allclose(model(t, u, p), np.asarray(f(t, u, p), dtype=float), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) & set(dir(np))))
+def test_every_numpy_function_that_text_knows(name):
+    function = getattr(np, name)
+    if FUNCTIONS[name][0] == 2:
+        return
+    u = 1.3 if name in ("arccosh", "acosh") else 0.4
+    model = wf.Model(lambda t, u, p: [p[0] * function(u[0])], ["u"], ["p"])
+    assert model(0.0, [u], [2.0]) == pytest.approx([2.0 * function(u)], rel=1e-13)
+    text = wf.Model.from_text(f"u' = p*{name}(u)")
+    assert text(0.0, [u], [2.0]) == pytest.approx([2.0 * function(u)], rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda t, u, p: [u[0] if u[0] > 0 else p[0]], "branches"),
+        (lambda t, u, p: [p[0] * max(u[0], 0.0)], "branches"),
+        (lambda t, u, p: [np.where(t == 0, p[0], u[0])], "branches"),
+        (lambda t, u, p: [p[0] * float(u[0])], "needs the number"),
+        (lambda t, u, p: [p[0] * u[0], 1.0], "returned 2 values for 1 states"),
+        (lambda t, u, p: None, "returned 0 values"),
+        (lambda t, u, p: [p[3] * u[0]], "could not be traced"),
+        (lambda t, u, p: ["p"], "not a number or an expression"),
+    ],
+)
+def test_functions_that_cannot_be_traced_say_why(f, message):
+    with pytest.raises(ModelError, match=message):
+        wf.Model(f, ["u"], ["p"])
+
+
+def test_inputs_of_a_function():
+    model = wf.Model(lambda t, u, p, q: [-p[0] * u[0] + q[0]], ["x"], ["k"], inputs=["q"])
+    assert str(model) == str(wf.Model.from_text("x' = -k*x + q", inputs=["q"]))

@@ -1,0 +1,86 @@
+"""What is said of parameters: bounds, fixed values, starts, units, and one clear error for each thing that is wrong."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import GROWTH, LOGISTIC, LV, relative_error
+from weakform.estimators import ESTIMATORS
+
+METHODS = sorted(ESTIMATORS)
+
+
+def test_fixed_parameters_stay_and_are_not_estimated():
+    problem = wf.problems.get("goodwin")
+    data = problem.simulate(M=200, noise=0.03, seed=1)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds, fixed={"p3": 1.0, "p2": 0.0969}, method="mle")
+    assert fit["p3"].value == 1.0
+    assert fit["p3"].error == 0.0
+    assert fit["p3"].note == "fixed"
+    assert "fixed" in str(fit)
+    assert relative_error(problem, fit) < 0.05
+    # Fixing what cannot be told apart makes the rest precise.
+    free = wf.fit(problem.model, data, start=problem.parameters, starts=1, method="mle")
+    assert fit["p1"].error < 0.2 * free["p1"].error
+
+
+def test_bounds_are_met_and_said():
+    problem = wf.problems.get("logistic")
+    data = problem.simulate(M=200, noise=0.02, seed=1)
+    for method in METHODS:
+        fit = wf.fit(problem.model, data, bounds={"p1": (0, 0.9)}, method=method)
+        assert fit["p1"].value == pytest.approx(0.9, abs=1e-5)
+        assert fit.at_bound.tolist() == [True, False], method
+        assert np.isnan(fit.intervals()[0]).all()
+        assert np.isfinite(fit.intervals()[1]).all()
+        assert any("p1 sits at its upper bound" in warning for warning in fit.warnings)
+        assert "at its bound" in str(fit)
+
+
+def test_bounds_as_a_list_or_a_subset_or_one_sided():
+    problem = wf.problems.get("logistic")
+    data = problem.simulate(M=100, noise=0.02, seed=1)
+    one = wf.fit(problem.model, data, bounds=[(0, 10), (None, 5)])
+    two = wf.fit(problem.model, data, bounds={"p2": (-np.inf, 5)})
+    assert np.allclose(one.estimate, two.estimate, rtol=1e-6)
+    assert one.bounds.tolist() == [[0, 10], [-np.inf, 5]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"bounds": {"p9": (0, 1)}}, "Unknown parameter 'p9' in bounds", id="bounds of nothing"),
+        pytest.param({"bounds": {"p1": (1, 0)}}, "lower bound of 'p1' must be below", id="bounds upside down"),
+        pytest.param({"bounds": {"p1": 3}}, "must be a pair", id="bounds as a number"),
+        pytest.param({"bounds": [(0, 1)]}, "one pair for each of 2 parameters", id="too few bounds"),
+        pytest.param({"fixed": {"p1": "x"}}, "must be a finite number", id="fixed as text"),
+        pytest.param({"fixed": {"p1": 1, "p2": 1}}, "nothing to estimate", id="all fixed"),
+        pytest.param({"fixed": {"p1": 5.0}, "bounds": {"p1": (0, 1)}}, "outside its bounds", id="fixed out of bounds"),
+        pytest.param({"start": [1.0]}, "one number for each of 2", id="short start"),
+        pytest.param({"start": {"q": 1.0}}, "Unknown parameter 'q' in start", id="start of nothing"),
+    ],
+)
+def test_errors_say_what_to_do(changes, message):
+    problem = wf.problems.get("logistic")
+    data = problem.simulate(M=100, noise=0.02, seed=1)
+    with pytest.raises(wf.WeakformError, match=message):
+        wf.fit(problem.model, data, **changes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda: wf.fit(LOGISTIC, GROWTH, bounds=5), id="bounds as a number"),
+        pytest.param(lambda: wf.fit(LOGISTIC, GROWTH, bounds={(0, 1), (2, 3)}), id="bounds as a set"),
+        pytest.param(lambda: wf.fit(LOGISTIC, GROWTH, fixed=["r"]), id="fixed as a list"),
+        pytest.param(lambda: wf.fit(LOGISTIC, GROWTH, fixed={"K": 0.0}), id="fixed at a pole"),
+    ],
+)
+def test_every_refusal_is_one_of_our_errors(wrong):
+    with pytest.raises(wf.WeakformError):
+        wrong()
+
+
+def test_one_clear_error():
+    with pytest.raises(wf.WeakformError, match="units must be"):
+        wf.fit(LV.model, LV.simulate(M=50), units={"p1": 3})

@@ -1,0 +1,38 @@
+"""The covariances on offer, and where they differ."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import fitted
+
+
+def test_covariances_on_offer():
+    problem, data, fit = fitted()
+    others = {
+        kind: wf.fit(problem.model, data, bounds=problem.bounds, options={"covariance": kind})
+        for kind in ("sandwich", "paper")
+    }
+    assert np.allclose(others["sandwich"].errors / fit.errors, 1.0, atol=0.25)
+    assert (others["paper"].errors > fit.errors).all()
+    assert "sandwich" in others["sandwich"].covariance_kind
+    assert "paper" in others["paper"].covariance_kind
+    assert np.allclose(others["paper"].estimate, fit.estimate)
+
+
+def test_the_sandwich_is_right_where_the_noise_is_uneven():
+    """Noise ten times as large for a while: the spread of the estimates is that of the sandwich."""
+    model = wf.Model.from_text("u' = -k*u")
+    t = np.linspace(0, 5, 120)
+    u = 5 * np.exp(-0.4 * t)
+    size = np.where((t > 1) & (t < 2.2), 0.5, 0.05)
+    estimates, errors = [], {"information": [], "sandwich": []}
+    for seed in range(60):
+        data = wf.Dataset(t, u + size * np.random.default_rng(seed).standard_normal(120))
+        for kind, found in errors.items():
+            fit = wf.fit(model, data, options={"covariance": kind})
+            found.append(fit["k"].error)
+        estimates.append(fit["k"].value)
+    spread = np.std(estimates)
+    assert np.mean(errors["sandwich"]) == pytest.approx(spread, rel=0.25)
+    assert np.mean(errors["information"]) > 1.5 * spread

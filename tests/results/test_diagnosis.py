@@ -1,0 +1,61 @@
+"""Trouble in words: what is not determined, not explained, or said wrongly of the noise."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import DECAYED, DRAWS, GROWN, LOGISTIC, TIMES, growth
+
+
+@pytest.mark.parametrize(("text", "told"), [("u' = -(a + b)*u", "a + b"), ("u' = -a*b*u", "a*b")])
+def test_what_cannot_be_told_apart_has_no_small_error(text, told):
+    fit = wf.fit(wf.Model.from_text(text), DECAYED)
+    assert (fit.errors > 10 * np.abs(fit.estimate)).all()
+    assert "product or sum" in " ".join(fit.warnings)
+    combination = fit.derived(told)
+    assert combination.value == pytest.approx(0.3, rel=0.02)
+    assert combination.error < 0.01
+
+
+def test_a_parameter_without_information_is_named():
+    fit = wf.fit(LOGISTIC, wf.Dataset(TIMES[:30], 0.01 * np.exp(0.5 * TIMES[:30]) + 0.001 * DRAWS[:30]))
+    assert fit["r"].value == pytest.approx(0.5, rel=0.05)
+    assert fit["r"].error < 0.01
+    assert any(warning.startswith("K ") for warning in fit.warnings)
+
+
+def test_a_fit_that_explains_nothing_says_so():
+    problem = wf.problems.get("lorenz")
+    fit = wf.fit(problem.model, problem.simulate(M=40, noise=1e-4, seed=3), bounds=problem.bounds)
+    assert any("explains little of u1" in warning for warning in fit.warnings)
+
+
+def test_a_wrong_sigma_is_not_a_wrong_model():
+    fit = wf.fit(LOGISTIC, wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, sigma=1.0))
+    assert any("11 times smaller" in warning for warning in fit.warnings)
+    assert not any("does not fit" in warning for warning in fit.warnings)
+
+
+def test_sigma_zero_on_noisy_data_is_doubted():
+    fit = wf.fit(LOGISTIC, wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, sigma=0))
+    assert np.isnan(fit.errors).all()
+    assert "not noise-free" in fit.warnings[0]
+
+
+def test_a_sigma_that_is_far_too_small_does_not_hide_a_parameter():
+    right, wrong = (
+        wf.fit(LOGISTIC, wf.Dataset(TIMES, growth(1).trajectories[0].values, sigma=s), bounds={"K": (1, 100)})
+        for s in (0.3, 0.003)
+    )
+    assert np.allclose(right.estimate, wrong.estimate, rtol=1e-3)
+    assert "sigma contradicts the data" in str(wrong)
+    assert "separately" not in str(wrong)
+
+
+def test_a_bound_and_no_information_elsewhere_leave_the_other_errors_alone():
+    t = np.linspace(0, 5, 80)
+    data = wf.Dataset(t, 1 + 0.3 * t + 0.02 * np.random.default_rng(1).standard_normal(80))
+    model = wf.Model.from_text("x' = s - v*x/(c + x)")
+    fit = wf.fit(model, data, bounds={"v": (0, 5), "c": (0.1, 5), "s": (0, 5)})
+    if fit.at_bound[fit.model.parameters.index("v")]:
+        assert fit["s"].error < 0.02

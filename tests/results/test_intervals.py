@@ -1,0 +1,111 @@
+"""Intervals: Wald, profile and bootstrap agree where they must, and claim no more than the data."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import DECAYED, DRAWS, GROWTH, LOGISTIC, LV, TIMES, fitted
+from weakform.forward.solve import simulate
+from weakform.support.errors import FitError
+
+FIT = wf.fit(LOGISTIC, GROWTH)
+
+
+def test_profile_agrees_with_wald_where_the_model_is_nearly_linear():
+    _, _, fit = fitted()
+    wald, profile = fit.intervals(0.95), fit.intervals(0.95, "profile")
+    assert np.allclose(profile, wald, atol=0.1 * np.max(wald[:, 1] - wald[:, 0]))
+    curve = fit.profiles["p1"]
+    assert (np.diff(curve.values) > 0).all()
+    assert curve.misfit.min() == 0.0
+    assert curve.values[0] < curve.interval[0] < fit.estimate[0] < curve.interval[1] < curve.values[-1]
+
+
+def test_profile_of_strongly_correlated_parameters():
+
+    model = wf.Model.from_text("u' = -V*u/(Km + u)")
+    u = simulate(model, [2.0, 1.0], [0.3], TIMES).states[:, 0]
+    fit = wf.fit(model, wf.Dataset(TIMES, u + 0.0005 * DRAWS))
+    wald, profile = np.diff(fit.intervals()), np.diff(fit.intervals(kind="profile"))
+    assert np.allclose(profile / wald, 1.0, atol=0.25)
+
+
+def test_one_parameter_has_a_profile():
+    fit = wf.fit(wf.Model.from_text("u' = -k*u"), DECAYED)
+    assert np.allclose(fit.intervals(kind="profile"), fit.intervals(), atol=2e-4)
+    assert wf.fit(LOGISTIC, GROWTH, fixed={"K": 10}).intervals(kind="profile")[0].tolist() == [10, 10]
+
+
+def test_profile_limits_a_parameter_at_its_bound():
+    problem = wf.problems.get("logistic")
+    data = problem.simulate(M=200, noise=0.05, seed=1)
+    fit = wf.fit(problem.model, data, bounds={"p1": (0, 0.98)})
+    low, high = fit.intervals(0.95, "profile")[0]
+    assert fit.at_bound[0]
+    assert high == pytest.approx(0.98, abs=1e-6)
+    assert low < 0.98
+
+
+def test_bootstrap_is_seeded_and_agrees_with_wald():
+    _, _, fit = fitted()
+    one = fit.intervals(0.9, "bootstrap", runs=60, seed=1)
+    two = fit.intervals(0.9, "bootstrap", runs=60, seed=1)
+    assert np.array_equal(one, two)
+    widths, wald = np.diff(one, axis=1), np.diff(fit.intervals(0.9), axis=1)
+    assert np.allclose(widths / wald, 1.0, atol=0.4)
+
+
+def test_bootstrap_does_not_claim_what_the_data_leave_open():
+    model = wf.Model.from_text("u1' = a*e*u1 - b*u1*u2\nu2' = -c*u2 + d*u1*u2")
+    fit = wf.fit(model, LV.simulate(M=100, noise=0.05), bounds={"a": (0, 50), "e": (0, 50)})
+    ends = fit.intervals(kind="bootstrap", runs=40)
+    for name in ("a", "e"):
+        low, high = ends[fit.model.parameters.index(name)]
+        assert high - low > 0.5 * fit[name].value
+
+
+def test_profiles_and_bootstrap_know_the_prior():
+    t = np.linspace(0, 5, 80)
+    model = wf.Model.from_text("x' = -(a + b)*x + s")
+    data = wf.Dataset(t, 0.5 + np.exp(-t) + 0.02 * np.random.default_rng(1).standard_normal(80))
+    fit = wf.fit(model, data, priors={"a": ("normal", 0.6, 0.1)})
+    wald = fit.intervals()[0]
+    assert np.allclose(fit.intervals(kind="profile")[0], wald, atol=0.05)
+    assert np.allclose(fit.intervals(kind="bootstrap", runs=150)[0], wald, atol=0.06)
+
+
+def test_intervals_of_short_series_use_student_s_t():
+    covered = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        t = np.linspace(0, 5, 9)
+        fit = wf.fit(
+            wf.Model.from_text("u' = -k*u"), wf.Dataset(t, 5 * np.exp(-0.4 * t) + 0.2 * rng.standard_normal(9))
+        )
+        low, high = fit["k"].interval
+        covered += low <= 0.4 <= high
+    assert covered >= 51  # 95% of 60 is 57; 51 or fewer has probability 0.02
+
+
+def test_other_methods_have_no_profile():
+    _, _, fit = fitted(method="mle")
+    for kind in ("profile", "bootstrap"):
+        with pytest.raises(FitError, match="method='wendy'"):
+            fit.intervals(0.95, kind)
+    with pytest.raises(FitError, match="'wald', 'profile' or 'bootstrap'"):
+        fit.intervals(0.95, "hdi")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda: FIT.derived("r", level=95), id="a level in per cent"),
+        pytest.param(lambda: FIT.intervals("0.9"), id="a level as text"),
+        pytest.param(lambda: FIT.intervals(kind="bootstrap", runs=1), id="one run"),
+        pytest.param(lambda: FIT.intervals(kind="bootstrap", runs="a"), id="runs as text"),
+        pytest.param(lambda: FIT.intervals(kind="bootstrap", seed=-1), id="a negative seed"),
+    ],
+)
+def test_every_refusal_is_one_of_our_errors(wrong):
+    with pytest.raises(wf.WeakformError):
+        wrong()
