@@ -18,10 +18,9 @@ test-slow: .venv/.dev
 # The oldest versions that pyproject.toml allows, in an environment of their own.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,petab,dask]' pytest hypothesis
-	.venv-oldest/bin/python -m pytest -W ignore::DeprecationWarning tests/estimators tests/weak tests/basis tests/optimize \
-		tests/experiments tests/test_model.py tests/test_data.py tests/test_simulate.py tests/test_prediction.py \
-		tests/test_real_data.py tests/test_archive.py tests/test_formats.py tests/test_hostile.py
+	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,petab,dask]' pytest pytest-xdist hypothesis
+	.venv-oldest/bin/python -m pytest -W ignore::DeprecationWarning -n auto tests --ignore=tests/report \
+		--ignore=tests/test_docs.py --ignore=tests/test_readme.py --ignore=tests/test_supply.py --ignore=tests/test_rooms.py
 
 audit: .venv/.dev
 	$(BIN)/python -m pip install --quiet pip-audit

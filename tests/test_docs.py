@@ -17,6 +17,7 @@ BLOCK = re.compile(r"```(python|sh)\n(.*?)```", flags=re.S)
 def folder(tmp_path, monkeypatch):
     """An empty folder with the examples in it, and our command on the path."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
