@@ -23,6 +23,14 @@ from weakform.support.errors import WeakformError
 LONGER = {**SMALL, "runs": 14}
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The longer study, which nobody disturbed."""
+    path = tmp_path_factory.mktemp("whole") / "s.sqlite"
+    sweep(read_study(LONGER), path, inside)
+    return path
+
+
 def started(tmp_path, study, *extra):
     file, store = tmp_path / "study.toml", tmp_path / "s.sqlite"
     file.write_text(toml(study))
@@ -69,15 +77,14 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks f
 
 
 @linux
-def test_a_killed_worker_loses_nothing(tmp_path):
+def test_a_killed_worker_loses_nothing(tmp_path, whole):
     process, store = started(tmp_path, LONGER)
     wait_for(store, 20, process)
     os.kill(children(process.pid)[0], signal.SIGKILL)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "168 of 168 are in" in out
-    sweep(read_study(LONGER), tmp_path / "whole", inside)
-    alike(numbers(store), numbers(tmp_path / "whole"))
+    alike(numbers(store), numbers(whole))
 
 
 @linux
@@ -100,7 +107,7 @@ def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(tmp_path):
 
 
 def killed_again_and_again(tmp_path, kills, study):
-    """Kill everything at random moments, resume each time, and compare with a study that nobody disturbed."""
+    """Kill everything at random moments, and resume each time."""
     rng = np.random.default_rng(1)
     survived = 0
     for _ in range(kills):
@@ -118,19 +125,21 @@ def killed_again_and_again(tmp_path, kills, study):
     process, store = started(tmp_path, study)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
-    sweep(read_study(study), tmp_path / "whole", inside)
-    alike(numbers(store), numbers(tmp_path / "whole"))
+    return store
 
 
 @linux
-def test_killed_again_and_again(tmp_path):
-    killed_again_and_again(tmp_path, 4, LONGER)
+def test_killed_again_and_again(tmp_path, whole):
+    alike(numbers(killed_again_and_again(tmp_path, 4, LONGER)), numbers(whole))
 
 
 @linux
 @pytest.mark.slow
 def test_killed_thirty_times(tmp_path):
-    killed_again_and_again(tmp_path, 30, {**SMALL, "runs": 100})
+    study = {**SMALL, "runs": 100}
+    store = killed_again_and_again(tmp_path, 30, study)
+    sweep(read_study(study), tmp_path / "whole", inside)
+    alike(numbers(store), numbers(tmp_path / "whole"))
 
 
 @linux
@@ -157,7 +166,10 @@ def dies(run):
     return perform(run)
 
 
-def test_a_run_that_kills_its_worker_is_given_up_and_the_others_are_done(tmp_path):
+def test_a_run_that_kills_its_worker_is_given_up_and_the_others_are_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "weakform.experiments.executors.AHEAD", 1
+    )  # each run in flight starts a process of its own
     outcome = sweep(read_study(SMALL), tmp_path / "s", local(2, dies))
     assert len(outcome.lost) == 1
     assert "logistic" in outcome.lost[0]
@@ -184,7 +196,13 @@ def test_a_dask_cluster_with_a_killed_worker(tmp_path):
     alike(numbers(tmp_path / "s"), numbers(tmp_path / "here"))
 
 
-def test_no_scheduler_is_said():
+def test_no_scheduler_is_said(monkeypatch):
+    import distributed
+
+    # The same refusal, after one second rather than ten.
+    monkeypatch.setattr(
+        distributed, "Client", lambda address, timeout, Client=distributed.Client: Client(address, timeout="1s")
+    )
     with pytest.raises(WeakformError, match="No Dask scheduler"):
         list(dask("tcp://127.0.0.1:9")(read_study(SMALL).runs))
 

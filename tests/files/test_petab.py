@@ -1,6 +1,7 @@
 """PEtab: problems are read and fitted, and what is wrong or goes beyond is named."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -9,23 +10,41 @@ import pytest
 from weakform.cli.main import main
 from weakform.files.formats.petab import read_petab
 from weakform.files.formats.sbml import from_antimony, to_sbml
+from weakform.files.formats.translate import TASKS
 from weakform.forward.solve import simulate
 from weakform.support.errors import ModelError
+
+MODEL = "model m()\n x = 1; y = 1; k = 0.5; c = 0.3; feed = 1;\n x' = feed - k*x;\n y' = k*x - c*y;\nend\n"
+
+
+@cache
+def made():
+    """The model as SBML and its measurements, once for all tests: each question to the libraries starts a process."""
+    model, rows = from_antimony(MODEL).model, []
+    for condition, feed in (("low", 1.0), ("high", 3.0)):
+        values = {"k": 0.5, "c": 0.3, "feed": feed}
+        t = np.linspace(0, 8, 30)
+        u = simulate(model, [values[p] for p in model.parameters], [1.0, 1.0], t).states
+        u = u * np.exp(0.02 * np.random.default_rng(1).standard_normal(u.shape))
+        for d, name in enumerate(("obs_x", "obs_y")):
+            rows += [(name, condition, float(v), float(s)) for v, s in zip(u[:, d], t, strict=True)]
+    return to_sbml(MODEL), rows
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The tables are read in this process, which has loaded the library: starting one takes seconds."""
+
+    def ask(task, text, where):
+        return json.loads(json.dumps(TASKS[task](text, where)))
+
+    monkeypatch.setattr("weakform.files.formats.petab.ask", ask)
 
 
 def petab_folder(folder, scale="lin", **change):
     """A small PEtab problem: two conditions that differ in a feed."""
-    model = "model m()\n x = 1; y = 1; k = 0.5; c = 0.3; feed = 1;\n x' = feed - k*x;\n y' = k*x - c*y;\nend\n"
-    (folder / "model.xml").write_text(to_sbml(model))
-    model_ = from_antimony(model).model
-    rows = []
-    for condition, feed in (("low", 1.0), ("high", 3.0)):
-        values = {"k": 0.5, "c": 0.3, "feed": feed}
-        t = np.linspace(0, 8, 30)
-        u = simulate(model_, [values[p] for p in model_.parameters], [1.0, 1.0], t).states
-        u = u * np.exp(0.02 * np.random.default_rng(1).standard_normal(u.shape))
-        for d, name in enumerate(("obs_x", "obs_y")):
-            rows += [(name, condition, float(v), float(s)) for v, s in zip(u[:, d], t, strict=True)]
+    sbml, rows = made()
+    (folder / "model.xml").write_text(sbml)
     columns = ["observableId", "simulationConditionId", "measurement", "time"]
     pd.DataFrame(rows, columns=columns).to_csv(folder / "m.tsv", sep="\t", index=False)
     pd.DataFrame({"conditionId": ["low", "high"], "feed": [1.0, 3.0]}).to_csv(folder / "c.tsv", sep="\t", index=False)
@@ -82,16 +101,19 @@ def test_petab(tmp_path, scale):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"observableFormula": ["x + y", "y"]}, "only states themselves"),
-        ({"observableFormula": ["x", "x"]}, "two observables"),
-        ({"noiseDistribution": ["laplace", "normal"]}, "only normal can be translated"),
+        pytest.param({"observableFormula": ["x + y", "y"]}, "only states themselves", id="a sum"),
+        pytest.param({"observableFormula": ["x", "x"]}, "two observables", id="a state twice"),
+        pytest.param({"noiseDistribution": ["laplace", "normal"]}, "only normal can be translated", id="Laplace noise"),
     ],
 )
+@pytest.mark.usefixtures("here")
 def test_petab_that_goes_beyond(tmp_path, change, words):
     with pytest.raises(ModelError, match=words):
         read_petab(petab_folder(tmp_path, **change))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_takes_the_row_of_the_condition_that_was_measured(tmp_path):
     path = petab_folder(tmp_path)
     table = pd.read_csv(tmp_path / "m.tsv", sep="\t")
@@ -101,6 +123,8 @@ def test_petab_takes_the_row_of_the_condition_that_was_measured(tmp_path):
     assert problem.fit()["k"].value == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_noise(tmp_path):
     """Formulas of noise parameters, by measurement; parameters with values; parameters to be estimated."""
     path = petab_folder(tmp_path, observableTransformation=["lin", "log10"])
@@ -122,6 +146,8 @@ def test_petab_noise(tmp_path):
     assert "obs_x is to be estimated" in data.notes[-1]
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_uniform_priors_are_bounds(tmp_path):
     path = petab_folder(tmp_path, scale="log10")
     rewritten(
@@ -135,6 +161,8 @@ def test_petab_uniform_priors_are_bounds(tmp_path):
     assert read_petab(path).file.said("bounds") == {"k": (0.1, 1.0), "c": (0.1, 1.0)}
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_names_and_definitions(tmp_path):
     """A parameter with a name of ours, and one that the model computes from another."""
     path = petab_folder(tmp_path)
@@ -154,21 +182,47 @@ def test_petab_names_and_definitions(tmp_path):
 @pytest.mark.parametrize(
     ("file", "columns", "words"),
     [
-        ("p.tsv", {"parameterId": ["k", "cc"]}, "'cc', which nothing uses. Did you mean 'c'"),
-        ("p.tsv", {"parameterScale": ["log2", "lin"]}, "only lin, log, log10"),
-        ("p.tsv", {"estimate": [1, np.nan]}, "must be 0 or 1"),
-        ("p.tsv", {"upperBound": [5.0, np.nan]}, "lacks a bound"),
-        ("p.tsv", {"objectivePriorType": ["normal", "uniform"]}, "lacks its parameters"),
-        ("p.tsv", {"objectivePriorType": ["laplace", "normal"]}, "only uniform"),
-        ("o.tsv", {"observableTransformation": ["Log10", "lin"]}, "only lin, log, log10"),
-        ("o.tsv", {"noiseFormula": ["0.1*x", "0.02"]}, "depends on states"),
-        ("o.tsv", {"noiseFormula": None}, "noiseFormula"),
-        ("o.tsv", {"noiseFormula": ["noiseParameter1_obs_x", "0.02"]}, "lacks its noise parameter"),
-        ("m.tsv", {"observableId": ["obs_x"] * 119 + ["obs_z"]}, "'obs_z', which is not an observable"),
-        ("m.tsv", {"time": ["soon"] + [1.0] * 119}, "PEtab problem|broken"),
-        ("c.tsv", {"feed": ["k", 1.0]}, "not a number"),
+        pytest.param(
+            "p.tsv",
+            {"parameterId": ["k", "cc"]},
+            "'cc', which nothing uses. Did you mean 'c'",
+            id="an unused parameter",
+        ),
+        pytest.param("p.tsv", {"parameterScale": ["log2", "lin"]}, "only lin, log, log10", id="an unknown scale"),
+        pytest.param("p.tsv", {"estimate": [1, np.nan]}, "must be 0 or 1", id="neither free nor fixed"),
+        pytest.param("p.tsv", {"upperBound": [5.0, np.nan]}, "lacks a bound", id="no bound"),
+        pytest.param(
+            "p.tsv",
+            {"objectivePriorType": ["normal", "uniform"]},
+            "lacks its parameters",
+            id="a prior without parameters",
+        ),
+        pytest.param("p.tsv", {"objectivePriorType": ["laplace", "normal"]}, "only uniform", id="an unknown prior"),
+        pytest.param(
+            "o.tsv",
+            {"observableTransformation": ["Log10", "lin"]},
+            "only lin, log, log10",
+            id="an unknown transformation",
+        ),
+        pytest.param("o.tsv", {"noiseFormula": ["0.1*x", "0.02"]}, "depends on states", id="noise of states"),
+        pytest.param("o.tsv", {"noiseFormula": None}, "noiseFormula", id="no noise"),
+        pytest.param(
+            "o.tsv",
+            {"noiseFormula": ["noiseParameter1_obs_x", "0.02"]},
+            "lacks its noise parameter",
+            id="no noise parameter",
+        ),
+        pytest.param(
+            "m.tsv",
+            {"observableId": ["obs_x"] * 119 + ["obs_z"]},
+            "'obs_z', which is not an observable",
+            id="an unknown observable",
+        ),
+        pytest.param("m.tsv", {"time": ["soon"] + [1.0] * 119}, "PEtab problem|broken", id="time as text"),
+        pytest.param("c.tsv", {"feed": ["k", 1.0]}, "not a number", id="a condition as text"),
     ],
 )
+@pytest.mark.usefixtures("here")
 def test_petab_with_one_thing_wrong(tmp_path, file, columns, words):
     path = petab_folder(tmp_path)
     rewritten(tmp_path, file, **columns)
@@ -177,6 +231,8 @@ def test_petab_with_one_thing_wrong(tmp_path, file, columns, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_of_another_version(tmp_path):
     path = petab_folder(tmp_path)
     path.write_text(path.read_text().replace("format_version: 1", "format_version: 2.0.0"))
@@ -185,6 +241,7 @@ def test_petab_of_another_version(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_that_is_broken(tmp_path):
     path = petab_folder(tmp_path)
     (tmp_path / "m.tsv").unlink()
@@ -194,6 +251,8 @@ def test_petab_that_is_broken(tmp_path):
         read_petab(tmp_path / "none.yaml")
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
 def test_petab_on_the_command_line(tmp_path, capsys):
     path = str(petab_folder(tmp_path))
     assert main(["check", path]) == 0
