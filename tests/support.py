@@ -20,6 +20,18 @@ ALL = wf.problems.names()
 LV = wf.problems.get("lotka-volterra")
 MATH = '<math xmlns="http://www.w3.org/1998/Math/MathML">'
 
+MODELS = {
+    "numbers": "x' = 0.1234567890123456*a*x + 1e-30*x**2.5 - 3*x/7",
+    "functions": "x' = -a*exp(-b*x**2)/(1 + x**n) + sqrt(x)*log(1 + c*x) - 2**x",
+    "second order": "theta'' = -k*sin(theta) - c*theta' + tanh(theta)**2",
+    "inverse functions": "x' = atan(a*x) + erf(b*x) - abs(x)*pi + asinh(x)/(a - b)**2",
+}
+
+# Two waves at 30 times.
+
+T = np.linspace(0, 5, 30)
+U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
+
 # Logistic growth and decay at 60 times.
 
 LOGISTIC = wf.Model.from_text("N' = r*N*(1 - N/K)")
@@ -33,6 +45,14 @@ DECAYED = wf.Dataset(TIMES, 5 * np.exp(-0.3 * TIMES) + 0.05 * DRAWS)
 def growth(r, K=10.0, seed=1, sigma=0.3) -> wf.Dataset:
     noise = sigma * np.random.default_rng(seed).standard_normal(60)
     return wf.Dataset(TIMES, K / (1 + (K - 1) * np.exp(-r * TIMES)) + noise, names=["N"])
+
+
+LINEAR = wf.Model.from_text("u' = -k*u")
+
+
+def decay(seed, n=60, sigma=0.03) -> wf.Dataset:
+    t = np.linspace(0, 3, n)
+    return wf.Dataset(t, 2 * np.exp(-0.7 * t) + sigma * np.random.default_rng(seed).standard_normal(n))
 
 
 # Fits of the benchmark problems.

@@ -33,7 +33,14 @@ def test_normalised():
     assert np.linalg.norm(phi) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("basis", [wf.Local(), wf.Local(0.73, 0.21), wf.Orthonormal(max_functions=50)])
+@pytest.mark.parametrize(
+    "basis",
+    [
+        pytest.param(wf.Local(), id="default"),
+        pytest.param(wf.Local(0.73, 0.21), id="radius and stride"),
+        pytest.param(wf.Orthonormal(max_functions=50), id="orthonormal"),
+    ],
+)
 def test_integration_by_parts(basis):
     """Σ φ' u + φ u' = 0 for a smooth u, so the derivative matrix belongs to the functions."""
     q = trajectory()
@@ -77,12 +84,12 @@ def test_short_series_have_test_functions(M):
 @pytest.mark.parametrize(
     ("basis", "message"),
     [
-        (wf.Local(radius=11.0), "too large.*at most 100"),
-        (wf.Local(radius=0.05), "larger than one sample"),
-        (wf.Local(radius=float("nan")), "larger than one sample"),
-        (wf.Local(radius=1.0, stride=0.01), "stride"),
-        (wf.Local(radius=1.0, stride=-1.0), "stride"),
-        (wf.Orthonormal(radius=11.0), "No test function"),
+        pytest.param(wf.Local(radius=11.0), "too large.*at most 100", id="large radius"),
+        pytest.param(wf.Local(radius=0.05), "larger than one sample", id="small radius"),
+        pytest.param(wf.Local(radius=float("nan")), "larger than one sample", id="no radius"),
+        pytest.param(wf.Local(radius=1.0, stride=0.01), "stride", id="small stride"),
+        pytest.param(wf.Local(radius=1.0, stride=-1.0), "stride", id="negative stride"),
+        pytest.param(wf.Orthonormal(radius=11.0), "No test function", id="large orthonormal radius"),
     ],
 )
 def test_impossible_functions_are_refused(basis, message):

@@ -175,36 +175,48 @@ def test_inputs_trajectories_and_priors_in_a_model_file(folder, capsys):
     assert found["parameters"]["c"]["estimate"] == pytest.approx(0.1, rel=0.05)
 
 
+# What a biologist may have in a folder.
+
 GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" for t in range(20)) + "\n"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (GOOD, None),
-        (GOOD.replace(",", ";"), None),
-        (GOOD.replace(",", ";").replace(".", ","), None),
-        (GOOD.replace(",", "\t"), None),
-        ("\ufeff" + GOOD, None),
-        ("# made by a machine\n" + GOOD, None),
-        (GOOD.replace("\n", "\r\n"), None),
-        (re.sub(r"^(\d+),", lambda m: f"2024-03-{int(m[1]) + 1:02d},", GOOD, flags=re.M), None),
-        (GOOD.replace("\n5,", "\n5,NA#").replace("NA#", "").replace("\n5,", "\n5,"), None),
-        (GOOD.replace("day,N", "day,n"), None),
-        (GOOD.replace("day,N", "day,N,M"), "2 values for 3 columns"),
-        (GOOD.replace(".", ","), "decimal signs"),
-        (GOOD.replace("\n7,", "\n7,about "), "line 9, column 'N'"),
-        (GOOD.replace("\n7,", "\nseven,"), "line 9, column 'day'"),
-        (re.sub(r"^(\d+),", lambda m: f"{int(m[1]) + 1}/3/2024,", GOOD, flags=re.M), "If it is a date"),
-        ("day,N\n0,1\n", "At least 8 samples"),
-        ("day,N\n", "needs a header row"),
-        ("", "needs a header row"),
-        ("1,2\n3,4\n", "must be a header"),
-        ("day,N,N\n1,2,3\n", "'N' is there twice"),
-        (",".join(["day"] + [f"c{k}" for k in range(1000)]) + "\n" + ",".join("1" * 1001) + "\n", "No column 'N'"),
-        ("day,N\n" + "\n".join(f"{20 - t},{t}" for t in range(20)), "must not decrease"),
-        ("day,N\n" + "\n".join(f"{t},3" for t in range(20)), "never varies"),
-        ("day,N\n0,1\0\n", "zero bytes"),
+        pytest.param(GOOD, None, id="comma"),
+        pytest.param(GOOD.replace(",", ";"), None, id="semicolon"),
+        pytest.param(GOOD.replace(",", ";").replace(".", ","), None, id="decimal comma"),
+        pytest.param(GOOD.replace(",", "\t"), None, id="tab"),
+        pytest.param("\ufeff" + GOOD, None, id="byte order mark"),
+        pytest.param("# made by a machine\n" + GOOD, None, id="comment"),
+        pytest.param(GOOD.replace("\n", "\r\n"), None, id="Windows"),
+        pytest.param(re.sub(r"^(\d+),", lambda m: f"2024-03-{int(m[1]) + 1:02d},", GOOD, flags=re.M), None, id="dates"),
+        pytest.param(
+            GOOD.replace("\n5,", "\n5,NA#").replace("NA#", "").replace("\n5,", "\n5,"), None, id="missing value"
+        ),
+        pytest.param(GOOD.replace("day,N", "day,n"), None, id="other case"),
+        pytest.param(GOOD.replace("day,N", "day,N,M"), "2 values for 3 columns", id="short rows"),
+        pytest.param(GOOD.replace(".", ","), "decimal signs", id="commas twice"),
+        pytest.param(GOOD.replace("\n7,", "\n7,about "), "line 9, column 'N'", id="a word"),
+        pytest.param(GOOD.replace("\n7,", "\nseven,"), "line 9, column 'day'", id="a word for a time"),
+        pytest.param(
+            re.sub(r"^(\d+),", lambda m: f"{int(m[1]) + 1}/3/2024,", GOOD, flags=re.M),
+            "If it is a date",
+            id="other dates",
+        ),
+        pytest.param("day,N\n0,1\n", "At least 8 samples", id="one row"),
+        pytest.param("day,N\n", "needs a header row", id="header alone"),
+        pytest.param("", "needs a header row", id="empty"),
+        pytest.param("1,2\n3,4\n", "must be a header", id="no header"),
+        pytest.param("day,N,N\n1,2,3\n", "'N' is there twice", id="column twice"),
+        pytest.param(
+            ",".join(["day"] + [f"c{k}" for k in range(1000)]) + "\n" + ",".join("1" * 1001) + "\n",
+            "No column 'N'",
+            id="a thousand columns",
+        ),
+        pytest.param("day,N\n" + "\n".join(f"{20 - t},{t}" for t in range(20)), "must not decrease", id="backwards"),
+        pytest.param("day,N\n" + "\n".join(f"{t},3" for t in range(20)), "never varies", id="constant"),
+        pytest.param("day,N\n0,1\0\n", "zero bytes", id="zero byte"),
     ],
 )
 def test_tables(text, words, folder, capsys):
@@ -242,22 +254,30 @@ def test_parquet_excel_and_rubbish(folder, capsys):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('equations = "N\' = r*N*(1 - N/K)"\n[parameters.q]\nstart = 1', "unknown key 'q'"),
-        ('equations = "N\' = rate*N*(1 - N/K)"\n[parameters.rat]\nstart = 1', "Did you mean 'rate'"),
-        ('equations = "N\' = r*N*(1 - N/K)"\n[parameters.r]\nstrat = 1', "Did you mean 'start'"),
-        ('equations = "N\' = r*N*(1 - N/K"', "expected ')'"),
-        ('equation = "N\' = r*N"', "Did you mean 'equations'"),
-        ("equations = 3", "needs either equations"),
-        ("equations = \"N' = r*N\"\nnoise = 'big'", "noise must be"),
-        ("equations = \"N' = r*N\"\nnoise = {M = 'gaussian'}", "unknown key 'M'"),
-        ("equations = \"N' = r*N\"\nsigma = 'x'", "finite number"),
-        ('equations = "N\' = r*N"\n[parameters.r]\nbounds = [1]', "[smallest, largest]"),
-        ('equations = "N\' = r*N"\n[parameters.r]\nprior = 3', "prior must be"),
-        ('equations = "N\' = r*N"\n[parameters.r]\ntied = 3', "tied must be text"),
-        ('equations = "N\' = r*N"\n[parameters.r]\nlog = 3', "true or false"),
-        ("equations = \"N' = r*N\"\ninputs = 'N'", "list of names"),
-        ("equations = [", "not valid TOML"),
-        ("a\0b", "not valid TOML"),
+        pytest.param(
+            'equations = "N\' = r*N*(1 - N/K)"\n[parameters.q]\nstart = 1', "unknown key 'q'", id="unknown parameter"
+        ),
+        pytest.param(
+            'equations = "N\' = rate*N*(1 - N/K)"\n[parameters.rat]\nstart = 1',
+            "Did you mean 'rate'",
+            id="misspelt parameter",
+        ),
+        pytest.param(
+            'equations = "N\' = r*N*(1 - N/K)"\n[parameters.r]\nstrat = 1', "Did you mean 'start'", id="misspelt key"
+        ),
+        pytest.param('equations = "N\' = r*N*(1 - N/K"', "expected ')'", id="open bracket"),
+        pytest.param('equation = "N\' = r*N"', "Did you mean 'equations'", id="equation"),
+        pytest.param("equations = 3", "needs either equations", id="equations as a number"),
+        pytest.param("equations = \"N' = r*N\"\nnoise = 'big'", "noise must be", id="unknown noise"),
+        pytest.param("equations = \"N' = r*N\"\nnoise = {M = 'gaussian'}", "unknown key 'M'", id="noise of no state"),
+        pytest.param("equations = \"N' = r*N\"\nsigma = 'x'", "finite number", id="sigma as text"),
+        pytest.param('equations = "N\' = r*N"\n[parameters.r]\nbounds = [1]', "[smallest, largest]", id="one bound"),
+        pytest.param('equations = "N\' = r*N"\n[parameters.r]\nprior = 3', "prior must be", id="prior as a number"),
+        pytest.param('equations = "N\' = r*N"\n[parameters.r]\ntied = 3', "tied must be text", id="tied as a number"),
+        pytest.param('equations = "N\' = r*N"\n[parameters.r]\nlog = 3', "true or false", id="log as a number"),
+        pytest.param("equations = \"N' = r*N\"\ninputs = 'N'", "list of names", id="inputs as text"),
+        pytest.param("equations = [", "not valid TOML", id="not TOML"),
+        pytest.param("a\0b", "not valid TOML", id="zero byte"),
     ],
 )
 def test_model_files(text, words, folder, capsys):

@@ -5,13 +5,8 @@ import pandas as pd
 import pytest
 
 import weakform as wf
+from support import T, U
 from weakform.support.errors import DataError
-
-T = np.linspace(0, 5, 30)
-
-
-U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
-
 
 NINE = np.arange(9.0)
 

@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from support import LV
+from support import LV, T, U
 from weakform.data.matching import for_model
 from weakform.support.errors import DataError
-
-T = np.linspace(0, 5, 30)
-
-
-U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
 
 
 def model(*states):

@@ -5,16 +5,13 @@ import pandas as pd
 import pytest
 
 import weakform as wf
-from support import GROWN, TIMES
+from support import GROWN, TIMES, T, U
 from weakform.support.errors import DataError
 
-T = np.linspace(0, 5, 30)
 
-
-U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    "separator", [pytest.param(",", id="comma"), pytest.param(";", id="semicolon"), pytest.param("\t", id="tab")]
+)
 def test_csv_and_frame(tmp_path, separator):
     frame = pd.DataFrame({"time": T, "x": U[:, 0], "y": U[:, 1], "unused": 1.0})
     path = tmp_path / "data.csv"
@@ -29,11 +26,11 @@ def test_csv_and_frame(tmp_path, separator):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("t,x\n0,1\n1,oops\n", "line 3, column 'x': 'oops' is not a number"),
-        ("t,x\n0,1,2\n", "line 2: 3 values for 2 columns"),
-        ("t,t\n0,1\n", "must be there and differ"),
-        ("", "needs a header row"),
-        ("t\n" + "\n".join(map(str, range(9))), "only the time column"),
+        pytest.param("t,x\n0,1\n1,oops\n", "line 3, column 'x': 'oops' is not a number", id="a word"),
+        pytest.param("t,x\n0,1,2\n", "line 2: 3 values for 2 columns", id="a value too many"),
+        pytest.param("t,t\n0,1\n", "must be there and differ", id="column twice"),
+        pytest.param("", "needs a header row", id="empty"),
+        pytest.param("t\n" + "\n".join(map(str, range(9))), "only the time column", id="time alone"),
     ],
 )
 def test_csv_errors_name_the_line(tmp_path, text, message):

@@ -167,9 +167,7 @@ def dies(run):
 
 
 def test_a_run_that_kills_its_worker_is_given_up_and_the_others_are_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "weakform.experiments.executors.AHEAD", 1
-    )  # each run in flight starts a process of its own
+    monkeypatch.setattr("weakform.experiments.executors.AHEAD", 1)  # each run in flight starts a process of its own
     outcome = sweep(read_study(SMALL), tmp_path / "s", local(2, dies))
     assert len(outcome.lost) == 1
     assert "logistic" in outcome.lost[0]

@@ -57,20 +57,38 @@ def test_a_model_file_in_a_study(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"runs": 0}, "whole number, at least 1"),
-        ({"runs": 10**9}, "more than 10,000,000"),
-        ({"rnus": 3}, "Did you mean 'runs'"),
-        ({"methods": ["mel"]}, "Did you mean 'mle'"),
-        ({"methods": {"x": {"method": "mle", "options": {"tolerance": 3}}}}, "between 0 and 1"),
-        ({"start": "best"}, "'random' or 'default'"),
-        ({"cells": []}, "at least one"),
-        ({"cells": [{"problems": ["lorentz"], "noise": 0.1, "samples": 50}]}, "Did you mean 'lorenz'"),
-        ({"cells": [{"problems": ["lorenz"], "noise": -0.1, "samples": 50}]}, "at least 0"),
-        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 3}]}, "at least 7"),
-        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "durations": [3]}]}, "step must be"),
-        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50}] * 2}, "there twice"),
-        ({"cells": [{"problems": ["none.toml"], "noise": 0.1, "samples": 50}]}, "no model file"),
-        ({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50, "kind": "cauchy"}]}, "kind must be"),
+        pytest.param({"runs": 0}, "whole number, at least 1", id="no runs"),
+        pytest.param({"runs": 10**9}, "more than 10,000,000", id="too many runs"),
+        pytest.param({"rnus": 3}, "Did you mean 'runs'", id="misspelt key"),
+        pytest.param({"methods": ["mel"]}, "Did you mean 'mle'", id="misspelt method"),
+        pytest.param(
+            {"methods": {"x": {"method": "mle", "options": {"tolerance": 3}}}}, "between 0 and 1", id="options"
+        ),
+        pytest.param({"start": "best"}, "'random' or 'default'", id="start"),
+        pytest.param({"cells": []}, "at least one", id="no cells"),
+        pytest.param(
+            {"cells": [{"problems": ["lorentz"], "noise": 0.1, "samples": 50}]},
+            "Did you mean 'lorenz'",
+            id="misspelt problem",
+        ),
+        pytest.param(
+            {"cells": [{"problems": ["lorenz"], "noise": -0.1, "samples": 50}]}, "at least 0", id="negative noise"
+        ),
+        pytest.param({"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 3}]}, "at least 7", id="few samples"),
+        pytest.param(
+            {"cells": [{"problems": ["lorenz"], "noise": 0.1, "durations": [3]}]}, "step must be", id="no step"
+        ),
+        pytest.param(
+            {"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50}] * 2}, "there twice", id="cell twice"
+        ),
+        pytest.param(
+            {"cells": [{"problems": ["none.toml"], "noise": 0.1, "samples": 50}]}, "no model file", id="no model file"
+        ),
+        pytest.param(
+            {"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50, "kind": "cauchy"}]},
+            "kind must be",
+            id="unknown noise",
+        ),
     ],
 )
 def test_studies_that_are_refused(change, words):
@@ -97,7 +115,16 @@ def test_files_that_are_refused(tmp_path):
         sweep(read_study(SMALL), tmp_path / "none" / "s.sqlite", inside)
 
 
-@pytest.mark.parametrize("name", ["../evil", "/evil", "", ".hidden", 3])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("../evil", id="above"),
+        pytest.param("/evil", id="absolute"),
+        pytest.param("", id="empty"),
+        pytest.param(".hidden", id="hidden"),
+        pytest.param(3, id="number"),
+    ],
+)
 def test_a_study_cannot_name_a_file_elsewhere(name):
     cell = {"problems": ["logistic"], "noise": [0.1], "samples": [32]}
     study = {"name": name, "runs": 1, "methods": ["wls"], "cells": [cell]}

@@ -49,7 +49,17 @@ def test_a_later_format_is_refused(tmp_path):
         wf.FitResult.load(path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense", '{"format": 2}', '{"format": 2, "fit": {}, "model": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("[]", id="list"),
+        pytest.param("{}", id="nothing"),
+        pytest.param("nonsense", id="nonsense"),
+        pytest.param('{"format": 2}', id="format alone"),
+        pytest.param('{"format": 2, "fit": {}, "model": 3}', id="model as a number"),
+    ],
+)
 def test_what_is_not_a_fit(text, tmp_path):
     path = tmp_path / "fit.json"
     path.write_text(text)
@@ -114,7 +124,13 @@ def test_saved_options_and_constants(tmp_path):
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [("estimate", []), ("estimate", None), ("covariance", [[1.0]]), ("sigma", [1.0, 2.0, 3.0]), ("warnings", [3])],
+    [
+        pytest.param("estimate", [], id="no estimates"),
+        pytest.param("estimate", None, id="estimate null"),
+        pytest.param("covariance", [[1.0]], id="small covariance"),
+        pytest.param("sigma", [1.0, 2.0, 3.0], id="three sigmas"),
+        pytest.param("warnings", [3], id="warning as a number"),
+    ],
 )
 def test_a_saved_fit_whose_parts_do_not_belong_together_is_refused(tmp_path, part, value):
     problem = wf.problems.get("lotka-volterra")

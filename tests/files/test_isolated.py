@@ -10,8 +10,6 @@ from weakform.files.formats.sbml import from_antimony, from_sbml
 from weakform.support.errors import ModelError
 
 HEAD = '<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model id="m">'
-
-
 PARAMETER = '<listOfParameters><parameter id="x" value="1" constant="false"/></listOfParameters>'
 
 
@@ -86,13 +84,13 @@ def test_rules_that_double_are_refused():
 @pytest.mark.parametrize(
     "text",
     [
-        'x = 1; import "other.ant"',
-        'import // why\n "other.ant"',
-        'import /* a\n b */ "other.ant"\nx\' = 1',
-        'import\\\n"other.ant"',
-        'im\\\nport "other.ant"',
-        '/*\n// */ import "other.ant"',
-        's = "//"; import "other.ant"',
+        pytest.param('x = 1; import "other.ant"', id="after a statement"),
+        pytest.param('import // why\n "other.ant"', id="comment between"),
+        pytest.param('import /* a\n b */ "other.ant"\nx\' = 1', id="long comment between"),
+        pytest.param('import\\\n"other.ant"', id="line goes on"),
+        pytest.param('im\\\nport "other.ant"', id="word goes on"),
+        pytest.param('/*\n// */ import "other.ant"', id="comment in a comment"),
+        pytest.param('s = "//"; import "other.ant"', id="comment in a text"),
     ],
 )
 def test_no_other_file_is_opened(text):

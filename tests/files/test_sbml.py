@@ -82,14 +82,18 @@ def test_amounts_and_local_parameters():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("model a() x' = -k*x; k = 1; x = 1; at (x < 0.5): x = 1; end", "event"),
-        ("model a() x' = piecewise(1, x > 1, 0)*k; x = 1; k = 1; end", "piecewise"),
-        ("model a() x' = delay(x, 1)*k; x = 1; k = 1; end", "delay"),
-        ("model a() x = 1; end", "nothing changes"),
-        ("model a() compartment c; c' = 1; species S in c; S -> ; S; end", "changes its size"),
-        ("model a() x' = k*y; y := z; z := y; k = 1; x = 1; end", "circle|not valid"),
-        ("nonsense(", "not valid Antimony"),
-        ('import "other.ant"\nmodel a() x\' = 1; end', "imports another file"),
+        pytest.param("model a() x' = -k*x; k = 1; x = 1; at (x < 0.5): x = 1; end", "event", id="event"),
+        pytest.param("model a() x' = piecewise(1, x > 1, 0)*k; x = 1; k = 1; end", "piecewise", id="piecewise"),
+        pytest.param("model a() x' = delay(x, 1)*k; x = 1; k = 1; end", "delay", id="delay"),
+        pytest.param("model a() x = 1; end", "nothing changes", id="nothing changes"),
+        pytest.param(
+            "model a() compartment c; c' = 1; species S in c; S -> ; S; end",
+            "changes its size",
+            id="growing compartment",
+        ),
+        pytest.param("model a() x' = k*y; y := z; z := y; k = 1; x = 1; end", "circle|not valid", id="circle"),
+        pytest.param("nonsense(", "not valid Antimony", id="nonsense"),
+        pytest.param('import "other.ant"\nmodel a() x\' = 1; end', "imports another file", id="import"),
     ],
 )
 def test_what_cannot_be_translated_is_named(text, words):
@@ -98,7 +102,15 @@ def test_what_cannot_be_translated_is_named(text, words):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "<sbml/>", "<sbml", "\0", '<!DOCTYPE x [<!ENTITY a "b">]><sbml/>', "<html></html>"]
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("<sbml/>", id="no model"),
+        pytest.param("<sbml", id="open tag"),
+        pytest.param("\0", id="zero byte"),
+        pytest.param('<!DOCTYPE x [<!ENTITY a "b">]><sbml/>', id="entity"),
+        pytest.param("<html></html>", id="HTML"),
+    ],
 )
 def test_what_is_not_sbml(text):
     with pytest.raises(ModelError):
@@ -151,10 +163,13 @@ def test_what_cannot_be_translated_has_no_value():
 @pytest.mark.parametrize(
     "reference",
     [
-        '<speciesReference species="A"><stoichiometryMath>'
-        + '<math xmlns="http://www.w3.org/1998/Math/MathML"><cn type="rational"> 1 <sep/> 2 </cn></math>'
-        + "</stoichiometryMath></speciesReference>",
-        '<speciesReference species="A" stoichiometry="0.5"/>',
+        pytest.param(
+            '<speciesReference species="A"><stoichiometryMath>'
+            + '<math xmlns="http://www.w3.org/1998/Math/MathML"><cn type="rational"> 1 <sep/> 2 </cn></math>'
+            + "</stoichiometryMath></speciesReference>",
+            id="formula",
+        ),
+        pytest.param('<speciesReference species="A" stoichiometry="0.5"/>', id="number"),
     ],
 )
 def test_half_a_molecule(reference):
@@ -222,7 +237,9 @@ def test_what_is_not_needed_may_be_anything():
     assert file.model.parameters == ("k",)
 
 
-@pytest.mark.parametrize("text", ["model a() x' = -k*x; \u00e9 = 1 end", "\x80"])
+@pytest.mark.parametrize(
+    "text", [pytest.param("model a() x' = -k*x; \u00e9 = 1 end", id="accent"), pytest.param("\x80", id="control")]
+)
 def test_characters_that_antimony_does_not_know(text):
     with pytest.raises(ModelError, match="not valid Antimony"):
         from_antimony(text)

@@ -21,14 +21,14 @@ def test_order_of_states_and_parameters():
 @pytest.mark.parametrize(
     "text",
     [
-        "x' = -k*x",
-        "dx/dt = -k*x",
-        "d/dt x = -k*x",
-        "d/dt(x) = -k * x   # decay",
-        "d(x)/dt = -k*x",
-        "x' =\n   -k\n   * x",
-        "x' = (\n -k*x\n)",
-        "# a comment\n\nrate = k*x; x' = -rate",
+        pytest.param("x' = -k*x", id="prime"),
+        pytest.param("dx/dt = -k*x", id="dx/dt"),
+        pytest.param("d/dt x = -k*x", id="d/dt x"),
+        pytest.param("d/dt(x) = -k * x   # decay", id="d/dt(x)"),
+        pytest.param("d(x)/dt = -k*x", id="d(x)/dt"),
+        pytest.param("x' =\n   -k\n   * x", id="over lines"),
+        pytest.param("x' = (\n -k*x\n)", id="in brackets"),
+        pytest.param("# a comment\n\nrate = k*x; x' = -rate", id="a definition"),
     ],
 )
 def test_ways_to_write_an_equation(text):
@@ -45,11 +45,11 @@ def test_text_given_to_the_constructor():
 @pytest.mark.parametrize(
     ("name", "linear"),
     [
-        ("lorenz", "p1 p2 p3"),
-        ("hindmarsh-rose", "p1 p2 p3 p4 p5 p6 p7 p8 p9 p10"),
-        ("goodwin", "p1 p2 p5 p6 p7 p8"),
-        ("sir-tdi", "p3 p4"),
-        ("protein-transduction", "k1 k2 k3 k4 V"),
+        pytest.param("lorenz", "p1 p2 p3", id="lorenz"),
+        pytest.param("hindmarsh-rose", "p1 p2 p3 p4 p5 p6 p7 p8 p9 p10", id="hindmarsh-rose"),
+        pytest.param("goodwin", "p1 p2 p5 p6 p7 p8", id="goodwin"),
+        pytest.param("sir-tdi", "p3 p4", id="sir-tdi"),
+        pytest.param("protein-transduction", "k1 k2 k3 k4 V", id="protein-transduction"),
     ],
 )
 def test_linearity_is_detected(name, linear):

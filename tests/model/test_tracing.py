@@ -55,14 +55,14 @@ def test_every_numpy_function_that_text_knows(name):
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (lambda t, u, p: [u[0] if u[0] > 0 else p[0]], "branches"),
-        (lambda t, u, p: [p[0] * max(u[0], 0.0)], "branches"),
-        (lambda t, u, p: [np.where(t == 0, p[0], u[0])], "branches"),
-        (lambda t, u, p: [p[0] * float(u[0])], "needs the number"),
-        (lambda t, u, p: [p[0] * u[0], 1.0], "returned 2 values for 1 states"),
-        (lambda t, u, p: None, "returned 0 values"),
-        (lambda t, u, p: [p[3] * u[0]], "could not be traced"),
-        (lambda t, u, p: ["p"], "not a number or an expression"),
+        pytest.param(lambda t, u, p: [u[0] if u[0] > 0 else p[0]], "branches", id="if"),
+        pytest.param(lambda t, u, p: [p[0] * max(u[0], 0.0)], "branches", id="max"),
+        pytest.param(lambda t, u, p: [np.where(t == 0, p[0], u[0])], "branches", id="where"),
+        pytest.param(lambda t, u, p: [p[0] * float(u[0])], "needs the number", id="float"),
+        pytest.param(lambda t, u, p: [p[0] * u[0], 1.0], "returned 2 values for 1 states", id="two values"),
+        pytest.param(lambda t, u, p: None, "returned 0 values", id="nothing"),
+        pytest.param(lambda t, u, p: [p[3] * u[0]], "could not be traced", id="no such parameter"),
+        pytest.param(lambda t, u, p: ["p"], "not a number or an expression", id="text"),
     ],
 )
 def test_functions_that_cannot_be_traced_say_why(f, message):

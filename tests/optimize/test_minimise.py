@@ -33,7 +33,15 @@ def quadratic_of(H, centre):
 
 
 @pytest.mark.parametrize("rule", [TrustRegion, Cubic])
-@pytest.mark.parametrize("start", [(-1.2, 1.0), (5.0, -7.0), (0.0, 0.0), (-30.0, 40.0)])
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param((-1.2, 1.0), id="classical"),
+        pytest.param((5.0, -7.0), id="far"),
+        pytest.param((0.0, 0.0), id="origin"),
+        pytest.param((-30.0, 40.0), id="very far"),
+    ],
+)
 def test_rosenbrock(rule, start):
     found = minimise(rosenbrock, np.array(start), np.full(2, -INF), np.full(2, INF), rule())
     assert found.stop.converged

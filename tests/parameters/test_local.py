@@ -30,7 +30,14 @@ def test_local_parameters():
         wf.fit(model, parts[0], local=["K"])
 
 
-@pytest.mark.parametrize("labels", [["-1", "+1"], ["α", "β"], ["dose -1", "dose +1"]])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param(["-1", "+1"], id="signs"),
+        pytest.param(["α", "β"], id="Greek"),
+        pytest.param(["dose -1", "dose +1"], id="doses"),
+    ],
+)
 def test_labels_that_make_one_name_are_refused(labels):
     with pytest.raises(ModelError, match="both make the name"):
         wf.fit(LOGISTIC, wf.Dataset.join([growth(1), growth(1.5)], labels), local=["r"])

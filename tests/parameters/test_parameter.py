@@ -104,6 +104,6 @@ def test_the_log_scale_goes_there_and_back():
     assert np.allclose(scale.natural(scale.working(p)), p)
     C = np.array([[0.04, 0.01], [0.01, 1.0]])
     h = 1e-6
-    slope = (scale.natural(scale.working(p) + [h, h]) - scale.natural(scale.working(p) - [h, h])) / (2 * h)
+    slope = (scale.natural(scale.working(p) + h) - scale.natural(scale.working(p) - h)) / (2 * h)
     assert np.allclose(scale.natural_covariance(p, C), C * np.outer(slope, slope))
     assert (scale.intervals(p, np.array([5.0, 1.0]))[0] > 0).all()

@@ -7,7 +7,10 @@ import weakform as wf
 from support import DECAYED, DRAWS, GROWN, LOGISTIC, TIMES, growth
 
 
-@pytest.mark.parametrize(("text", "told"), [("u' = -(a + b)*u", "a + b"), ("u' = -a*b*u", "a*b")])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [pytest.param("u' = -(a + b)*u", "a + b", id="sum"), pytest.param("u' = -a*b*u", "a*b", id="product")],
+)
 def test_what_cannot_be_told_apart_has_no_small_error(text, told):
     fit = wf.fit(wf.Model.from_text(text), DECAYED)
     assert (fit.errors > 10 * np.abs(fit.estimate)).all()

@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from support import LV
+from support import LINEAR, LV, decay
 from weakform.forward.solve import simulate
 from weakform.support.errors import DataError, FitError
-
-LINEAR = wf.Model.from_text("u' = -k*u")
-
-
-def decay(seed, n=60, sigma=0.03):
-    t = np.linspace(0, 3, n)
-    return wf.Dataset(t, 2 * np.exp(-0.7 * t) + sigma * np.random.default_rng(seed).standard_normal(n))
 
 
 def test_trajectory_is_the_forward_solution_of_the_estimate():
@@ -83,13 +76,13 @@ def test_known_initial_state():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"times": [-1.0, 2.0]}, "begins at t = 0"),
-        ({"times": [2.0, 1.0]}, "increase"),
-        ({"times": ["a"]}, "numbers"),
-        ({"times": [1.0], "initial": [1.0, 2.0]}, "1 numbers"),
-        ({"times": [1.0], "trajectory": 3}, "1 trajectories"),
-        ({"times": [1.0], "kind": "bayes"}, "kind of band"),
-        ({"times": [1.0], "level": 95}, "between 0 and 1"),
+        pytest.param({"times": [-1.0, 2.0]}, "begins at t = 0", id="before the data"),
+        pytest.param({"times": [2.0, 1.0]}, "increase", id="backwards"),
+        pytest.param({"times": ["a"]}, "numbers", id="text"),
+        pytest.param({"times": [1.0], "initial": [1.0, 2.0]}, "1 numbers", id="two initial values"),
+        pytest.param({"times": [1.0], "trajectory": 3}, "1 trajectories", id="no such trajectory"),
+        pytest.param({"times": [1.0], "kind": "bayes"}, "kind of band", id="unknown band"),
+        pytest.param({"times": [1.0], "level": 95}, "between 0 and 1", id="level in per cent"),
     ],
 )
 def test_bad_requests(arguments, words):

@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from support import LOGISTIC, growth
+from support import LINEAR, LOGISTIC, decay, growth
 from weakform.forward.solve import simulate
 from weakform.results.truth import r_squared
 from weakform.support.errors import FitError
-
-LINEAR = wf.Model.from_text("u' = -k*u")
-
-
-def decay(seed, n=60, sigma=0.03):
-    t = np.linspace(0, 3, n)
-    return wf.Dataset(t, 2 * np.exp(-0.7 * t) + sigma * np.random.default_rng(seed).standard_normal(n))
 
 
 def test_metrics_are_the_paper_s():
