@@ -37,7 +37,7 @@ def test_weak_methods_at_the_jumps_of_inputs():
         assert (np.abs(fit.estimate - p) < 4 * fit.errors).all()
 
 
-def test_one_clear_error():
+def test_an_input_without_data_is_refused():
     model = wf.Model.from_text("u' = a*u + q", inputs=["q"])
     with pytest.raises(wf.WeakformError, match="input 'q'"):
         wf.fit(model, wf.Dataset(np.arange(9.0), np.arange(9.0)))

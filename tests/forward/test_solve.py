@@ -130,6 +130,6 @@ def test_held_inputs_are_solved_exactly():
     assert np.allclose(found, exact, atol=1e-7)
 
 
-def test_one_clear_error():
+def test_inputs_must_be_given():
     with pytest.raises(wf.WeakformError, match="needs the inputs"):
         simulate(wf.Model.from_text("u' = a*u + q", inputs=["q"]), [1], [1], [0, 1])

@@ -107,6 +107,6 @@ def test_every_refusal_is_one_of_our_errors(wrong):
         wrong()
 
 
-def test_one_clear_error():
+def test_an_input_that_does_not_occur_is_refused():
     with pytest.raises(wf.WeakformError, match="input 'q' does not occur"):
         wf.Model.from_text("u' = a*u", inputs=["q"])

@@ -81,6 +81,6 @@ def test_every_refusal_is_one_of_our_errors(wrong):
         wrong()
 
 
-def test_one_clear_error():
+def test_units_must_be_text():
     with pytest.raises(wf.WeakformError, match="units must be"):
         wf.fit(LV.model, LV.simulate(M=50), units={"p1": 3})

@@ -52,6 +52,6 @@ def test_tied_says_what_is_wrong():
         wf.fit(model, data, tied={"k": "a*2"}, fixed={"k": 1.0})
 
 
-def test_one_clear_error():
+def test_tied_must_be_text():
     with pytest.raises(wf.WeakformError, match="as text"):
         wf.fit(LV.model, LV.simulate(M=50), tied={"p1": 3})

@@ -80,8 +80,8 @@ def test_block_tridiagonal_equals_dense_with_the_same_bumps(name):
 @pytest.mark.parametrize("name", ALL)
 def test_structured_dense_equals_the_paper_as_printed(name):
     problem = wf.problems.get(name)
-    data = problem.simulate(M=100, noise=0.05, seed=2)
-    form = form_of(problem, data, wf.Orthonormal(max_functions=40))
+    data = problem.simulate(M=60, noise=0.05, seed=2)
+    form = form_of(problem, data, wf.Orthonormal(max_functions=25))
     assert form.functions.blocks == 1
     p = points(name)[0]
     exact, paper = likelihood(form)(p, 2), Paper(form)
