@@ -35,7 +35,7 @@ def test_wrong_objects():
         wf.fit(problem.model, [[1, 2]])
     with pytest.raises(FitError, match="must be a Model"):
         wf.fit("u' = p*u", problem.simulate())
-    with pytest.raises(DataError, match="has no column"):
+    with pytest.raises(DataError, match="is neither a state"):
         wf.fit(wf.problems.get("lorenz").model, problem.simulate())
 
 

@@ -16,14 +16,17 @@ from numpy.typing import ArrayLike
 
 from .basis import Local
 from .data import Dataset
+from .data.matching import Matched, match
 from .estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, choose
 from .estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
+from .estimators.pose import pose
 from .estimators.starts import first_guess, make_starts
 from .estimators.task import Deadline
 from .estimators.wls import ESTIMATOR as WLS
 from .linalg.threads import single_thread
 from .model import Model
 from .parameters import Parameter, Parameters, resolve
+from .parameters.resolve import without
 from .results.covariance import Quantified, quantify
 from .results.diagnosis import Evidence, contradicts_noise_free, doubts, is_constant, objections, verdict
 from .results.goodness import TESTABLE, GoodnessOfFit, assess, misfits
@@ -33,7 +36,7 @@ from .results.result import FitResult
 from .support.checks import is_whole
 from .support.errors import FitError
 from .support.typing import FloatArray
-from .weak.problem import Basis, WeakProblem
+from .weak.problem import Basis
 
 
 @np.errstate(all="ignore")
@@ -123,9 +126,10 @@ def fit(
     }
     _check_arguments(model, data, starts, basis, seed)
     estimator, chosen = choose(method, options)
-    resolved = resolve(model, data, parameters, **keywords)
+    matched = match(data, model)
+    resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
     with single_thread():
-        prepared = prepare(resolved, data, estimator, chosen, basis if basis is not None else Local())
+        prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
         with prepared.task.stop.on_interrupt():
             searched = search(prepared, starts, seed)
             refined = refine(searched)
@@ -164,7 +168,7 @@ class Prepared:
     guess: FloatArray | None
 
 
-def prepare(parameters: Parameters, data: Dataset, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
+def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
     """The weak problem, and what is known of its parameters, in the coordinates that the estimators work in."""
     free, scale = parameters.free, parameters.scale
     if not free.any():
@@ -172,15 +176,9 @@ def prepare(parameters: Parameters, data: Dataset, estimator: Estimator, options
     if parameters.prior is not None and not estimator.likelihood:
         users = [other.name for other in ESTIMATORS.values() if other.likelihood]
         raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
-    model = scale.substituted(parameters.model)
-    names = model.parameters
-    linear = np.isin(names, model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
-    problem = WeakProblem.build(model, data, basis)
-    if problem.size < int(free.sum()):
-        raise FitError(
-            f"{problem.size} weak residuals cannot determine {int(free.sum())} parameters; use more samples, a "
-            "smaller radius, or fix some parameters."
-        )
+    estimator, problem = pose(parameters, matched, estimator, basis)
+    names = problem.model.parameters
+    linear = np.isin(names, problem.model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
     lower, upper = parameters.bounds
     task = Task(
         problem=problem,
@@ -196,7 +194,10 @@ def prepare(parameters: Parameters, data: Dataset, estimator: Estimator, options
     )
     if estimator.check is not None:
         estimator.check(task)
-    return Prepared(estimator, task, first_guess(task, parameters.start))
+    start = parameters.start
+    if estimator.starts is None:
+        return Prepared(estimator, task, first_guess(task, start))
+    return Prepared(estimator, task, None if start is None else np.where(free, scale.working(start), task.base))
 
 
 @dataclass(frozen=True)
@@ -215,10 +216,11 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     """Run the estimator from every start."""
     estimator, task = prepared.estimator, prepared.task
     direct = task.is_linear and estimator.closed_form
-    points: Sequence[FloatArray | None] = [None] if direct else make_starts(task, prepared.guess, starts, seed)
+    begin = estimator.starts or make_starts
+    points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guess, starts, seed)
     noise_free, notes = is_noise_free(task.problem), []
-    if not noise_free and estimator is not WLS:
-        noise_free = fits_to_rounding(task.problem, lambda: WLS.search(task, points[0]).objective)
+    if not noise_free and estimator is not WLS and not estimator.partly:
+        noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)
     if noise_free and estimator.noise_free is not None:
         task = estimator.noise_free(task)
     elif noise_free:
@@ -240,7 +242,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     natural = task.scale.natural
     records = tuple(
         StartRecord(
-            start=None if point is None else natural(point),
+            start=None if point is None else natural(point[: len(task.free)]),
             estimate=natural(outcome.estimate),
             objective=outcome.objective,
             status=outcome.status,
@@ -265,7 +267,7 @@ def refine(searched: Searched) -> Searched:
                 f"The refinement was not possible; the estimate is that of {estimator.name!r}, biased by the noise."
             )
     if estimator is WLS and not noise_free and task.problem.data.sigma is None:
-        noise_free = fits_to_rounding(task.problem, lambda: best.objective)
+        noise_free = fits_to_rounding(task.weak, lambda: best.objective)
     if best.status is Status.TIME and task.stop.asked:
         best = replace(best, status=Status.INTERRUPTED)
     if not noise_free and follows_to_rounding(task.problem, best.refined):
@@ -295,7 +297,7 @@ def judge(fitted: Searched, quantified: Quantified) -> Judged:
         goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where)
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
-        contradiction = contradicts_noise_free(task, task.scale.working(quantified.p))
+        contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
     residuals = () if fitted.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
     telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
@@ -343,7 +345,7 @@ def _result(parameters: Parameters, fitted: Searched, quantified: Quantified, ju
         log_scale=task.scale.log,
         fixed=~task.free,
         at_bound=quantified.at_bound,
-        denoised=problem.denoised(best.estimate) if refined is None else refined.states,
+        denoised=task.weak.denoised(best.estimate) if refined is None else refined.states,
         goodness=judged.goodness,
         starts=fitted.records,
         iterations=best.iterations,
@@ -357,4 +359,7 @@ def _result(parameters: Parameters, fitted: Searched, quantified: Quantified, ju
         prior=parameters.prior,
         tied=parameters.tied,
         units=call.units,
+        nodes=() if best.latent is None else best.latent.nodes,
+        shared=None if best.latent is None else parameters.shared,
+        index=None if best.latent is None else parameters.index,
     )

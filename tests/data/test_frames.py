@@ -26,9 +26,9 @@ def test_a_series_has_a_name():
 
 def test_a_name_that_is_no_state_is_refused_unless_positions_are_asked_for():
     renamed = FRAME[["hare", "lynx"]].rename(columns={"lynx": "lynks"})
-    with pytest.raises(DataError, match="Did you mean 'lynks'"):
+    with pytest.raises(DataError, match="Did you mean 'lynx'"):
         wf.fit(MODEL, wf.Dataset(FRAME.time, renamed))
-    with pytest.raises(DataError, match="'rain' is not a state"):
+    with pytest.raises(DataError, match="'rain' is neither a state"):
         wf.fit(MODEL, wf.Dataset(FRAME.time, FRAME[["lynx", "hare", "rain"]]))
     assert wf.fit(MODEL, wf.Dataset(FRAME.time, renamed, names=["hare", "lynx"])).converged
     assert wf.fit(MODEL, wf.Dataset(FRAME.time, renamed.to_numpy())).converged

@@ -19,7 +19,7 @@ def test_columns_are_matched_to_states_by_name():
     assert np.array_equal(picked.trajectories[0].values, U[:, ::-1])
     assert picked.noise == ("lognormal", "gaussian")
     assert np.array_equal(picked.sigma, [0.2, 0.1])
-    with pytest.raises(DataError, match="state 'c' has no column"):
+    with pytest.raises(DataError, match="'b' is neither a state"):
         for_model(data, model("a", "c"))
     with pytest.raises(DataError, match="3 states"):
         for_model(wf.Dataset(T, U), model("a", "b", "c"))

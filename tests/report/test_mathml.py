@@ -13,7 +13,8 @@ from weakform.report.mathml import equations
 def test_mathml_is_well_formed(name):
     model = wf.problems.get(name).model if name in ALL else wf.Model.from_text(MODELS[name])
     root = ET.fromstring(equations(model))
-    assert len(root.findall(".//mtr")) == len(model.states) - len(model.hidden)
+    lines = len(model.states) - len(model.hidden) + len(model.observables) + len(model.initial)
+    assert len(root.findall(".//mtr")) == lines
 
 
 def test_names_cannot_smuggle_markup():

@@ -72,8 +72,8 @@ def _sampling(problem: WeakProblem, doubtful: list[str]) -> None:
 
 def _signal(problem: WeakProblem, doubtful: list[str]) -> None:
     spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
-    for name, sigma, size, seen in zip(problem.model.states, problem.sigma, spread, problem.seen, strict=True):
-        if seen and size > 0 and sigma > NOISY * size:
+    for name, sigma, size in zip(problem.model.states, problem.sigma, spread, strict=True):
+        if size > 0 and sigma > NOISY * size:
             doubtful.append(
                 f"{name} looks noisy: what varies from sample to sample is {sigma / size:.0%} of its variation. Either "
                 "the noise is large or the samples are too far apart."

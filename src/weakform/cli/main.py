@@ -94,7 +94,9 @@ def parser() -> argparse.ArgumentParser:
         )
         made[name].set_defaults(run=run)
 
-    made["new"].add_argument("file", nargs="?", default="model.toml", metavar="FILE", help="the file to write (default: %(default)s)")
+    made["new"].add_argument(
+        "file", nargs="?", default="model.toml", metavar="FILE", help="the file to write (default: %(default)s)"
+    )
     for name in ("fit", "check"):
         one = made[name]
         one.add_argument("model", metavar="MODEL", help="equations, TOML (see weakform new), SBML, Antimony, or PEtab")
@@ -150,7 +152,9 @@ def parser() -> argparse.ArgumentParser:
     one = made["figures"]
     one.add_argument("file", metavar="FILE", help="the study file")
     one.add_argument("--out", default="figures", metavar="FOLDER", help="where the figures go (default: %(default)s)")
-    one.add_argument("--format", choices=("pdf", "svg", "png"), default="pdf", help="of the files (default: %(default)s)")
+    one.add_argument(
+        "--format", choices=("pdf", "svg", "png"), default="pdf", help="of the files (default: %(default)s)"
+    )
     one.add_argument("--runs-only", action="store_true", help="leave out what is computed, not read: contours, cost")
 
     made["completion"].add_argument("shell", choices=("bash", "zsh", "fish"), help="your shell")

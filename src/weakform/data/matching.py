@@ -1,10 +1,11 @@
-"""A dataset and a model brought together: which column is which state, which input drives what."""
+"""A dataset and a model brought together: which column is which state or observable, which input drives what."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import difflib
+from dataclasses import dataclass, replace
 
-import numpy as np
+import symengine as se
 
 from ..model import Model
 from ..model.inputs import Inputs
@@ -13,59 +14,129 @@ from ..support.errors import DataError
 from ..support.messages import listed, suggestion
 from .dataset import Dataset
 
+CLOSE = 0.8
+"""Likeness of two names above which one is taken for a misspelling of the other."""
 
-def for_model(data: Dataset, model: Model) -> Dataset:
-    """The columns of a model's states and inputs, in their order."""
+
+@dataclass(frozen=True)
+class Matched:
+    """A model and data that belong together.
+
+    Attributes
+    ----------
+    model : Model
+        With the observables that are measured, and the parameters that they leave.
+    data : Dataset
+        The columns that are measured: the states in their order where `complete`.
+    complete : bool
+        Whether every state is measured as it stands, and no initial value is given.
+    left : tuple of str
+        Parameters that occur only in expressions that nobody measured.
+    """
+
+    model: Model
+    data: Dataset
+    complete: bool
+    left: tuple[str, ...]
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """States that are not measured themselves."""
+        return tuple(s for s in self.model.states if s not in (self.data.names or ()))
+
+
+def match(data: Dataset, model: Model) -> Matched:
+    """Find out what is measured; refuse names that are nobody's, with a suggestion."""
     for name in model.inputs:
         if name not in data.inputs:
             raise DataError(
                 f"The model's input {name!r} is not in the data, whose inputs are: {', '.join(data.inputs) or 'none'}. "
                 "Give it with inputs=... of the dataset."
             )
-    order, notes = _order(data, model)
-    hidden = len(model.hidden)
-    if order == list(range(data.D)) and not hidden:
-        return data
-    if hidden and data.covariance is not None:
-        raise DataError("A covariance of the states is not for second-order equations; give sigma for each state.")
-    truth = data.truth
-    return data.replaced(
-        trajectories=tuple(q.columns(order, hidden) for q in data.trajectories),
-        noise=tuple(data.noise[d] for d in order) + ("gaussian",) * hidden,
-        sigma=None if data.sigma is None else np.concatenate([data.sigma[order], np.full(hidden, np.nan)]),
-        covariance=None if data.covariance is None else data.covariance[np.ix_(order, order)],
-        names=model.states,
-        truth=truth if hidden or truth is None else truth.columns(order),
+    measured, notes = _measured(data, model)
+    states = {se.Symbol(state) for state in model.states}
+    for name in measured:
+        if name in model.observables and not model.observables[name].free_symbols & states:
+            raise DataError(f"The observable {name!r} depends on no state, so that measuring it says nothing.")
+    reduced = model.measured_by(measured)
+    left = tuple(name for name in model.parameters if name not in reduced.parameters)
+    if left:
+        notes.append(f"{', '.join(left)} occur only in expressions that were not measured, and left the fit.")
+    complete = set(measured) == set(model.states) and not model.initial
+    if complete:
+        measured = list(model.states)
+    names = data.names or tuple(measured)
+    order = [names.index(name) for name in measured]
+    _check_beginning(data, reduced)
+    if order == list(range(data.D)) and data.names is not None and not notes:
+        return Matched(reduced, data, complete, left)
+    picked = data.replaced(
+        trajectories=tuple(q.columns(order) for q in data.trajectories),
+        noise=tuple(data.noise[d] for d in order),
+        sigma=None if data.sigma is None else data.sigma[order],
+        covariance=None if data.covariance is None else data.covariance[order][:, order],
+        names=tuple(measured),
+        truth=data.truth.columns(order) if complete and data.truth is not None else data.truth,
         notes=(*data.notes, *notes),
     )
+    return Matched(reduced, picked, complete, left)
 
 
-def _order(data: Dataset, model: Model) -> tuple[list[int], list[str]]:
-    """The column of each measured state, and what is left out, in words."""
-    seen = model.states[: len(model.states) - len(model.hidden)]
+def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
+    """Names of what the columns are, and notes on what is left out."""
+    plain = [state for state in model.states if state not in model.hidden]
+    known = [*plain, *model.hidden, *model.observables]
     if data.names is None:
-        if len(seen) != data.D:
+        if len(plain) != data.D:
             raise DataError(
-                f"The model has {len(seen)} states ({', '.join(seen)}), the data have {data.D} columns. "
-                "Every state must be measured; name the columns with names=[...]."
+                f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} columns without names. "
+                f"Say what they are with names=[...]: states, or named expressions ({listed(model.observables) or 'none'})."
             )
-        return list(range(data.D)), []
-    missing = [name for name in seen if name not in data.names]
-    others = [name for name in data.names if name not in (*model.states, *model.inputs)]
-    if missing:
+        return plain, []
+    measured = [name for name in data.names if name in known]
+    others = [name for name in data.names if name not in (*known, *model.inputs)]
+    for name in others:
+        lacking = [k for k in known if k not in measured]
+        close = difflib.get_close_matches(name, lacking, n=1, cutoff=CLOSE)
+        if data.selected or close:
+            raise DataError(
+                f"The column {name!r} is neither a state of the model nor one of its named expressions: "
+                f"{listed(known)}.{suggestion(name, lacking)} Rename it, or leave it out; if columns are to be taken by "
+                "their position, give names=[...] in the order of the columns."
+            )
+    if not measured:
         raise DataError(
-            f"The model's state {missing[0]!r} has no column in the data, whose columns are: "
-            f"{listed(data.names)}.{suggestion(missing[0], data.names)} Every state must be measured; "
-            "rename a column, or pass names={...} to tell which column is which state."
+            f"No column of the data is a state of the model or one of its named expressions: {listed(known)}. The columns "
+            f"are: {listed(data.names)}.{suggestion(data.names[0], known)} Rename them, or pass names={{...}}."
         )
-    if others and data.selected:
+    note = f"Columns that the model does not have were left out: {listed(others)}."
+    return measured, [note] if others else []
+
+
+def _check_beginning(data: Dataset, model: Model) -> None:
+    """An initial value is that at t = 0; data may not begin earlier."""
+    given = [state for state, e in model.initial.items() if e != se.Symbol(f"{state}(0)")]
+    for q in data.trajectories:
+        if given and q.times[0] < 0:
+            where = f" of {q.label}" if q.label else ""
+            raise DataError(
+                f"{given[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count time from "
+                "the moment at which the initial values hold."
+            )
+
+
+def for_model(data: Dataset, model: Model) -> Dataset:
+    """The columns of a model's states, in their order; refuses data that lack one."""
+    matched = match(data, model)
+    if matched.hidden:
         raise DataError(
-            f"The column {others[0]!r} is not a state of the model, whose states are: {listed(seen)}."
-            f"{suggestion(others[0], seen)} Leave it out; or, if columns are to be taken by their position, give "
-            "names=[...] in the order of the columns."
+            f"The model's state {matched.hidden[0]!r} has no column in the data, whose columns are: "
+            f"{listed(data.names or ())}.{suggestion(matched.hidden[0], data.names or ())} Here every state must be "
+            "measured; rename a column, or pass names={...} to tell which column is which state."
         )
-    note = [f"Columns that the model does not have were left out: {listed(others)}."] if others else []
-    return [data.names.index(name) for name in seen], note
+    if not matched.complete:
+        raise DataError("Here every state must be measured as it stands, without named expressions or initial values.")
+    return matched.data
 
 
 def system_of(model: Model, data: Dataset, k: int) -> System:

@@ -96,21 +96,16 @@ class Trajectory:
         lost = 0.0 if self.repeats is None else float(self.repeats @ np.log(ratio))
         return replace(self, scale=self.scales * ratio, within=within, density=self.density - lost)
 
-    def columns(self, order: list[int], hidden: int = 0) -> Trajectory:
-        """Some of the states, and `hidden` more that were not measured."""
+    def columns(self, order: list[int]) -> Trajectory:
+        """Some of the columns, in another order."""
 
-        def pick(array: FloatArray | None, fill: float) -> FloatArray | None:
-            if array is None:
-                return None
-            shape = (*array.shape[:-1], hidden)
-            return np.concatenate([array[..., order], np.full(shape, fill)], axis=-1)
+        def pick(array: FloatArray | None) -> FloatArray | None:
+            return None if array is None else array[..., order]
 
-        values = pick(self.values, np.nan)
-        assert values is not None
         return replace(
             self,
-            values=values,
-            scale=pick(self.scale, np.inf),
-            within=pick(self.within, 0.0),
-            repeats=pick(self.repeats, 0.0),
+            values=self.values[:, order],
+            scale=pick(self.scale),
+            within=pick(self.within),
+            repeats=pick(self.repeats),
         )

@@ -5,14 +5,14 @@ from typing import Any
 
 from ..support.errors import FitError
 from ..support.messages import suggestion
-from . import hybrid, irls, mle, output_error, wendy, wls
+from . import hybrid, irls, mle, output_error, relaxed, wendy, wls
 from .estimator import Estimator
 from .options import COMMON, Options
 from .status import Status
 from .task import Outcome, Refined, Task
 
 ESTIMATORS: dict[str, Estimator] = {
-    module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid)
+    module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid, relaxed)
 }
 
 

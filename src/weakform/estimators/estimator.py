@@ -37,6 +37,12 @@ class Estimator:
         The task for noise-free data; without it weak least squares, which is exact for them, takes its place.
     unrefined : str, optional
         The method whose estimate is left where the refinement is not possible.
+    starts : callable, optional
+        `starts(task, given, count, seed)`: a way of its own to begin.
+    partly : bool
+        Whether it can do with part of the states measured.
+    instead : str, optional
+        The method that takes its place where only a part is measured.
     refits : bool
         Whether its estimate can be found again from other data or with a parameter held, as profiles and bootstrap do.
     """
@@ -52,3 +58,6 @@ class Estimator:
     noise_free: Callable[[Task], Task] | None = None
     unrefined: str | None = None
     refits: bool = False
+    starts: Callable[[Task, FloatArray | None, int | None, int], list[FloatArray]] | None = None
+    partly: bool = False
+    instead: str | None = None

@@ -55,9 +55,9 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     found = output_error.refine(task, output_error.search(task, weak.estimate, _initial(task, weak)))
     if found.refined is None:
         return replace(kept, note=f"{kept.note}: the model could not be solved from it.")
-    likelihood = task.problem.likelihood()
+    likelihood = task.weak.likelihood()
     loss = likelihood(found.estimate).value - likelihood(weak.estimate).value
-    if loss > WORSE * task.problem.size:
+    if loss > WORSE * task.weak.size:
         return replace(kept, note=f"{kept.note}: the weak likelihood of output error is worse by {loss:.3g}.")
     if weak.refined is not None and task.options.residuals == "noise":
         sigma = weak.refined.sigma
@@ -73,7 +73,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
 
 def _initial(task: Task, weak: Outcome) -> tuple[FloatArray, ...]:
     """Initial states in working coordinates: fitted where the method has them, else denoised, else the data's."""
-    forms = task.problem.forms
+    forms = task.weak.forms
     if weak.refined is not None:
         return tuple(form.system.to_working(u[:1])[0] for form, u in zip(forms, weak.refined.states, strict=True))
     try:

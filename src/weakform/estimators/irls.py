@@ -34,11 +34,11 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     while sweeps < limit:
         sweeps += 1
         try:
-            factors = task.problem.factors(p)
+            factors = task.weak.factors(p)
         except NotPositiveDefinite:
             status = Status.STUCK
             break
-        residual, jacobian = task.problem.whitened(factors)
+        residual, jacobian = task.weak.whitened(factors)
         new, inner, used = least_squares(task, residual, jacobian, p, INNER_ITERATIONS)
         evaluations += used
         if inner is Status.START or not np.isfinite(new).all():
@@ -54,7 +54,7 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
         if task.stop():
             status = Status.TIME
             break
-    objective = task.problem.likelihood()(p).value
+    objective = task.weak.likelihood()(p).value
     return Outcome(p, objective, status, sweeps, evaluations)
 
 

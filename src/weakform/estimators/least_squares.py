@@ -96,7 +96,7 @@ def project_linear(task: Task, p: FloatArray) -> FloatArray:
     p = p.copy()
     for value in (0.0, 1.0):
         p[task.linear] = np.clip(value, task.lower[task.linear], task.upper[task.linear])
-        r, G = task.problem.residual(p), task.problem.jacobian(p)[:, task.linear]
+        r, G = task.weak.residual(p), task.weak.jacobian(p)[:, task.linear]
         if np.isfinite(r).all() and np.isfinite(G).all():
             p[task.linear] += solve_linear(G, r)
             return np.asarray(np.clip(p, task.lower, task.upper))

@@ -32,7 +32,7 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     assert start is not None
     lower, upper = task.box
     likelihood, first = task.objective(), start[task.free]
-    if any(form.large for form in task.problem.forms):
+    if any(form.large for form in task.weak.forms):
         # Least squares goes most of the way for the price of a few values of the likelihood.
         near = wls.search(task, start).estimate[task.free]
         first = min(first, near, key=lambda theta: likelihood(theta, 0).value)

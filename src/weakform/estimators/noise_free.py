@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..weak.problem import WeakProblem
-from .task import Refined
+from .task import Problem, Refined
 
 QUADRATURE = 2e-6
 """Weak residual, relative to `Φ'x`, below which weak least squares is said to fit to rounding: quadrature with the
@@ -20,7 +20,7 @@ LEFT = 1e-6
 """Residuals, relative to the spread of a state, below which data are said to be noise-free."""
 
 
-def is_noise_free(problem: WeakProblem) -> bool:
+def is_noise_free(problem: Problem) -> bool:
     """Whether the user says so."""
     return bool((problem.sigma == 0).all())
 
@@ -39,9 +39,8 @@ def fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bo
     return bool(np.sqrt(2 * objective()) <= QUADRATURE * size)
 
 
-def follows_to_rounding(problem: WeakProblem, refined: Refined | None) -> bool:
+def follows_to_rounding(problem: Problem, refined: Refined | None) -> bool:
     """Whether the refined states leave nothing of the data."""
     if refined is None or problem.data.sigma is not None:
         return False
-    spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
-    return bool((refined.sigma <= LEFT * spread).all())
+    return bool((refined.sigma <= LEFT * problem.spread).all())

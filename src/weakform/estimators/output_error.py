@@ -38,7 +38,7 @@ FIRST_ROWS = (1, 3, 10)
 
 def check(task: Task) -> None:
     """Plain differences have no covariance."""
-    if task.options.residuals == "additive" and task.problem.data.covariance is not None:
+    if task.options.residuals == "additive" and task.weak.data.covariance is not None:
         raise FitError("Plain differences know no covariance of the states; use residuals='noise'.")
 
 
@@ -51,7 +51,7 @@ def from_data(task: Task, start: FloatArray | None) -> Outcome:
     assert start is not None
     used = 0
     for rows in FIRST_ROWS:
-        outcome = search(task, start, tuple(form.x[:, :rows].mean(axis=1) for form in task.problem.forms))
+        outcome = search(task, start, tuple(form.x[:, :rows].mean(axis=1) for form in task.weak.forms))
         used += outcome.evaluations
         if outcome.status is not Status.START:
             break
@@ -113,14 +113,14 @@ class _LeastSquares:
     """The problem over `θ = (free parameters, initial states in working coordinates)`."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.forms, self.model = task, task.problem.forms, task.problem.model
+        self.task, self.forms, self.model = task, task.weak.forms, task.weak.model
         # One over the scale of each value; zero where nothing was measured.
-        self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in task.problem.data.trajectories]
+        self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in task.weak.data.trajectories]
         self.additive = task.options.residuals == "additive"
-        noisy = bool((task.problem.sigma > 0).all())
+        noisy = bool((task.weak.sigma > 0).all())
         self.weighted = noisy and not self.additive
         # Without noise any scale will do.
-        self.sigma = task.problem.sigma if noisy else np.max([form.x.std(axis=1) for form in self.forms], axis=0)
+        self.sigma = task.weak.sigma if noisy else np.max([form.x.std(axis=1) for form in self.forms], axis=0)
         self.tolerance = min(task.options.tolerance, 1e-6)
         self.best: _Point | None = None
 
@@ -227,22 +227,22 @@ class _LeastSquares:
         freedom = degrees_of_freedom(task)
         if self.additive:
             # Plain differences have no likelihood behind them: σ is the filter's, and nothing is tested.
-            kinds = task.problem.forms[0].system.kinds
+            kinds = task.weak.forms[0].system.kinds
             slopes = [np.column_stack([k.numeric_slope(c) for k, c in zip(kinds, u.T, strict=True)]) for u in states]
-            spread = [(task.problem.sigma * slope).ravel() for slope in slopes]
+            spread = [(task.weak.sigma * slope).ravel() for slope in slopes]
             noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance
             return Refined(
                 covariance=covariance[:F, :F],
-                sigma=task.problem.sigma,
+                sigma=task.weak.sigma,
                 states=states,
                 misfit=np.nan,
                 freedom=freedom,
                 residuals=None,
             )
         residuals = self.residuals(point)
-        known = task.problem.data.sigma is not None
+        known = task.weak.data.sigma is not None
         sigma = self.sigma if known else noise_of(task, residuals)
         misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
         # The initial states are fitted too: what they absorb is no information about the parameters.

@@ -31,24 +31,22 @@ def counts(task: Task) -> FloatArray:
 
 def degrees_of_freedom(task: Task) -> int:
     """Measured values less fitted parameters and initial states."""
-    fitted = int(task.free.sum()) + len(task.problem.sigma) * len(task.problem.forms)
+    fitted = int(task.free.sum()) + task.problem.beginnings
     return int(counts(task).sum()) - fitted
 
 
 def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
     """`σ_d² = Σ residuals²/(n_d - share of what was fitted)`, `(D,)`.
 
-    Residuals `(time, D)` in working coordinates, over their scale, zero where nothing was measured. The σ of states
-    that never are stays what it was.
+    Residuals `(time, D)` in working coordinates, over their scale, zero where nothing was measured.
     """
     problem, values = task.problem, counts(task)
     left = np.maximum(values * degrees_of_freedom(task) / values.sum(), 1.0)
     squares = np.sum([np.sum(part**2, axis=0) for part in residuals], axis=0)
     for q in problem.data.trajectories:
         squares = squares if q.within is None else squares + q.within
-    spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
     # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-    return np.asarray(np.where(problem.seen, np.maximum(np.sqrt(squares / left), EXACT * spread), problem.sigma))
+    return np.asarray(np.maximum(np.sqrt(squares / left), EXACT * problem.spread))
 
 
 def with_noise(

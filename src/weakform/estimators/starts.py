@@ -53,7 +53,7 @@ def _candidates(task: Task, given: FloatArray | None, count: int | None, seed: i
         raise FitError(
             "No start could be made: the right-hand side is not finite at the data for any of "
             f"{DRAWS} draws of the nonlinear parameters. Give start={{...}} or bounds={{...}} for "
-            f"{', '.join(np.array(task.problem.model.parameters)[task.free])}."
+            f"{', '.join(np.array(task.weak.model.parameters)[task.free])}."
         )
     return starts + draws[: wanted - len(starts)]
 
@@ -68,12 +68,12 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     cells = (np.array([rng.permutation(DRAWS) for _ in range(n)]).T + rng.uniform(size=(DRAWS, n))) / DRAWS
     for share in cells:
         p = task.base.copy()
-        p[drawn] = _between(lower, upper, share, rng.choice(units, size=n))
+        p[drawn] = between(lower, upper, share, rng.choice(units, size=n))
         p[drawn] = task.scale.working(p)[drawn]
         if not task.is_linear:
             p = project_linear(task, p)
         with np.errstate(all="ignore"):
-            r = task.problem.residual(p)
+            r = task.weak.residual(p)
             size = float(r @ r)
         if np.isfinite(size):
             found.append((size, p))
@@ -83,13 +83,13 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
 
 def _units(task: Task) -> FloatArray:
     """Natural units of a parameter of which nothing is known."""
-    forms = task.problem.forms
+    forms = task.weak.forms
     sizes = {float(size) for form in forms for size in np.abs(form.u).max(axis=0) if size > 0}
-    span = max(float(q.times[-1] - q.times[0]) for q in task.problem.data.trajectories)
+    span = max(float(q.times[-1] - q.times[0]) for q in task.weak.data.trajectories)
     return np.array([1.0, span, 1 / span, *sizes, *(1 / s for s in sizes), *(s / span for s in sizes)])
 
 
-def _between(lower: FloatArray, upper: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
+def between(lower: FloatArray, upper: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
     """Uniform between two bounds; where one or both are missing, log-uniform over `SEARCH` from the bound or zero."""
     span = unit * SEARCH[0] * (SEARCH[1] / SEARCH[0]) ** share
     with np.errstate(invalid="ignore"):
@@ -110,7 +110,7 @@ def first_guess(task: Task, start: FloatArray | None) -> FloatArray | None:
     """
     if start is None:
         return None
-    names = np.array(task.problem.model.parameters)
+    names = np.array(task.weak.model.parameters)
     p = np.where(task.free, task.scale.working(start), task.base)
     missing = np.isnan(p) & ~task.linear
     bounded = missing & np.isfinite(task.lower) & np.isfinite(task.upper)

@@ -8,13 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from ..collocation.latent import Latent
+from ..data import Dataset
+from ..model import Model
 from ..parameters.priors import Priors
 from ..parameters.scale import Scale
 from ..support.typing import BoolArray, FloatArray
 from ..weak.evaluation import Evaluation
+from ..weak.form import WeakForm
 from ..weak.problem import WeakProblem
 from .options import Options
 from .status import Status
@@ -56,13 +61,51 @@ class Deadline:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@dataclass(frozen=True)
-class Task:
-    """A weak problem with what is to be estimated in it.
+class Problem(Protocol):
+    """What is known of a problem, whichever way it is solved.
 
     Attributes
     ----------
-    problem : WeakProblem
+    model : Model
+    data : Dataset
+        The columns that are measured.
+    sigma : ndarray, (columns,)
+    forms : tuple of WeakForm
+        One for each trajectory; none where states are hidden.
+    """
+
+    @property
+    def model(self) -> Model:
+        """In what the estimators work with."""
+
+    @property
+    def data(self) -> Dataset:
+        """The columns that are measured."""
+
+    @property
+    def sigma(self) -> FloatArray:
+        """Of each column, `(columns,)`."""
+
+    @property
+    def forms(self) -> tuple[WeakForm, ...]:
+        """One for each trajectory; none where states are hidden."""
+
+    @property
+    def spread(self) -> FloatArray:
+        """How much each column varies, in working coordinates."""
+
+    @property
+    def beginnings(self) -> int:
+        """Initial values that are fitted besides the parameters."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem with what is to be estimated in it.
+
+    Attributes
+    ----------
+    problem : Problem
     free : ndarray of bool, (J,)
     base : ndarray, (J,)
         Values of the parameters that are not free; NaN where free.
@@ -77,7 +120,7 @@ class Task:
     prior : Priors, optional
     """
 
-    problem: WeakProblem
+    problem: Problem
     free: BoolArray
     base: FloatArray
     lower: FloatArray
@@ -87,6 +130,12 @@ class Task:
     stop: Deadline
     scale: Scale
     prior: Priors | None = None
+
+    @property
+    def weak(self) -> WeakProblem:
+        """The problem in its weak form, for the methods that need one."""
+        assert isinstance(self.problem, WeakProblem)
+        return self.problem
 
     @property
     def is_linear(self) -> bool:
@@ -111,7 +160,7 @@ class Task:
 
     def objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
         """The weak likelihood as a function of the free parameters."""
-        weak = self.problem.likelihood(logdet_weight)
+        weak = self.weak.likelihood(logdet_weight)
         likelihood = weak if self.prior is None else _posterior(weak, self.prior)
         if self.free.all():
             return likelihood
@@ -192,6 +241,8 @@ class Outcome:
         Initial state of each trajectory in working coordinates, where the method has one.
     note : str
         What was decided on the way, in words.
+    latent : Latent, optional
+        States on a mesh, where the method has them.
     """
 
     estimate: FloatArray
@@ -202,3 +253,4 @@ class Outcome:
     refined: Refined | None = None
     initial: tuple[FloatArray, ...] | None = None
     note: str = ""
+    latent: Latent | None = None

@@ -33,7 +33,7 @@ FINEST = 16
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
     """Refine the best estimate; the outcome is unchanged where that is not possible."""
-    problem = task.problem
+    problem = task.weak
     p, sigma = outcome.estimate, problem.sigma
     if not (np.isfinite(outcome.objective) and (sigma > 0).all()):
         return outcome
@@ -125,7 +125,7 @@ def _refined(
     task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, finer: int, bias: float
 ) -> Refined:
     residuals = tuple((mesh.residuals(x) / sigma)[::finer] for mesh, x in zip(meshes, solution.states, strict=True))
-    measured = tuple(q.measured for q in task.problem.data.trajectories)
+    measured = tuple(q.measured for q in task.weak.data.trajectories)
     states = tuple(mesh.system.from_working(x[::finer]) for mesh, x in zip(meshes, solution.states, strict=True))
     covariance = symmetric_inverse(solution.information)
     if solution.held is not None:
@@ -178,4 +178,5 @@ ESTIMATOR = Estimator(
     options=("solver", "covariance"),
     unrefined="mle",
     refits=True,
+    instead="relaxed",
 )

@@ -19,8 +19,8 @@ MAX_ITERATIONS = 200
 def search(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start; linear models need none."""
     limit = task.options.max_iterations or MAX_ITERATIONS
-    p, status, evaluations = least_squares(task, task.problem.residual, task.problem.jacobian, start, limit)
-    r = task.problem.residual(p)
+    p, status, evaluations = least_squares(task, task.weak.residual, task.weak.jacobian, start, limit)
+    r = task.weak.residual(p)
     objective = 0.5 * float(r @ r)
     return Outcome(p, objective if np.isfinite(objective) else np.inf, status, evaluations, evaluations)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import symengine as se
 
 from ..data.dataset import Dataset
 from ..data.trajectory import Trajectory, Truth
@@ -20,7 +21,7 @@ from ..estimators.status import Status
 from ..model.expressions import parse_expression
 from ..model.inputs import Inputs
 from ..model.model import Model
-from ..model.printing import to_text
+from ..model.printing import OWN, to_text
 from ..parameters.priors import Priors
 from ..results.goodness import GoodnessOfFit, Misfit
 from ..results.intervals import Profile
@@ -35,7 +36,7 @@ FORMAT = 2
 
 def save(fit: FitResult, path: str | Path) -> Path:
     """Write a fit; returns the path."""
-    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data", "late")}
+    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data", "late", "shared")}
     plain |= {
         "status": fit.status.name,
         "options": asdict(fit.options),
@@ -49,6 +50,7 @@ def save(fit: FitResult, path: str | Path) -> Path:
         "format": FORMAT,
         "weakform": __version__,
         "model": _model(fit.model),
+        "shared": None if fit.shared is None else _model(fit.shared),
         "data": _data(fit.data),
         "fit": plain,
     }
@@ -87,8 +89,8 @@ def load(path: str | Path) -> FitResult:
 
 def _whole(fit: FitResult) -> None:
     """Whether the parts of a fit belong together: shapes, and that it can be shown."""
-    J, D = len(fit.model.parameters), len(fit.model.states)
-    shapes = {"estimate": (J,), "covariance": (J, J), "bounds": (J, 2), "fixed": (J,), "at_bound": (J,), "sigma": (D,)}
+    J, D, K = len(fit.model.parameters), len(fit.model.states), fit.data.D
+    shapes = {"estimate": (J,), "covariance": (J, J), "bounds": (J, 2), "fixed": (J,), "at_bound": (J,), "sigma": (K,)}
     for name, shape in shapes.items():
         if np.shape(getattr(fit, name)) != shape:
             raise ValueError(f"{name} has the shape {np.shape(getattr(fit, name))}, expected {shape}")
@@ -123,17 +125,33 @@ def _flags(value: Any) -> Any:
     return np.array(value, dtype=bool)
 
 
+def _aliases(parameters: tuple[str, ...]) -> dict[str, str]:
+    """Plain names for initial values, `x(0)`, which are no names in a text."""
+    return {name: f"beginning_{k}_" for k, name in enumerate(parameters) if "(" in name}
+
+
+def _texts(model: Model) -> dict[str, Any]:
+    """The expressions of a model as text."""
+    dialect = replace(OWN, names=_aliases(model.parameters))
+    return {
+        "expressions": [to_text(e, dialect) for e in model.expressions],
+        "observables": {name: to_text(e, dialect) for name, e in model.observables.items()},
+        "initial": {name: to_text(e, dialect) for name, e in model.initial.items()},
+    }
+
+
 def _model(model: Model) -> dict[str, Any]:
-    used = {str(symbol) for expr in model.expressions for symbol in expr.free_symbols}
+    every = (*model.expressions, *model.observables.values(), *model.initial.values())
+    used = {str(symbol) for expr in every for symbol in expr.free_symbols}
     return {
         "states": model.states,
         "parameters": model.parameters,
         "inputs": model.inputs,
         "hidden": model.hidden,
-        "expressions": [to_text(e) for e in model.expressions],
         # The equations of a model with local parameters are shown in their common names.
         "common": sorted(used - {"t", *model.states, *model.inputs}),
-        "variants": [[to_text(e) for e in variant.expressions] for variant in model.variants],
+        **_texts(model),
+        "variants": [_texts(variant) for variant in model.variants],
     }
 
 
@@ -141,14 +159,26 @@ def _restored_model(table: dict[str, Any]) -> Model:
     states, parameters, inputs, hidden = (tuple(table[k]) for k in ("states", "parameters", "inputs", "hidden"))
     names = ["t", *states, *inputs]
 
-    def expressions(texts: list[str], known: tuple[str, ...]) -> tuple[Any, ...]:
-        return tuple(parse_expression(text, [*names, *known]) for text in texts)
+    aliases = _aliases(parameters)
+    back = {se.Symbol(alias): se.Symbol(name) for name, alias in aliases.items()}
 
-    def model_of(texts: list[str], variants: tuple[Model, ...], known: tuple[str, ...]) -> Model:
-        return Model(expressions(texts, known), states, parameters, inputs, hidden=hidden, variants=variants)
+    def parsed(text: str, known: tuple[str, ...]) -> Any:
+        return parse_expression(text, [*names, *known, *aliases.values()]).subs(back)
+
+    def model_of(texts: dict[str, Any], variants: tuple[Model, ...], known: tuple[str, ...]) -> Model:
+        return Model(
+            [parsed(text, known) for text in texts["expressions"]],
+            states,
+            parameters,
+            inputs,
+            hidden=hidden,
+            variants=variants,
+            observables={name: parsed(text, known) for name, text in texts["observables"].items()},
+            initial={name: parsed(text, known) for name, text in texts["initial"].items()},
+        )
 
     variants = tuple(model_of(texts, (), parameters) for texts in table["variants"])
-    return model_of(table["expressions"], variants, (*parameters, *table["common"]))
+    return model_of(table, variants, (*parameters, *table["common"]))
 
 
 def _data(data: Dataset) -> dict[str, Any]:
@@ -239,6 +269,9 @@ def _restored(document: dict[str, Any]) -> FitResult:
         basis=tuple(BasisSummary(**b) for b in f["basis"]),
         starts=tuple(starts),
         denoised=tuple(_array(u) for u in f["denoised"]),
+        nodes=tuple((_array(times), _array(states)) for times, states in f["nodes"]),
+        shared=None if document["shared"] is None else _restored_model(document["shared"]),
+        index=None if f["index"] is None else np.array(f["index"], dtype=np.intp),
         weak_residuals=tuple((_array(centres), _array(scores)) for centres, scores in f["weak_residuals"]),
         goodness=goodness,
         prior=prior,

@@ -1,9 +1,10 @@
-"""Equations as text: states, parameters and right-hand sides from lines such as `u1' = -p1*u1`."""
+"""Equations as text: lines such as `u1' = -p1*u1`, `cases = rho*I` and `u1(0) = 2`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import symengine as se
 
@@ -11,28 +12,10 @@ from ..support.errors import ModelError
 from ..support.messages import suggestion
 from .expressions import Parser, Value
 from .functions import FUNCTIONS, RESERVED, Expr
+from .names import initial_name, meaning
 from .tokens import Source, Token
 
 _CONTINUES = {"+", "-", "*", "/", "**", "^"}
-
-
-def checked_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    """A list of names, each a name, none reserved, none twice."""
-    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
-        raise ModelError(f"The {what} must be a list of names, but {names!r} was given.")
-    for name in names:
-        if not name.isidentifier():
-            raise ModelError(f"{name!r} in {what} is not a name (letters, digits and _, not starting with a digit).")
-        if name in RESERVED or name in FUNCTIONS:
-            raise ModelError(f"{name!r} in {what} is reserved: it is {_meaning(name)}. Choose another name.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise ModelError(f"{twice!r} occurs twice in {what}.")
-    return tuple(names)
-
-
-def _meaning(name: str) -> str:
-    return {"t": "time", "pi": "the number π"}.get(name, "a function")
 
 
 def _natural(name: str) -> list[tuple[int, str | int]]:
@@ -42,55 +25,123 @@ def _natural(name: str) -> list[tuple[int, str | int]]:
 Names = tuple[str, ...]
 
 
-def read_equations(text: str, declared: Names | None, inputs: Names) -> tuple[Names, Names, tuple[Expr, ...], Names]:
-    """States, parameters, right-hand sides, and the hidden states: first derivatives in second-order equations."""
+@dataclass(frozen=True)
+class Equations:
+    """What a text says.
+
+    Attributes
+    ----------
+    states, parameters : tuple of str
+        The first derivatives of second-order equations are the last of the states.
+    expressions : tuple
+        The right-hand side of each state.
+    hidden : tuple of str
+        First derivatives in second-order equations.
+    observables : dict
+        Named expressions, in the order of their lines.
+    initial : dict
+        Initial values that are given, by state.
+    """
+
+    states: Names
+    parameters: Names
+    expressions: tuple[Expr, ...]
+    hidden: Names
+    observables: dict[str, Expr]
+    initial: dict[str, Expr]
+
+
+def read_equations(text: str, declared: Names | None, inputs: Names) -> Equations:
+    """Read equations, named expressions and initial values, one for each line."""
     source = Source(text)
     statements = _statements(source, source.tokens())
-    states = [name.text for name, order, _ in statements if order]
+    states = [name.text for name, order, _ in statements if order > 0]
     hidden = [f"{name.text}'" for name, order, _ in statements if order == 2]
-    defined = {name.text: name for name, order, _ in statements if not order}
+    defined = {name.text: name for name, order, _ in statements if order == 0}
     if not states:
         prime = f" Is a prime missing, as in {next(iter(defined))}' = ...?" if defined else ""
         raise ModelError(f"The model has no equations. Write one line for each state, such as: u1' = -p1*u1.{prime}")
     names = {name: Value(se.Symbol(name)) for name in ("t", *states, *hidden, *inputs)}
-    found: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
+    parameters: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
+    beginning = {name: Value(se.Symbol(initial_name(name))) for name in states}
 
     def unknown(token: Token) -> Value:
-        if token.text in found:
-            return found[token.text]
+        if token.text in parameters:
+            return parameters[token.text]
         if token.text in defined:
             raise source.error(token, f"{token.text!r} is used before it is defined; move its line up.")
         if declared is not None:
             guess = suggestion(token.text, [*declared, *states, *defined])
             raise source.error(token, f"{token.text!r} is not a declared parameter, a state or a definition.{guess}")
-        return found.setdefault(token.text, Value(se.Symbol(token.text)))
+        return parameters.setdefault(token.text, Value(se.Symbol(token.text)))
 
     expressions: dict[str, Expr] = {}
+    observables: dict[str, Expr] = {}
+    initial: dict[str, Expr] = {}
+    moving = {se.Symbol(name) for name in ("t", *states, *hidden, *inputs)}
     for name, order, tokens in statements:
-        if name.text in expressions or (not order and name.text in names):
+        if order < 0 and (name.text not in states or name.text in initial):
+            reason = (
+                "has two initial values" if name.text in initial else "has no equation, so that it has no beginning"
+            )
+            raise source.error(name, f"{name.text!r} {reason}.")
+        if order >= 0 and (name.text in expressions or (not order and name.text in names)):
             raise source.error(name, f"{name.text!r} has two equations.")
         if name.text in RESERVED or name.text in FUNCTIONS:
-            raise source.error(name, f"{name.text!r} is reserved: it is {_meaning(name.text)}. Rename it.")
-        parser = Parser(source, tokens, names, unknown)
+            raise source.error(name, f"{name.text!r} is reserved: it is {meaning(name.text)}. Rename it.")
+        parser = Parser(source, tokens, names, unknown, beginning if order < 0 else None)
         value = parser.expression()
         if parser.next.kind != "end":
             raise source.error(parser.next, f"expected the end of the equation, found {parser.next.text!r}.")
-        if order == 2:
+        if order < 0:
+            wrong = sorted(str(symbol) for symbol in value.expr.free_symbols & moving)
+            if wrong:
+                hint = f"; write {wrong[0]}(0) for its beginning" if wrong[0] in states else ""
+                raise source.error(
+                    name, f"the initial value of {name.text} depends on {wrong[0]!r}, which changes in time{hint}."
+                )
+            initial[name.text] = value.expr
+        elif order == 2:
             expressions[name.text] = se.Symbol(f"{name.text}'")
             expressions[f"{name.text}'"] = value.expr
         elif order:
             expressions[name.text] = value.expr
-        elif name.text in found:
+        elif name.text in parameters:
             raise source.error(name, f"{name.text!r} is declared as a parameter, yet defined here.")
         else:
             names[name.text] = Value(value.expr, value.size, value.depth + 1, value.constant)
-    parameters = declared if declared is not None else tuple(sorted(found, key=_natural))
+            observables[name.text] = value.expr
     every = (*states, *hidden)
-    return every, parameters, tuple(expressions[name] for name in every), tuple(hidden)
+    initial, free = resolved_initial(initial)
+    found = declared if declared is not None else tuple(sorted(parameters, key=_natural))
+    return Equations(
+        every, (*found, *free), tuple(expressions[name] for name in every), tuple(hidden), observables, initial
+    )
+
+
+def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Names]:
+    """Initial values in terms of parameters alone, and those among them that are initial values themselves.
+
+    An initial value that another one refers to and that is not given is a parameter, `x(0)`.
+    """
+    symbols = {se.Symbol(initial_name(state)): expr for state, expr in initial.items()}
+    resolved: dict[str, Expr] = {}
+    for state, expr in initial.items():
+        current = se.sympify(expr)
+        for _ in range(len(initial) + 1):
+            inside = {symbol: symbols[symbol] for symbol in current.free_symbols if symbol in symbols}
+            if not inside:
+                break
+            current = current.subs(inside)
+        else:
+            raise ModelError(f"The initial value of {state!r} is given by itself, in a circle.")
+        resolved[state] = current
+    free = sorted({str(s) for e in resolved.values() for s in e.free_symbols if str(s).endswith("(0)")})
+    return {**resolved, **{name[:-3]: se.Symbol(name) for name in free}}, tuple(free)
 
 
 def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:
-    """Split into `(name, order of the equation or 0 for a definition, tokens of the right-hand side)`."""
+    """Split into name, order of the equation (0 for a definition, -1 for an initial value), and right-hand side."""
     groups: list[list[Token]] = [[]]
     for i, token in enumerate(tokens):
         if token.kind != "newline":
@@ -121,6 +172,8 @@ def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Toke
         n = named.text
         if words == [n]:
             return named, 0
+        if words == [n, "(", "0", ")"]:
+            return named, -1
         if words in (
             [n, "'"],
             ["d", "/", "dt", n],
@@ -134,5 +187,6 @@ def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Toke
             return named, 2
     raise source.error(
         tokens[0] if tokens else equals,
-        "the left-hand side must be name', d/dt name or dname/dt for an equation, or a name for a definition.",
+        "the left-hand side must be name', d/dt name or dname/dt for an equation, a name for a definition, or name(0) "
+        "for an initial value.",
     )

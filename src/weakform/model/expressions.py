@@ -50,6 +50,8 @@ class Parser:
         What a name stands for; `unknown(token)` is called for others.
     unknown : callable
         Makes a `Value` for a new name, or raises.
+    at_zero : mapping
+        Names that may stand as `name(0)`, and what that stands for.
     """
 
     def __init__(
@@ -58,8 +60,10 @@ class Parser:
         tokens: list[Token],
         names: Mapping[str, Value],
         unknown: Callable[[Token], Value],
+        at_zero: Mapping[str, Value] | None = None,
     ) -> None:
         self.source, self.tokens, self.names, self.unknown = source, tokens, names, unknown
+        self.at_zero = at_zero or {}
         self.position = 0
         self.nesting = 0
 
@@ -145,6 +149,9 @@ class Parser:
             with _Nested(self, token):
                 value = self.expression()
             self.expect(")")
+        elif token.text in self.at_zero and [t.text for t in self.tokens[self.position :][:3]] == ["(", "0", ")"]:
+            self.position += 3
+            value = self.at_zero[token.text]
         elif token.kind == "name" and self.next.text == "(":
             return self._call(token)
         elif token.kind == "name":
@@ -273,7 +280,9 @@ def parse_expression(text: str, names: Iterable[str], what: str = "expression") 
             token, f"unknown name {token.text!r}.{suggestion(token.text, known)} Known: {', '.join(known)}."
         )
 
-    parser = Parser(source, source.tokens(), {name: Value(se.Symbol(name)) for name in known}, unknown)
+    values = {name: Value(se.Symbol(name)) for name in known}
+    beginnings = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
+    parser = Parser(source, source.tokens(), values, unknown, beginnings)
     value = parser.expression()
     if parser.next.kind != "end":
         raise source.error(parser.next, f"expected the end, found {_shown(parser.next)}.")

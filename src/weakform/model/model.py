@@ -8,8 +8,8 @@ one SymEngine expression for each state. What is linear in the parameters is det
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,10 @@ from ..support.errors import ModelError
 from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray
 from .algebra import expanded
-from .equations import checked_names, read_equations
+from .equations import Names, read_equations
 from .functions import Expr
+from .maps import Map
+from .names import checked_initial, checked_names, checked_observables, initial_name
 from .system import System
 from .tracing import RightHandSide, trace
 
@@ -42,6 +44,13 @@ class Model:
         First derivatives in second-order equations, `x'`: the last of the states.
     variants : sequence of Model
         The model of each trajectory, where parameters are local.
+    observe : callable, optional
+        `h(t, u, p)`: quantities that may be measured besides the states, as many as there are `observables`.
+    observables : sequence of str
+        Their names. (Or a mapping of names to expressions, as readers of files make it.)
+    initial : mapping, optional
+        Initial values by state: numbers, or text such as `"1 - I0"` in the names of parameters; `"1 - I(0)"` for the
+        initial value of another state. Those that are not given are estimated.
 
     Examples
     --------
@@ -59,18 +68,24 @@ class Model:
         *,
         hidden: Sequence[str] = (),
         variants: Sequence[Model] = (),
+        observables: Mapping[str, Expr] | Sequence[str] | None = None,
+        observe: RightHandSide | None = None,
+        initial: Mapping[str, Any] | None = None,
     ) -> None:
         self.hidden, self.variants = tuple(hidden), tuple(variants)
         plain = checked_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
         self.states = (*plain, *self.hidden)
-        self.parameters, self.inputs = checked_names(parameters, "parameters"), checked_names(inputs, "inputs")
+        beginnings = tuple(initial_name(state) for state in self.states)
+        named = [name for name in parameters if isinstance(name, str) and name.startswith(beginnings)]
+        self.inputs = checked_names(inputs, "inputs")
+        checked_names(parameters if not named else [n for n in parameters if n not in named], "parameters")
+        self.parameters = tuple(parameters)
         for kind, names in (("a parameter", self.parameters), ("an input", self.inputs)):
             both = set(self.states) & set(names)
             if both:
                 raise ModelError(f"{sorted(both)[0]!r} is both a state and {kind}; rename one.")
         if callable(f):
             self.expressions = trace(f, self.states, self.parameters, self.inputs)
-            self._refuse_idle()
         elif isinstance(f, str) or not isinstance(f, Sequence):
             raise ModelError(
                 f"Model takes a function f(t, u, p), but a {type(f).__name__} was given. "
@@ -78,7 +93,18 @@ class Model:
             )
         else:
             self.expressions = tuple(f)
+        if observe is not None:
+            names = checked_observables(observables, (*self.states, *self.parameters, *self.inputs))
+            traced = trace(observe, self.states, self.parameters, self.inputs, returns=names)
+            observables = dict(zip(names, traced, strict=True))
+        if not isinstance(observables, Mapping | None):
+            raise ModelError("observables are names for what observe=h(t, u, p) returns; give observe, too.")
+        self.observables: dict[str, Expr] = dict(observables or {})
+        self.initial = checked_initial(initial or {}, self.states, self.parameters)
+        if callable(f):
+            self._refuse_idle()
         self._systems: dict[Any, System] = {}
+        self._maps: dict[Any, Map] = {}
         self.compiled: dict[str, Any] = {}
 
     @classmethod
@@ -88,8 +114,9 @@ class Model:
         Parameters
         ----------
         text : str
-            `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` defines an
-            abbreviation for the lines below it; `#` starts a comment. `t` is time, `pi` is π, powers are `**` or `^`.
+            `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` is a named expression, an
+            abbreviation for the lines below it that may be measured, too; `name(0) = ...` is an initial value, a number
+            or an expression of parameters and of other initial values; `#` starts a comment. `t` is time, `pi` is π, powers are `**` or `^`.
             An expression goes on in the next line inside parentheses or around an operator. `name'' = ...` is a
             second-order equation, whose right-hand side may use `name'`; only `name` needs to be measured.
         parameters : sequence of str, optional
@@ -100,14 +127,23 @@ class Model:
         """
         declared = None if parameters is None else checked_names(parameters, "parameters")
         driven = checked_names(inputs, "inputs")
-        states, names, expressions, hidden = read_equations(text, declared, driven)
-        model = cls(expressions, states, names, driven, hidden=hidden)
+        read = read_equations(text, declared, driven)
+        model = cls(
+            read.expressions,
+            read.states,
+            read.parameters,
+            driven,
+            hidden=read.hidden,
+            observables=read.observables,
+            initial=read.initial,
+        )
         model._refuse_idle()
         return model
 
     def _refuse_idle(self) -> None:
         """Refuse parameters and inputs that no equation has."""
-        used = {str(symbol) for expr in self.expressions for symbol in expr.free_symbols}
+        every = (*self.expressions, *self.observables.values(), *self.initial.values())
+        used = {str(symbol) for expr in every for symbol in expr.free_symbols}
         idle = [name for name in (*self.parameters, *self.inputs) if name not in used]
         if idle:
             what = "parameter" if idle[0] in self.parameters else "input"
@@ -117,15 +153,28 @@ class Model:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.expressions, self.states, self.parameters, self.inputs, self.hidden, self.variants)
+        more: dict[str, Any] = {"hidden": self.hidden, "variants": self.variants}
+        more |= {"observables": self.observables, "initial": self.initial}
+        return _rebuild, (self.expressions, self.states, self.parameters, self.inputs, more)
 
     def of(self, trajectory: int) -> Model:
         """The model of one trajectory: this one, unless parameters are local."""
         return self.variants[trajectory] if self.variants else self
 
-    def _with(self, parameters: Sequence[str], expressions: Sequence[Expr], variants: Sequence[Model] = ()) -> Model:
-        """The same model with other parameters, some of which may be idle."""
-        return Model(expressions, self.states, parameters, self.inputs, hidden=self.hidden, variants=variants)
+    def _changed(
+        self, parameters: Sequence[str], change: Callable[[Expr], Expr], variants: Sequence[Model] = ()
+    ) -> Model:
+        """The same model with every expression changed, and other parameters, some of which may be idle."""
+        return Model(
+            [change(e) for e in self.expressions],
+            self.states,
+            parameters,
+            self.inputs,
+            hidden=self.hidden,
+            variants=variants,
+            observables={name: change(e) for name, e in self.observables.items()},
+            initial={name: change(e) for name, e in self.initial.items()},
+        )
 
     @staticmethod
     def local_name(name: str, label: str) -> str:
@@ -158,30 +207,74 @@ class Model:
         variants = []
         for k in range(count):
             here = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
-            variants.append(self._with(tuple(names), tuple(e.subs(here) for e in self.expressions)))
-        return self._with(names, self.expressions, variants)
+            variants.append(self._changed(names, partial(_substituted, here=here)))
+        return self._changed(names, lambda e: e, variants)
 
     def substituted(self, values: Mapping[str, Expr], drop: bool) -> Model:
         """The model with expressions in place of parameters, which leave the list if `drop`."""
         here = {se.Symbol(name): expr for name, expr in values.items()}
         names = tuple(name for name in self.parameters if not (drop and name in values))
         # Expanded, so that what cancels does: r*(1 - x/(2*r)) has no pole at zero.
-        changed = [expanded(e.subs(here)) if drop else e.subs(here) for e in self.expressions]
-        return self._with(names, changed, [variant.substituted(values, drop) for variant in self.variants])
+        variants = [variant.substituted(values, drop) for variant in self.variants]
+        return self._changed(names, lambda e: expanded(e.subs(here)) if drop else e.subs(here), variants)
 
     def shifted(self, begin: float) -> Model:
         """The same model on a clock that starts at `begin`."""
         t = se.Symbol("t")
-        return self._with(self.parameters, tuple(e.subs({t: t + begin}) for e in self.expressions))
+        return self._changed(self.parameters, lambda e: e.subs({t: t + begin}))
+
+    def measured_by(self, names: Sequence[str]) -> Model:
+        """The model with those observables alone that have these names, and the parameters that they leave."""
+        kept = {name: e for name, e in self.observables.items() if name in names}
+        every = (*self.expressions, *kept.values(), *self.initial.values())
+        used = {str(symbol) for e in every for symbol in e.free_symbols}
+        left = [name for name in self.parameters if name in used]
+        return Model(
+            self.expressions,
+            self.states,
+            left,
+            self.inputs,
+            hidden=self.hidden,
+            observables=kept,
+            initial=self.initial,
+        )
+
+    def beginning_at(self, states: Sequence[str]) -> Model:
+        """The model with the initial values of some states as parameters, `x(0)`, where they are not given."""
+        free = {state: se.Symbol(initial_name(state)) for state in states if state not in self.initial}
+        return Model(
+            self.expressions,
+            self.states,
+            [*self.parameters, *map(initial_name, free)],
+            self.inputs,
+            hidden=self.hidden,
+            observables=self.observables,
+            initial={**self.initial, **free},
+        )
+
+    def map(self, what: str, names: Sequence[str] = ()) -> Map:
+        """The right-hand side (`"f"`), some observables or states (`"h"`), or the initial values (`"g"`), compiled."""
+        key = (what, *names)
+        if key not in self._maps:
+            known = {**{state: se.Symbol(state) for state in self.states}, **self.observables}
+            expressions = {
+                "f": self.expressions,
+                "h": [known[name] for name in names],
+                "g": [self.initial.get(state, se.Integer(0)) for state in self.states],
+            }[what]
+            self._maps[key] = Map(expressions, self.states, self.inputs, self.parameters)
+        return self._maps[key]
 
     def __str__(self) -> str:
         shown = dict(zip(self.states, self.expressions, strict=True))
         order = {name.rstrip("'"): name for name in self.hidden}
-        return "\n".join(
+        lines = [
             f"{s}'' = {shown[order[s]]}" if s in order else f"{s}' = {e}"
             for s, e in shown.items()
             if s not in self.hidden
-        )
+        ]
+        lines += [f"{name} = {e}" for name, e in self.observables.items()]
+        return "\n".join([*lines, *(f"{initial_name(s)} = {e}" for s, e in self.initial.items())])
 
     def __repr__(self) -> str:
         return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
@@ -257,16 +350,15 @@ class Model:
 
 
 def _rebuild(
-    expressions: tuple[Expr, ...],
-    states: tuple[str, ...],
-    parameters: tuple[str, ...],
-    inputs: tuple[str, ...],
-    hidden: tuple[str, ...],
-    variants: tuple[Model, ...],
+    expressions: tuple[Expr, ...], states: Names, parameters: Names, inputs: Names, more: dict[str, Any]
 ) -> Model:
-    return Model(expressions, states, parameters, inputs, hidden=hidden, variants=variants)
+    return Model(expressions, states, parameters, inputs, **more)
 
 
 def _joined(name: str, label: str) -> str:
     """`name_label`, as a name."""
     return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"
+
+
+def _substituted(expr: Expr, here: Mapping[Expr, Expr]) -> Expr:
+    return expr.subs(here)

@@ -124,9 +124,14 @@ def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> A
 
 
 def trace(
-    f: RightHandSide, states: Sequence[str], parameters: Sequence[str], inputs: Sequence[str] = ()
+    f: RightHandSide,
+    states: Sequence[str],
+    parameters: Sequence[str],
+    inputs: Sequence[str] = (),
+    returns: Sequence[str] | None = None,
 ) -> tuple[Expr, ...]:
-    """The expressions that `f(t, u, p)`, or `f(t, u, p, inputs)`, returns, one for each state."""
+    """The expressions that `f(t, u, p)`, or `f(t, u, p, inputs)`, returns: one for each state, or for each name."""
+    wanted, what = (states, "derivative") if returns is None else (returns, "value")
     t = Traced(se.Symbol("t"))
     u = np.array([Traced(se.Symbol(name)) for name in states], dtype=object)
     p = np.array([Traced(se.Symbol(name)) for name in parameters], dtype=object)
@@ -142,13 +147,14 @@ def trace(
             f"arithmetic and these NumPy functions: {', '.join(sorted(n for n in FUNCTIONS if hasattr(np, n)))}."
         ) from error
     values = list(np.asarray(returned, dtype=object).ravel()) if returned is not None else []
-    if len(values) != len(states):
+    if len(values) != len(wanted):
+        kind = "states" if returns is None else "observables"
         raise ModelError(
-            f"The right-hand side returned {len(values)} values for {len(states)} states ({', '.join(states)}); "
-            "return one derivative for each state, in that order."
+            f"The function returned {len(values)} values for {len(wanted)} {kind} ({', '.join(wanted)}); "
+            f"return one {what} for each of them, in that order."
         )
     expressions = [_lift(value) for value in values]
-    for name, value, expr in zip(states, values, expressions, strict=True):
+    for name, value, expr in zip(wanted, values, expressions, strict=True):
         if expr is None:
-            raise ModelError(f"The derivative of {name} is a {type(value).__name__}, not a number or an expression.")
+            raise ModelError(f"The {what} of {name} is a {type(value).__name__}, not a number or an expression.")
     return tuple(expressions)

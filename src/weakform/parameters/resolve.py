@@ -13,10 +13,11 @@ import symengine as se
 from ..data import Dataset
 from ..model import Model
 from ..model.expressions import parse_expression
+from ..model.names import initial_name
 from ..model.printing import to_text
 from ..support.errors import FitError
 from ..support.messages import suggestion
-from ..support.typing import BoolArray, FloatArray
+from ..support.typing import BoolArray, FloatArray, IntArray
 from .parameter import Parameter, checked, gathered
 from .priors import Priors
 from .scale import Scale
@@ -33,11 +34,17 @@ class Parameters:
     records : tuple of Parameter, (J,)
     tied : dict of str to str
         Expressions of those that were replaced.
+    shared : Model
+        The same before local parameters were multiplied.
+    index : ndarray of int, (trajectories, parameters of `shared`)
+        Place of each of its parameters among `model.parameters`, trajectory by trajectory.
     """
 
     model: Model
     records: tuple[Parameter, ...]
     tied: dict[str, str]
+    shared: Model
+    index: IntArray
 
     @property
     def base(self) -> FloatArray:
@@ -90,7 +97,8 @@ def resolve(
     model: Model,
     data: Dataset,
     parameters: Mapping[str, Any] | None = None,
-    **keywords: Any,
+    keywords: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Parameters:
     """Gather what is said of the parameters, replace what is tied, multiply what is local, and put the rest in order.
 
@@ -100,10 +108,15 @@ def resolve(
     data : Dataset
     parameters : mapping, optional
         The long form: `Parameter`, or a number, for each name.
-    **keywords
+    keywords, **more : mapping
         The short form: `bounds`, `start`, `fixed`, `tied`, `local`, `log`, `priors`, `units`, as `fit` takes them.
     """
-    local = {name: _labels(name, how, data) for name, how in _local(model, parameters, keywords).items()}
+    keywords = {**(keywords or {}), **more}
+    model, beginnings = _with_beginnings(model, parameters, keywords)
+    asked = _local(model, parameters, keywords)
+    if len(data.trajectories) > 1:  # where nothing else is said, each trajectory begins in its own way
+        asked |= {name: True for name in beginnings if name not in asked}
+    local = {name: _labels(name, how, data) for name, how in asked.items()}
     families = {
         name: tuple(dict.fromkeys(model.local_name(name, label) for label in labels)) for name, labels in local.items()
     }
@@ -112,15 +125,40 @@ def resolve(
     both = [name for name in local if name in tied]
     if both:
         raise FitError(f"{both[0]!r} is both tied and local; choose one.")
-    model = _without_tied(model, {name: str(text) for name, text in tied.items()})
-    model = model.localised(local) if local else model
+    shared = _without_tied(model, {name: str(text) for name, text in tied.items()})
+    model = shared.localised(local) if local else shared
     # What is said of a local parameter holds for each of its values, unless something else is said of that.
     origin = {each: name for name, family in families.items() for each in family}
     records = []
     for name in model.parameters:
         entries = {**said[origin.get(name, name)], **said[name], "local": False}
         records.append(checked(name, Parameter(**entries)))
-    return Parameters(model, tuple(records), _tied_to_local({n: str(text) for n, text in tied.items()}, families))
+    names = {name: k for k, name in enumerate(model.parameters)}
+    index = [
+        [names[model.local_name(name, local[name][k])] if name in local else names[name] for name in shared.parameters]
+        for k in range(len(data.trajectories))
+    ]
+    spread = _tied_to_local({n: str(text) for n, text in tied.items()}, families)
+    return Parameters(model, tuple(records), spread, shared, np.array(index, dtype=np.intp).reshape(len(index), -1))
+
+
+def _with_beginnings(
+    model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+) -> tuple[Model, list[str]]:
+    """The model with those initial values as parameters of which something is said: `fixed={"y(0)": 2}`."""
+    own = {initial_name(state): state for state in model.states}
+    mentioned: list[str] = []
+    for said in (parameters, *keywords.values()):
+        if isinstance(said, Mapping | Sequence) and not isinstance(said, str):
+            mentioned += [name for name in said if isinstance(name, str) and name in own]
+    new = [own[name] for name in dict.fromkeys(mentioned) if name not in model.parameters]
+    given = [state for state in new if state in model.initial]
+    if given:
+        raise FitError(
+            f"{initial_name(given[0])!r} is given by the model, {model.initial[given[0]]}; say it of the parameters there."
+        )
+    every = [name for name in model.parameters if name in own] + [initial_name(state) for state in new]
+    return (model.beginning_at(new) if new else model), every
 
 
 def _local(model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,3 +232,20 @@ def _tied_to_local(tied: dict[str, str], families: Mapping[str, tuple[str, ...]]
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W\d]\w*", text)
+
+
+def without(
+    names: Sequence[str], parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
+    """What is said of the parameters, less what is said of those that left the fit."""
+
+    def kept(said: Any) -> Any:
+        if isinstance(said, Mapping):
+            return {name: value for name, value in said.items() if name not in names}
+        if isinstance(said, list | tuple) and all(isinstance(word, str) for word in said):
+            return [name for name in said if name not in names]
+        return said
+
+    if not names:
+        return parameters, dict(keywords)
+    return kept(parameters), {key: kept(said) for key, said in keywords.items()}

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..estimators import ESTIMATORS
-from ..results.intervals import can_refit
+from ..results.observation import drawn, is_complete, panels
 from ..results.prediction import follows
+from ..results.refits import can_refit
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..support.versions import __version__, versions
@@ -53,7 +54,7 @@ def page(fit: FitResult, command: str = "") -> str:
         f'<section class="verdict {said.kind}" aria-label="Verdict"><p class="headline">{escape(said.headline)}</p>'
         f"{reasons}</section>",
         _section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
-        _section("Estimates", _estimates(fit) + _tied(fit)),
+        _section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
         _texts("What should not be overlooked", fit.warnings),
         _section("Data and fitted trajectory", _states(fit)),
         _section("Weak residuals in time", _residuals(fit)),
@@ -64,7 +65,7 @@ def page(fit: FitResult, command: str = "") -> str:
         _texts("Notes", (*fit.data.notes, *fit.notes)),
         _section("To repeat it", _repeat(fit, command)),
     ]
-    title = f"weakform: {', '.join(s for s in fit.model.states if s not in fit.model.hidden)}"
+    title = f"weakform: {', '.join(panels(fit))}"
     return (
         '<!doctype html>\n<html lang="en" data-theme="light"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -128,6 +129,22 @@ def _tied(fit: FitResult) -> str:
     return _table(["tied", "is", "value", "standard error", "95% interval"], rows) if rows else ""
 
 
+def _beginnings(fit: FitResult) -> str:
+    """Initial values, where states are hidden or some are given."""
+    if is_complete(fit) or len(fit.data.trajectories) > MAX_PANELS:
+        return ""
+    rows = []
+    for state in fit.model.states:
+        try:
+            quantity = fit.initial[state]
+        except WeakformError:
+            return ""
+        for label, q in quantity.items() if isinstance(quantity, dict) else [("", quantity)]:
+            interval = "given" if q.note else _pair(np.array(q.interval))
+            rows.append([f"{q.name} {label}".strip(), number(q.value), "" if q.note else number(q.error, 3), interval])
+    return _table(["initial value", "estimate", "standard error", "95% interval"], rows)
+
+
 def _list(values: Any) -> list[float | None]:
     return [float(f"{v:.12g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
@@ -159,37 +176,38 @@ def _time(fit: FitResult) -> str:
 
 
 def _states(fit: FitResult) -> str:
-    parts, truth, hidden = [], fit.data.truth, fit.model.hidden
-    forward = False
+    parts, truth, forward = [], fit.data.truth, False
+    columns = fit.data.names or fit.model.states
     for k, q in enumerate(fit.data.trajectories[:MAX_PANELS]):
         band = None
-        times, centre = q.times, fit.denoised[k]
+        times, centre = q.times, drawn(fit, k)
         if follows(fit, k):
             try:
                 band = fit.trajectory(k)
-                times, centre, forward = band.times, band.states, True
+                times, forward = band.times, True
             except WeakformError:
                 band = None
         if q.label:
             parts.append(f"<h3>{escape(q.label)}</h3>")
-        for d, name in enumerate(fit.model.states):
-            if name in hidden:
-                continue
-            t, u = _thinned(times, centre[:, d])
+        for name in panels(fit):
+            t, u = _thinned(times, centre[name] if band is None else band[name][:, 0])
             series = []
             if band is not None:
-                bt, low, high = _thinned(band.times, band.lower[:, d], band.upper[:, d])
+                bt, low, high = _thinned(band.times, *band[name][:, 1:].T)
                 series.append(_series("band", "95% band", bt, low, "band", upper=_list(high)))
-            dt, du = _thinned(q.times, q.values[:, d])
-            series.append(_series("points", "data", dt, du, "data"))
-            if truth is not None and len(truth.states) == len(q.times) and k == 0:
-                tt, tu = _thinned(q.times, truth.states[:, d])
+            if name in columns:
+                dt, du = _thinned(q.times, q.values[:, columns.index(name)])
+                series.append(_series("points", "data", dt, du, "data"))
+            if truth is not None and len(truth.states) == len(q.times) and k == 0 and name in fit.model.states:
+                tt, tu = _thinned(q.times, truth.states[:, fit.model.states.index(name)])
                 series.append(_series("line", "truth", tt, tu, "truth", dashed=True))
             series.append(_series("line", "fit", t, u, "fit"))
             unit = fit.units.get(name, "")
             caption = f"{name} ({unit})" if unit else name
             where = f" of {q.label}" if q.label else ""
             label = f"{caption}{where} against time: {len(q.times)} samples and the fit"
+            if name not in columns:
+                caption, label = f"{caption}, never measured", f"{caption}{where} against time, never measured: the fit"
             parts.append(
                 f"<figure>{_chart(label, _time(fit), series)}<figcaption>{escape(caption)}</figcaption></figure>"
             )

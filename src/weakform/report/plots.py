@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..results.observation import drawn, panels
 from ..results.prediction import follows, numbered
 from ..support.errors import WeakformError
+from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
     from ..results.result import FitResult
@@ -51,18 +53,20 @@ def save(axes: Any, path: str | Path) -> Path:
 
 @np.errstate(all="ignore")
 def states(fit: FitResult, trajectory: int | str = 0) -> Any:
-    """Data, the fitted trajectory with its band and, where known, the truth, one panel a state; returns the axes.
+    """Data, the fitted trajectory with its band and, where known, the truth, one panel for each of them; returns the axes.
 
     Where the model cannot be solved over the data, the fitted states are drawn in place of the trajectory.
     """
     plt, trajectory = pyplot(), numbered(fit, trajectory)
-    names, q = fit.model.states, fit.data.trajectories[trajectory]
+    names, q = panels(fit), fit.data.trajectories[trajectory]
+    columns = fit.data.names or fit.model.states
     truth = fit.data.truth if trajectory == 0 else None
-    times, centre, band, label = q.times, fit.denoised[trajectory], None, "fitted states"
+    times, centre, label = q.times, drawn(fit, trajectory), "fitted states"
+    bands: dict[str, FloatArray] = {}
     try:
         solved = fit.trajectory(trajectory)
         if follows(fit, trajectory):
-            times, centre, band = solved.times, solved.states, (solved.lower, solved.upper)
+            times, bands = solved.times, {name: solved[name] for name in names}
             label = f"fitted trajectory, {solved.level:.0%} band"
     except WeakformError:
         pass
@@ -70,14 +74,16 @@ def states(fit: FitResult, trajectory: int | str = 0) -> Any:
         figure, axes = plt.subplots(
             len(names), 1, figsize=(8, 1.2 + 2.1 * len(names)), sharex=True, squeeze=False, num=None
         )
-        for d, (axis, name) in enumerate(zip(axes[:, 0], names, strict=True)):
-            axis.plot(q.times, q.values[:, d], ".", color=DATA, ms=4, label="data")
-            if truth is not None:
-                axis.plot(q.times, truth.states[:, d], "--", color=TRUTH, lw=1.6, label="noise-free truth")
-            axis.plot(times, centre[:, d], color=FIT, lw=1.4, label=label)
-            if band is not None:
-                axis.fill_between(times, band[0][:, d], band[1][:, d], color=FIT, alpha=0.2, lw=0)
-            axis.set_ylabel(name)
+        for axis, name in zip(axes[:, 0], names, strict=True):
+            if name in columns:
+                axis.plot(q.times, q.values[:, columns.index(name)], ".", color=DATA, ms=4, label="data")
+            if truth is not None and name in fit.model.states:
+                column = truth.states[:, fit.model.states.index(name)]
+                axis.plot(q.times, column, "--", color=TRUTH, lw=1.6, label="noise-free truth")
+            axis.plot(times, bands[name][:, 0] if bands else centre[name], color=FIT, lw=1.4, label=label)
+            if bands:
+                axis.fill_between(times, bands[name][:, 1], bands[name][:, 2], color=FIT, alpha=0.2, lw=0)
+            axis.set_ylabel(name if name in columns else f"{name}\n(never measured)")
         axes[-1, 0].set_xlabel("time")
         axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
         figure.align_ylabels()
@@ -85,7 +91,7 @@ def states(fit: FitResult, trajectory: int | str = 0) -> Any:
 
 
 def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
-    """Weak residuals in standard deviations against time, one panel a state; returns the axes."""
+    """Weak residuals in standard deviations against time, one panel for each state; returns the axes."""
     if not fit.weak_residuals:
         raise WeakformError("This fit has no weak residuals: the data are noise-free.")
     plt = pyplot()
@@ -104,7 +110,7 @@ def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
 
 
 def profiles(fit: FitResult, level: float = 0.95) -> Any:
-    """How the misfit rises when one parameter is held, one panel a parameter; computed if need be; returns the axes."""
+    """How the misfit rises when one parameter is held, one panel for each parameter; computed if need be; returns the axes."""
     plt = pyplot()
     if not fit.profiles:
         fit.intervals(level, kind="profile")

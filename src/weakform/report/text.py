@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..results.goodness import DOUBTED, REJECTED, tail
+from ..results.observation import is_complete
+from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     lines = [f"weakform fit: {fit.method}, {'converged' if fit.converged else 'NOT CONVERGED'}"]
     if not fit.success:
         lines += wrapped(fit.message, "  ", "  ")
-    lines += ["", *_parameters(fit, truth), ""]
+    lines += ["", *_parameters(fit, truth), *_beginnings(fit), ""]
     lines += _correlations(fit)
     for label, text in chosen(fit):
         lines += wrapped(text, f"{label + ':':16s}", " " * 16)
@@ -101,6 +103,22 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
     return lines
 
 
+def _beginnings(fit: FitResult) -> list[str]:
+    """Initial values that are not among the parameters, where states are hidden or some are given."""
+    if is_complete(fit) or len(fit.data.trajectories) > SHOWN:
+        return []
+    rows = []
+    for state in fit.model.states:
+        try:
+            quantity = fit.initial[state]
+        except WeakformError:
+            return []
+        for label, q in quantity.items() if isinstance(quantity, dict) else [("", quantity)]:
+            ends = "given" if q.note else f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
+            rows.append([f"{q.name} {label}".strip(), number(q.value), "" if q.note else number(q.error, 3), ends])
+    return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)]
+
+
 def _correlations(fit: FitResult) -> list[str]:
     names, C = fit.model.parameters, fit.correlation
     pairs = [
@@ -138,25 +156,25 @@ def _likelihood(fit: FitResult) -> str:
 def chosen(fit: FitResult) -> list[tuple[str, str]]:
     """What was chosen, in pairs of a label and words."""
     data, best = fit.data, fit.starts[0]
-    names = fit.model.states
-    D = len(names)
+    D = len(fit.model.states)
     spans = [
         f"{q.label + ': ' if q.label else ''}{len(q.times)} samples, t = {q.times[0]:g}..{q.times[-1]:g}"
         for q in data.trajectories[:SHOWN]
     ]
     if len(data.trajectories) > SHOWN:
         spans.append(f"and {len(data.trajectories) - SHOWN} more trajectories, {data.samples} samples in all")
-    seen = D - len(fit.model.hidden)
-    gaps = data.samples * seen - int(data.measurements.sum())
-    spans += [f"{gaps} of {data.samples * seen} values missing"] if gaps else []
+    gaps = data.samples * data.D - int(data.measurements.sum())
+    spans += [f"{gaps} of {data.samples * data.D} values missing"] if gaps else []
     spans += [f"inputs {', '.join(fit.model.inputs)}"] if fit.model.inputs else []
-    kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise[:seen])
+    kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise)
     how = "estimated" if fit.sigma_estimated else "given"
-    pairs = [(n, v) for n, v in zip(names, fit.sigma, strict=True) if n not in fit.model.hidden]
-    sigmas = ", ".join(f"{name} {value:.3g}" for name, value in pairs)
+    sigmas = ", ".join(f"{name} {value:.3g}" for name, value in zip(data.labels, fit.sigma, strict=True))
+    hidden = [state for state in fit.model.states if state not in data.labels]
+    parts = [f"{D} state{'s' * (D > 1)}"]
+    parts += [f"measured: {', '.join(data.labels)}; hidden: {', '.join(hidden)}"] if hidden else []
     agreeing = sum(abs(s.objective - best.objective) <= 1e-4 * max(1.0, abs(best.objective)) for s in fit.starts)
     rows = [
-        ("data", f"{D} state{'s' * (D > 1)}; " + "; ".join(spans)),
+        ("data", "; ".join([*parts, *spans])),
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
         *(("test functions", text) for text in _bases(fit)),
         ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective of the search; seed {fit.seed}"),

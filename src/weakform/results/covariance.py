@@ -78,7 +78,7 @@ def _covariance(task: Task, q: FloatArray, at_bound: BoolArray, refined: Refined
     covariance[at_bound] = covariance[:, at_bound] = np.nan
     if inner.any() and np.isfinite(q).all():
         if refined is None or (task.options.covariance == "paper" and not solved):
-            block = task.problem.least_squares_covariance(q, inner)
+            block = task.weak.least_squares_covariance(q, inner)
             if task.prior is not None:
                 known = task.prior.hessian(q, exact=False)[np.ix_(inner, inner)]
                 block = symmetric_inverse(symmetric_inverse(block) + known)

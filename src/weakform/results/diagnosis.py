@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators.status import Status
-from ..estimators.task import Refined, Task
+from ..estimators.task import Problem, Refined, Task
 from ..linalg.symmetric import symmetric_inverse
 from ..support.typing import BoolArray, FloatArray
-from ..weak.problem import WeakProblem
 from .covariance import Quantified
 from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
 
@@ -82,7 +81,7 @@ def verdict(status: Status, evidence: Evidence) -> Status:
     return Status.UNDETERMINED if inflated.any() or nothing else status
 
 
-def is_constant(problem: WeakProblem) -> bool:
+def is_constant(problem: Problem) -> bool:
     """Whether no state varies more than its noise does, from sample to sample or from piece to piece."""
     total, slow = np.zeros(len(problem.sigma)), np.zeros(len(problem.sigma))
     freedom = pieces = 0
@@ -131,9 +130,8 @@ def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | No
             f"The given sigma contradicts the data: the residuals are {size} it says. "
             "Leave sigma out to have it estimated."
         )
-    spreads = np.mean([form.x.std(axis=1) for form in task.problem.forms], axis=0)
-    for name, sigma, spread in zip(model.states, refined.sigma, spreads, strict=True):
-        if name not in model.hidden and sigma > UNEXPLAINED * spread:
+    for name, sigma, spread in zip(task.problem.data.labels, refined.sigma, task.problem.spread, strict=True):
+        if sigma > UNEXPLAINED * spread:
             found.append(
                 f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
                 "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
@@ -155,9 +153,15 @@ def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | No
     return found
 
 
-def contradicts_noise_free(task: Task, p: FloatArray) -> tuple[str, ...]:
+def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -> tuple[str, ...]:
     """What to say of data that are said to be noise-free and are not."""
-    share = float(np.linalg.norm(task.problem.residual(p))) / task.problem.left_side_norm()
+    if task.problem.forms:
+        share = float(np.linalg.norm(task.weak.residual(p))) / task.weak.left_side_norm()
+    elif refined is None or refined.residuals is None:
+        return ()
+    else:
+        off = np.concatenate(refined.residuals) * refined.sigma / task.problem.spread
+        share = float(np.sqrt(np.nanmean(off**2)))
     if share < 1e-3:
         return ()
     return (

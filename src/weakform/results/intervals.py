@@ -8,22 +8,17 @@ interval lies between quantiles of the estimates. Both work on the constraint of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..collocation.helmert import Settings, Solution, solve
-from ..collocation.mesh import Mesh
-from ..data.matching import system_of
-from ..estimators import ESTIMATORS
-from ..linalg.symmetric import NotPositiveDefinite
-from ..parameters.priors import Priors
 from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import counted
 from ..support.typing import FloatArray
+from .refits import LatentRefit, Refit, refit_of
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -31,8 +26,6 @@ if TYPE_CHECKING:
 MAX_STEPS, MIN_RUNS = 40, 20
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
-DRAWN = 0.02
-"""Tolerance of a bootstrap run, in standard errors: far below the spread of the runs."""
 
 
 @dataclass(frozen=True)
@@ -59,84 +52,12 @@ class Profile:
     interval: tuple[float, float]
 
 
-def can_refit(fit: FitResult) -> bool:
-    """Whether a fit can be found again from other data, or with a parameter held."""
-    return ESTIMATORS[fit.method].refits and fit.goodness is not None
-
-
-class Refit:
-    """The constraint problem behind a result of method "wendy", ready to be solved again."""
-
-    def __init__(self, fit: FitResult) -> None:
-        if fit.covariance_kind.startswith("none"):
-            raise FitError("Noise-free data have no intervals: there is nothing to be uncertain of.")
-        if not can_refit(fit):
-            able = " or ".join(repr(e.name) for e in ESTIMATORS.values() if e.refits)
-            raise FitError(
-                f"Profile and bootstrap intervals belong to method {able}; this fit is {fit.method!r}. "
-                f"Fit again with method={able}."
-            )
-        self.p, self.sigma = fit.estimate, fit.sigma
-        pairs = []
-        for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
-            system = system_of(fit.model, fit.data, k)
-            states, there = system.to_working(u), q.measured
-            data = np.where(there, system.to_working(np.where(there, q.values, u)), states)
-            mesh = Mesh(system, q.times, data, there, q.scale)
-            for _ in range(fit.mesh.bit_length() - 1):
-                mesh, states = mesh.halved(self.p, states)
-            pairs.append((mesh, states))
-        self.meshes, self.states = (tuple(part) for part in zip(*pairs, strict=True))
-        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf, prior=fit.prior)
-        self.covariance = np.nan_to_num(fit.covariance)
-        self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
-
-    def total(self, solution: Solution) -> float:
-        """Misfit to the data and to the prior."""
-        prior = self.settings.prior
-        return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
-
-    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
-        """The best fit with p_j = value, from a solution nearby; None where there is none."""
-        free = self.settings.free.copy()
-        free[j] = False
-        # The others begin where the regression on p_j expects them.
-        p, variance = near.p.copy(), self.covariance[j, j]
-        if variance > 0:
-            p = p + self.covariance[j] / variance * (value - p[j])
-        p[j] = value
-        try:
-            solved = solve(self.meshes, self.sigma, p, near.states, replace(self.settings, free=free))
-        except NotPositiveDefinite:
-            return None
-        return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
-
-    def _noise(self, mesh: Mesh) -> FloatArray:
-        return self.sigma * np.where(mesh.measured, 1.0 if mesh.scale is None else mesh.scale, 0.0)
-
-    def drawn(self, rng: np.random.Generator) -> Solution | None:
-        """A fit to data drawn from the fitted states."""
-        meshes = tuple(
-            replace(mesh, data=np.where(mesh.measured, x + self._noise(mesh) * rng.standard_normal(x.shape), x))
-            for mesh, x in zip(self.meshes, self.best.states, strict=True)
-        )
-        try:
-            rough = replace(self.settings, tolerance=DRAWN)
-            if isinstance(rough.prior, Priors):  # a prior is one more measurement, and is drawn like the others
-                moved = rough.prior.centre + rough.prior.spread * rng.standard_normal(len(rough.prior.index))
-                rough = replace(rough, prior=replace(rough.prior, centre=moved))
-            solved = solve(meshes, self.sigma, self.best.p, self.best.states, rough)
-        except NotPositiveDefinite:
-            return None
-        return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
-
-
-def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | None = None) -> Profile:
+def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | LatentRefit | None = None) -> Profile:
     """The profile of one parameter and its interval."""
     j = fit.model.parameters.index(name)
     if fit.fixed[j]:
         raise FitError(f"{name!r} is fixed; it has no profile.")
-    refit = refit or Refit(fit)
+    refit = refit or refit_of(fit)
     z = fit.quantile(level)
     error = fit.errors[j]
     low, high = fit.bounds[j]
@@ -193,7 +114,7 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
         raise FitError(f"A bootstrap needs at least {MIN_RUNS} runs; received {runs!r}.")
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
-    refit = Refit(fit)
+    refit = refit_of(fit)
     draws = (refit.drawn(np.random.default_rng([seed, 3, k])) for k in range(runs))
     found = [solved.p for solved in counted(draws, "bootstrap", runs) if solved is not None]
     if len(found) < runs / 2:
@@ -221,7 +142,7 @@ def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> 
 
 
 def _profiled(fit: FitResult, level: float) -> FloatArray:
-    refit = Refit(fit)
+    refit = refit_of(fit)
     ends = np.column_stack([fit.estimate, fit.estimate])
     free = np.flatnonzero(~fit.fixed)
     for j in counted(free, "profile", len(free)):

@@ -16,24 +16,24 @@ import numpy as np
 
 from ..estimators.residuals import counts
 from ..estimators.task import Refined, Task
+from ..noise.kinds import KINDS
 
 
 def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> float:
     """Of the data given the fit, with its σ; NaN where there are no such states, or no noise."""
     if refined is None or noise_free or not np.isfinite(refined.misfit):
         return math.nan
-    problem, n = task.problem, counts(task)
-    seen = problem.seen
-    total = -0.5 * refined.misfit - float(n[seen] @ np.log(refined.sigma[seen] * math.sqrt(2 * math.pi)))
-    for form, q in zip(problem.forms, problem.data.trajectories, strict=True):
+    data, n = task.problem.data, counts(task)
+    total = -0.5 * refined.misfit - float(n @ np.log(refined.sigma * math.sqrt(2 * math.pi)))
+    for q in data.trajectories:
         there = q.measured
         with np.errstate(all="ignore"):
             slopes = np.column_stack(
-                [kind.numeric_slope(column) for kind, column in zip(form.system.kinds, q.values.T, strict=True)]
+                [KINDS[kind].numeric_slope(column) for kind, column in zip(data.noise, q.values.T, strict=True)]
             )
             total -= float(np.sum(np.log(slopes * q.scales)[there]))
-        if form.system.mix is not None:
-            total -= float(there.all(axis=1).sum() * np.log(form.system.mix.diagonal()).sum())
+        if data.covariance is not None:
+            total -= 0.5 * float(there.all(axis=1).sum() * np.linalg.slogdet(data.covariance)[1])
         if q.within is not None:
             total += q.density
     return total

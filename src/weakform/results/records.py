@@ -9,8 +9,8 @@ from ..estimators.status import Status
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
+    from .bands import Prediction
     from .intervals import Profile
-    from .prediction import Prediction
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,16 @@ from ..model.model import Model
 from ..parameters.priors import Priors
 from ..support.errors import FitError
 from ..support.messages import suggestion
-from ..support.typing import BoolArray, FloatArray
+from ..support.typing import BoolArray, FloatArray, IntArray
 from .derived import derived
 from .goodness import GoodnessOfFit
+from .hidden import Beginnings, States
 from .intervals import intervals
 from .records import BasisSummary, Late, Quantity, StartRecord
 
 if TYPE_CHECKING:
+    from .bands import Prediction
     from .intervals import Profile
-    from .prediction import Prediction
     from .truth import Metrics
 
 
@@ -79,6 +80,10 @@ class FitResult:
         Parameters that are expressions of others; `derived` gives their values.
     units : dict of str to str
         Of parameters, states and `time`.
+    nodes : tuple of pairs of ndarray, one for each trajectory
+        Where only a part is measured: the nodes of the mesh `(nodes,)`, and the states there `(nodes, D)`.
+    shared, index : Model and ndarray of int, or None
+        Then also the model before local parameters were multiplied, and the place of its parameters among all.
     late : Late
         What was computed after the fit, when it was asked for: profiles and bands.
 
@@ -120,6 +125,9 @@ class FitResult:
     prior: Priors | None = None
     tied: dict[str, str] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+    nodes: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    shared: Model | None = None
+    index: IntArray | None = None
     late: Late = field(default_factory=Late, repr=False, compare=False)
 
     @property
@@ -180,7 +188,21 @@ class FitResult:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.covariance / np.outer(self.errors, self.errors))
 
+    @property
+    def initial(self) -> Beginnings:
+        """States at the beginning of each trajectory with their intervals, by name: `fit.initial["S"]`."""
+        return Beginnings(self)
+
+    @property
+    def states(self) -> States:
+        """States, and measured expressions, in time with their bands, by name: `fit.states["S"]`."""
+        return States(self)
+
     def __getitem__(self, name: str) -> Quantity:
+        if name not in self.model.parameters and name.endswith("(0)") and name[:-3] in self.model.states:
+            quantity = self.initial[name[:-3]]
+            if isinstance(quantity, Quantity):
+                return quantity
         if name not in self.model.parameters:
             raise KeyError(
                 f"No parameter {name!r}.{suggestion(str(name), self.model.parameters)} "
@@ -255,14 +277,16 @@ class FitResult:
 
         The model is solved from the fitted initial states; NaN where that fails.
         """
+        from .observation import Seen
         from .prediction import forward
         from .truth import r_squared
 
         values = np.concatenate([q.values for q in self.data.trajectories])
-        states = np.concatenate([forward(self, k) for k in range(len(self.data.trajectories))])
-        seen = [d for d, name in enumerate(self.model.states) if name not in self.model.hidden]
-        found = r_squared(values[:, seen], states[:, seen])
-        return {self.model.states[d]: float(value) for d, value in zip(seen, found, strict=True)}
+        parts = []
+        for k, q in enumerate(self.data.trajectories):
+            parts.append(Seen.of(self, k, every=True).values(q.times, forward(self, k)))
+        shares = r_squared(values, np.concatenate(parts))
+        return {name: float(share) for name, share in zip(self.data.labels, shares, strict=True)}
 
     def metrics(self, truth: Truth | Mapping[str, float] | None = None) -> Metrics:
         """The paper's measures of this estimate against a known truth.
@@ -282,24 +306,9 @@ class FitResult:
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The parameters as a pandas data frame: estimate, error, interval, bounds, unit and what is special."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise FitError("A data frame needs pandas; install it with: pip install pandas") from None
-        ends = self.intervals(level)
-        return pd.DataFrame(
-            {
-                "estimate": self.estimate,
-                "error": self.errors,
-                "lower": ends[:, 0],
-                "upper": ends[:, 1],
-                "lower_bound": self.bounds[:, 0],
-                "upper_bound": self.bounds[:, 1],
-                "unit": [self.units.get(name, "") for name in self.model.parameters],
-                "note": [self[name].note for name in self.model.parameters],
-            },
-            index=pd.Index(self.model.parameters, name="parameter"),
-        )
+        from .frames import to_frame
+
+        return to_frame(self, level)
 
     def save(self, path: str | Path) -> Path:
         """Write everything to a JSON file, to be read by `FitResult.load`; returns the path."""

@@ -21,7 +21,7 @@ from ..model.inputs import Inputs
 from ..model.model import Model
 from ..support.errors import FitError
 from ..support.typing import BoolArray, FloatArray
-from .prediction import RTOL
+from .observation import RTOL, beginning
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -103,7 +103,8 @@ def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth
         p = np.array([float(truth[name]) for name in names])
     except (TypeError, ValueError):
         raise FitError(f"The true parameters must be numbers; received {truth!r}.") from None
-    times, initial = fit.data.trajectories[0].times, fit.denoised[0][0]
+    times = fit.data.trajectories[0].times
+    _, initial = beginning(fit, 0)
     solved = simulate(fit.model.of(0), p, initial, times, inputs=inputs_of(fit.model, fit.data, 0), rtol=RTOL)
     if not solved.success:
         raise FitError(f"The model cannot be solved with the true parameters: {solved.status.value}.")

@@ -1,8 +1,7 @@
 """Values to stand in where none were measured, for the weak form, which needs all states at all samples.
 
 A missing value is interpolated between its neighbours (monotone cubic, in working coordinates), with `FILLED` times the
-variance; farther than `NEAR` steps from any measured value it is taken to be as uncertain as the state varies. The
-first derivative of a state that obeys a second-order equation is the slope of a cubic fitted to nine neighbours. This
+variance; farther than `NEAR` steps from any measured value it is taken to be as uncertain as the state varies. This
 serves to find the way: the refinement of method "wendy" gives such values no weight.
 """
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from ..support.typing import FloatArray
 
 FILLED, NEAR = 4.0, 3.0
-NEIGHBOURS, DEGREE = 9, 3
 
 
 def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -> FloatArray:
@@ -33,19 +31,6 @@ def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -
         else:
             filled[~there, d] = values[0]
     return filled
-
-
-def slope(times: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """First derivatives of one state `(time,)`, and their standard deviations in units of that of the values."""
-    n = len(times)
-    size = min(NEIGHBOURS, n)
-    begin = np.clip(np.arange(n) - size // 2, 0, n - size)
-    window = begin[:, None] + np.arange(size)
-    width = times[window[:, -1]] - times[window[:, 0]]
-    tau = (times[window] - times[:, None]) / width[:, None]
-    powers = tau[:, :, None] ** np.arange(min(DEGREE, size - 2) + 1)
-    weights = np.linalg.pinv(powers)[:, 1, :] / width[:, None]
-    return np.sum(weights * x[window], axis=1), np.linalg.norm(weights, axis=1)
 
 
 def pooled(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:

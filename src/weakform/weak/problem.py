@@ -21,7 +21,7 @@ from ..linalg.tridiagonal import Factor
 from ..model.model import Model
 from ..noise.level import SHORTEST, estimate_sigma, uneven_squares
 from ..support.typing import FloatArray
-from .filling import FILLED, distant, interpolate, pooled, slope
+from .filling import FILLED, distant, interpolate, pooled
 from .form import WeakForm
 from .likelihood import WeakLikelihood
 
@@ -101,21 +101,11 @@ class WeakProblem:
         measured = [np.isfinite(x) for x in works]
         filled = [interpolate(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)]
         sigma = _noise_level(data, works) if data.sigma is None else data.sigma.copy()
-        hidden = {model.states.index(name): model.states.index(name[:-1]) for name in model.hidden}
         scales = [q.scales.copy() for q in data.trajectories]
-        for d, of in hidden.items():
-            spreads = []
-            for k, q in enumerate(data.trajectories):
-                u = systems[k].from_working(filled[k])[:, of]
-                filled[k][:, d], spread = slope(q.times, u)
-                # In the units of u: the noise of its working coordinate times du/dx.
-                scale = np.where(measured[k][:, of], scales[k][:, of], 1.0)
-                spreads.append(spread * scale * systems[k].kinds[of].numeric_slope(u))
-            sigma[d] = sigma[of] * np.sqrt(np.mean(np.concatenate(spreads) ** 2))
         centre, varies = pooled(filled)
         forms = []
         for k, q in enumerate(data.trajectories):
-            there = measured[k] | np.isin(np.arange(len(sigma)), list(hidden))
+            there = measured[k]
             variance = np.where(there, np.where(measured[k], scales[k], 1.0) ** 2, FILLED) * sigma**2
             # Far from any measured value a state is as uncertain as it varies; where there is none in this trajectory
             # it stands at its mean in the others.
@@ -130,9 +120,14 @@ class WeakProblem:
         return cls(model, data, tuple(forms), sigma)
 
     @property
-    def seen(self) -> NDArray[np.bool_]:
-        """Which states are measured, `(D,)`."""
-        return ~np.isin(self.model.states, self.model.hidden)
+    def beginnings(self) -> int:
+        """Initial values that a forward solution would have to fit."""
+        return len(self.model.states) * len(self.forms)
+
+    @property
+    def spread(self) -> FloatArray:
+        """How much each column varies, in working coordinates, `(D,)`: the most of any trajectory."""
+        return np.asarray(np.max([form.x.std(axis=1) for form in self.forms], axis=0))
 
     @property
     def J(self) -> int:

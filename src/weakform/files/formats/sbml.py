@@ -10,6 +10,7 @@ from ...model.equations import read_equations
 from ...model.model import Model
 from ...model.printing import Dialect, to_text
 from ...parameters import Parameter
+from ...results.observation import beginning
 from ...support.errors import ModelError
 from ..model_file import ModelFile, read_text
 from .isolated import ask
@@ -58,11 +59,12 @@ def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile
 def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
     """A model file from what `translate.equations_of_sbml` found."""
     try:
-        states, names, expressions, _ = read_equations(found["equations"], tuple(found["parameters"]), ())
+        read = read_equations(found["equations"], tuple(found["parameters"]), ())
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
-    used = {str(symbol) for expr in expressions for symbol in expr.free_symbols}
-    model = Model(expressions, states, [name for name in names if name in used])  # without those that cancel
+    used = {str(symbol) for expr in read.expressions for symbol in expr.free_symbols}
+    left = [name for name in read.parameters if name in used]  # without those that cancel
+    model = Model(read.expressions, read.states, left, observables=read.observables)
     values = found["values"]
     constants = set(found["constants"])
     return ModelFile(
@@ -109,9 +111,9 @@ def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float
 
 def fitted(fit: FitResult) -> str:
     """A fitted model with its estimates and first initial state as Antimony text; its time 0 is the first sample."""
-    initial = dict(zip(fit.model.states, map(float, fit.denoised[0][0]), strict=True))
+    begin, u0 = beginning(fit, 0)
+    initial = dict(zip(fit.model.states, map(float, u0), strict=True))
     values = dict(zip(fit.model.parameters, map(float, fit.estimate), strict=True))
-    begin = float(fit.data.trajectories[0].times[0])
     return to_antimony(fit.model.shifted(begin) if begin else fit.model, values, initial)
 
 

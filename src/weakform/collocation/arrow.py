@@ -1,0 +1,71 @@
+"""The linear system of one step: states and multipliers in a band, parameters as an arrow (see `relaxed`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dgbtrf, dgbtrs
+
+from ..linalg.symmetric import NotPositiveDefinite
+from ..support.typing import FloatArray
+from .relaxed import Layout, Linear
+
+
+class Arrow:
+    """The linear system of a step, factorised: X and z interleaved in a band, the parameters as an arrow."""
+
+    def __init__(self, line: Linear, layout: Layout, V: FloatArray, damping: FloatArray) -> None:
+        N, D = line.v.shape
+        self.N, self.D, self.line, self.layout = N, D, line, layout
+        H = np.zeros((N, D, D))
+        Rt = line.R.transpose(0, 2, 1)
+        H[layout.sampled] = Rt @ line.R
+        diagonal = np.arange(D)
+        H[:, diagonal, diagonal] += damping
+        H[layout.ahead] = np.eye(D)
+        self.g = np.zeros((N, D))
+        self.g[layout.sampled] = (Rt @ line.r[:, :, None])[:, :, 0]
+        F = line.P.shape[2]
+        self.B = np.zeros((N, 2, D, F))
+        self.B[layout.sampled, 0] = Rt @ line.P
+        self.B[:, 1] = line.G
+        kl = 2 * D - 1
+        band = np.zeros((3 * kl + 1, 2 * D * N))
+        centre, step = 2 * kl, 2 * D
+        for i in range(D):
+            for j in range(D):
+                band[centre + i - j, j::step] = H[:, i, j]
+                # Row z_i, column x_j of the same node, and its mirror.
+                band[centre + D + i - j, j::step] = line.left[:, i, j]
+                band[centre + j - D - i, D + i :: step] = line.left[:, i, j]
+                # Row z_i, column x_j of the next node, and its mirror.
+                band[centre + i - D - j, 2 * D + j :: step] = line.right[:-1, i, j]
+                band[centre + D + j - i, D + i : 2 * D * (N - 1) : step] = line.right[:-1, i, j]
+            band[centre, D + i :: step] = -V[:, i]
+        self.lu, self.pivots, info = dgbtrf(band, kl, kl, overwrite_ab=1)
+        if info or not np.isfinite(self.lu[2 * kl]).all():
+            raise NotPositiveDefinite("the step")
+        self.kl = kl
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """`K⁻¹ b` for `b` `(N, 2, D, m)`."""
+        shape = right.shape
+        solved, _ = dgbtrs(self.lu, self.kl, self.kl, right.reshape(2 * self.D * self.N, -1), self.pivots)
+        return np.asarray(solved).reshape(shape)
+
+    def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Without X and z: gradient `(F,)` and Hessian `(F, F)` of p, and what X and z do, free and with p.
+
+        Parameters
+        ----------
+        v : ndarray, (N, D)
+            The constraint.
+        """
+        F = self.B.shape[3]
+        b = np.concatenate([np.stack([self.g, v], axis=1)[..., None], self.B], axis=3)
+        solved = self.solve(b)
+        alone, with_p = solved[..., 0], solved[..., 1:]
+        flat = self.B.reshape(-1, F)
+        P, r = self.line.P.reshape(-1, F), self.line.r.ravel()
+        gradient = P.T @ r - flat.T @ alone.ravel()
+        hessian = P.T @ P - flat.T @ with_p.reshape(-1, F)
+        return gradient, 0.5 * (hessian + hessian.T), alone, with_p

@@ -1,0 +1,267 @@
+"""A model and data of part of its states, or of expressions of them, on a mesh that is finer than the samples.
+
+The nodes of a trajectory are its samples, what lies between them, the jumps of its inputs and, where initial values are
+given, t = 0. Samples far apart get more nodes between them; where the rule is not exact enough, the mesh is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import symengine as se
+
+from ..data import Dataset
+from ..data.matching import inputs_of
+from ..model import Model
+from ..noise.kinds import KINDS
+from ..noise.level import uneven_squares
+from ..parameters import Parameters
+from ..support.errors import FitError
+from ..support.typing import BoolArray, FloatArray, IntArray
+from ..weak.form import WeakForm
+from .levels import Point
+from .relaxed import Functions, Layout, Relaxed
+
+INTERVALS = 100
+"""Intervals that a series has at least."""
+MOST = 400
+"""Intervals between two samples at most, to begin with."""
+FLOOR = 1e-3
+"""Share of a measured value below which its working coordinates go on linearly."""
+FALLBACK = 0.1
+"""σ, as a share of the spread of a column, where its values are too few to tell."""
+
+
+@dataclass(frozen=True)
+class Latent:
+    """States on a mesh.
+
+    Attributes
+    ----------
+    meshes : tuple of ndarray
+        The nodes of each trajectory.
+    point : Point
+        Parameters and states, on the layout of these.
+    """
+
+    meshes: tuple[FloatArray, ...]
+    point: Point
+
+    @property
+    def nodes(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
+        """Nodes and states of each trajectory, `(nodes,)` and `(nodes, D)`."""
+        ends = np.cumsum([len(mesh) + 1 for mesh in self.meshes])
+        parts = np.split(self.point.X, ends[:-1])
+        return tuple((mesh, states[1:]) for mesh, states in zip(self.meshes, parts, strict=True))
+
+
+@dataclass(frozen=True)
+class LatentProblem:
+    """What is measured, and what the model says of it.
+
+    Attributes
+    ----------
+    model : Model
+        As the estimators see its parameters, local ones multiplied.
+    shared : Model
+        The same before local parameters were multiplied.
+    data : Dataset
+        The columns that are measured.
+    functions : Functions
+    sigma : ndarray, (K,)
+        Given, or what the data alone tell.
+    forms : tuple
+        Empty: there is no weak form.
+    """
+
+    model: Model
+    shared: Model
+    data: Dataset
+    functions: Functions
+    sigma: FloatArray
+    forms: tuple[WeakForm, ...] = ()
+
+    @classmethod
+    def of(cls, model: Model, shared: Model, index: IntArray, data: Dataset, sigma: FloatArray) -> LatentProblem:
+        """Compile what the model says of the measured columns."""
+        kinds = [KINDS[kind] for kind in data.noise]
+        functions = Functions(
+            shared.map("f"),
+            shared.map("h", data.names or ()),
+            shared.map("g"),
+            given=np.array([state in shared.initial for state in shared.states]),
+            to_working=tuple(kind.to_working for kind in kinds),
+            numeric_slope=tuple(kind.numeric_slope for kind in kinds),
+            index=index,
+        )
+        return cls(model, shared, data, functions, sigma)
+
+    @classmethod
+    def build(cls, parameters: Parameters, data: Dataset) -> LatentProblem:
+        """Compile what the model says; estimate σ unless it is given."""
+        if data.covariance is not None:
+            raise FitError("A covariance between columns needs every state measured; give sigma for each column.")
+        logged = {
+            name
+            for row in parameters.index
+            for j, name in zip(row, parameters.shared.parameters, strict=True)
+            if parameters.scale.log[j]
+        }
+        shared = parameters.shared.substituted({name: se.exp(se.Symbol(name)) for name in logged}, drop=False)
+        whole = parameters.scale.substituted(parameters.model)
+        problem = cls.of(whole, shared, parameters.index, data, np.ones(data.D))
+        sigma = problem._level() if data.sigma is None else data.sigma.copy()
+        values, unknown = int(data.measurements.sum()), int(parameters.free.sum()) + problem.beginnings
+        if values < unknown:
+            raise FitError(
+                f"{values} measured values cannot determine {unknown} unknowns: {int(parameters.free.sum())} parameters "
+                f"and {problem.beginnings} initial values. Measure more, fix some, or give initial values."
+            )
+        return replace(problem, sigma=sigma)
+
+    @property
+    def beginnings(self) -> int:
+        """Initial values that are fitted besides the parameters."""
+        return int((~self.functions.given).sum()) * len(self.data.trajectories)
+
+    @cached_property
+    def working(self) -> tuple[FloatArray, ...]:
+        """The data in working coordinates, `(time, K)`, NaN where missing."""
+        with np.errstate(all="ignore"):
+            return tuple(
+                np.column_stack([g(c) for g, c in zip(self.functions.to_working, q.values.T, strict=True)])
+                for q in self.data.trajectories
+            )
+
+    @property
+    def transforms(self) -> list[tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]]:
+        """To the working coordinates of each column, and back."""
+        return [(KINDS[kind].to_working, KINDS[kind].from_working) for kind in self.data.noise]
+
+    @property
+    def spread(self) -> FloatArray:
+        """How much each column varies, in working coordinates, `(K,)`."""
+        rows = np.concatenate(self.working)
+        with np.errstate(all="ignore"):
+            spread = np.nanstd(rows, axis=0)
+        return np.where(spread > 0, spread, 1.0)
+
+    def _level(self) -> FloatArray:
+        """σ `(K,)` by the filter, or from repeated measurements; a share of the spread where there are too few."""
+        squares, counts = np.zeros(len(self.sigma)), np.zeros(len(self.sigma))
+        for q, x in zip(self.data.trajectories, self.working, strict=True):
+            for k in range(x.shape[1]):
+                there = np.isfinite(x[:, k])
+                more, count = uneven_squares(q.times[there], x[there, k], q.scales[there, k])
+                squares[k], counts[k] = squares[k] + more, counts[k] + count
+            if q.within is not None and q.repeats is not None:
+                squares, counts = squares + q.within, counts + q.repeats
+        found = np.sqrt(squares / np.maximum(counts, 1))
+        return np.where((counts >= 5) & (found > 0), np.minimum(found, self.spread), FALLBACK * self.spread)
+
+    @property
+    def at_zero(self) -> bool:
+        """Whether some initial value is given at t = 0, and not only called a parameter."""
+        return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
+
+    def meshes(self) -> tuple[FloatArray, ...]:
+        """Nodes to begin with, for each trajectory."""
+        made = []
+        for k, q in enumerate(self.data.trajectories):
+            times = q.times
+            if self.at_zero and times[0] > 0:
+                times = np.concatenate([[0.0], times])
+            inputs = inputs_of(self.shared, self.data, k)
+            if inputs is not None:
+                jumps = inputs.jumps
+                times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
+            gaps = np.diff(times)
+            target = min(float(np.median(np.diff(q.times))) / 2, float(times[-1] - times[0]) / INTERVALS)
+            counts = np.clip(np.ceil(gaps / target - 1e-9).astype(int), 2, MOST)
+            parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
+            made.append(np.append(np.concatenate(parts), times[-1]))
+        return tuple(made)
+
+    def layout(self, meshes: tuple[FloatArray, ...]) -> Layout:
+        """Nodes of all trajectories one behind the other, each with a node ahead of it."""
+        sizes = [len(mesh) + 1 for mesh in meshes]
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        N = sum(sizes)
+        ahead, last = np.zeros(N, dtype=bool), np.zeros(N, dtype=bool)
+        ahead[starts], last[starts + np.array(sizes) - 1] = True, True
+        sampled, data, weight, floor = [], [], [], []
+        lowest = np.array([KINDS[kind].lowest for kind in self.data.noise])
+        for start, mesh, q, x in zip(starts, meshes, self.data.trajectories, self.working, strict=True):
+            sampled.append(start + 1 + np.searchsorted(mesh, q.times))
+            there = np.isfinite(x)
+            data.append(np.where(there, x, 0.0))
+            weight.append(np.where(there, 1.0 / q.scales, 0.0))
+            above = np.where(there & np.isfinite(lowest), q.values - lowest, 1.0)
+            floor.append(np.where(np.isfinite(lowest), lowest + FLOOR * above, -np.inf))
+        layout = Layout(
+            times=np.concatenate([np.append(mesh[0], mesh) for mesh in meshes]),
+            trajectory=np.repeat(np.arange(len(meshes)), sizes),
+            ahead=ahead,
+            last=last,
+            sampled=np.concatenate(sampled),
+            data=np.concatenate(data),
+            weight=np.concatenate(weight),
+            floor=np.concatenate(floor),
+            span=np.repeat([mesh[-1] - mesh[0] for mesh in meshes], sizes),
+        )
+        return self._driven(layout, meshes) if self.shared.inputs else layout
+
+    def _driven(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
+        before, after, middle = [], [], []
+        for k, mesh in enumerate(meshes):
+            inputs = inputs_of(self.shared, self.data, k)
+            assert inputs is not None
+            nodes = np.append(mesh[0], mesh)
+            centres = np.append(mesh[0], np.append(mesh[:-1] + np.diff(mesh) / 2, mesh[-1]))
+            before.append(inputs(nodes, before=True))
+            after.append(inputs(nodes))
+            middle.append(inputs(centres))
+        return replace(
+            layout, before=np.concatenate(before), after=np.concatenate(after), middle=np.concatenate(middle)
+        )
+
+    def relaxed(self, meshes: tuple[FloatArray, ...], sigma: FloatArray, free: BoolArray) -> Relaxed:
+        """The problem on a mesh."""
+        return Relaxed(self.layout(meshes), self.functions, sigma, free)
+
+    def states_at(self, meshes: tuple[FloatArray, ...], X: FloatArray, k: int) -> FloatArray:
+        """States of trajectory k on its nodes, `(nodes, D)`."""
+        start = sum(len(mesh) + 1 for mesh in meshes[:k])
+        return X[start + 1 : start + 1 + len(meshes[k])]
+
+
+def refined(
+    relaxed: Relaxed, meshes: tuple[FloatArray, ...], point: Point, halve: BoolArray
+) -> tuple[tuple[FloatArray, ...], FloatArray]:
+    """Meshes with the marked intervals halved, and the states on them, `(N, D)`.
+
+    Parameters
+    ----------
+    halve : ndarray of bool, (N,)
+        By the node at which an interval begins.
+    """
+    L, F = relaxed.layout, relaxed.functions
+    f = F.f(L.times, point.X, relaxed.own(point.p, L.trajectory), L.after)
+    h = L.steps[:, None]
+    after = np.concatenate([point.X[1:], point.X[-1:]])
+    middle = 0.5 * (point.X + after) + h / 8 * (f - np.concatenate([f[1:], f[-1:]]))
+    finer, states, start = [], [], 0
+    for mesh in meshes:
+        own_part = slice(start + 1, start + 1 + len(mesh))
+        marked = halve[own_part][:-1]
+        where = np.flatnonzero(marked) + 1
+        finer.append(np.insert(mesh, where, (mesh[:-1] + np.diff(mesh) / 2)[marked]))
+        states += [
+            point.X[start : start + 1],
+            np.insert(point.X[own_part], where, middle[own_part][:-1][marked], axis=0),
+        ]
+        start += len(mesh) + 1
+    return tuple(finer), np.concatenate(states)

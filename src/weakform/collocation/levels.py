@@ -1,0 +1,201 @@
+"""From a soft model to an exact one: Levenberg–Marquardt steps, level by level (see `relaxed`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ..linalg.symmetric import NotPositiveDefinite
+from ..optimize import never
+from ..optimize.rules import TrustRegion
+from ..support.typing import FloatArray
+from .arrow import Arrow
+from .relaxed import Linear, Relaxed
+
+LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
+"""Relative size of the random walk that the model is allowed, level by level."""
+EXACT = 1e-6
+"""That of the last level, which is as good as none."""
+STEPS, FLAT = 25, 1e-3
+"""Steps of a level at most, and the relative decrease of the objective below which it is done."""
+FINAL_STEPS, FINAL_FLAT = 60, 1e-9
+DAMPING = 1e-3
+RETURNS, STIFF, NOTHING = 4, 1e-3, 1e-4
+"""How often states are put back onto the constraint in a step, where q is below the second; and the part of the
+objective that does not matter."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Parameters and states, with the objective there.
+
+    Attributes
+    ----------
+    p : ndarray, (P,)
+    X : ndarray, (N, D)
+    value : float
+    done : bool
+        Whether the last level has converged.
+    steps : int
+        Of all levels.
+    """
+
+    p: FloatArray
+    X: FloatArray
+    value: float = np.inf
+    done: bool = False
+    steps: int = 0
+
+
+class Prior(Protocol):
+    """A sum of squares of functions of the parameters."""
+
+    def value(self, p: FloatArray) -> float:
+        """Half the sum."""
+
+    def gradient(self, p: FloatArray) -> FloatArray:
+        """Its gradient, `(P,)`."""
+
+    def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
+        """Its Hessian, `(P, P)`."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where parameters may go, and when to stop.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, (P,)
+    held : ndarray, (P,), or None
+        How far a parameter may move in one level for half a unit of the objective. At large q the data tell little, and
+        what they tell is that parameters are small: without this they run to their bounds, and stay there.
+    prior : Prior, optional
+    stop : callable
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    held: FloatArray | None = None
+    prior: Prior | None = None
+    stop: Callable[[], bool] = never
+
+
+class _Level:
+    """Levenberg–Marquardt steps at one q."""
+
+    def __init__(self, problem: Relaxed, point: Point, q: float, search: Search) -> None:
+        self.problem, self.search = problem, search
+        self.V = np.maximum(problem.variances(point.X, q), np.finfo(float).tiny)
+        self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
+        self.returns = RETURNS if q < STIFF else 1
+        held = search.held
+        self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
+        self.value = self.objective(self.p, self.X)
+
+    def objective(self, p: FloatArray, X: FloatArray) -> float:
+        """Half the sum of squares; infinite where something is not finite."""
+        r, v = self.problem.residual(p, X), self.problem.constraint(p, X)
+        value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V)))
+        value += 0.5 * float(self.spring @ (p[self.problem.free] - self.centre) ** 2)
+        if self.search.prior is not None:
+            value += self.search.prior.value(p)
+        return value if np.isfinite(value) else np.inf
+
+    def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray]:
+        """A step from here, damped; raises `NotPositiveDefinite`."""
+        free, search = self.problem.free, self.search
+        # Damping in units of the size of each state, and of the curvature of each parameter.
+        size = np.sqrt(np.mean(self.X**2, axis=0)) + np.finfo(float).tiny
+        arrow = Arrow(line, self.problem.layout, self.V, mu / size**2)
+        g, H, alone, with_p = arrow.reduced(line.v)
+        g, H = g + self.spring * (self.p[free] - self.centre), H + np.diag(self.spring)
+        if search.prior is not None:
+            g = g + search.prior.gradient(self.p)[free]
+            H = H + search.prior.hessian(self.p, exact=False)[np.ix_(free, free)]
+        if not (np.isfinite(H).all() and np.isfinite(g).all()):
+            raise NotPositiveDefinite("the parameters")
+        dp = np.zeros(len(g))
+        if len(g):
+            d = np.sqrt(np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
+            low, high = search.lower[free] - self.p[free], search.upper[free] - self.p[free]
+            dp = TrustRegion(radius=1e8).step(g, H + np.diag(mu * d**2), d, low, high)
+        dX = -(alone + with_p @ dp)[:, 0]
+        p = self.p.copy()
+        p[free] = np.clip(p[free] + dp, search.lower[free], search.upper[free])
+        # A step along a curved constraint leaves it to second order: the states are put back to where it was to lead.
+        target = line.v + (line.left @ dX[:, :, None])[:, :, 0] + line.G @ dp
+        target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
+        X, last = self.X + dX, np.inf
+        for _ in range(self.returns):
+            off = self.problem.constraint(p, X) - target
+            cost = float(np.sum(off * off / self.V))
+            if not cost < 0.25 * last or cost < NOTHING:
+                break
+            back = arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
+            if not np.isfinite(back).all():
+                break
+            X, last = X - back, cost
+        return p, X
+
+    def run(self, steps: int, flat: float) -> tuple[bool, int]:
+        """Whether it has converged, and the steps it took."""
+        mu, line = DAMPING, None
+        for step in range(1, steps + 1):
+            if self.search.stop():
+                return False, step
+            line = self.problem.linearise(self.p, self.X) if line is None else line
+            try:
+                p, X = self.trial(line, mu)
+                there = self.objective(p, X)
+            except NotPositiveDefinite:
+                there = np.inf
+            if there <= self.value:
+                gain = (self.value - there) / max(self.value, 1e-12)
+                self.p, self.X, self.value, line = p, X, there, None
+                mu = max(mu / 5, 1e-9)
+                if gain < flat:
+                    return True, step
+            else:
+                mu *= 10
+                if mu > 1e8:  # no step however short decreases it: rounding
+                    return True, step
+        return False, steps
+
+
+def level(problem: Relaxed, point: Point, q: float, search: Search, steps: int = STEPS, flat: float = FLAT) -> Point:
+    """Levenberg–Marquardt steps at one q, until the objective is flat."""
+    with np.errstate(all="ignore"):
+        work = _Level(problem, point, q, search)
+        done, used = work.run(steps, flat)
+    return Point(work.p, work.X, work.value, done, point.steps + used)
+
+
+def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search) -> Point:
+    """From a start through all levels of q, and then the exact constraint."""
+    point = Point(p, X)
+    for q in LEVELS:
+        point = level(problem, point, q, search)
+    return settle(problem, point, search)
+
+
+def settle(problem: Relaxed, point: Point, search: Search) -> Point:
+    """The exact constraint, from a point nearby."""
+    return level(problem, point, EXACT, replace(search, held=None), FINAL_STEPS, FINAL_FLAT)
+
+
+def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, FloatArray, FloatArray]:
+    """The information about the free parameters `(F, F)` and the gradient `(F,)`, with states that obey the model.
+
+    Raises `NotPositiveDefinite`.
+    """
+    with np.errstate(all="ignore"):
+        line = problem.linearise(p, X)
+        V = np.maximum(problem.variances(X, EXACT), np.finfo(float).tiny)
+        size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
+        arrow = Arrow(line, problem.layout, V, 1e-12 / size**2)
+        gradient, H, _, _ = arrow.reduced(line.v)
+    return arrow, H, gradient

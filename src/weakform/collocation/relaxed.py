@@ -1,0 +1,242 @@
+"""States that nobody measured: let the model bend, then make it stiff.
+
+Unknown are all states X on the nodes of a mesh, and the parameters p. With the defect `c_m` of Simpson's rule on each
+interval (see `mesh`), the observables h and a row `x(0) - g(p)` for each initial value that is given,
+
+    minimise ½ Σ ((y - h(X, p))/σ)² + ½ Σ v²/V,      v = (c, x(0) - g(p)),      V_md = q² (h_m/T) s_d²,
+
+s_d the size of state d along the current solution, T the duration. The second term says: the model holds up to a random
+walk of relative size q. At large q this is a smoothing problem, nearly convex in X; as q falls the model takes over; q = 0
+is the exact constraint. Each level starts where the last one ended, with a few Levenberg–Marquardt steps. With the
+residual `r + R δX + P δp`, the linearised `v + A δX + G δp` and its multipliers z, a step solves
+
+    [ RᵀR + μ    Aᵀ ] [δX]     [ Rᵀr + RᵀP δp ]
+    [    A      -V  ] [ z ] = - [  v  + G δp   ]
+
+with X and z interleaved node by node: a band of 2D - 1 on each side of the diagonal, for every q, and 0 among them. The
+parameters are an arrow: with `B = [RᵀP; G]` and K the matrix above, δp minimises the quadratic with Hessian
+`PᵀP - Bᵀ K⁻¹ B`, the information about p, inside the box. Trajectories share p and stand one behind the other, each with a
+node ahead of it that carries its initial values. A step costs O(N D²(D + J)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.maps import Map
+from ..support.typing import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Nodes of all trajectories one behind the other; the first of each is ahead of it, and has no state of its own.
+
+    Attributes
+    ----------
+    times : ndarray, (N,)
+    trajectory : ndarray of int, (N,)
+    ahead, last : ndarray of bool, (N,)
+        The node ahead of a trajectory, and its last one: no interval begins there.
+    sampled : ndarray of int, (S,)
+        Nodes at which something was measured.
+    data, weight : ndarray, (S, K)
+        Measured values in the working coordinates of their noise, and one over their scale; zero where missing.
+    floor : ndarray, (S, K)
+        Below it the working coordinates of an observable go on linearly: a logarithm has no end there, and a step that
+        takes a state a little below zero is only a bad step.
+    span : ndarray, (N,)
+        The duration of the trajectory of each node.
+    before, after, middle : ndarray, (N, I), or None
+        Inputs at the nodes, coming from the left and from the right, and in the middle of the interval behind each.
+    """
+
+    times: FloatArray
+    trajectory: IntArray
+    ahead: BoolArray
+    last: BoolArray
+    sampled: IntArray
+    data: FloatArray
+    weight: FloatArray
+    floor: FloatArray
+    span: FloatArray
+    before: FloatArray | None = None
+    after: FloatArray | None = None
+    middle: FloatArray | None = None
+
+    @property
+    def inner(self) -> BoolArray:
+        """Nodes at which an interval begins, `(N,)`."""
+        return ~(self.ahead | self.last)
+
+    @property
+    def steps(self) -> FloatArray:
+        """Length of the interval behind each node, `(N,)`; zero where there is none."""
+        h = np.zeros(len(self.times))
+        h[:-1] = np.diff(self.times)
+        return np.where(self.inner, h, 0.0)
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What the model says, as maps in its own parameters.
+
+    Attributes
+    ----------
+    f, h, g : Map
+        Right-hand side (D), observables (K), and initial values (D).
+    given : ndarray of bool, (D,)
+        Which initial values are given by g.
+    to_working, numeric_slope : tuple of callable, (K,)
+        Coordinates of each observable in which its noise is additive, and du/dx.
+    index : ndarray of int, (trajectories, J)
+        Place of each parameter of the model among all parameters, trajectory by trajectory.
+    """
+
+    f: Map
+    h: Map
+    g: Map
+    given: BoolArray
+    to_working: tuple[Callable[[FloatArray], FloatArray], ...]
+    numeric_slope: tuple[Callable[[FloatArray], FloatArray], ...]
+    index: IntArray
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Residual and constraint at a point, linearised.
+
+    Attributes
+    ----------
+    r : ndarray, (S, K)
+    R : ndarray, (S, K, D)
+    P : ndarray, (S, K, F)
+    v : ndarray, (N, D)
+    left, right : ndarray, (N, D, D)
+    G : ndarray, (N, D, F)
+    """
+
+    r: FloatArray
+    R: FloatArray
+    P: FloatArray
+    v: FloatArray
+    left: FloatArray
+    right: FloatArray
+    G: FloatArray
+
+
+class Relaxed:
+    """The problem on one layout.
+
+    Parameters
+    ----------
+    layout : Layout
+    functions : Functions
+    sigma : ndarray, (K,)
+    free : ndarray of bool, (P,)
+        Which of all parameters may move.
+    """
+
+    def __init__(self, layout: Layout, functions: Functions, sigma: FloatArray, free: BoolArray) -> None:
+        self.layout, self.functions, self.sigma, self.free = layout, functions, sigma, free
+        self.W = layout.weight / sigma
+        index = functions.index
+        self.single = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
+
+    def own(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
+        """The model's parameters at nodes, `(J,)` or `(n, J)`, from all of them."""
+        return p if self.single else np.asarray(p[self.functions.index[trajectory]])
+
+    def _columns(self, by_p: FloatArray, trajectory: IntArray) -> FloatArray:
+        """Derivatives `(n, K, F)` by the free parameters from those `(n, K, J)` by the model's."""
+        if self.single:
+            return np.asarray(by_p[:, :, self.free])
+        full = np.zeros((*by_p.shape[:2], len(self.free)))
+        rows = np.arange(len(by_p))
+        for j in range(by_p.shape[2]):
+            full[rows, :, self.functions.index[trajectory, j]] += by_p[:, :, j]
+        return np.asarray(full[:, :, self.free])
+
+    def _working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Observables `(S, K)` in the working coordinates of their noise, and du/dx there."""
+        F, safe = self.functions, np.maximum(h, self.layout.floor)
+        x = np.column_stack([g(c) for g, c in zip(F.to_working, safe.T, strict=True)])
+        slope = np.column_stack([s(c) for s, c in zip(F.numeric_slope, safe.T, strict=True)])
+        return x + (h - safe) / slope, slope
+
+    def observables(self, p: FloatArray, X: FloatArray) -> FloatArray:
+        """The observables at the samples, `(S, K)`."""
+        at, L = self.layout.sampled, self.layout
+        inputs = None if L.after is None else L.after[at]
+        return self.functions.h(L.times[at], X[at], self.own(p, L.trajectory[at]), inputs)
+
+    def residual(self, p: FloatArray, X: FloatArray) -> FloatArray:
+        """`(h(X, p) - y)/σ`, `(S, K)`, zero where nothing was measured."""
+        off = self._working(self.observables(p, X))[0] - self.layout.data
+        return np.where(self.W > 0, off * self.W, 0.0)
+
+    def constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
+        """v, `(N, D)`."""
+        L, F = self.layout, self.functions
+        own = self.own(p, L.trajectory)
+        f0 = F.f(L.times, X, own, L.after)
+        f1 = f0 if L.before is None else F.f(L.times, X, own, L.before)
+        h = L.steps[:, None]
+        x1, f1 = _next(X), _next(f1)
+        middle = F.f(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
+        v = np.where(L.inner[:, None], x1 - X - h / 6 * (f0 + 4 * middle + f1), 0.0)
+        if F.given.any():
+            at = np.flatnonzero(L.ahead)
+            start = F.g(L.times[at], X[at], self.own(p, L.trajectory[at]))
+            v[at] = np.where(F.given, X[at + 1] - start, 0.0)
+        return v
+
+    def linearise(self, p: FloatArray, X: FloatArray) -> Linear:
+        """Residual and constraint with their derivatives."""
+        L, F, at = self.layout, self.functions, self.layout.sampled
+        inputs = None if L.after is None else L.after[at]
+        value, hu, hp = F.h.linearised(L.times[at], X[at], self.own(p, L.trajectory[at]), inputs)
+        x, slope = self._working(value)
+        off = x - L.data
+        there = self.W > 0
+        scale = np.where(there, self.W / slope, 0.0)[:, :, None]
+        R = np.where(there[:, :, None], hu * scale, 0.0)
+        P = np.where(there[:, :, None], self._columns(hp, L.trajectory[at]) * scale, 0.0)
+        r = np.where(there, off * self.W, 0.0)
+        own = self.own(p, L.trajectory)
+        f0, F0, g0 = F.f.linearised(L.times, X, own, L.after)
+        f1, F1, g1 = (f0, F0, g0) if L.before is None else F.f.linearised(L.times, X, own, L.before)
+        x1, f1, F1, g1 = _next(X), _next(f1), _next(F1), _next(g1)
+        h = L.steps[:, None]
+        H, I = h[:, :, None], np.eye(X.shape[1])
+        fm, Fm, gm = F.f.linearised(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
+        inner = L.inner[:, None]
+        v = np.where(inner, x1 - X - h / 6 * (f0 + 4 * fm + f1), 0.0)
+        left = np.where(inner[:, :, None], -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0)), 0.0)
+        right = np.where(inner[:, :, None], I - H / 6 * (F1 + 4 * Fm @ (I / 2 - H / 8 * F1)), 0.0)
+        by_p = np.where(inner[:, :, None], -H / 6 * (g0 + 4 * (gm + Fm @ (H / 8 * (g0 - g1))) + g1), 0.0)
+        if F.given.any():
+            first = np.flatnonzero(L.ahead)
+            start, _, gp = F.g.linearised(L.times[first], X[first], self.own(p, L.trajectory[first]))
+            v[first] = np.where(F.given, X[first + 1] - start, 0.0)
+            right[first] = np.diag(F.given.astype(float))
+            by_p[first] = -gp
+        return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, L.trajectory))
+
+    def variances(self, X: FloatArray, q: float) -> FloatArray:
+        """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint."""
+        L = self.layout
+        real = ~L.ahead
+        size = np.sqrt(np.mean(X[real] ** 2, axis=0))
+        size = np.maximum(size, 1e-6 * max(float(size.max()), 1e-300))
+        V = q**2 * (L.steps / L.span)[:, None] * size**2
+        V[L.ahead] = np.where(self.functions.given, q**2 * size**2, 1.0)
+        V[L.last] = 1.0
+        return np.asarray(V)
+
+
+def _next(a: FloatArray) -> FloatArray:
+    """What stands at the next node; the last is repeated."""
+    return np.concatenate([a[1:], a[-1:]])

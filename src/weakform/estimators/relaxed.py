@@ -1,0 +1,298 @@
+"""The relaxed model: for systems of which only a part is measured.
+
+1. From every start: the model is let bend, and made stiff level by level (`collocation.relaxed`).
+2. From the best of them, with the exact constraint: σ, unless given, is the root mean square of the residuals, in turn
+   with the estimate; where the error of the discretisation is not small against the standard errors, the intervals that
+   make it are halved.
+
+The covariance is the inverse of the information about the parameters that is left when states and initial values adapt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..collocation.arrow import Arrow
+from ..collocation.latent import Latent, LatentProblem, refined
+from ..collocation.levels import Point, Search, information, relax, settle
+from ..collocation.relaxed import Relaxed
+from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
+from ..optimize.least_squares import solve_linear
+from ..support.typing import BoolArray, FloatArray
+from .estimator import Estimator
+from .residuals import degrees_of_freedom, with_noise, within_misfit
+from .starts import between
+from .status import Status
+from .task import Outcome, Refined, Task
+
+STARTS = 5
+ROUNDS, HALVINGS = 8, 6
+BIAS, SHARE = 0.1, 0.02
+"""Error of the discretisation in standard errors that does not matter, and the share of the largest defect above which
+an interval is halved."""
+SETTLED = 0.02
+"""Standard errors by which a converged estimate may still move."""
+REACH = 10.0
+"""How far a parameter without bounds may move in one level, relative to its size."""
+LEAST_NOISE = 0.01
+"""σ of the search, as a share of the spread of a column: less noise only makes the search harder."""
+
+
+def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+    """Starts `(P + D,)`: parameters, then a constant for each state that is not measured itself.
+
+    Parameters
+    ----------
+    task : Task
+    given : ndarray, (P,), optional
+        NaN where nothing is given.
+    count : int, optional
+    seed : int
+    """
+    problem = _problem(task)
+    rng = np.random.default_rng([seed, 5])
+    lower, upper = task.scale.natural(task.lower), task.scale.natural(task.upper)
+    sizes = _sizes(problem)
+    spans = max(float(q.times[-1] - q.times[0]) for q in problem.data.trajectories)
+    units = np.array([1.0, 1 / spans, *sizes])
+    made = []
+    for k in range(STARTS if count is None else count):
+        share = rng.uniform(size=len(lower))
+        drawn = task.scale.working(between(lower, upper, share, rng.choice(units, size=len(lower))))
+        p = np.where(task.free, drawn, task.base)
+        constants = rng.choice(sizes) * 10 ** rng.uniform(-1.0, 0.5, size=len(problem.shared.states))
+        if given is not None and k == 0:
+            p = np.where(np.isnan(given), p, given)
+        if task.prior is not None:
+            p = task.prior.allowed(p)
+        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants]))
+    return made
+
+
+def _problem(task: Task) -> LatentProblem:
+    assert isinstance(task.problem, LatentProblem)
+    return task.problem
+
+
+def _sizes(problem: LatentProblem) -> FloatArray:
+    """Sizes that a state of which nothing is known may have: those of measured states and of initial values, or one."""
+    names, found = problem.data.names or (), []
+    for k, name in enumerate(names):
+        if name in problem.shared.states:
+            found.append(float(np.nanmax(np.abs(np.concatenate([q.values[:, k] for q in problem.data.trajectories])))))
+    for expr in problem.shared.initial.values():
+        if expr.is_Number and expr != 0:
+            found.append(abs(float(expr)))
+    return np.array([size for size in found if size > 0] or [1.0])
+
+
+def _first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: FloatArray) -> FloatArray:
+    """States on the nodes `(N, D)`: smoothed data where a state is measured, else its initial value or a constant."""
+    names, states = problem.data.names or (), problem.shared.states
+    P = len(problem.model.parameters)
+    p, constants = start[:P], start[P:]
+    parts = []
+    for k, (mesh, q) in enumerate(zip(meshes, problem.data.trajectories, strict=True)):
+        X = np.tile(constants, (len(mesh) + 1, 1))
+        with np.errstate(all="ignore"):
+            begin = problem.functions.g(mesh[:1], X[:1], p[problem.functions.index[k]])[0]
+        known = problem.functions.given & np.isfinite(begin) & (begin != 0)
+        X[:, known] = begin[known]
+        for column, name in enumerate(names):
+            there = np.isfinite(q.values[:, column])
+            if name in states and there.any():
+                X[1:, states.index(name)] = np.interp(mesh, q.times[there], _smoothed(q.values[there, column]))
+        X[0] = X[1]
+        parts.append(X)
+    return np.concatenate(parts)
+
+
+def _smoothed(values: FloatArray) -> FloatArray:
+    padded = np.concatenate([values[:1], values, values[-1:]])
+    return np.asarray(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
+
+
+def _limits(task: Task) -> Search:
+    """Where parameters may go."""
+    return Search(task.lower, task.upper, prior=task.prior, stop=task.stop)
+
+
+def _projected(task: Task, relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
+    """The parameters without bounds in which the model is linear, solved for: least squares on the softened model."""
+    open_ended = task.linear & ~(np.isfinite(task.lower) & np.isfinite(task.upper))
+    if not open_ended.any():
+        return p
+    p = np.where(open_ended, np.clip(0.0, task.lower, task.upper), p)
+    with np.errstate(all="ignore"):
+        line = relaxed.linearise(p, X)
+        weight = 1.0 / np.sqrt(relaxed.variances(X, 1.0))
+        columns = open_ended[task.free]
+        F = int(columns.sum())
+        G = np.concatenate(
+            [(line.G[:, :, columns] * weight[:, :, None]).reshape(-1, F), line.P[:, :, columns].reshape(-1, F)]
+        )
+        r = np.concatenate([(line.v * weight).ravel(), line.r.ravel()])
+    if not (np.isfinite(G).all() and np.isfinite(r).all()):
+        return p
+    moved = p.copy()
+    moved[open_ended] += solve_linear(G, r)
+    return np.asarray(np.clip(moved, task.lower, task.upper))
+
+
+def search(task: Task, start: FloatArray | None) -> Outcome:
+    """One estimate from one start."""
+    assert start is not None
+    problem = _problem(task)
+    meshes = problem.meshes()
+    sigma = np.maximum(problem.sigma, LEAST_NOISE * problem.spread)
+    relaxed = problem.relaxed(meshes, sigma, task.free)
+    X = _first_states(problem, meshes, start)
+    p = _projected(task, relaxed, start[: len(problem.model.parameters)], X)
+    width = task.upper - task.lower
+    held = np.where(np.isfinite(width), width, REACH * np.abs(p) + np.finfo(float).tiny)
+    point = relax(relaxed, p, X, replace(_limits(task), held=held))
+    status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
+    if not np.isfinite(point.value):
+        return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)
+    return Outcome(point.p, point.value, status, point.steps, point.steps, latent=Latent(meshes, point))
+
+
+def refine(task: Task, outcome: Outcome) -> Outcome:
+    """The exact constraint with a σ that agrees with the residuals, on a mesh that is fine enough."""
+    if outcome.latent is None:
+        return outcome
+    problem, limits = _problem(task), _limits(task)
+    meshes, point = outcome.latent.meshes, outcome.latent.point
+    sigma = np.where(problem.sigma > 0, problem.sigma, LEAST_NOISE * problem.spread)
+    for _ in range(HALVINGS):
+        point, sigma = _settled(task, meshes, point, sigma, limits)
+        relaxed = problem.relaxed(meshes, sigma, task.free)
+        try:
+            arrow, H, left = information(relaxed, point.p, point.X)
+        except NotPositiveDefinite:
+            return outcome
+        H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
+        bias, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
+        if bias <= BIAS or not halve.any() or task.stop():
+            break
+        meshes, X = refined(relaxed, meshes, point, halve)
+        point = replace(point, X=X)
+    return replace(
+        outcome,
+        estimate=point.p,
+        objective=point.value,
+        status=_status(task, point, H, left),
+        iterations=point.steps,
+        refined=_refined(task, Latent(meshes, point), sigma, H, bias),
+        latent=Latent(meshes, point),
+    )
+
+
+def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status:
+    """Whether what is left of the gradient would move any parameter that may move, in standard errors."""
+    p = point.p[task.free]
+    lower, upper = task.box
+    inner = (p > lower) & (p < upper)
+    if task.prior is not None:
+        left = left + task.prior.gradient(point.p)[task.free]
+    C = symmetric_inverse(H[np.ix_(inner, inner)])
+    known = np.isfinite(C.diagonal())
+    with np.errstate(all="ignore"):
+        step = C[np.ix_(known, known)] @ left[inner][known]
+        moved = float(np.max(np.abs(step) / np.sqrt(np.abs(C.diagonal()[known])), initial=0.0))
+    if moved < SETTLED:
+        return Status.CONVERGED
+    if task.stop():
+        return Status.TIME
+    return Status.STUCK if point.done else Status.ITERATIONS
+
+
+def _settled(
+    task: Task, meshes: tuple[FloatArray, ...], point: Point, sigma: FloatArray, limits: Search
+) -> tuple[Point, FloatArray]:
+    """The solution and σ in turn."""
+    problem = _problem(task)
+    plain = problem.relaxed(meshes, np.ones(len(sigma)), task.free)
+
+    def solve(sigma: FloatArray, near: Point) -> tuple[Point, bool]:
+        solved = settle(problem.relaxed(meshes, sigma, task.free), near, limits)
+        return solved, np.isfinite(solved.value)
+
+    def residuals(at: Point) -> tuple[FloatArray, ...]:
+        with np.errstate(all="ignore"):
+            return tuple(_by_trajectory(task, plain.residual(at.p, at.X)))
+
+    first, _ = solve(sigma, point)
+    return with_noise(task, sigma, first, solve, residuals, ROUNDS)
+
+
+def _by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
+    """Rows of all samples, trajectory by trajectory."""
+    ends = np.cumsum([len(q.times) for q in task.problem.data.trajectories])[:-1]
+    return np.split(rows, ends)
+
+
+def _discretisation(
+    problem: LatentProblem, relaxed: Relaxed, latent: Latent, arrow: Arrow, H: FloatArray
+) -> tuple[float, BoolArray]:
+    """The error of the rule in the parameters, in standard errors, and the intervals that make most of it.
+
+    The truncation is what half the step would change in the defects; carried through the linear system of a step it
+    shifts the parameters by `C Bᵀ K⁻¹ τ`.
+    """
+    L, point = relaxed.layout, latent.point
+    with np.errstate(all="ignore"):
+        meshes, X = refined(relaxed, latent.meshes, point, L.inner)
+        fine = problem.relaxed(meshes, relaxed.sigma, relaxed.free)
+        begins = np.flatnonzero(fine.layout.inner)
+        first, middle = begins[::2], begins[1::2]
+        for _ in range(2):  # makes the middle better than the rule itself
+            v = fine.constraint(point.p, X)
+            X[middle] += 0.5 * (v[middle] - v[first])
+        v = fine.constraint(point.p, X)
+        truncation = np.zeros_like(point.X)
+        truncation[L.inner] = v[first] + v[middle] - relaxed.constraint(point.p, point.X)[L.inner]
+        solved = arrow.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
+        pull = arrow.B.reshape(-1, arrow.B.shape[3]).T @ solved.ravel()
+        C = symmetric_inverse(H)
+        known = np.isfinite(C.diagonal())
+        shift = np.abs(C[np.ix_(known, known)] @ pull[known]) / np.sqrt(np.abs(C.diagonal()[known]))
+        bias = float(shift.max(initial=0.0))
+        size = np.sqrt(np.mean(point.X**2, axis=0)) + np.finfo(float).tiny
+        defect = np.max(np.abs(truncation) / size, axis=1)
+    return bias if np.isfinite(bias) else np.inf, L.inner & (defect > SHARE * np.nanmax(defect))
+
+
+def _refined(task: Task, latent: Latent, sigma: FloatArray, H: FloatArray, bias: float) -> Refined:
+    problem, point, meshes = _problem(task), latent.point, latent.meshes
+    relaxed = problem.relaxed(meshes, sigma, task.free)
+    with np.errstate(all="ignore"):
+        r = -relaxed.residual(point.p, point.X)
+    data = problem.data.trajectories
+    states = [problem.states_at(meshes, point.X, k) for k in range(len(data))]
+    return Refined(
+        covariance=symmetric_inverse(H),
+        sigma=sigma,
+        states=tuple(x[np.searchsorted(m, q.times)] for x, m, q in zip(states, meshes, data, strict=True)),
+        misfit=float(np.sum(r * r)) + within_misfit(task, sigma),
+        freedom=degrees_of_freedom(task),
+        residuals=tuple(
+            np.where(q.measured, part, np.nan) for q, part in zip(data, _by_trajectory(task, r), strict=True)
+        ),
+        bias=bias,
+        information=H,
+    )
+
+
+ESTIMATOR = Estimator(
+    "relaxed",
+    "the relaxed model, for systems of which only a part is measured",
+    search,
+    refine,
+    starts=starts,
+    noise_free=lambda task: task,
+    refits=True,
+    partly=True,
+)

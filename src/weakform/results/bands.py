@@ -1,0 +1,233 @@
+"""The fitted trajectory, and what lies beyond the data: forward solutions with pointwise bands.
+
+With K(t) = ∂x(t)/∂(p, x₀) in working coordinates, C_p the covariance of the parameters, and K₀, K_p the two parts of
+K at the samples of a trajectory, over σ: given p, the data determine x₀ with covariance `B = (K₀ᵀK₀)⁻¹`, and it moves
+with p by `R = -B K₀ᵀ K_p`. Hence
+
+    Cov(p, x₀) = [[C_p, C_p Rᵀ], [R C_p, B + R C_p Rᵀ]],     Var x(t) = K(t) Cov K(t)ᵀ     (delta method)
+
+and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. Where solutions bend
+too much for that, the band lies between quantiles of solutions: from fits to data drawn again from the fitted states
+(the parametric bootstrap, for method "wendy"), which follow a curved valley and stay inside the bounds; else from
+normal draws of (p, x₀) inside the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..forward.solve import simulate
+from ..support.errors import FitError
+from ..support.typing import FloatArray
+from .observation import RTOL, Seen, system
+from .refits import can_refit, refit_of
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+DRAWS, REFITS, PROBES, BENT = 400, 120, 6, 0.25
+MAX_SAMPLES = 5000
+"""Samples above which fitting again takes too long for a band."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """States in time with a pointwise band.
+
+    Attributes
+    ----------
+    times : ndarray, (time,)
+    states, lower, upper : ndarray, (time, D)
+        The forward solution, and the band at `level`; NaN where it cannot be told.
+    names : tuple of str
+        Of the states.
+    level : float
+    kind : str
+        `"delta"` or `"sampling"`.
+    note : str
+        What the reader should know, or nothing.
+    """
+
+    times: FloatArray
+    states: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    names: tuple[str, ...]
+    level: float
+    kind: str
+    note: str = ""
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """One state with its band, `(time, 3)`: solution, lower, upper."""
+        if name not in self.names:
+            raise KeyError(f"No state {name!r}. There are: {', '.join(self.names)}.")
+        d = self.names.index(name)
+        return np.column_stack([self.states[:, d], self.lower[:, d], self.upper[:, d]])
+
+
+class Band:
+    """Solutions from draws of (p, x₀) around their mean."""
+
+    def __init__(
+        self,
+        fit: FitResult,
+        trajectory: int,
+        times: FloatArray,
+        begin: float,
+        mean: FloatArray,
+        covariance: FloatArray,
+    ) -> None:
+        self.fit, self.times, self.mean, self.covariance = fit, times, mean, covariance
+        self.J = len(fit.model.parameters)
+        self.grid = times if times[0] == begin else np.concatenate([[begin], times])
+        self.trajectory = trajectory
+        self.model, self.system = fit.model.of(trajectory), system(fit, trajectory)
+        self.seen = Seen.of(fit, trajectory)
+        self.kinds = (*self.system.kinds, *self.seen.kinds)
+        self.names = (*fit.model.states, *self.seen.names)
+
+    def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
+        n = len(self.times)
+        p, u0 = self.mean[: self.J], self.mean[self.J :]
+        inputs = self.system.inputs
+        solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=RTOL)
+        if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+            raise FitError(
+                "The fitted model could not be solved over these times: it blows up, or needs too much work; ask for a "
+                "shorter time."
+            )
+        states = solved.states[-n:]
+        K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.slopes(u0[None])[0]], axis=2)[-n:]
+        h, hu, hp = self.seen.linearised(self.times, states)
+        by_h = hu @ K
+        by_h[:, :, : self.J] += hp
+        by_h /= np.column_stack(
+            [np.ones((n, 0)), *(k.numeric_slope(c) for k, c in zip(self.seen.kinds, h.T, strict=True))]
+        )[:, :, None]
+        # Where a state is zero, as at a known start, it has no logarithm, and no band.
+        K = np.nan_to_num(np.concatenate([self.system.per_slope(states, K), by_h], axis=1), posinf=0.0, neginf=0.0)
+        values = np.concatenate([states, h], axis=1)
+        x = self._working(values)
+        variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
+        half = z * np.sqrt(np.maximum(variance, 0.0))
+        lower, upper, note = x - half, x + half, self._note()
+        if kind == "sampling" or (kind == "auto" and self._bent(x, K, half)):
+            kind = "sampling"
+            lower, upper, lost = self._sampled(level, seed)
+            if lost:
+                note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
+        else:
+            kind = "delta"
+            lower, upper = self._back(lower), self._back(upper)
+            if self.system.mix is not None:
+                half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
+                lower, upper = states - half, states + half
+        if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
+            lower[0] = upper[0] = values[0]
+        return Prediction(self.times, values, lower, upper, self.names, level, kind=kind, note=note)
+
+    def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
+        """Of the states themselves, `(time, D)`."""
+        by_u = self.system.slopes(states) @ K
+        return np.asarray(np.einsum("tdi,ij,tdj->td", by_u, self.covariance, by_u))
+
+    def _note(self) -> str:
+        inputs = self.system.inputs
+        if inputs is not None and (self.grid[0] < inputs.times[0] or self.grid[-1] > inputs.times[-1]):
+            return "Outside the data the inputs keep their nearest value."
+        if np.isfinite(self.fit.covariance.diagonal()).all():
+            return ""
+        return "Parameters at a bound or without information are taken as known in the band."
+
+    def _working(self, u: FloatArray) -> FloatArray:
+        """Working coordinates of states `(n, D)`, or of all columns."""
+        kinds = self.kinds[: u.shape[1]]
+        lowest = [kind.lowest + (0.0 if kind.closed else np.finfo(float).tiny) for kind in kinds]
+        u = np.maximum(u, lowest)
+        D = self.system.D
+        more = [kind.to_working(c) for kind, c in zip(kinds[D:], u.T[D:], strict=True)]
+        return np.column_stack([self.system.to_working(u[:, :D]), *more])
+
+    def _back(self, x: FloatArray) -> FloatArray:
+        D = self.system.D
+        more = [kind.from_working(c) for kind, c in zip(self.kinds[D:], x.T[D:], strict=False)]
+        return np.column_stack([self.system.from_working(x[:, :D]), *more])
+
+    def _solved(self, theta: FloatArray) -> FloatArray | None:
+        """The solution in working coordinates from p and x₀ moved by theta."""
+        low, high = self.fit.bounds.T
+        p = np.clip(self.mean[: self.J] + theta[: self.J], low, high)
+        u0, moved = self.mean[self.J :], theta[self.J :]
+        if moved.any():
+            u0 = self._back(self._working(u0[None]) + moved)[0]
+        if not np.isfinite(u0).all():
+            return None
+        solved = simulate(self.model, p, u0, self.grid, inputs=self.system.inputs, rtol=1e-7)
+        if not solved.success:
+            return None
+        states = solved.states[-len(self.times) :]
+        return self._working(np.concatenate([states, self.seen.values(self.times, states, p)], axis=1))
+
+    def _factor(self) -> FloatArray:
+        """A square root of the covariance; columns are its principal directions, the largest first."""
+        scale = np.sqrt(np.maximum(self.covariance.diagonal(), 0.0))
+        unit = np.where(scale > 0, scale, 1.0)
+        w, V = np.linalg.eigh(self.covariance / np.outer(unit, unit))
+        return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
+
+    def _bent(self, x: FloatArray, K: FloatArray, half: FloatArray) -> bool:
+        """Whether solutions one standard deviation off along principal directions leave the tangent too far."""
+        factor = self._factor()
+        wide = half.max(axis=0) > 0
+        for column in factor.T[:PROBES]:
+            if not column.any():
+                continue
+            for sign in (1.0, -1.0):
+                solved = self._solved(sign * column)
+                if solved is None:
+                    return True
+                off = np.abs(solved - x - sign * (K @ column))
+                if (off[:, wide] > BENT * half.max(axis=0)[wide]).any():
+                    return True
+        return False
+
+    def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
+        """Quantiles of solutions, and the share that could not be had."""
+        fit, known = self.fit, not self.covariance[self.J :, self.J :].any()
+        again = can_refit(fit) and fit.data.samples <= MAX_SAMPLES and not known
+        draws = self._refitted(seed) if again else self._normal(seed)
+        found = [x for x in draws if x is not None]
+        wanted = REFITS if again else DRAWS
+        if len(found) < wanted / 2:
+            blank = np.full((len(self.times), len(self.names)), np.nan)
+            return blank, blank, 1 - len(found) / wanted
+        # Of the states themselves: ends in rotated coordinates would not be theirs.
+        lower, upper = np.quantile([self._back(x) for x in found], [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        return lower, upper, 1 - len(found) / wanted
+
+    def _refitted(self, seed: int) -> Iterator[FloatArray | None]:
+        refit = refit_of(self.fit)
+        for k in range(REFITS):
+            solved = refit.drawn(np.random.default_rng([seed, 4, k]))
+            if solved is None:
+                yield None
+                continue
+            moved = solved.states[self.trajectory][0] - self._working(self.mean[None, self.J :])[0]
+            yield self._solved(np.concatenate([solved.p - self.mean[: self.J], moved]))
+
+    def _normal(self, seed: int) -> Iterator[FloatArray | None]:
+        rng, factor = np.random.default_rng([seed, 4]), self._factor()
+        low, high = (
+            np.append(side, np.full(self.system.D, np.copysign(np.inf, k)))
+            for k, side in zip((-1, 1), self.fit.bounds.T, strict=True)
+        )
+        for _ in range(DRAWS):
+            for _ in range(20):
+                theta = factor @ rng.standard_normal(len(factor))
+                if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
+                    break
+            yield self._solved(theta)

@@ -1,0 +1,32 @@
+"""The parameters of a fit as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..support.errors import FitError
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+
+def to_frame(fit: FitResult, level: float) -> Any:
+    """See `FitResult.to_frame`."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise FitError("A data frame needs pandas; install it with: pip install pandas") from None
+    ends = fit.intervals(level)
+    return pd.DataFrame(
+        {
+            "estimate": fit.estimate,
+            "error": fit.errors,
+            "lower": ends[:, 0],
+            "upper": ends[:, 1],
+            "lower_bound": fit.bounds[:, 0],
+            "upper_bound": fit.bounds[:, 1],
+            "unit": [fit.units.get(name, "") for name in fit.model.parameters],
+            "note": [fit[name].note for name in fit.model.parameters],
+        },
+        index=pd.Index(fit.model.parameters, name="parameter"),
+    )

@@ -1,0 +1,97 @@
+"""Initial values and states of a fit by name, each with its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..support.messages import suggestion
+from ..support.typing import FloatArray
+from .observation import beginning, joint, system
+from .records import Quantity
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One state in time with a pointwise band.
+
+    Attributes
+    ----------
+    times, values, lower, upper : ndarray, (time,)
+    """
+
+    times: FloatArray
+    values: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
+    """The state at the beginning: a quantity for each name, or with several trajectories one for each of them."""
+
+    def __init__(self, fit: FitResult) -> None:
+        self.fit = fit
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fit.model.states)
+
+    def __len__(self) -> int:
+        return len(self.fit.model.states)
+
+    def __getitem__(self, name: str) -> Quantity | dict[str, Quantity]:
+        states = self.fit.model.states
+        if name not in states:
+            raise KeyError(f"No state {name!r}.{suggestion(str(name), states)} There are: {', '.join(states)}.")
+        labels = [q.label for q in self.fit.data.trajectories]
+        found = {label: self._one(name, k) for k, label in enumerate(labels)}
+        return found[labels[0]] if len(labels) == 1 else found
+
+    @np.errstate(all="ignore")
+    def _one(self, name: str, k: int) -> Quantity:
+        fit, d = self.fit, self.fit.model.states.index(name)
+        _, u0 = beginning(fit, k)
+        C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
+        _, covariance = joint(fit, k, C)
+        coordinates = system(fit, k)
+        x = coordinates.to_working(u0[None])[0]
+        J = len(fit.estimate)
+        deviation = np.sqrt(max(float(covariance[J + d, J + d]), 0.0))
+        half = fit.quantile(0.95) * deviation
+        ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
+        error = deviation * float(coordinates.slopes(u0[None])[0][d, d])
+        note = "given" if not error else ""
+        return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
+
+
+class States(Mapping[str, "Curve | dict[str, Curve]"]):
+    """States and measured expressions over the time of the data: a curve for each name, or one for each trajectory."""
+
+    def __init__(self, fit: FitResult) -> None:
+        self.fit = fit
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the states, then of the measured expressions."""
+        states = self.fit.model.states
+        return (*states, *(name for name in self.fit.data.names or () if name not in states))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, name: str) -> Curve | dict[str, Curve]:
+        if name not in self.names:
+            raise KeyError(f"No state {name!r}.{suggestion(str(name), self.names)} There are: {', '.join(self.names)}.")
+        found = {}
+        for k, q in enumerate(self.fit.data.trajectories):
+            band = self.fit.trajectory(k)
+            found[q.label] = Curve(band.times, *band[name].T)
+        return next(iter(found.values())) if len(found) == 1 else found

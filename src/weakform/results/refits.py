@@ -1,0 +1,172 @@
+"""Fits again: with a parameter held, or to data drawn from the fitted states; no new search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..collocation.helmert import Settings, Solution, solve
+from ..collocation.latent import LatentProblem
+from ..collocation.levels import Point, Prior, Search, settle
+from ..collocation.mesh import Mesh
+from ..data.matching import system_of
+from ..estimators import ESTIMATORS
+from ..linalg.symmetric import NotPositiveDefinite
+from ..optimize import Stop
+from ..parameters.priors import Priors
+from ..support.errors import FitError
+from ..support.typing import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+DRAWN = 0.02
+"""Tolerance of a bootstrap run, in standard errors: far below the spread of the runs."""
+
+
+def can_refit(fit: FitResult) -> bool:
+    """Whether a fit can be found again from other data, or with a parameter held."""
+    return ESTIMATORS[fit.method].refits and fit.goodness is not None
+
+
+def refit_of(fit: FitResult) -> Refit | LatentRefit:
+    """The problem behind a fit, ready to be solved again."""
+    if fit.covariance_kind.startswith("none"):
+        raise FitError("Noise-free data have no intervals: there is nothing to be uncertain of.")
+    if not can_refit(fit):
+        able = " or ".join(repr(e.name) for e in ESTIMATORS.values() if e.refits)
+        raise FitError(
+            f"Profile and bootstrap intervals belong to method {able}; this fit is {fit.method!r}. "
+            f"Fit again with method={able}."
+        )
+    return LatentRefit(fit) if fit.nodes else Refit(fit)
+
+
+def _moved(p: FloatArray, covariance: FloatArray, j: int, value: float) -> FloatArray:
+    """Parameters with p_j = value, the others where the regression on p_j expects them."""
+    variance = covariance[j, j]
+    moved = p + covariance[j] / variance * (value - p[j]) if variance > 0 else p.copy()
+    moved[j] = value
+    return np.asarray(moved)
+
+
+def _drawn_prior(prior: Prior | None, rng: np.random.Generator) -> Prior | None:
+    """A prior is one more measurement, and is drawn like the others."""
+    if not isinstance(prior, Priors):
+        return prior
+    return replace(prior, centre=prior.centre + prior.spread * rng.standard_normal(len(prior.index)))
+
+
+class Refit:
+    """The constraint problem behind a result of method "wendy", ready to be solved again."""
+
+    def __init__(self, fit: FitResult) -> None:
+        self.p, self.sigma = fit.estimate, fit.sigma
+        pairs = []
+        for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
+            system = system_of(fit.model, fit.data, k)
+            states, there = system.to_working(u), q.measured
+            data = np.where(there, system.to_working(np.where(there, q.values, u)), states)
+            mesh = Mesh(system, q.times, data, there, q.scale)
+            for _ in range(fit.mesh.bit_length() - 1):
+                mesh, states = mesh.halved(self.p, states)
+            pairs.append((mesh, states))
+        self.meshes, self.states = (tuple(part) for part in zip(*pairs, strict=True))
+        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf, prior=fit.prior)
+        self.covariance = np.nan_to_num(fit.covariance)
+        self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
+
+    def total(self, solution: Solution) -> float:
+        """Misfit to the data and to the prior."""
+        prior = self.settings.prior
+        return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
+
+    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+        """The best fit with p_j = value, from a solution nearby; None where there is none."""
+        free = self.settings.free.copy()
+        free[j] = False
+        p = _moved(near.p, self.covariance, j, value)
+        try:
+            solved = solve(self.meshes, self.sigma, p, near.states, replace(self.settings, free=free))
+        except NotPositiveDefinite:
+            return None
+        return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
+
+    def _noise(self, mesh: Mesh) -> FloatArray:
+        return self.sigma * np.where(mesh.measured, 1.0 if mesh.scale is None else mesh.scale, 0.0)
+
+    def drawn(self, rng: np.random.Generator) -> Solution | None:
+        """A fit to data drawn from the fitted states."""
+        meshes = tuple(
+            replace(mesh, data=np.where(mesh.measured, x + self._noise(mesh) * rng.standard_normal(x.shape), x))
+            for mesh, x in zip(self.meshes, self.best.states, strict=True)
+        )
+        try:
+            rough = replace(self.settings, tolerance=DRAWN, prior=_drawn_prior(self.settings.prior, rng))
+            solved = solve(meshes, self.sigma, self.best.p, self.best.states, rough)
+        except NotPositiveDefinite:
+            return None
+        return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
+
+
+class LatentRefit:
+    """The same where only a part is measured: the exact constraint on the mesh of the fit."""
+
+    def __init__(self, fit: FitResult) -> None:
+        assert fit.shared is not None
+        assert fit.index is not None
+        self.problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+        self.meshes = tuple(times for times, _ in fit.nodes)
+        X = np.concatenate([part for _, states in fit.nodes for part in (states[:1], states)])
+        self.free = ~fit.fixed
+        self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
+        self.covariance = np.nan_to_num(fit.covariance)
+        self.best = self._solved(self.problem, Point(fit.estimate, X), self.free, self.search)
+
+    def _solved(self, problem: LatentProblem, near: Point, free: BoolArray, search: Search) -> Solution:
+        relaxed = problem.relaxed(self.meshes, problem.sigma, free)
+        point = settle(relaxed, near, search)
+        with np.errstate(all="ignore"):
+            r = relaxed.residual(point.p, point.X)
+        states = tuple(problem.states_at(self.meshes, point.X, k) for k in range(len(self.meshes)))
+        stop = Stop.STEP if point.done else Stop.ITERATIONS
+        return Solution(point.p, states, np.zeros((0, 0)), float(np.sum(r * r)), stop, iterations=point.steps)
+
+    @staticmethod
+    def _point(near: Solution, p: FloatArray) -> Point:
+        return Point(p, np.concatenate([part for states in near.states for part in (states[:1], states)]))
+
+    def total(self, solution: Solution) -> float:
+        """Misfit to the data and to the prior."""
+        prior = self.search.prior
+        return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
+
+    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+        """The best fit with p_j = value, from a solution nearby; None where there is none."""
+        free = self.free.copy()
+        free[j] = False
+        p = np.clip(_moved(near.p, self.covariance, j, value), self.search.lower, self.search.upper)
+        p[j] = value
+        solved = self._solved(self.problem, self._point(near, p), free, self.search)
+        return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
+
+    def drawn(self, rng: np.random.Generator) -> Solution | None:
+        """A fit to data drawn from the fitted states."""
+        problem, relaxed = self.problem, self.problem.relaxed(self.meshes, self.problem.sigma, self.free)
+        best = self._point(self.best, self.best.p)
+        columns, trajectories, row = relaxed.observables(best.p, best.X), [], 0
+        for q in problem.data.trajectories:
+            part = columns[row : row + len(q.times)]
+            row += len(q.times)
+            values = np.empty_like(q.values)
+            for d, (to, back) in enumerate(problem.transforms):
+                noisy = to(part[:, d]) + problem.sigma[d] * q.scales[:, d] * rng.standard_normal(len(part))
+                values[:, d] = np.where(q.measured[:, d], back(noisy), np.nan)
+            trajectories.append(replace(q, values=values))
+        data = problem.data.replaced(trajectories=tuple(trajectories))
+        drawn = replace(problem, data=data)
+        search = replace(self.search, prior=_drawn_prior(self.search.prior, rng))
+        solved = self._solved(drawn, best, self.free, search)
+        return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
