@@ -1,191 +1,142 @@
-"""The accuracy study: `method="wendy"` against `method="mle"` in the same runs.
+"""Tables of the accuracy study: method "wendy" against "mle" on the same data.
 
-    python benchmarks/accuracy.py run [runs a cell, default 30] [worker, workers]
-    python benchmarks/accuracy.py table
+    weakform sweep accuracy                                          # the runs; goes on where it stopped
+    weakform summary accuracy.sqlite --export accuracy.parquet
+    python benchmarks/accuracy.py [accuracy.parquet]                 # the tables of docs/accuracy.md; and a figure
 
-All eight problems, M = 256, 512, 1024, noise 2, 5, 10, 20%; for each run new noise and a random start in the box that
-competes with the default starts, seeded by cell and run. Every run is one line in results/accuracy.jsonl; a run that is
-there is not done again. `table` prints the summary and saves it as results/accuracy.md. One fit gives both methods, as
-"wendy" begins with "mle".
+Without a file the runs that are kept in results/accuracy.parquet are read. Error is ‖p̂ - p‖/‖p‖ (Goodwin without p1 and
+p3, which the data do not tell apart); CR the median over parameters of the root mean square error over the Cramér–Rao
+bound; bias² the median over parameters of (mean p̂_j - p_j)²/p_j².
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import time
-import zlib
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import weakform as wf
 from weakform.forward.cramer_rao import cramer_rao
 
-FOLDER = Path(__file__).parent / "results"
-SIZES, NOISES = (256, 512, 1024), (0.02, 0.05, 0.10, 0.20)
+KEPT = Path(__file__).parent / "results" / "accuracy.parquet"
+FIGURE = Path(__file__).parent.parent / "docs" / "bias.png"
 WEAK = {"goodwin": ("p1", "p3")}
-Cell = tuple[str, int, float]
+LEVEL = 1.959964
 
 
-def one(name: str, M: int, noise: float, seed: int) -> dict[str, object]:
-    """One run."""
-    problem = wf.problems.get(name)
-    draw = zlib.crc32(f"{name} {M} {noise} {seed}".encode())
-    data = problem.simulate(M=M, noise=noise, seed=draw)
-    begin = time.process_time()
-    fit = wf.fit(problem.model, data, bounds=problem.bounds, start=problem.start(draw), seed=draw)
-    cpu = time.process_time() - begin
-    return {
-        "problem": name,
-        "M": M,
-        "noise": noise,
-        "seed": seed,
-        "method": fit.method,
-        "status": fit.status.name,
-        "estimate": fit.estimate.tolist(),
-        "mle": fit.starts[0].estimate.tolist(),
-        "error": fit.errors.tolist(),
-        "sigma": (fit.sigma / data.truth.sigma).tolist(),
-        "p": fit.goodness.p_value if fit.goodness else None,
-        "cpu": cpu,
-    }
+def estimates(rows: pd.DataFrame, problem: wf.problems.Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of the estimates and standard errors, `(runs, J)` each."""
+    J = len(problem.truth)
+    p = np.array([np.asarray(value, dtype=float) for value in rows.estimate]).reshape(-1, J)
+    C = np.array([np.stack(value).astype(float) for value in rows.covariance]).reshape(-1, J, J)
+    with np.errstate(invalid="ignore"):
+        return p - problem.parameters, np.sqrt(np.diagonal(C, axis1=1, axis2=2))
 
 
-def stored() -> list[dict[str, object]]:
-    """All runs done so far, by all workers."""
-    rows = []
-    for path in sorted(FOLDER.glob("accuracy*.jsonl")):
-        for line in path.read_text().splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:  # a line that was being written when the study was stopped
-                continue
-    return rows
+def coverage(off: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Whether each interval covers; NaN where there is none."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(errors), np.abs(off) <= LEVEL * errors, np.nan)
 
 
-def run(runs: int, worker: int, workers: int) -> None:
-    FOLDER.mkdir(exist_ok=True)
-    done = {(r["problem"], r["M"], r["noise"], r["seed"]) for r in stored()}
-    todo = [
-        (name, M, noise, seed)
-        for seed in range(runs)
-        for name in wf.problems.names()
-        for M in SIZES
-        for noise in NOISES
-        if (name, M, noise, seed) not in done
-    ][worker::workers]
-    path = FOLDER / ("accuracy.jsonl" if workers == 1 else f"accuracy-{worker}.jsonl")
-    with path.open("a") as out:
-        for k, cell in enumerate(todo, 1):
-            out.write(json.dumps(one(*cell)) + "\n")
-            out.flush()
-            if sys.stderr.isatty():
-                print(f"\r{k} of {len(todo)}", end="", file=sys.stderr)
-
-
-def bound(name: str, M: int, noise: float) -> np.ndarray:
+def bound(problem: wf.problems.Problem, M: int, noise: float) -> np.ndarray:
     """The Cramér–Rao bound of a cell, with a free initial state."""
-    problem = wf.problems.get(name)
     data = problem.simulate(M=M, noise=noise, seed=0)
-    return cramer_rao(
-        problem.model,
-        problem.parameters,
-        problem.initial,
-        data.trajectories[0].times,
-        data.noise,
-        data.truth.sigma,
-        begin=0.0,
-    )
+    times, sigma = data.trajectories[0].times, data.truth.sigma
+    return cramer_rao(problem.model, problem.parameters, problem.initial, times, data.noise, sigma, begin=0.0)
 
 
-def table() -> str:
-    cells: dict[Cell, list[dict]] = defaultdict(list)
-    for row in stored():
-        cells[row["problem"], row["M"], row["noise"]].append(row)
+def cells(runs: pd.DataFrame) -> list[str]:
+    """One line for each cell."""
     lines = [
-        "| problem | M | noise | runs | mle error | wendy error | ratio | worst mle | worst wendy | wendy / CR | bias² "
-        "mle | bias² wendy | coverage | not converged | rejected |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| problem | M | noise | runs | mle error | wendy error | wendy / CR | bias² mle | bias² wendy | worst mle | "
+        "worst wendy | coverage of 95% | not converged |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    pooled: dict[str, list[np.ndarray]] = defaultdict(list)
     for name in wf.problems.names():
         problem = wf.problems.get(name)
-        truth = problem.parameters
-        told = np.array([p not in WEAK.get(name, ()) for p in problem.model.parameters])
-        for M in SIZES:
-            for noise in NOISES:
-                rows = cells.get((name, M, noise), [])
-                if not rows:
-                    continue
-                wendy, mle = (np.array([r[key] for r in rows]) - truth for key in ("estimate", "mle"))
-                errors = np.array([r["error"] for r in rows], dtype=float)
-                norm = np.linalg.norm(truth[told])
-                ew, em = (np.linalg.norm(e[:, told], axis=1) / norm for e in (wendy, mle))
-                limit = np.sqrt(np.diag(bound(name, M, noise)))
-                efficiency = np.median(np.sqrt(np.mean((wendy / limit) ** 2, axis=0))[told])
-                with np.errstate(invalid="ignore"):
-                    covered = np.where(np.isfinite(errors), np.abs(wendy) <= 1.959964 * errors, np.nan)
-                bias = [np.median((e.mean(axis=0) ** 2 / truth**2)[told]) for e in (mle, wendy)]
-                unconverged = np.mean([r["status"] != "CONVERGED" for r in rows])
-                rejected = np.mean([(r["p"] if r["p"] is not None else 1.0) < 0.05 for r in rows])
-                if M >= 512 and noise <= 0.10:
-                    pooled[name].append(covered)
-                lines.append(
-                    f"| {name} | {M} | {noise:.0%} | {len(rows)} | {np.median(em):.2%} | {np.median(ew):.2%} | "
-                    f"{np.median(ew) / np.median(em):.2f} | {em.max():.0%} | {ew.max():.0%} | {efficiency:.2f} | "
-                    f"{bias[0]:.4%} | {bias[1]:.4%} | {np.nanmean(covered[:, told]):.0%} | {unconverged:.0%} | "
-                    f"{rejected:.0%} |"
-                )
-    lines += ["", "Coverage of 95% intervals, pooled over M >= 512 and noise <= 10%, parameter by parameter:", ""]
-    lines += ["| problem | runs | " + "parameters |", "|---|---|---|"]
-    for name, parts in pooled.items():
-        covered = np.concatenate(parts)
-        names = wf.problems.get(name).model.parameters
-        shares = ", ".join(f"{p} {c:.0%}" for p, c in zip(names, np.nanmean(covered, axis=0), strict=True))
-        lines.append(f"| {name} | {len(covered)} | {shares} |")
-    seconds = [r["cpu"] for r in stored()]
-    lines += [
-        "",
-        f"{len(seconds)} runs, median {np.median(seconds):.2f} CPU s a fit, {sum(seconds) / 3600:.2f} h in all.",
-    ]
-    return "\n".join(lines)
+        known = np.array([p not in WEAK.get(name, ()) for p in problem.model.parameters])
+        here = runs[runs.problem == name]
+        for (M, noise), rows in here.groupby(["samples", "noise"]):
+            limit = np.sqrt(np.diag(bound(problem, int(M), float(noise))))
+            found = {}
+            for method in ("mle", "wendy"):
+                off, errors = estimates(rows[rows.method == method], problem)
+                size = np.linalg.norm(off[:, known], axis=1) / np.linalg.norm(problem.parameters[known])
+                bias = np.median((off.mean(axis=0) ** 2 / problem.parameters**2)[known])
+                found[method] = off, errors, size, bias
+            off, errors, _, _ = found["wendy"]
+            ratio = np.median((np.sqrt(np.mean(off**2, axis=0)) / limit)[known])
+            lost = np.mean(rows[rows.method == "wendy"].status != "CONVERGED")
+            m, w = found["mle"], found["wendy"]
+            lines.append(
+                f"| {name} | {M} | {noise:.0%} | {len(off)} | {np.median(m[2]):.2%} | {np.median(w[2]):.2%} | "
+                f"{ratio:.2f} | {m[3]:.4%} | {w[3]:.4%} | {m[2].max():.0%} | {w[2].max():.0%} | "
+                f"{np.nanmean(coverage(off, errors)[:, known]):.0%} | {lost:.0%} |"
+            )
+    return lines
 
 
-def figure(path: Path) -> None:
+def by_parameter(runs: pd.DataFrame) -> list[str]:
+    """Coverage pooled over M >= 512 and noise <= 10%."""
+    lines = ["| problem | runs | coverage of 95% intervals |", "|---|---|---|"]
+    chosen = runs[(runs.method == "wendy") & (runs.samples >= 512) & (runs.noise <= 0.1)]
+    for name in wf.problems.names():
+        problem = wf.problems.get(name)
+        covered = coverage(*estimates(chosen[chosen.problem == name], problem))
+        shares = zip(problem.model.parameters, np.nanmean(covered, axis=0), strict=True)
+        text = ", ".join(
+            f"**{p} {100 * c:.0f}**" if not 0.915 <= c < 0.985 else f"{p} {100 * c:.0f}" for p, c in shares
+        )
+        lines.append(f"| {name} | {len(covered)} | {text} |")
+    return lines
+
+
+def figure(runs: pd.DataFrame, path: Path) -> None:
     """Hindmarsh–Rose, M = 512: mean of the estimates over the truth, with the spread of the runs, against noise."""
     import matplotlib.pyplot as plt
 
     from weakform.report.plots import FIT, STYLE, TRUTH
 
     problem = wf.problems.get("hindmarsh-rose")
-    rows = [r for r in stored() if r["problem"] == problem.name and r["M"] == 512]
+    here = runs[(runs.problem == problem.name) & (runs.samples == 512)]
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
+        drawn, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
         for axis, j in zip(axes, (5, 6), strict=True):
-            for key, label, colour, shift in (("mle", "WENDy-MLE", TRUTH, -0.2), ("estimate", "wendy", FIT, 0.2)):
-                ratio = [np.array([r[key][j] for r in rows if r["noise"] == n]) / problem.truth[j] for n in NOISES]
-                means, spreads = [r.mean() for r in ratio], [2 * r.std() for r in ratio]
-                x = 100 * np.array(NOISES) + shift
+            for method, label, colour, shift in (("mle", "WENDy-MLE", TRUTH, -0.2), ("wendy", "wendy", FIT, 0.2)):
+                ratios = [
+                    1 + estimates(rows, problem)[0][:, j] / problem.truth[j]
+                    for _, rows in here[here.method == method].groupby("noise")
+                ]
+                x = 100 * np.array(sorted(here.noise.unique())) + shift
+                means, spreads = [r.mean() for r in ratios], [2 * r.std() for r in ratios]
                 axis.errorbar(x, means, spreads, fmt="o-", color=colour, capsize=3, label=label)
             axis.axhline(1.0, color="black", lw=0.8, ls="--")
             axis.set_xlabel("noise, %")
             axis.set_title(f"p{j + 1}")
         axes[0].set_ylabel("estimate / truth (mean ± 2 sd)")
         axes[0].legend()
-        figure.savefig(path)
-        plt.close(figure)
+        drawn.savefig(path)
 
 
 def main() -> None:
-    if len(sys.argv) > 1 and sys.argv[1] == "run":
-        runs, worker, workers = (int(a) for a in (*sys.argv[2:5], *("30", "0", "1")[len(sys.argv) - 2 :]))
-        run(runs, worker, workers)
-    text = table()
-    print(text)
-    figure(FOLDER.parent.parent / "docs" / "bias.png")
-    (FOLDER / "accuracy.md").write_text("# Accuracy study\n\n`python benchmarks/accuracy.py table`\n\n" + text + "\n")
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else KEPT
+    runs = pd.read_parquet(path)
+    seconds = runs.groupby("method").cpu.agg(["median", "sum"])
+    text = [
+        *cells(runs),
+        "",
+        *by_parameter(runs),
+        "",
+        f"{len(runs)} fits; median CPU s for each: mle {seconds['median']['mle']:.2f}, wendy "
+        f"{seconds['median']['wendy']:.2f}; {seconds['sum'].sum() / 3600:.2f} CPU h in all.",
+    ]
+    print("\n".join(text))
+    if path == KEPT:
+        KEPT.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
+        figure(runs, FIGURE)
 
 
 if __name__ == "__main__":
