@@ -28,7 +28,7 @@ from .model import Model
 from .parameters import Parameter, Parameters, resolve
 from .parameters.resolve import without
 from .results.covariance import Quantified, quantify
-from .results.diagnosis import Evidence, contradicts_noise_free, doubts, is_constant, objections, verdict
+from .results.diagnosis import Evidence, contradicts_noise_free, doubts, is_constant, objections, unseen, verdict
 from .results.goodness import TESTABLE, GoodnessOfFit, assess, misfits
 from .results.likelihood import log_likelihood
 from .results.records import BasisSummary, StartRecord
@@ -134,7 +134,7 @@ def fit(
             searched = search(prepared, starts, seed)
             refined = refine(searched)
         quantified = quantify(refined.task, refined.best, refined.noise_free)
-        judged = judge(refined, quantified)
+        judged = judge(resolved, refined, quantified)
     shown = {**(dict(units) if units else {}), **resolved.units}
     return _result(resolved, refined, quantified, judged, _Call(seed, time.monotonic() - begin, shown))
 
@@ -286,7 +286,7 @@ class Judged:
     weak_residuals: tuple[tuple[FloatArray, FloatArray], ...]
 
 
-def judge(fitted: Searched, quantified: Quantified) -> Judged:
+def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> Judged:
     """Test the model, and say in words what is wrong or doubtful."""
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined, data = best.refined, problem.data
@@ -302,6 +302,7 @@ def judge(fitted: Searched, quantified: Quantified) -> Judged:
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
     telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
     scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
+    free = unseen(parameters, task, best)
     evidence = Evidence(
         p=quantified.p,
         covariance=quantified.covariance,
@@ -310,8 +311,9 @@ def judge(fitted: Searched, quantified: Quantified) -> Judged:
         misfit=np.inf if contradiction else float(np.sqrt(np.mean(scores**2))),
         constant=is_constant(problem),
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
+        unseen=bool(free),
     )
-    warnings = (*objections(task, refined, goodness), *contradiction, *doubts(task, quantified, best.status))
+    warnings = (*free, *objections(task, refined, goodness), *contradiction, *doubts(task, quantified, best.status))
     return Judged(verdict(best.status, evidence), goodness, warnings, residuals)
 
 

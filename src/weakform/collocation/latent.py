@@ -117,8 +117,8 @@ class LatentProblem:
         values, unknown = int(data.measurements.sum()), int(parameters.free.sum()) + problem.beginnings
         if values < unknown:
             raise FitError(
-                f"{values} measured values cannot determine {unknown} unknowns: {int(parameters.free.sum())} parameters "
-                f"and {problem.beginnings} initial values. Measure more, fix some, or give initial values."
+                f"{values} measured values cannot determine {unknown} unknowns: {int(parameters.free.sum())} "
+                f"parameters and {problem.beginnings} initial values. Measure more, fix some, or give initial values."
             )
         return replace(problem, sigma=sigma)
 

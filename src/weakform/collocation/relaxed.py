@@ -5,18 +5,18 @@ interval (see `mesh`), the observables h and a row `x(0) - g(p)` for each initia
 
     minimise ½ Σ ((y - h(X, p))/σ)² + ½ Σ v²/V,      v = (c, x(0) - g(p)),      V_md = q² (h_m/T) s_d²,
 
-s_d the size of state d along the current solution, T the duration. The second term says: the model holds up to a random
-walk of relative size q. At large q this is a smoothing problem, nearly convex in X; as q falls the model takes over; q = 0
-is the exact constraint. Each level starts where the last one ended, with a few Levenberg–Marquardt steps. With the
-residual `r + R δX + P δp`, the linearised `v + A δX + G δp` and its multipliers z, a step solves
+s_d the size of state d along the current solution, T the duration. The second term says: the model holds up to a
+random walk of relative size q. At large q this is a smoothing problem, nearly convex in X; as q falls the model takes
+over; q = 0 is the exact constraint. Each level starts where the last one ended, with a few Levenberg–Marquardt steps.
+With the residual `r + R δX + P δp`, the linearised `v + A δX + G δp` and its multipliers z, a step solves
 
     [ RᵀR + μ    Aᵀ ] [δX]     [ Rᵀr + RᵀP δp ]
     [    A      -V  ] [ z ] = - [  v  + G δp   ]
 
 with X and z interleaved node by node: a band of 2D - 1 on each side of the diagonal, for every q, and 0 among them. The
 parameters are an arrow: with `B = [RᵀP; G]` and K the matrix above, δp minimises the quadratic with Hessian
-`PᵀP - Bᵀ K⁻¹ B`, the information about p, inside the box. Trajectories share p and stand one behind the other, each with a
-node ahead of it that carries its initial values. A step costs O(N D²(D + J)).
+`PᵀP - Bᵀ K⁻¹ B`, the information about p, inside the box. Trajectories share p and stand one behind the other, each
+with a node ahead of it that carries its initial values. A step costs O(N D²(D + J)).
 """
 
 from __future__ import annotations

@@ -89,8 +89,9 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
     if data.names is None:
         if len(plain) != data.D:
             raise DataError(
-                f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} columns without names. "
-                f"Say what they are with names=[...]: states, or named expressions ({listed(model.observables) or 'none'})."
+                f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} columns without "
+                "names. Say what they are with names=[...]: states, or named expressions "
+                f"({listed(model.observables) or 'none'})."
             )
         return plain, []
     measured = [name for name in data.names if name in known]
@@ -101,13 +102,13 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
         if data.selected or close:
             raise DataError(
                 f"The column {name!r} is neither a state of the model nor one of its named expressions: "
-                f"{listed(known)}.{suggestion(name, lacking)} Rename it, or leave it out; if columns are to be taken by "
-                "their position, give names=[...] in the order of the columns."
+                f"{listed(known)}.{suggestion(name, lacking)} Rename it, or leave it out; if columns are to be taken "
+                "by their position, give names=[...] in the order of the columns."
             )
     if not measured:
         raise DataError(
-            f"No column of the data is a state of the model or one of its named expressions: {listed(known)}. The columns "
-            f"are: {listed(data.names)}.{suggestion(data.names[0], known)} Rename them, or pass names={{...}}."
+            f"No column of the data is a state of the model or one of its named expressions: {listed(known)}. The "
+            f"columns are: {listed(data.names)}.{suggestion(data.names[0], known)} Rename them, or pass names={{...}}."
         )
     note = f"Columns that the model does not have were left out: {listed(others)}."
     return measured, [note] if others else []
@@ -120,8 +121,8 @@ def _check_beginning(data: Dataset, model: Model) -> None:
         if given and q.times[0] < 0:
             where = f" of {q.label}" if q.label else ""
             raise DataError(
-                f"{given[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count time from "
-                "the moment at which the initial values hold."
+                f"{given[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count time "
+                "from the moment at which the initial values hold."
             )
 
 

@@ -28,7 +28,7 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     count = int(parameters.free.sum())
     if problem.size < count:
         raise FitError(
-            f"{problem.size} weak residuals cannot determine {count} parameters; use more samples, a smaller radius, or "
-            "fix some parameters."
+            f"{problem.size} weak residuals cannot determine {count} parameters; use more samples, a smaller radius, "
+            "or fix some parameters."
         )
     return estimator, problem

@@ -82,9 +82,7 @@ def _sizes(problem: LatentProblem) -> FloatArray:
     for k, name in enumerate(names):
         if name in problem.shared.states:
             found.append(float(np.nanmax(np.abs(np.concatenate([q.values[:, k] for q in problem.data.trajectories])))))
-    for expr in problem.shared.initial.values():
-        if expr.is_Number and expr != 0:
-            found.append(abs(float(expr)))
+    found += [abs(float(expr)) for expr in problem.shared.initial.values() if expr.is_Number and expr != 0]
     return np.array([size for size in found if size > 0] or [1.0])
 
 

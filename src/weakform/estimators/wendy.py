@@ -2,8 +2,8 @@
 
 1. WENDy-MLE from every start. Its log-determinant widens the domain of convergence and biases the estimate.
 2. From the best of them, and from the data denoised by it, the Gauss–Helmert iteration on the finest test functions
-   (`collocation.helmert`): linearised about the denoised states, no log-determinant, no information left out. σ, unless given,
-   is the root mean square of the residuals, and the iteration is repeated until it agrees with itself.
+   (`collocation.helmert`): linearised about the denoised states, no log-determinant, no information left out. σ, unless
+   given, is the root mean square of the residuals, and the iteration is repeated until it agrees with itself.
 3. The error of the discretisation is carried through to the parameters; where it is not small against their standard
    errors the mesh is made finer.
 """

@@ -155,7 +155,8 @@ def _with_beginnings(
     given = [state for state in new if state in model.initial]
     if given:
         raise FitError(
-            f"{initial_name(given[0])!r} is given by the model, {model.initial[given[0]]}; say it of the parameters there."
+            f"{initial_name(given[0])!r} is given by the model, {model.initial[given[0]]}; say it of the parameters "
+            "there."
         )
     every = [name for name in model.parameters if name in own] + [initial_name(state) for state in new]
     return (model.beginning_at(new) if new else model), every

@@ -53,7 +53,7 @@ def save(axes: Any, path: str | Path) -> Path:
 
 @np.errstate(all="ignore")
 def states(fit: FitResult, trajectory: int | str = 0) -> Any:
-    """Data, the fitted trajectory with its band and, where known, the truth, one panel for each of them; returns the axes.
+    """Data, the fitted trajectory with its band and, where known, the truth, one panel for each; returns the axes.
 
     Where the model cannot be solved over the data, the fitted states are drawn in place of the trajectory.
     """
@@ -110,7 +110,7 @@ def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
 
 
 def profiles(fit: FitResult, level: float = 0.95) -> Any:
-    """How the misfit rises when one parameter is held, one panel for each parameter; computed if need be; returns the axes."""
+    """How the misfit rises when one parameter is held, one panel for each; computed if need be; returns the axes."""
     plt = pyplot()
     if not fit.profiles:
         fit.intervals(level, kind="profile")

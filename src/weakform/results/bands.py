@@ -91,6 +91,7 @@ class Band:
         self.names = (*fit.model.states, *self.seen.names)
 
     def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
+        """The forward solution with its band."""
         n = len(self.times)
         p, u0 = self.mean[: self.J], self.mean[self.J :]
         inputs = self.system.inputs

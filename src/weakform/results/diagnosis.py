@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators.status import Status
-from ..estimators.task import Problem, Refined, Task
+from ..estimators.task import Outcome, Problem, Refined, Task
+from ..forward.identify import Experiment, freedoms
 from ..linalg.symmetric import symmetric_inverse
+from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
 from .covariance import Quantified
 from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
@@ -26,6 +28,9 @@ UNTENABLE = 2.0
 STILL = 4.0
 PIECES = 16
 UNKNOWN = 100.0
+SUSPECT = 1e-6
+"""Smallest eigenvalue of the information, with unit diagonal, below which freedoms of the model are looked for."""
+POINTS, NEARBY = 3, 0.1
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Evidence:
         Whether the data are constants and noise.
     against : bool
         Whether a parameter sits at a bound other than zero.
+    unseen : bool
+        Whether the model has a freedom that no data of this kind can see.
     """
 
     p: FloatArray
@@ -56,13 +63,14 @@ class Evidence:
     misfit: float
     constant: bool
     against: bool
+    unseen: bool = False
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
     """The status of a fit that converged, once it is known what it found."""
     if status is not Status.CONVERGED:
         return status
-    if evidence.constant or evidence.against:
+    if evidence.constant or evidence.against or evidence.unseen:
         return Status.UNDETERMINED
     if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
         return Status.REJECTED
@@ -151,6 +159,26 @@ def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | No
             "or fix one of them."
         )
     return found
+
+
+def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[str, ...]:
+    """What no data of this kind can determine, in words; looked for where the information is nearly singular."""
+    H = None if best.refined is None else best.refined.information
+    if H is None or best.latent is None or not np.isfinite(H).all():
+        return ()
+    d = np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
+    # With one of several parameters the initial values may take all of its information: then its own is nearly none.
+    relative = d * np.maximum(np.abs(best.estimate[task.free]), np.finfo(float).tiny)
+    if np.linalg.eigvalsh(H / np.outer(d, d))[0] > SUSPECT and (relative > 1 / UNKNOWN).all():
+        return ()
+    nodes = best.latent.nodes
+    experiment = Experiment(parameters.model, task.problem.data, task.free, tuple(float(t[0]) for t, _ in nodes))
+    p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
+    points = []
+    for _ in range(POINTS):
+        near = np.where(task.free, np.where(p != 0, p, 1.0) * np.exp(NEARBY * rng.standard_normal(len(p))), p)
+        points.append((near, [x[0] * np.exp(NEARBY * rng.standard_normal(x.shape[1])) for _, x in nodes]))
+    return tuple(map(str, freedoms(experiment, points)))
 
 
 def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def beginning(fit: FitResult, k: int) -> tuple[float, FloatArray]:
 
 
 def solved(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = False) -> tuple[Simulation, int]:
-    """The forward solution of trajectory k over some times, from its beginning; and how many of its rows come before."""
+    """The forward solution of trajectory k over some times, from its beginning; and how many rows come before."""
     begin, u0 = beginning(fit, k)
     before = int(times[0] > begin)
     grid = np.concatenate([[begin], times]) if before else times
