@@ -1,0 +1,630 @@
+"""Models that are measured only in part: random starts, peers' problems, intervals, and growth with the subjects.
+
+    python benchmarks/hidden.py [rows, default all] [runs]
+
+Rows, separated by commas, each beside its target; `runs` is the number of noise seeds in place of a row's own:
+
+- `starts`: eight settings, 5% noise, single random starts inside the box, five for each noise seed: the share that ends
+  within 1 of the best log-likelihood known for these data (from all starts, and from the truth), and the share of which
+  the forward solution has a misfit within 5% + 5 of the least;
+- `default`: the same with the default number of starts;
+- `hes1`: one of three states is never measured, the other two not at the same times;
+- `seir`: two of four states, from day 30 on;
+- `pk`, `mm`, `sir`: observables, and initial values that are given: truths inside the 99.7% intervals (a drug that is
+  absorbed fast and excreted slowly looks like one with both exchanged: either is taken as the truth);
+- `coverage`: 95% intervals of parameters, initial values and hidden states, and the error over the Cramér–Rao bound;
+- `subjects`: CPU seconds and memory of one fit against the number of trajectories.
+
+Seeds are 0, 1, 2, …; CPU seconds of one process. What did not end as it should stands below each line, with its seed.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+import weakform as wf
+from weakform.linalg.symmetric import symmetric_inverse
+from weakform.noise.kinds import KINDS
+from weakform.results.prediction import forward
+
+STARTS = 5
+SUBJECTS, SAMPLES = (10, 100, 1000), 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, its truth, and how it is measured.
+
+    Attributes
+    ----------
+    text : str
+        The equations.
+    truth : dict
+        Of all parameters, in any order.
+    begin : tuple of float
+        The state at t = 0.
+    times : ndarray, (time,)
+    columns : tuple of str
+        What is measured.
+    noise : str
+    level : float
+        σ; with `relative` as a share of the rms of each column.
+    given : bool
+        Whether σ is told to the fit.
+    bounds, fixed : dict
+    gaps : tuple of slice
+        The samples at which each column is measured; all by default.
+    twins : tuple of (dict, tuple)
+        Other truths, with their initial states, of which the data are the same.
+    """
+
+    text: str
+    truth: dict[str, float]
+    begin: tuple[float, ...]
+    times: np.ndarray
+    columns: tuple[str, ...]
+    bounds: dict[str, tuple[float, float]]
+    noise: str = "gaussian"
+    level: float = 0.05
+    relative: bool = False
+    given: bool = False
+    fixed: dict[str, float] = field(default_factory=dict)
+    gaps: tuple[slice, ...] = ()
+    twins: tuple[tuple[dict[str, float], tuple[float, ...]], ...] = ()
+
+    @property
+    def model(self) -> wf.Model:
+        """Compiled once for all seeds."""
+        return compiled(self.text)
+
+    @property
+    def truths(self) -> tuple[tuple[dict[str, float], tuple[float, ...]], ...]:
+        """All parameters and initial states of which the data may be."""
+        return ((self.truth, self.begin), *self.twins)
+
+    def solved(self, times: np.ndarray, which: int = 0, sensitivities: bool = False) -> wf.forward.solve.Simulation:
+        """The true solution at some times."""
+        truth, begin = self.truths[which]
+        grid = times if times[0] == 0 else np.concatenate([[0.0], times])
+        p = [truth[name] for name in self.model.parameters]
+        solution = wf.simulate(
+            self.model, p, begin, grid, sensitivities=sensitivities, rtol=1e-10, max_evaluations=10**8
+        )
+        assert solution.success
+        return solution
+
+    def states(self, times: np.ndarray, which: int = 0) -> dict[str, np.ndarray]:
+        """The true states by name."""
+        return dict(zip(self.model.states, self.solved(times, which).states[-len(times) :].T, strict=True))
+
+    def clean(self) -> np.ndarray:
+        """The measured columns without noise."""
+        p = np.array([self.truth[name] for name in self.model.parameters])
+        states = self.solved(self.times).states[-len(self.times) :]
+        return self.model.map("h", self.columns)(self.times, states, p)
+
+    def sigma(self) -> np.ndarray:
+        """σ of each column."""
+        size = np.sqrt(np.mean(self.clean() ** 2, axis=0)) if self.relative else np.ones(len(self.columns))
+        return self.level * size
+
+    def data(self, seed: int) -> wf.Dataset:
+        """One draw of the noise."""
+        rng, clean = np.random.default_rng([seed, 11]), self.clean()
+        if self.noise == "poisson":
+            values = rng.poisson(clean).astype(float)
+        elif self.noise == "lognormal":
+            values = clean * np.exp(self.sigma() * rng.standard_normal(clean.shape))
+        else:
+            values = clean + self.sigma() * rng.standard_normal(clean.shape)
+        for column, there in enumerate(self.gaps):
+            kept = values[there, column].copy()
+            values[:, column] = np.nan
+            values[there, column] = kept
+        sigma = self.sigma() if self.given else None
+        return wf.Dataset(self.times, values, self.noise, sigma, names=list(self.columns))
+
+    def fit(self, data: wf.Dataset, **arguments: object) -> wf.FitResult:
+        """Within the bounds, with what is known held."""
+        return wf.fit(self.model, data, bounds=self.bounds, fixed=self.fixed or None, **arguments)
+
+    def free(self, fit: wf.FitResult) -> list[str]:
+        """The parameters that are estimated, without initial values."""
+        return [name for name in fit.model.parameters if name in self.truth and name not in self.fixed]
+
+    def meant(self, fit: wf.FitResult) -> int:
+        """The truth that is nearest to the estimate."""
+        names = self.free(fit)
+        estimate = np.array([fit[name].value for name in names])
+        others = [np.array([truth[name] for name in names]) for truth, _ in self.truths]
+        distances = [np.abs(np.log(np.abs(estimate / other))).sum() for other in others]
+        return int(np.argmin(distances))
+
+
+@cache
+def compiled(text: str) -> wf.Model:
+    return wf.Model.from_text(text)
+
+
+def hidden_settings() -> dict[str, Case]:
+    """The eight settings with one measured state."""
+    goodwin = wf.problems.get("goodwin")
+    lotka = {
+        "text": "x' = a*x - b*x*y\ny' = -c*y + d*x*y",
+        "truth": {"a": 3.0, "b": 1.0, "c": 6.0, "d": 1.0},
+        "begin": (1.0, 1.0),
+        "columns": ("x",),
+        "bounds": dict.fromkeys("abcd", (0.0, 10.0)),
+    }
+    sir = {
+        "text": "S' = -beta*S*I\nI' = beta*S*I - gamma*I",
+        "truth": {"beta": 1.5, "gamma": 0.5},
+        "begin": (0.99, 0.01),
+        "columns": ("I",),
+        "bounds": {"beta": (0.0, 10.0), "gamma": (0.0, 5.0)},
+    }
+    fitzhugh = {
+        "text": "V' = c*(V - V**3/3 + R)\nR' = -(V - a + b*R)/c",
+        "truth": {"a": 0.2, "b": 0.2, "c": 3.0},
+        "begin": (-1.0, 1.0),
+        "columns": ("V",),
+        "bounds": {"a": (-1.0, 1.0), "b": (-1.0, 1.0), "c": (0.5, 10.0)},
+    }
+    oscillator = {
+        "text": "\n".join(line.strip() for line in goodwin.equations.strip().splitlines()),
+        "truth": dict(zip(goodwin.model.parameters, goodwin.truth, strict=True)),
+        "begin": goodwin.initial,
+        "columns": ("u3",),
+        "bounds": dict(zip(goodwin.model.parameters, goodwin.box, strict=True)),
+    }
+    table = (("lotka", lotka, 5.0, 101), ("sir", sir, 30.0, 101), ("fitzhugh", fitzhugh, 20.0, 201))
+    return {
+        f"{name} {samples}": Case(**parts, times=np.linspace(0.0, T, samples), relative=True)
+        for name, parts, T, many in (*table, ("goodwin", oscillator, 80.0, 101))
+        for samples in (many, 21)
+    }
+
+
+def hes1() -> Case:
+    truth = {"a": 0.022, "b": 0.3, "c": 0.031, "d": 0.028, "e": 0.5, "f": 20.0, "g": 0.3}
+    return Case(
+        "P' = -a*P*H + b*M - c*P\nM' = -d*M + e/(1 + P**2)\nH' = -a*P*H + f/(1 + P**2) - g*H",
+        truth,
+        (1.439, 2.037, 17.904),
+        np.arange(33) * 7.5,
+        ("P", "M"),
+        {name: (0.0, 10 * value) for name, value in truth.items()},
+        noise="lognormal",
+        level=0.15,
+        given=True,
+        gaps=(slice(0, None, 2), slice(1, None, 2)),
+    )
+
+
+def seir() -> Case:
+    names = ("beta", "gamma", "lambda_", "E0", "I0")
+    return Case(
+        "S' = -beta*S*E\nE' = beta*S*E - gamma*E\nI' = gamma*E - lambda_*I\nR' = lambda_*I\n"
+        "S(0) = 1 - E0 - I0\nE(0) = E0\nI(0) = I0\nR(0) = 0",
+        dict(zip(names, (0.5, 0.2, 1 / 21, 4e-5, 1e-5), strict=True)),
+        (1 - 5e-5, 4e-5, 1e-5, 0.0),
+        np.arange(30.0, 101.0),
+        ("I", "R"),
+        dict.fromkeys(names, (0.0, 1.0)),
+        level=5e-4**0.5,
+        given=True,
+    )
+
+
+def observed() -> dict[str, Case]:
+    """The three with observables and given initial values."""
+    pk = Case(
+        "A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = 300\nB(0) = 0",
+        {"ka": 1.2, "ke": 0.25, "V": 30.0},
+        (300.0, 0.0),
+        np.array([0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24]),
+        ("conc",),
+        {"ka": (0.1, 10.0), "ke": (0.01, 2.0), "V": (1.0, 200.0)},
+        noise="lognormal",
+        level=0.1,
+        twins=(({"ka": 0.25, "ke": 1.2, "V": 30 * 0.25 / 1.2}, (300.0, 0.0)),),
+    )
+    mm = Case(
+        "S' = -Vm*S/(Km + S)\nP' = Vm*S/(Km + S)\nsignal = s*P + off\nS(0) = 10\nP(0) = 0",
+        {"Vm": 1.0, "Km": 2.0, "s": 3.0, "off": 0.5},
+        (10.0, 0.0),
+        np.linspace(0.0, 20.0, 40),
+        ("signal",),
+        {"Vm": (0.0, 20.0), "Km": (0.0, 50.0)},
+        level=0.3,
+    )
+    known = {"N": 1e4, "rho": 0.4, "background": 5.0}
+    sir = Case(
+        "S' = -beta*S*I\nI' = beta*S*I - gamma*I\ncases = rho*gamma*N*I + background\nS(0) = 1 - I0\nI(0) = I0",
+        dict(beta=1.5, gamma=0.5, I0=0.002, **known),
+        (0.998, 0.002),
+        np.arange(60.0),
+        ("cases",),
+        {"beta": (0.0, 10.0), "gamma": (0.0, 5.0), "I0": (0.0, 0.1)},
+        noise="poisson",
+        fixed=known,
+    )
+    return {"pk": pk, "mm": mm, "sir": sir}
+
+
+@dataclass
+class Trouble:
+    """What did not end as it should, with its seeds."""
+
+    found: Counter[str] = field(default_factory=Counter)
+    where: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, what: str, seed: object) -> None:
+        """Count it."""
+        self.found[what] += 1
+        self.where.setdefault(what, []).append(str(seed))
+
+    def attempt(self, case: Case, data: wf.Dataset, seed: int) -> wf.FitResult | None:
+        """A fit, or None; its status is noted unless it is a success."""
+        try:
+            fit = case.fit(data, seed=seed)
+        except Exception as error:
+            self.add(f"{type(error).__name__}: {str(error)[:90]}", seed)
+            return None
+        if not fit.success:
+            self.add(fit.status.name, seed)
+        return fit
+
+    def show(self) -> None:
+        """Print all, the most frequent first."""
+        for what, count in self.found.most_common():
+            seeds = self.where[what]
+            print(f"      {count} x {what}: seeds {', '.join(seeds[:8])}{', …' if len(seeds) > 8 else ''}", flush=True)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Where one fit has ended."""
+
+    likelihood: float
+    misfit: float
+    cpu: float
+    status: str
+
+
+@cache
+def setting(name: str) -> Case:
+    return hidden_settings()[name]
+
+
+@cache
+def draw(name: str, seed: int) -> wf.Dataset:
+    return setting(name).data(seed)
+
+
+@cache
+def reached(name: str, seed: int, start: int | None, starts: int | None) -> Reached:
+    """A fit from the random starts of one seed, or from the truth where that is None."""
+    case, data = setting(name), draw(name, seed)
+    guess = {"start": case.truth, "seed": 0} if start is None else {"seed": start}
+    begin = time.process_time()
+    try:
+        fit = case.fit(data, starts=starts, **guess)
+    except Exception as error:
+        return Reached(-np.inf, np.inf, time.process_time() - begin, f"{type(error).__name__}: {str(error)[:80]}")
+    cpu = time.process_time() - begin
+    column = case.model.states.index(case.columns[0])
+    residuals = data.trajectories[0].values[:, 0] - forward(fit, 0)[:, column]
+    misfit = float(np.sum((residuals / case.sigma()[0]) ** 2))
+    likelihood = fit.log_likelihood if np.isfinite(fit.log_likelihood) else -np.inf
+    return Reached(likelihood, misfit if np.isfinite(misfit) else np.inf, cpu, fit.status.name)
+
+
+def random_starts(runs: int, default: bool) -> None:
+    """Rows `starts` and `default`."""
+    target = "99.5% of all" if default else "95% each, 97% of all, CPU 0.15 s"
+    what = "default starts" if default else "single starts"
+    print(f"\n{what}, {runs} noise seeds x {STARTS} start seeds; target {target}")
+    print(f"{'setting':14s}{'likelihood':>12s}{'misfit':>9s}{'from truth':>12s}{'CPU s':>8s}{'max':>7s}  statuses")
+    everything: list[tuple[bool, bool]] = []
+    cpus: list[float] = []
+    for name in hidden_settings():
+        reached(name, 0, 0, 1)
+        good, cpu, lost, truths = [], [], [], []
+        statuses: Counter[str] = Counter()
+        for seed in range(runs):
+            truth = reached(name, seed, None, 1)
+            singles = [reached(name, seed, start, 1) for start in range(STARTS)]
+            rows = [reached(name, seed, start, None) for start in range(STARTS)] if default else singles
+            best = max(row.likelihood for row in (truth, *singles, *rows))
+            least = min(row.misfit for row in (truth, *singles, *rows))
+            truths.append(truth.likelihood > best - 1)
+            for start, row in enumerate(rows):
+                near = (row.likelihood > best - 1, row.misfit < 1.05 * least + 5)
+                good.append(near)
+                cpu.append(row.cpu)
+                statuses[row.status] += 1
+                if not all(near):
+                    short = f"{best - row.likelihood:.3g} below, misfit {row.misfit / least:.3g} x, {row.status}"
+                    lost.append(f"noise {seed} start {start}: {short}")
+        everything += good
+        cpus += cpu
+        shares, seen = np.mean(good, axis=0), ", ".join(f"{v} {k.lower()}" for k, v in statuses.most_common())
+        print(
+            f"{name:14s}{shares[0]:12.1%}{shares[1]:9.1%}{np.mean(truths):12.0%}{np.median(cpu):8.3f}{max(cpu):7.2f}"
+            f"  {seen}",
+            flush=True,
+        )
+        for line in lost[:12]:
+            print(f"      {line}", flush=True)
+    shares = np.mean(everything, axis=0)
+    print(f"{'all':14s}{shares[0]:12.1%}{shares[1]:9.1%}{'':12s}{np.median(cpus):8.3f}{max(cpus):7.2f}", flush=True)
+
+
+def within(band: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Where a band holds the truth."""
+    return (band[:, 1] <= truth) & (truth <= band[:, 2])
+
+
+def hes1_row(runs: int) -> None:
+    case, trouble = hes1(), Trouble()
+    true, rmse, covered, linear, cpu = case.states(case.times), [], [], [], []
+    for seed in range(runs):
+        begin = time.process_time()
+        fit = trouble.attempt(case, case.data(seed), seed)
+        cpu.append(time.process_time() - begin)
+        if fit is None:
+            continue
+        try:
+            band = fit.predict(case.times)
+        except wf.WeakformError as error:
+            trouble.add(f"band: {str(error)[:90]}", seed)
+            continue
+        rmse.append([np.sqrt(np.mean((band[name][:, 0] - true[name]) ** 2)) for name in "PMH"])
+        covered.append(within(band["H"], true["H"]).mean())
+        linear.append(within(fit.predict(case.times, kind="delta")["H"], true["H"]).mean())
+        if np.isnan(band["H"]).any():
+            trouble.add("no band", seed)
+            covered.pop()
+        if not rmse[-1][0] < 3:
+            trouble.add(f"rmse of P {rmse[-1][0]:.3g}", seed)
+    mean, median = np.mean(rmse, axis=0), np.median(rmse, axis=0)
+    print(
+        f"\nhes1, {len(rmse)} of {runs} runs: mean rmse of P {mean[0]:.3f} (target below .97), "
+        f"of M {mean[1]:.3f} (.21); "
+        f"medians {median[0]:.3f}, {median[1]:.3f}, of H {median[2]:.2f} (mean {mean[2]:.2f}); "
+        f"band of H covers {np.mean(covered or np.nan):.1%} (92-98%) in the {len(covered)} runs that have one, "
+        f"by the delta method {np.mean(linear):.1%}; CPU {np.median(cpu):.2f} s, max {max(cpu):.1f}",
+        flush=True,
+    )
+    trouble.show()
+
+
+def seir_row(runs: int) -> None:
+    case, trouble, errors, cpu = seir(), Trouble(), [], []
+    names = ("beta", "gamma", "lambda_")
+    for seed in range(runs):
+        begin = time.process_time()
+        fit = trouble.attempt(case, case.data(seed), seed)
+        cpu.append(time.process_time() - begin)
+        error = [np.inf if fit is None else abs(fit[name].value / case.truth[name] - 1) for name in names]
+        errors.append(error)
+        if max(error) > 0.5:
+            trouble.add("worse than 50%", seed)
+    median, worst = np.median(errors, axis=0), np.max(errors, axis=0)
+    print(
+        f"\nseir, {runs} runs: median errors {median[0]:.2%}, {median[1]:.2%}, {median[2]:.2%} "
+        f"(target 3.3, 3.5, 1.0%); "
+        f"worst {worst[0]:.1%}, {worst[1]:.1%}, {worst[2]:.1%} (below 50%); "
+        f"CPU {np.median(cpu):.2f} s, max {max(cpu):.1f}",
+        flush=True,
+    )
+    trouble.show()
+
+
+def observed_row(name: str, runs: int) -> None:
+    """Truths inside the 99.7% intervals; a parameter without an interval is one outside."""
+    case, trouble, cpu = observed()[name], Trouble(), []
+    inside: dict[str, list[bool]] = {}
+    for seed in range(runs):
+        data = case.data(seed)
+        begin = time.process_time()
+        fit = trouble.attempt(case, data, seed)
+        cpu.append(time.process_time() - begin)
+        if fit is None:
+            for each in case.truth.keys() - case.fixed.keys():
+                inside.setdefault(each, []).append(False)
+            continue
+        truth = case.truths[case.meant(fit)][0]
+        limits = dict(zip(fit.model.parameters, fit.intervals(0.997), strict=True))
+        for each in case.free(fit):
+            low, high = limits[each]
+            inside.setdefault(each, []).append(bool(low <= truth[each] <= high))
+            if not inside[each][-1]:
+                trouble.add(f"{each} outside", seed)
+    pooled = np.mean([value for values in inside.values() for value in values])
+    each = ", ".join(f"{key} {np.mean(values):.1%}" for key, values in inside.items())
+    print(
+        f"\n{name}, {runs} runs: {pooled:.2%} inside the 99.7% intervals (target 98%): {each}; "
+        f"CPU {np.median(cpu):.2f} s, max {max(cpu):.1f}",
+        flush=True,
+    )
+    trouble.show()
+
+
+def bound(case: Case, which: int, free: list[str], beginnings: list[str]) -> np.ndarray:
+    """The Cramér–Rao bound on the standard deviations of the free parameters.
+
+    With sensitivities of the states `S_p`, `S_0`, measured columns h(u, p) and initial values `u₀ = g(p) + E ξ`,
+    `K = [h_u (S_p + S_0 ∂g) + h_p, h_u S_0 E]/σ`, and the bound is the p-block of `(KᵀK)⁻¹`.
+    """
+    model, truth = case.model, case.truths[which][0]
+    p = np.array([truth[name] for name in model.parameters])
+    solution = case.solved(case.times, which, sensitivities=True)
+    n = len(case.times)
+    states, by_p, by_u0 = solution.states[-n:], solution.by_parameters[-n:], solution.by_initial[-n:]
+    h, hu, hp = model.map("h", case.columns).linearised(case.times, states, p)
+    _, _, G = model.map("g").linearised(np.zeros(1), states[:1], p)
+    given = np.array([state in model.initial for state in model.states])
+    E = np.eye(len(given))[:, [model.states.index(state) for state in beginnings]]
+    K = np.concatenate([hu @ (by_p + by_u0 @ np.where(given[:, None], G[0], 0.0)) + hp, hu @ by_u0 @ E], axis=2)
+    if case.noise == "poisson":
+        deviations = np.sqrt(h)
+    else:
+        slopes = [KINDS[case.noise].numeric_slope(column) for column in h.T]
+        deviations = case.sigma() * np.column_stack(slopes)
+    keep = [model.parameters.index(name) for name in free]
+    keep += [len(p) + k for k in range(len(beginnings))]
+    K = (K / deviations[:, :, None]).reshape(-1, K.shape[2])[:, keep]
+    return np.sqrt(symmetric_inverse(K.T @ K).diagonal())[: len(free)]
+
+
+def coverage(runs: int) -> None:
+    """Coverage of 95% intervals, and the rms error of the parameters over the Cramér–Rao bound."""
+    settings = hidden_settings()
+    lotka = {name: {**vars(case), "fixed": {"y(0)": 1.0}} for name, case in settings.items() if "lotka" in name}
+    cases = {name: Case(**parts) for name, parts in lotka.items()}
+    cases |= {name: case for name, case in settings.items() if name.split()[0] in ("sir", "fitzhugh")}
+    cases |= {f"{name} observed": case for name, case in observed().items()}
+    print(f"\ncoverage of 95% intervals, {runs} runs; targets 92-98% for all of a row, error over bound at most 1.1")
+    print(
+        f"{'row':14s}{'all':>8s}{'parameters':>12s}{'initial':>9s}{'hidden':>8s}{'rms/bound':>11s}{'median²':>9s}"
+        f"{'worst':>8s}{'CPU s':>8s}{'bands':>8s}"
+    )
+    for name, case in cases.items():
+        coverage_of(name, case, runs)
+
+
+def coverage_of(name: str, case: Case, runs: int) -> None:
+    trouble, cpu, band_cpu = Trouble(), [], []
+    inside: dict[str, list[bool]] = {"parameters": [], "initial": [], "hidden": []}
+    scaled: list[np.ndarray] = []
+    samples = case.times[np.linspace(0, len(case.times) - 1, 7).astype(int)[1:-1]]
+    hidden = [state for state in case.model.states if state not in case.columns]
+    beginnings = [s for s in case.model.states if s not in case.model.initial and f"{s}(0)" not in case.fixed]
+    truths = [case.states(np.concatenate([[0.0], samples]), which) for which in range(len(case.truths))]
+    bounds: dict[int, np.ndarray] = {}
+    for seed in range(runs):
+        data = case.data(seed)
+        begin = time.process_time()
+        fit = trouble.attempt(case, data, seed)
+        cpu.append(time.process_time() - begin)
+        if fit is None:
+            continue
+        which, free = case.meant(fit), case.free(fit)
+        if which not in bounds:
+            bounds[which] = bound(case, which, free, beginnings)
+        truth = case.truths[which][0]
+        error = np.array([fit[each].value - truth[each] for each in free]) / bounds[which]
+        scaled.append(error)
+        if np.abs(error).max() > 5:
+            trouble.add("more than 5 times the bound", seed)
+        for each in free:
+            low, high = fit[each].interval
+            inside["parameters"].append(low <= truth[each] <= high)
+        begin = time.process_time()
+        try:
+            for state in case.model.states:
+                quantity = fit.initial[state]
+                if quantity.error:
+                    low, high = quantity.interval
+                    inside["initial"].append(low <= truths[which][state][0] <= high)
+            band = fit.predict(samples)
+            for state in hidden:
+                inside["hidden"] += list(within(band[state], truths[which][state][1:]))
+            if np.isnan(band.lower).any():
+                trouble.add("no band", seed)
+        except wf.WeakformError as error:
+            trouble.add(f"band: {str(error)[:90]}", seed)
+        band_cpu.append(time.process_time() - begin)
+    squares = np.array(scaled) ** 2
+    parts = [f"{np.mean(v):.1%}" if v else "-" for v in inside.values()]
+    pooled = np.mean([value for values in inside.values() for value in values])
+    # The median of χ² with one degree of freedom is 0.455.
+    print(
+        f"{name:14s}{pooled:8.1%}{parts[0]:>12s}{parts[1]:>9s}{parts[2]:>8s}{np.sqrt(squares.mean()):11.3f}"
+        f"{np.median(squares) / 0.455:9.2f}{np.sqrt(squares.max()):8.1f}{np.median(cpu):8.2f}"
+        f"{np.median(band_cpu):8.2f}",
+        flush=True,
+    )
+    trouble.show()
+
+
+def one_fit_of_subjects(count: int) -> Mapping[str, object]:
+    """CPU seconds, peak memory in MB above that of the data, and what was found."""
+    truth = {"ka": 1.2, "ke": 0.25, "V": 30.0}
+    model = wf.Model.from_text("A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = 100\nB(0) = 0")
+    times = np.linspace(0.5, 20.0, SAMPLES)
+    p = [truth[name] for name in model.parameters]
+    states = wf.simulate(model, p, [100.0, 0.0], np.concatenate([[0.0], times])).states[1:]
+    clean, rng = states[:, 1] / truth["V"], np.random.default_rng(3)
+    data = wf.Dataset.join(
+        [wf.Dataset(times, clean + 0.1 * rng.standard_normal(SAMPLES), names=["conc"]) for _ in range(count)]
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    begin = time.process_time()
+    fit = wf.fit(model, data, bounds={"ka": (0.1, 10.0), "ke": (0.01, 2.0), "V": (1.0, 200.0)})
+    cpu = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    estimate = [float(fit[name].value) for name in truth]
+    return {"cpu": cpu, "memory": peak - before, "peak": peak, "status": fit.status.name, "estimate": estimate}
+
+
+def subjects() -> None:
+    print(f"\nsubjects with {SAMPLES} samples each, one call of fit, default starts")
+    print(f"{'subjects':>9s}{'CPU s':>9s}{'memory MB':>11s}{'peak MB':>9s}  status, estimate of ka, ke, V")
+    rows = []
+    for count in SUBJECTS:
+        call = [sys.executable, __file__, "--subjects", str(count)]
+        row = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+        rows.append(row)
+        values = ", ".join(f"{value:.4g}" for value in row["estimate"])
+        print(
+            f"{count:9d}{row['cpu']:9.2f}{row['memory']:11.0f}{row['peak']:9.0f}  {row['status']}, {values}", flush=True
+        )
+    for label in ("cpu", "memory"):
+        costs = np.log([row[label] for row in rows])
+        last = (costs[-1] - costs[-2]) / np.log(SUBJECTS[-1] / SUBJECTS[-2])
+        slope = np.polyfit(np.log(SUBJECTS), costs, 1)[0]
+        print(f"exponent of {label}: {slope:.2f}, over the last step {last:.2f}", flush=True)
+
+
+ROWS: dict[str, tuple[Callable[[int], None], int]] = {
+    "starts": (lambda runs: random_starts(runs, default=False), 20),
+    "default": (lambda runs: random_starts(runs, default=True), 20),
+    "hes1": (hes1_row, 100),
+    "seir": (seir_row, 100),
+    "pk": (lambda runs: observed_row("pk", runs), 300),
+    "mm": (lambda runs: observed_row("mm", runs), 300),
+    "sir": (lambda runs: observed_row("sir", runs), 300),
+    "coverage": (coverage, 200),
+    "subjects": (lambda _: subjects(), 1),
+}
+
+
+def main() -> None:
+    if len(sys.argv) > 2 and sys.argv[1] == "--subjects":
+        print(json.dumps(one_fit_of_subjects(int(sys.argv[2]))))
+        return
+    asked = sys.argv[1].split(",") if len(sys.argv) > 1 else ["all"]
+    rows = list(ROWS) if "all" in asked else asked
+    unknown = [row for row in rows if row not in ROWS]
+    if unknown:
+        raise SystemExit(f"No row {unknown[0]!r}; there are: {', '.join(ROWS)}.")
+    for row in rows:
+        measure, own = ROWS[row]
+        measure(int(sys.argv[2]) if len(sys.argv) > 2 else own)
+
+
+if __name__ == "__main__":
+    main()
