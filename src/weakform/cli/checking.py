@@ -2,31 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..basis import Local
+from ..collocation.latent import LatentProblem
 from ..data.dataset import Dataset
+from ..data.matching import Matched, match
+from ..estimators.starts import between
 from ..files.model_file import ModelFile
+from ..forward.identify import Experiment, freedoms
+from ..model.names import initial_name
 from ..parameters import Parameters, resolve
+from ..parameters.resolve import without
 from ..results.diagnosis import FEW
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import WeakProblem
 
 NOISY, GAP = 0.3, 5.0
+DRAWS = 6
+"""Random points at which freedoms of the model are looked for."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a check has found, in words."""
+
+    good: list[str]
+    wrong: list[str]
+    doubtful: list[str]
 
 
 @np.errstate(all="ignore")
-def examine(file: ModelFile, data: Dataset) -> tuple[list[str], list[str]]:
-    """What is wrong and what is doubtful, in words."""
+def examine(file: ModelFile, data: Dataset) -> Findings:
+    """What is measured, hidden and estimated; what is wrong, and what is doubtful."""
+    good: list[str] = []
     wrong: list[str] = []
     doubtful: list[str] = []
     try:
-        said = resolve(file.model, data, **file.arguments())
-        problem = WeakProblem.build(said.model, data, Local())
+        matched = match(data, file.model)
+        said = resolve(matched.model, matched.data, *without(matched.left, file.parameters, {"units": file.units}))
+        latent = None if matched.complete else LatentProblem.build(said, matched.data)
+        problem = None if latent is not None else WeakProblem.build(said.model, matched.data, Local())
     except WeakformError as error:
-        return [str(error)], doubtful
-    names, (lower, upper), start = said.model.parameters, said.bounds, said.start
+        return Findings(good, [str(error)], doubtful)
+    good.append(_roles(matched, said))
+    doubtful += [note for note in matched.data.notes if note not in data.notes]
+    if latent is not None:
+        _lognormal(matched.data, doubtful)
+        doubtful += _unseen(said, latent)
+    if problem is not None:
+        _weak(problem, said, wrong, doubtful)
+    return Findings(good, wrong, doubtful)
+
+
+def _roles(matched: Matched, said: Parameters) -> str:
+    """What is measured, what is hidden, what is estimated."""
+    free = [name for name, is_free in zip(said.model.parameters, said.free, strict=True) if is_free]
+    begin = [initial_name(state) for state in said.model.states if state not in said.model.initial]
+    parts = [f"measured: {', '.join(matched.data.labels)}"]
+    parts += [f"hidden: {', '.join(matched.hidden)}"] if matched.hidden else []
+    more = begin if not matched.complete else []
+    return "; ".join([*parts, f"estimated: {', '.join([*free, *more])}"])
+
+
+def _unseen(said: Parameters, problem: LatentProblem) -> list[str]:
+    """What no data of this kind can determine, at random points of the box."""
+    rng = np.random.default_rng(0)
+    lower, upper = said.bounds
+    begins = tuple(float(mesh[0]) for mesh in problem.meshes())
+    experiment = Experiment(said.model, problem.data, said.free, begins)
+    points = []
+    for _ in range(DRAWS):
+        share = rng.uniform(0.2, 0.8, size=len(lower))
+        p = np.where(said.free, between(lower, upper, share, np.full(len(lower), 0.1)), said.base)
+        points.append((p, [np.exp(0.5 * rng.standard_normal(len(said.model.states))) for _ in begins]))
+    return [str(freedom) for freedom in freedoms(experiment, points)]
+
+
+def _weak(problem: WeakProblem, said: Parameters, wrong: list[str], doubtful: list[str]) -> None:
+    """The same where every state is measured."""
+    names, (lower, upper), start, data = said.model.parameters, said.bounds, said.start, problem.data
     _sampling(problem, doubtful)
     free = int(said.free.sum())
     if problem.size < free:
@@ -51,7 +109,6 @@ def examine(file: ModelFile, data: Dataset) -> tuple[list[str], list[str]]:
             if value < low or value > high:
                 doubtful.append(f"The start of {name}, {value:g}, lies outside its bounds and will be moved inside.")
     _defined(problem, _guess(said), doubtful)
-    return wrong, doubtful
 
 
 def _sampling(problem: WeakProblem, doubtful: list[str]) -> None:

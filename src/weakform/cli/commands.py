@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError, WeakformError
+from ..support.messages import suggestion
 from ..support.versions import __version__
 
 if TYPE_CHECKING:
@@ -44,28 +45,38 @@ def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
     path = arguments.data
     if path is None:
         raise DataError(f"No table is given; write: weakform {arguments.command} {arguments.model} data.csv")
-    seen = [s for s in file.model.states if s not in file.model.hidden]
-    names = {state: file.columns.get(state, state) for state in seen}
     table = read_table(Path(path))
     columns = list(table.columns)
     time = arguments.time or file.columns.get(TIME)
     trajectory = arguments.trajectory or file.trajectory
-    # One state and one column beside time need no name in common.
-    others = [c for c in columns if c not in (time or columns[0], trajectory)]
-    if len(seen) == 1 and seen[0] not in file.columns and seen[0] not in columns and len(others) == 1:
-        names = {seen[0]: others[0]}
-    return dataset(
-        table,
-        Roles(
-            time=time,
-            names=names,
-            noise=[arguments.noise] * len(seen) if arguments.noise else list(file.noise[: len(seen)]),
-            sigma=None if file.sigma is None else list(file.sigma[: len(seen)]),
-            inputs={name: file.columns.get(name, name) for name in file.inputs},
-            hold=file.hold,
-            trajectory=trajectory,
-        ),
-    )
+    inputs = {name: file.columns.get(name, name) for name in file.inputs}
+    names = _measured(file, columns, {time or columns[0], trajectory, *inputs.values()})
+    kinds = [arguments.noise or file.noise.get(name, "gaussian") for name in names]
+    sigma = None
+    if file.sigma is not None:
+        lacking = [name for name in names if name not in file.sigma]
+        if lacking:
+            raise DataError(f"{arguments.model}, [sigma] lacks {lacking[0]!r}, which is measured; give all, or none.")
+        sigma = [file.sigma[name] for name in names]
+    roles = Roles(time, names, kinds, sigma, inputs=inputs, hold=file.hold, trajectory=trajectory)
+    return dataset(table, roles)
+
+
+def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> dict[str, str]:
+    """Which columns of a table are measured: states or named expressions, by name or as the file maps them."""
+    model = file.model
+    plain = [state for state in model.states if state not in model.hidden]
+    every = {name: file.columns.get(name, name) for name in (*plain, *model.hidden, *model.observables)}
+    names = {name: column for name, column in every.items() if column in columns or name in file.columns}
+    others = [column for column in columns if column not in taken and column not in names.values()]
+    if not names and len(plain) == 1 and len(others) == 1:  # one state and one column need no name in common
+        return {plain[0]: others[0]}
+    lacking = [name for name in every if name not in names]
+    for column in others:
+        guess = suggestion(column, lacking)
+        if guess and not names:
+            raise DataError(f"The column {column!r} is no state of the model and no named expression.{guess}")
+    return names or {name: every[name] for name in plain}
 
 
 def run_fit(arguments: argparse.Namespace) -> int:
@@ -175,9 +186,9 @@ def check(arguments: argparse.Namespace) -> int:
         except DataError as error:
             wrong.append(str(error))
     if file is not None and data is not None:
-        more, less = examine(file, data)
-        wrong += more
-        doubtful += [*data.notes, *less]
+        found = examine(file, data)
+        good, wrong = [*good, *found.good], [*wrong, *found.wrong]
+        doubtful += [*data.notes, *found.doubtful]
     if arguments.json:
         print(json.dumps({"ok": not wrong, "wrong": wrong, "doubtful": doubtful, "good": good}, indent=2))
     else:
@@ -228,7 +239,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     states = solved.states
     if arguments.noise:
         rng = np.random.default_rng(arguments.seed)
-        for d, kind in enumerate(KINDS[name] for name in file.noise):
+        for d, kind in enumerate(KINDS[file.noise.get(name, "gaussian")] for name in file.model.states):
             column = states[:, [d]]
             states[:, [d]] = kind.draw(rng, column, kind.sigma(column, arguments.noise))
     names = ",".join(["time", *file.model.states])
@@ -257,12 +268,12 @@ def _pairs(words: Sequence[str], option: str) -> dict[str, float]:
 
 def new(arguments: argparse.Namespace) -> int:
     """Write a commented model file to start from."""
-    from ..files.template import TEMPLATE
+    from ..files.template import OBSERVED, TEMPLATE
 
     path = Path(arguments.file)
     if path.exists():
         raise ModelError(f"{path} is there already; give another name.")
-    path.write_text(TEMPLATE, encoding="utf-8")
+    path.write_text(OBSERVED if arguments.observed else TEMPLATE, encoding="utf-8")
     print(f"{path}: edit it, then try  weakform check {path} your_data.csv")
     return 0
 

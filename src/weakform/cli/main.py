@@ -97,12 +97,15 @@ def parser() -> argparse.ArgumentParser:
     made["new"].add_argument(
         "file", nargs="?", default="model.toml", metavar="FILE", help="the file to write (default: %(default)s)"
     )
+    made["new"].add_argument(
+        "--observed",
+        action="store_true",
+        help="for a system of which only a part is measured: observables, initial values",
+    )
     for name in ("fit", "check"):
         one = made[name]
         one.add_argument("model", metavar="MODEL", help="equations, TOML (see weakform new), SBML, Antimony, or PEtab")
-        one.add_argument(
-            "data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, one column for each state"
-        )
+        one.add_argument("data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, columns by name")
         one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
         one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
         one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")

@@ -288,8 +288,9 @@ def problem_from(file: ModelFile, where: str) -> Problem:
             raise ModelError(f"{where} has no {what} of {missing[0]!r}, which a study needs.")
     if file.duration is None or file.duration <= 0:
         raise ModelError(f"{where} needs a positive duration, the time of the last sample.")
-    if len(set(file.noise)) > 1:
-        raise ModelError(f"{where}: a study needs the same kind of noise for all states; received {file.noise}.")
+    kinds = {file.noise.get(state, "gaussian") for state in states}
+    if len(kinds) > 1:
+        raise ModelError(f"{where}: a study needs the same kind of noise for all states; received {sorted(kinds)}.")
     return Problem(
         name=file.name,
         title=file.title or file.name,
@@ -298,7 +299,7 @@ def problem_from(file: ModelFile, where: str) -> Problem:
         initial=tuple(file.initial[s] for s in states),
         duration=file.duration,
         box=tuple(boxes[p] for p in parameters),
-        noise=file.noise[0],
+        noise=kinds.pop(),
         source=where,
         names=parameters,
     )

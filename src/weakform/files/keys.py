@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model import Model
+from ..model.names import initial_name
 from ..parameters.parameter import KEYS, PRIORS
 from ..support.errors import ModelError
 from ..support.messages import suggestion
@@ -44,7 +45,8 @@ def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str
     """What a file says of its parameters, and their true values."""
     found: dict[str, dict[str, Any]] = {}
     truth: dict[str, float] = {}
-    for name, entry in known(table, model.parameters, f"{where}, [parameters]").items():
+    beginnings = tuple(initial_name(state) for state in model.states)
+    for name, entry in known(table, (*model.parameters, *beginnings), f"{where}, [parameters]").items():
         place = f"{where}, [parameters.{name}]"
         if isinstance(entry, int | float):
             found[name] = {"fixed": number(entry, place)}

@@ -4,7 +4,7 @@
         hare' = a*hare - b*hare*lynx
         lynx' = -c*lynx + d*hare*lynx
     '''
-    noise = "lognormal"                  # or a table, one word for each state
+    noise = "lognormal"                  # or a table, one word for each measured name
 
     [parameters.a]
     bounds = [0, 2]                      # any of: bounds, start, fixed, tied, log, local, prior, unit, truth
@@ -57,8 +57,9 @@ class ModelFile:
     ----------
     model : Model
     name : str
-    noise : tuple of str, (D,)
-    sigma : tuple of float, (D,), or None
+    noise : dict of str to str
+        The kind of noise of each state and each named expression that is not gaussian.
+    sigma : dict of str to float, or None
     parameters : dict of str to Parameter
         What the file says of its parameters.
     truth : dict of str to float
@@ -90,8 +91,8 @@ class ModelFile:
 
     model: Model
     name: str
-    noise: tuple[str, ...]
-    sigma: tuple[float, ...] | None = None
+    noise: dict[str, str] = field(default_factory=dict)
+    sigma: dict[str, float] | None = None
     parameters: dict[str, Parameter] = field(default_factory=dict)
     truth: dict[str, float] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
@@ -162,7 +163,7 @@ def read_model(path: str | Path) -> ModelFile:
     text = read_text(path, "model file")
     if path.suffix.lower() != ".toml":
         model = _equations(text, path)
-        return ModelFile(model, path.stem, ("gaussian",) * len(model.states), equations=text)
+        return ModelFile(model, path.stem, equations=text)
     return parse_model(text, str(path), path.stem, path.parent)
 
 
@@ -194,8 +195,9 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
     base = _base(table, inputs, where, folder)
     model = base.model
     said, truth = parameters(table.get("parameters", {}), model, where)
-    units = words(table.get("units", {}), (TIME, *model.states), f"{where}, [units]")
-    columns = words(table.get("columns", {}), (TIME, *model.states, *model.inputs), f"{where}, [columns]")
+    units = words(table.get("units", {}), (TIME, *model.states, *model.observables), f"{where}, [units]")
+    measurable = (TIME, *model.states, *model.observables, *model.inputs)
+    columns = words(table.get("columns", {}), measurable, f"{where}, [columns]")
     initial = {
         key: number(value, f"{where}, initial.{key}")
         for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
@@ -238,7 +240,7 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
     equations, other = table.get("equations"), table.get("model")
     if isinstance(equations, str) and other is None:
         model = _equations(equations, f"{where}, equations", inputs)
-        return ModelFile(model, "", (), equations=equations)
+        return ModelFile(model, "", equations=equations)
     if equations is not None or not isinstance(other, str):
         raise ModelError(
             f"{where} needs either equations = '''...''', one equation for each state, or model = \"model.xml\", the "
@@ -258,29 +260,22 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
     return read_model(folder / other)
 
 
-def _noise(value: Any, model: Model, where: str) -> tuple[str, ...]:
-    words = (
-        known(value, model.states, f"{where}, noise")
-        if isinstance(value, Mapping)
-        else dict.fromkeys(model.states, value)
-    )
+def _noise(value: Any, model: Model, where: str) -> dict[str, str]:
+    names = (*model.states, *model.observables)
+    words = known(value, names, f"{where}, noise") if isinstance(value, Mapping) else dict.fromkeys(names, value)
     for word in words.values():
         if not isinstance(word, str) or word not in KINDS:
             kinds = " or ".join(map(repr, KINDS))
             raise ModelError(
-                f"{where}: noise must be {kinds}, or a table with a word for each state; received {word!r}."
+                f"{where}: noise must be {kinds}, or a table with a word for each measured name; received {word!r}."
             )
-    return tuple(str(words.get(state, "gaussian")) for state in model.states)
+    return {name: str(word) for name, word in words.items()}
 
 
-def _sigma(value: Any, model: Model, where: str) -> tuple[float, ...] | None:
+def _sigma(value: Any, model: Model, where: str) -> dict[str, float] | None:
     if value is None:
         return None
+    names = (*model.states, *model.observables)
     if not isinstance(value, Mapping):
-        return (number(value, f"{where}, sigma"),) * len(model.states)
-    seen = tuple(state for state in model.states if state not in model.hidden)
-    table = known(value, seen, f"{where}, [sigma]")
-    missing = [state for state in seen if state not in table]
-    if missing:
-        raise ModelError(f"{where}, [sigma] lacks {missing[0]!r}; give one for each state, or none.")
-    return tuple(number(table[state], f"{where}, sigma.{state}") for state in seen)
+        return dict.fromkeys(names, number(value, f"{where}, sigma"))
+    return {name: number(v, f"{where}, sigma.{name}") for name, v in known(value, names, f"{where}, [sigma]").items()}

@@ -34,3 +34,47 @@ unit = "1/year"
 [units]
 time = "years"
 '''
+
+OBSERVED = '''\
+# A weakform model file for a system of which only a part is measured. Lines that start with # are comments.
+# Fit it with:  weakform fit model.toml data.csv --report fit.html
+
+# One equation for each state, measured or not. A line without ' is a named expression: it may be measured, too.
+# A column of the table that has the name of a state or of an expression is what was measured; all else is hidden.
+equations = """
+    S' = -beta*S*I
+    I' = beta*S*I - gamma*I
+    cases = rho*gamma*population*I + background
+    S(0) = 1 - I0          # an initial value: a number, an expression of parameters,
+    I(0) = I0              # or no line at all: then it is estimated
+"""
+
+# The noise of what is measured: "gaussian", "lognormal" (errors in per cent) or "poisson" (counts).
+noise = "poisson"
+
+[parameters]
+population = 10000         # a bare number is known, and not estimated
+rho = 0.4
+
+[parameters.beta]
+bounds = [0, 10]
+unit = "1/day"
+
+[parameters.gamma]
+bounds = [0, 5]
+unit = "1/day"
+
+[parameters.I0]
+bounds = [0, 0.1]
+
+[parameters.background]
+bounds = [0, 100]
+
+# The names of the columns in your table, where they differ from the names above.
+[columns]
+# time = "day"             # by default the first column
+# cases = "New cases"
+
+[units]
+time = "days"
+'''

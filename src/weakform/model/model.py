@@ -117,8 +117,8 @@ class Model:
             `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` is a named expression, an
             abbreviation for the lines below it that may be measured, too; `name(0) = ...` is an initial value, a number
             or an expression of parameters and of other initial values; `#` starts a comment. `t` is time, `pi` is π,
-            powers are `**` or `^`. An expression goes on in the next line inside parentheses or around an operator. `name'' = ...` is a
-            second-order equation, whose right-hand side may use `name'`; only `name` needs to be measured.
+            powers are `**` or `^`. An expression goes on in the next line inside parentheses or around an operator.
+            `name'' = ...` is a second-order equation, whose right-hand side may use `name'`.
         parameters : sequence of str, optional
             The parameters in the order wanted. By default every other name is a parameter, in natural order
             (p2 before p10).

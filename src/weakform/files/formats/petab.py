@@ -67,7 +67,7 @@ def read_petab(path: str | Path) -> PetabProblem:
     file = ModelFile(
         made.model,
         made.name,
-        tuple(data["noise"]),
+        dict(zip(data["states"], data["noise"], strict=True)),
         parameters={
             name: _parameter(name, said) for name in dict.fromkeys(name for part in said.values() for name in part)
         },

@@ -70,7 +70,6 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
     return ModelFile(
         model,
         name,
-        ("gaussian",) * len(model.states),
         parameters={
             p: Parameter(fixed=values[p]) if p in constants else Parameter(start=values[p])
             for p in model.parameters
