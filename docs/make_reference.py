@@ -229,11 +229,12 @@ def methods() -> str:
             yes(not e.closed_form),
             yes(e.refine is not None),
             yes(e.refits),
+            yes(e.partly or e.instead is not None),
             ", ".join(map(code, e.options)) or "none",
         ]
         for e in ESTIMATORS.values()
     ]
-    header = ("method", "what it is", "likelihood", "start", "refined", "refits", "options of its own")
+    header = ("method", "what it is", "likelihood", "start", "refined", "refits", "hidden states", "options of its own")
     said = attributes(Options)
     options = [[code(f.name), code(repr(f.default)), _users(f.name), said[f.name][1]] for f in fields(Options)]
     parts = [
@@ -242,7 +243,8 @@ def methods() -> str:
         "- *start*: it needs one even where the model is linear in its parameters; else such a model needs none.\n"
         "- *refined*: a second stage improves the best outcome of the search.\n"
         "- *refits*: it can be fitted again with a parameter held or to other data, so that it has profile and "
-        "bootstrap intervals.",
+        "bootstrap intervals.\n"
+        "- *hidden states*: it can do with part of the states measured, or hands over to a method that can.",
     ]
     for name in ESTIMATORS:
         parts += [f"## {name} {{ #{name} }}", _opening(where[name])]
