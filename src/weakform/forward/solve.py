@@ -19,6 +19,7 @@ import numpy as np
 import symengine as se
 from numpy.typing import ArrayLike
 
+from ..model.compiled import compiled
 from ..model.inputs import Inputs
 from ..model.model import Model
 from ..support.errors import DataError
@@ -160,7 +161,7 @@ def _solve(
 
     columns, D = start.shape
     J = len(p)
-    compiled = _compiled(model, columns > 1)
+    function = _compiled(model, columns > 1)
     inputs = np.concatenate([[times[0]], start[0], np.zeros(len(model.inputs)), p])
     signal = slice(1 + D, 1 + D + len(model.inputs))
     outputs = np.empty(D if columns == 1 else D + D * D + D * J)
@@ -180,7 +181,7 @@ def _solve(
         inputs[1 : 1 + D] = values[:D]
         if driven is not None and driven.kind != "hold":
             inputs[signal] = driven(np.array([t]))[0]
-        compiled.unsafe_real(inputs, outputs)
+        function.unsafe_real(inputs, outputs)
         if columns == 1:
             return f
         by_column[0] = f
@@ -237,14 +238,10 @@ def _compiled(model: Model, sensitivities: bool) -> Any:
     """`f`, or `f`, `F` and `f_p` row by row, as one compiled function of (t, u, p); kept with the model."""
     key = "sensitivities" if sensitivities else "states"
     if key not in model.compiled:
-        states, driven, parameters = (
-            [se.Symbol(name) for name in names] for names in (model.states, model.inputs, model.parameters)
-        )
         expressions = list(model.expressions)
         if sensitivities:
-            for part in (states, parameters):
-                expressions += [expr.diff(symbol) for expr in model.expressions for symbol in part]
-        backend = "llvm" if se.have_llvm else "lambda"
-        arguments = [se.Symbol("t"), *states, *driven, *parameters]
-        model.compiled[key] = se.Lambdify(arguments, expressions, backend=backend, cse=True)
+            for part in (model.states, model.parameters):
+                expressions += [expr.diff(se.Symbol(name)) for expr in model.expressions for name in part]
+        names = ["t", *model.states, *model.inputs, *model.parameters]
+        model.compiled[key] = compiled(names, expressions)
     return model.compiled[key]

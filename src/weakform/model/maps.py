@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import symengine as se
 
-from ..support.errors import ModelError
 from ..support.typing import FloatArray
 from .algebra import affordable
+from .compiled import compiled
 from .functions import Expr
 
 
@@ -38,7 +38,7 @@ class Map:
         self.K, self.D, self.I, self.J = len(expressions), len(states), len(inputs), len(parameters)
         self._expressions = [se.sympify(e) for e in expressions]
         self._u, self._p = ([se.Symbol(n) for n in names] for names in (states, parameters))
-        self._arguments = [se.Symbol("t"), *self._u, *(se.Symbol(n) for n in inputs), *self._p]
+        self._names = ["t", *states, *inputs, *parameters]
         self._compiled: dict[bool, Any] = {}
         self._places: dict[bool, list[tuple[int, ...]]] = {}
 
@@ -54,15 +54,7 @@ class Map:
                         entries += [((part, k, j), e.diff(s)) for j, s in enumerate(symbols) if s in present]
                 entries = [(place, e) for place, e in entries if e != 0]
             self._places[derivatives] = [place for place, _ in entries]
-            backend = "llvm" if se.have_llvm else "lambda"
-            try:
-                self._compiled[derivatives] = se.Lambdify(
-                    self._arguments, [e for _, e in entries] or [se.Integer(0)], backend=backend, cse=True
-                )
-            except RuntimeError as error:
-                raise ModelError(
-                    f"An equation has a part that is never a finite real number, such as 1/(x - x): {error}."
-                ) from None
+            self._compiled[derivatives] = compiled(self._names, [e for _, e in entries] or [se.Integer(0)])
         return self._compiled[derivatives]
 
     def _rows(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None) -> FloatArray:

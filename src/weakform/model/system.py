@@ -20,9 +20,9 @@ import numpy as np
 import symengine as se
 
 from ..noise.kinds import KINDS
-from ..support.errors import ModelError
 from ..support.typing import FloatArray
 from .algebra import affordable, combined, divide, multiply
+from .compiled import compiled
 from .functions import Expr
 from .inputs import Inputs
 
@@ -94,7 +94,8 @@ class System:
         self.inputs: Inputs | None = None
         self._u = [se.Symbol(name) for name in states]
         self._p = [se.Symbol(name) for name in parameters]
-        self._q = [se.Symbol(name) for name in inputs]
+        self._q = inputs
+        self._names = ["t", *states, *inputs, *parameters]
         self._slopes = [kind.slope(u) for kind, u in zip(self.kinds, self._u, strict=True)]
         f = [divide(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
         if mix is not None:
@@ -200,7 +201,8 @@ class System:
         """
         indices = [list(self.structure(name)) for name in names]
         if names not in self._compiled:
-            self._compiled[names] = self._compile([e for name in names for e in self.structure(name).values()])
+            expressions = [e for name in names for e in self.structure(name).values()]
+            self._compiled[names] = compiled(self._names, expressions) if expressions else None
         function = self._compiled[names]
         total = sum(map(len, indices))
         values = np.empty((total, len(t)))
@@ -222,15 +224,3 @@ class System:
             tensors[name] = Tensor(index, values[offset : offset + len(index)])
             offset += len(index)
         return tensors
-
-    def _compile(self, expressions: list[Expr]) -> Any:
-        if not expressions:
-            return None
-        arguments = [se.Symbol("t"), *self._u, *self._q, *self._p]
-        backend = "llvm" if se.have_llvm else "lambda"
-        try:
-            return se.Lambdify(arguments, expressions, backend=backend, cse=True)
-        except RuntimeError as error:
-            raise ModelError(
-                f"An equation has a part that is never a finite real number, such as 1/(x - x): {error}."
-            ) from None

@@ -1,0 +1,228 @@
+"""Systems of which only a part is measured: the estimate is that of shooting from the truth, its errors are honest."""
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+import weakform as wf
+from weakform import DataError, FitError, ModelError, Status
+
+PREY = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
+SIR = wf.Model.from_text("""
+    S' = -beta*S*I
+    I' = beta*S*I - gamma*I
+    cases = rho*gamma*N*I + background
+    S(0) = 1 - I0
+    I(0) = I0
+""")
+ORAL = wf.Model.from_text("A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = 300\nB(0) = 0")
+HOURS = np.array([0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24])
+
+
+def prey(seed=0, samples=101):
+    t = np.linspace(0, 5, samples)
+    u = wf.simulate(PREY, [3, 1, 6, 1], [1, 1], t).states
+    sigma = 0.05 * np.sqrt(np.mean(u[:, 0] ** 2))
+    return t, u, u[:, 0] + sigma * np.random.default_rng(seed).standard_normal(samples), sigma
+
+
+def plasma(seed=0):
+    u = wf.simulate(ORAL.measured_by(["conc"]), [30, 1.2, 0.25], [300, 0], np.append(0, HOURS)).states[1:]
+    return u[:, 1] / 30 * np.exp(0.1 * np.random.default_rng(seed).standard_normal(len(HOURS)))
+
+
+@pytest.mark.parametrize("samples", [101, 21])
+def test_it_is_the_optimum_of_shooting_from_the_truth(samples):
+    t, _, y, sigma = prey(1, samples)
+    data = wf.Dataset(t, y, names=["x"], sigma=sigma)
+    fit = wf.fit(PREY, data, bounds=dict.fromkeys("abcd", (0, 10)), fixed={"y(0)": 1.0}, starts=3)
+
+    def residual(theta):
+        return (wf.simulate(PREY, theta[:4], [theta[4], 1.0], t, rtol=1e-10).states[:, 0] - y) / sigma
+
+    shot = least_squares(residual, [3, 1, 6, 1, 1], x_scale="jac", xtol=1e-12, ftol=1e-12)
+    assert fit.status is Status.CONVERGED
+    free = fit.estimate[:4]
+    C = np.linalg.inv(shot.jac.T @ shot.jac)
+    assert np.all(np.abs(free - shot.x[:4]) < 0.1 * np.sqrt(np.diag(C))[:4])
+    assert np.allclose(fit.errors[:4], np.sqrt(np.diag(C))[:4], rtol=0.05)
+    assert fit.initial["x"].error == pytest.approx(np.sqrt(C[4, 4]), rel=0.1)
+    assert np.sum(residual([*free, fit.initial["x"].value]) ** 2) < 2 * shot.cost + 0.1
+
+
+def test_a_scaling_is_found_and_named():
+    t, u, y, _ = prey(2)
+    fit = wf.fit(PREY, wf.Dataset(t, y, names=["x"]), bounds=dict.fromkeys("abcd", (0, 10)))
+    assert fit.status is Status.UNDETERMINED
+    assert "Only the product b·y(0) can be determined" in fit.warnings[0]
+    for name, truth in (("a", 3), ("c", 6), ("d", 1)):  # what is determined has honest intervals
+        assert abs(fit[name].value - truth) < 4 * fit[name].error
+    assert np.mean((fit.denoised[0][:, 0] - u[:, 0]) ** 2) < 0.2
+
+
+def test_counts_of_an_expression_with_given_initial_values():
+    t = np.arange(60.0)
+    u = wf.simulate(SIR.measured_by([]), [0.002, 1.5, 0.5], [0.998, 0.002], t).states
+    y = np.random.default_rng(1).poisson(0.4 * 0.5 * 1e4 * u[:, 1] + 5.0)
+    data = wf.Dataset(t, y.astype(float), names=["cases"], noise="poisson")
+    fixed = {"N": 1e4, "rho": 0.4, "background": 5.0}
+    fit = wf.fit(SIR, data, bounds={"beta": (0, 10), "gamma": (0, 5), "I0": (0, 0.1)}, fixed=fixed)
+    assert fit.success
+    for name, truth in (("beta", 1.5), ("gamma", 0.5), ("I0", 0.002)):
+        assert abs(fit[name].value - truth) < 4 * fit[name].error
+    assert fit.initial["S"].value == pytest.approx(1 - fit["I0"].value)
+    curve = fit.states["S"]
+    assert ((curve.lower <= curve.values) & (curve.values <= curve.upper)).all()
+    assert fit.r_squared["cases"] > 0.99
+
+
+def test_known_initial_values_are_used_as_known():
+    fit = wf.fit(
+        ORAL,
+        wf.Dataset(HOURS, plasma(), names=["conc"], noise="lognormal"),
+        bounds={"ka": (0.4, 10), "ke": (0.01, 0.4), "V": (1, 200)},
+    )
+    assert fit.success
+    for name, truth in (("ka", 1.2), ("ke", 0.25), ("V", 30)):
+        assert abs(fit[name].value - truth) < 4 * fit[name].error
+    assert fit.initial["A"].note == "given"
+    assert fit.predict([0.0, 1.0])["A"][0, 0] == 300
+
+
+def test_known_against_estimated_beginnings():
+    model, t = wf.Model.from_text("N' = r*N*(1 - N/K)"), np.linspace(0, 6, 31)
+    known = wf.Model.from_text("N' = r*N*(1 - N/K)\nN(0) = 0.1")
+    errors = []
+    for seed in range(10):
+        x = 1 / (1 + 9 * np.exp(-t)) + 0.05 * np.random.default_rng(seed).standard_normal(len(t))
+        errors.append([wf.fit(m, wf.Dataset(t, x, names=["N"]))["r"].error for m in (known, model)])
+    assert np.median(np.array(errors)[:, 0] / np.array(errors)[:, 1]) < 0.8
+
+
+def test_second_order_equations_hide_their_velocity():
+    model = wf.Model.from_text("x'' = -w*x - c*x'")
+    t = np.linspace(0, 10, 81)
+    u = wf.simulate(model, [0.2, 2.0], [1.0, 0.0], t).states
+    fit = wf.fit(model, wf.Dataset(t, u[:, 0] + 0.02 * np.random.default_rng(1).standard_normal(81), names=["x"]))
+    assert fit.success
+    assert np.all(np.abs(fit.estimate - [0.2, 2.0]) < 4 * fit.errors)
+
+
+def test_trajectories_begin_in_their_own_way_and_share_the_rest():
+    t = np.linspace(0, 5, 25)
+    chain = wf.Model.from_text("x' = -k*x\ny' = k*x - m*y")
+    parts = []
+    for n, (k, x0) in enumerate(((0.5, 2.0), (1.0, 4.0), (1.0, 1.0))):
+        y = wf.simulate(chain, [k, 0.3], [x0, 0.5], t).states[:, 1]
+        parts.append(wf.Dataset(t, y + 0.01 * np.random.default_rng(n).standard_normal(25), names=["y"]))
+    data = wf.Dataset.join(parts, ["a", "b", "c"])
+    fit = wf.fit(chain, data, local={"k": {"a": "slow", "b": "fast", "c": "fast"}}, bounds={"k": (0, 5), "m": (0, 5)})
+    assert fit.success
+    assert fit.model.parameters == ("k_slow", "k_fast", "m")
+    assert np.all(np.abs(fit.estimate - [0.5, 1.0, 0.3]) < 4 * fit.errors)
+    assert [round(q.value) for q in fit.initial["x"].values()] == [2, 4, 1]
+
+
+def test_held_inputs_drive_a_hidden_state():
+    model = wf.Model.from_text("h' = -a*h + u\nT' = b*h - c*T", inputs=["u"])
+    t = np.linspace(0, 20, 81)
+    u = (t % 8 < 4).astype(float)
+    from weakform.model.inputs import Inputs
+
+    solved = wf.simulate(model, [0.7, 0.5, 0.3], [0.0, 0.0], t, inputs=Inputs(t, u[:, None], "hold")).states
+    values = solved[:, 1] + 0.01 * np.random.default_rng(1).standard_normal(81)
+    data = wf.Dataset(t, values, names=["T"], inputs={"u": u}, hold=True)
+    fit = wf.fit(model, data, bounds={"a": (0.35, 5), "b": (0, 5), "c": (0, 0.6)}, fixed={"h(0)": 0.0})
+    assert fit.converged
+    assert np.all(np.abs(fit.estimate[:3] - [0.7, 0.5, 0.3]) < 4 * fit.errors[:3])
+
+
+def test_data_that_begin_later_reach_back_to_zero():
+    model = wf.Model.from_text("x' = -k*x\nx(0) = 4")
+    t = np.linspace(2, 6, 20)
+    fit = wf.fit(
+        model, wf.Dataset(t, 4 * np.exp(-0.5 * t) + 0.01 * np.random.default_rng(1).standard_normal(20), names=["x"])
+    )
+    assert abs(fit["k"].value - 0.5) < 4 * fit["k"].error
+    assert fit.nodes[0][0][0] == 0.0
+
+
+def test_sparse_data_are_fitted():
+    t = np.linspace(0, 4, 8)
+    model = wf.Model.from_text("x' = -k*x\ny' = k*x - m*y\nz' = m*y")
+    u = wf.simulate(model, [1.0, 0.5], [2, 0, 0], t).states
+    fit = wf.fit(
+        model,
+        wf.Dataset(t, u + 0.02 * np.random.default_rng(1).standard_normal(u.shape), names=["x", "y", "z"]),
+        method="relaxed",
+    )
+    assert np.all(np.abs(fit.estimate - [1.0, 0.5]) < 5 * fit.errors)
+
+
+def test_a_fit_can_be_saved_profiled_and_drawn_again(tmp_path):
+    t, _, y, _ = prey(3)
+    fit = wf.fit(PREY, wf.Dataset(t, y, names=["x"]), bounds=dict.fromkeys("abcd", (0, 10)), fixed={"y(0)": 1.0})
+    again = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
+    assert str(again) == str(fit)
+    assert again.initial["y"] == fit.initial["y"]
+    profile = again.intervals(kind="profile")
+    assert np.allclose(profile[:4], fit.intervals()[:4], rtol=0.15)
+    draws = fit.intervals(kind="bootstrap", runs=30)
+    assert np.allclose(draws[:4].mean(axis=1), fit.estimate[:4], rtol=0.2)
+    page = fit.report(tmp_path / "fit.html").read_text(encoding="utf-8")
+    assert "y, never measured" in page
+
+
+def test_parameters_that_nobody_measures_leave_the_fit():
+    model = wf.Model.from_text("x' = -k*x\nglow = scale*x")
+    t = np.linspace(0, 4, 30)
+    fit = wf.fit(
+        model,
+        wf.Dataset(t, np.exp(-t) + 0.01 * np.random.default_rng(1).standard_normal(30), names=["x"]),
+        bounds={"scale": (0, 1)},
+    )
+    assert fit.model.parameters == ("k",)
+    assert any("scale" in note for note in fit.data.notes)
+
+
+@pytest.mark.parametrize("method", ["mle", "irls", "wls"])
+def test_methods_that_need_every_state_say_so(method):
+    t, _, y, _ = prey()
+    with pytest.raises(FitError, match=r"needs every state measured.*y not measured"):
+        wf.fit(PREY, wf.Dataset(t, y, names=["x"]), method=method)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("x' = -k*x\nx(0) = x", r"write x\(0\) for its beginning", id="state"),
+        pytest.param("x' = -k*x\nx(0) = t", "changes in time", id="time"),
+        pytest.param("x' = -k*x\ny' = x\nx(0) = y(0)\ny(0) = x(0)", "in a circle", id="circle"),
+        pytest.param("x' = -k*x\nx(0) = 1\nx(0) = 2", "two initial values", id="twice"),
+        pytest.param("x' = -k*x\nz(0) = 1", "no equation", id="no-equation"),
+        pytest.param("x' = -k*x\ny = x\ny = 2*x", "two equations", id="defined-twice"),
+    ],
+)
+def test_models_that_are_refused(text, words):
+    with pytest.raises(ModelError, match=words):
+        wf.Model.from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "names", "words"),
+    [
+        pytest.param("x' = -k*x\nglow = s*k", 0, ["glow"], "depends on no state", id="no-state"),
+        pytest.param("x' = -k*x\nglow = s*x", 0, ["glov"], "Did you mean 'glow'", id="mistyped"),
+        pytest.param("x' = -k*x\nx(0) = 1", -1, ["x"], "begin at t = -1", id="before-zero"),
+    ],
+)
+def test_data_that_are_refused(text, times, names, words):
+    t = times + np.linspace(0, 4, 20)
+    with pytest.raises(DataError, match=words):
+        wf.fit(wf.Model.from_text(text), wf.Dataset(t, np.exp(-t), names=names))
+
+
+def test_fewer_values_than_unknowns_are_counted():
+    model = wf.Model.from_text("x' = a*x + b*y + c*z\ny' = d*x + e*y\nz' = f*x + g*z + h*y")
+    with pytest.raises(FitError, match=r"8 measured values cannot determine 11 unknowns: 8 parameters and 3 initial"):
+        wf.fit(model, wf.Dataset(np.arange(8.0), np.sin(np.arange(8.0)), names=["x"]))
