@@ -15,8 +15,8 @@ from .functions import Expr
 def compiled(names: Sequence[str], expressions: Sequence[Expr]) -> Any:
     """A function of one row of values, or of many, for the names in this order.
 
-    SymEngine calls common parts of expressions x0, x1, ... without a look at names that no expression has, such as those
-    of parameters that only give an initial value; so names of the model that look like these are replaced before.
+    SymEngine calls common parts of expressions x0, x1, ... without a look at names that no expression has, such as
+    those of parameters that only give an initial value; so names of the model that look like these are replaced before.
     """
     safe = [f"{name}_of_the_model" if re.fullmatch(r"x\d+", name) else name for name in names]
     other = {se.Symbol(name): se.Symbol(new) for name, new in zip(names, safe, strict=True) if name != new}
