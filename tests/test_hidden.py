@@ -151,12 +151,39 @@ def test_sparse_data_are_fitted():
     t = np.linspace(0, 4, 8)
     model = wf.Model.from_text("x' = -k*x\ny' = k*x - m*y\nz' = m*y")
     u = wf.simulate(model, [1.0, 0.5], [2, 0, 0], t).states
-    fit = wf.fit(
-        model,
-        wf.Dataset(t, u + 0.02 * np.random.default_rng(1).standard_normal(u.shape), names=["x", "y", "z"]),
-        method="relaxed",
-    )
-    assert np.all(np.abs(fit.estimate - [1.0, 0.5]) < 5 * fit.errors)
+    noisy = u + 0.02 * np.random.default_rng(1).standard_normal(u.shape)
+    for rows in (8, 6):
+        fit = wf.fit(model, wf.Dataset(t[:rows], noisy[:rows], names=["x", "y", "z"]))
+        assert np.all(np.abs(fit.estimate - [1.0, 0.5]) < 5 * fit.errors)
+    assert fit.method == "relaxed"
+    with pytest.raises(DataError, match="At least 8 samples"):
+        wf.fit(model, wf.Dataset(t[:6], noisy[:6], names=["x", "y", "z"]), method="mle")
+    noisy[3:, 2] = np.nan  # three values of a state are three measurements
+    assert wf.fit(model, wf.Dataset(t, noisy, names=["x", "y", "z"])).method == "relaxed"
+
+
+def test_an_expression_of_initial_values_has_an_interval():
+    t, _, y, _ = prey(2)
+    fit = wf.fit(PREY, wf.Dataset(t, y, names=["x"]), bounds=dict.fromkeys("acd", (0, 10)), fixed={"b": 1.0})
+    quantity = fit.derived("b*y(0)")
+    assert quantity.value == pytest.approx(fit.initial["y"].value)
+    assert quantity.error == pytest.approx(fit.initial["y"].error)
+    assert abs(quantity.value - 1.0) < 4 * quantity.error
+
+
+def test_what_is_said_of_a_beginning_holds_where_every_state_is_measured():
+    t = np.linspace(0, 4, 30)
+    data = wf.Dataset(t, 2 * np.exp(-t) + 0.01 * np.random.default_rng(1).standard_normal(30), names=["x"])
+    fit = wf.fit(wf.Model.from_text("x' = -k*x"), data, fixed={"x(0)": 2.0})
+    assert fit.initial["x"].value == 2.0
+    assert abs(fit["k"].value - 1) < 4 * fit["k"].error
+
+
+def test_a_search_that_finds_nothing_says_so():
+    t = np.arange(60.0)
+    y = np.random.default_rng(1).poisson(100 * np.exp(-((t - 20) ** 2) / 50) + 5.0).astype(float)
+    fit = wf.fit(SIR, wf.Dataset(t, y, names=["cases"], noise="poisson"))
+    assert not fit.success
 
 
 def test_a_fit_can_be_saved_profiled_and_drawn_again(tmp_path):

@@ -204,7 +204,7 @@ GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" 
             "If it is a date",
             id="other dates",
         ),
-        pytest.param("day,N\n0,1\n", "At least 8 samples", id="one row"),
+        pytest.param("day,N\n0,1\n", "At least 3 samples", id="one row"),
         pytest.param("day,N\n", "needs a header row", id="header alone"),
         pytest.param("", "needs a header row", id="empty"),
         pytest.param("1,2\n3,4\n", "must be a header", id="no header"),

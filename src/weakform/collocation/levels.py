@@ -153,7 +153,7 @@ class _Level:
                 there = self.objective(p, X)
             except NotPositiveDefinite:
                 there = np.inf
-            if there <= self.value:
+            if there < np.inf and there <= self.value:
                 gain = (self.value - there) / max(self.value, 1e-12)
                 self.p, self.X, self.value, line = p, X, there, None
                 mu = max(mu / 5, 1e-9)

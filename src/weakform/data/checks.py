@@ -13,7 +13,8 @@ from ..support.errors import DataError
 from ..support.typing import FloatArray
 from .trajectory import Trajectory
 
-MIN_SAMPLES, MIN_VALUES = 8, 4
+MIN_SAMPLES, MIN_IN_TRAJECTORY = 3, 2
+"""Of a dataset, and of each of its trajectories; whether they suffice for a model is counted when it is fitted."""
 MAX_DROPPED = 0.2
 LARGEST = 1e60
 
@@ -51,24 +52,20 @@ def check_amount(trajectories: Sequence[Trajectory], labels: tuple[str, ...]) ->
     """Enough samples, enough values of each state, and values that vary."""
     samples = sum(len(q.times) for q in trajectories)
     if samples < MIN_SAMPLES:
-        raise DataError(
-            f"At least {MIN_SAMPLES} samples are needed for the noise level and one test function; received {samples}."
-        )
+        raise DataError(f"At least {MIN_SAMPLES} samples are needed; received {samples}.")
     for q in trajectories:
-        if len(q.times) < MIN_VALUES:
+        if len(q.times) < MIN_IN_TRAJECTORY:
             where = f" in {q.label}" if q.label else ""
             raise DataError(
-                f"{len(q.times)} samples{where} are too few: a trajectory needs at least {MIN_VALUES}. Leave it out."
+                f"{len(q.times)} samples{where} are too few: a trajectory needs at least {MIN_IN_TRAJECTORY}. Leave "
+                "it out."
             )
     for d, label in enumerate(labels):
         values = np.concatenate([q.values[:, d] for q in trajectories])
         values = values[np.isfinite(values)]
-        if len(values) < MIN_VALUES:
-            raise DataError(
-                f"{label} has only {len(values)} measured values; at least {MIN_VALUES} are needed. "
-                "Every state must be measured at some times."
-            )
-        if np.ptp(values) == 0:
+        if not len(values):
+            raise DataError(f"{label} has no measured value at all; leave the column out.")
+        if len(values) > 1 and np.ptp(values) == 0:
             raise DataError(
                 f"{label} never varies (it is always {values[0]:g}), so it tells nothing about the parameters. "
                 "Put its value into the equations as a constant."

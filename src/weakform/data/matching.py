@@ -89,9 +89,9 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
     if data.names is None:
         if len(plain) != data.D:
             raise DataError(
-                f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} columns without "
-                "names. Say what they are with names=[...]: states, or named expressions "
-                f"({listed(model.observables) or 'none'})."
+                f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} "
+                f"column{'s' * (data.D > 1)} without names. Say what they are with names=[...]: states, or named "
+                f"expressions ({listed(model.observables) or 'none'})."
             )
         return plain, []
     measured = [name for name in data.names if name in known]

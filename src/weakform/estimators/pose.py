@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from ..collocation.latent import LatentProblem
+from ..data import Dataset
 from ..data.matching import Matched
 from ..parameters import Parameters
-from ..support.errors import FitError
+from ..support.errors import DataError, FitError
 from ..weak.problem import Basis, WeakProblem
 from . import ESTIMATORS
 from .estimator import Estimator
 from .task import Problem
 
+SAMPLES, VALUES = 8, 4
+"""Samples of a trajectory, and values of a state, that a weak form needs."""
+
+
+def is_sparse(data: Dataset) -> bool:
+    """Whether there are too few samples for test functions and the level of the noise."""
+    few = min(len(q.times) for q in data.trajectories) < SAMPLES
+    return few or bool((data.measurements < VALUES).any())
+
 
 def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: Basis) -> tuple[Estimator, Problem]:
     """The problem as the estimator needs it; where only a part is measured, another one may take its place."""
-    if estimator.partly or not matched.complete:
+    complete = matched.complete and not parameters.model.initial
+    if complete and estimator.instead is not None and is_sparse(matched.data):
+        return ESTIMATORS[estimator.instead], LatentProblem.build(parameters, matched.data)
+    if estimator.partly or not complete:
         if not estimator.partly and estimator.instead is None:
             what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"
             able = [e.name for e in ESTIMATORS.values() if e.partly or e.instead is not None]
             raise FitError(
-                f"Method {estimator.name!r} needs every state measured as it stands, but here are {what}; use "
+                f"Method {estimator.name!r} needs every state measured as it stands, but here: {what}; use "
                 f"{' or '.join(able)}."
             )
         chosen = estimator if estimator.partly else ESTIMATORS[str(estimator.instead)]
         return chosen, LatentProblem.build(parameters, matched.data)
+    if is_sparse(matched.data):
+        raise DataError(
+            f"At least {SAMPLES} samples of each trajectory and {VALUES} values of each state are needed for the weak "
+            f"form; method {estimator.name!r} has no other way. Use method 'wendy' or 'relaxed'."
+        )
     problem = WeakProblem.build(parameters.scale.substituted(parameters.model), matched.data, basis)
     count = int(parameters.free.sum())
     if problem.size < count:

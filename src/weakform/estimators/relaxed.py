@@ -27,7 +27,7 @@ from .starts import between
 from .status import Status
 from .task import Outcome, Refined, Task
 
-STARTS = 5
+STARTS = 8
 ROUNDS, HALVINGS = 8, 6
 BIAS, SHARE = 0.1, 0.02
 """Error of the discretisation in standard errors that does not matter, and the share of the largest defect above which

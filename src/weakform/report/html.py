@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..estimators import ESTIMATORS
+from ..model.names import initial_name
 from ..results.observation import drawn, is_complete, panels
 from ..results.prediction import follows
 from ..results.refits import can_refit
@@ -135,6 +136,8 @@ def _beginnings(fit: FitResult) -> str:
         return ""
     rows = []
     for state in fit.model.states:
+        if initial_name(state) in fit.model.parameters:
+            continue
         try:
             quantity = fit.initial[state]
         except WeakformError:
@@ -142,7 +145,7 @@ def _beginnings(fit: FitResult) -> str:
         for label, q in quantity.items() if isinstance(quantity, dict) else [("", quantity)]:
             interval = "given" if q.note else _pair(np.array(q.interval))
             rows.append([f"{q.name} {label}".strip(), number(q.value), "" if q.note else number(q.error, 3), interval])
-    return _table(["initial value", "estimate", "standard error", "95% interval"], rows)
+    return _table(["initial value", "estimate", "standard error", "95% interval"], rows) if rows else ""
 
 
 def _list(values: Any) -> list[float | None]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..model.names import initial_name
 from ..results.goodness import DOUBTED, REJECTED, tail
 from ..results.observation import is_complete
 from ..support.errors import WeakformError
@@ -109,6 +110,8 @@ def _beginnings(fit: FitResult) -> list[str]:
         return []
     rows = []
     for state in fit.model.states:
+        if initial_name(state) in fit.model.parameters:
+            continue
         try:
             quantity = fit.initial[state]
         except WeakformError:
@@ -116,7 +119,7 @@ def _beginnings(fit: FitResult) -> list[str]:
         for label, q in quantity.items() if isinstance(quantity, dict) else [("", quantity)]:
             ends = "given" if q.note else f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
             rows.append([f"{q.name} {label}".strip(), number(q.value), "" if q.note else number(q.error, 3), ends])
-    return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)]
+    return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
 
 
 def _correlations(fit: FitResult) -> list[str]:

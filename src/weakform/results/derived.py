@@ -9,7 +9,9 @@ import numpy as np
 import symengine as se
 
 from ..model.expressions import parse_expression
+from ..model.names import initial_name
 from ..support.errors import FitError
+from .observation import joint, system
 from .records import Quantity
 
 if TYPE_CHECKING:
@@ -19,15 +21,25 @@ if TYPE_CHECKING:
 @np.errstate(all="ignore")
 def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     """See `FitResult.derived`."""
-    expr = parse_expression(expression, [*fit.model.parameters, *fit.tied])
+    single = len(fit.data.trajectories) == 1
+    beginnings = [initial_name(state) for state in fit.model.states] if single else []
+    expr = parse_expression(expression, dict.fromkeys([*fit.model.parameters, *fit.tied, *beginnings]))
     tied = {se.Symbol(n): parse_expression(text, fit.model.parameters) for n, text in fit.tied.items()}
     expr = expr.subs(tied)
-    symbols = [se.Symbol(name) for name in fit.model.parameters]
-    values = dict(zip(symbols, map(float, fit.estimate), strict=True))
+    names, estimate, covariance = list(fit.model.parameters), fit.estimate, fit.covariance
+    more = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
+    if more:
+        mean, joined = joint(fit, 0, np.nan_to_num(covariance, posinf=0.0, neginf=0.0))
+        slope = system(fit, 0).slopes(mean[None, len(names) :])[0]
+        turn = np.eye(len(mean))
+        turn[len(names) :, len(names) :] = slope
+        names, estimate, covariance = [*names, *beginnings], mean, turn @ joined @ turn.T
+    symbols = [se.Symbol(name) for name in names]
+    values = dict(zip(symbols, map(float, estimate), strict=True))
     value = _real(expr, values, expression)
     gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
     used = gradient != 0
-    variance = float(gradient[used] @ fit.covariance[np.ix_(used, used)] @ gradient[used])
+    variance = float(gradient[used] @ covariance[np.ix_(used, used)] @ gradient[used])
     error = math.sqrt(variance) if variance >= 0 else math.nan
     half = fit.quantile(level) * error
     note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""

@@ -235,8 +235,9 @@ def doubts(task: Task, found: Quantified, status: Status) -> tuple[str, ...]:
     samples = task.problem.data.samples
     if samples < FEW:
         warnings.append(
-            f"Only {samples} samples: the noise level and the intervals rest on few values "
-            f"({sum(counts)} test function{'s' * (sum(counts) > 1)}); treat the intervals as rough."
+            f"Only {samples} samples: the noise level and the intervals rest on few values"
+            + (f" ({sum(counts)} test function{'s' * (sum(counts) > 1)})" if counts else "")
+            + "; treat the intervals as rough."
         )
     if not status.converged:
         warnings.append("The estimate is not a minimum of the objective; its intervals mean little.")

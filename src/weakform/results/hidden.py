@@ -44,6 +44,9 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
     def __len__(self) -> int:
         return len(self.fit.model.states)
 
+    def __repr__(self) -> str:
+        return f"<initial values of {', '.join(self)}>"
+
     def __getitem__(self, name: str) -> Quantity | dict[str, Quantity]:
         states = self.fit.model.states
         if name not in states:
@@ -56,6 +59,10 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
     def _one(self, name: str, k: int) -> Quantity:
         fit, d = self.fit, self.fit.model.states.index(name)
         _, u0 = beginning(fit, k)
+        model = fit.model.of(k)
+        given = name in model.initial
+        if given:  # as it was said, without the rounding of the mesh
+            u0 = np.where(np.arange(len(u0)) == d, model.map("g")(np.zeros(1), u0[None], fit.estimate)[0], u0)
         C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
         _, covariance = joint(fit, k, C)
         coordinates = system(fit, k)
@@ -64,8 +71,8 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         deviation = np.sqrt(max(float(covariance[J + d, J + d]), 0.0))
         half = fit.quantile(0.95) * deviation
         ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
-        error = deviation * float(coordinates.slopes(u0[None])[0][d, d])
-        note = "given" if not error else ""
+        error = float(deviation * coordinates.slopes(u0[None])[0][d, d])
+        note = "given" if given and not error else ""
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
 
 
@@ -86,6 +93,9 @@ class States(Mapping[str, "Curve | dict[str, Curve]"]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"<curves of {', '.join(self.names)}>"
 
     def __getitem__(self, name: str) -> Curve | dict[str, Curve]:
         if name not in self.names:

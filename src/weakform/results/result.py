@@ -203,6 +203,7 @@ class FitResult:
             quantity = self.initial[name[:-3]]
             if isinstance(quantity, Quantity):
                 return quantity
+            raise KeyError(f"{name!r} differs between trajectories: see fit.initial[{name[:-3]!r}].")
         if name not in self.model.parameters:
             raise KeyError(
                 f"No parameter {name!r}.{suggestion(str(name), self.model.parameters)} "
