@@ -32,8 +32,10 @@ ROUNDS, HALVINGS = 8, 6
 BIAS, SHARE = 0.1, 0.02
 """Error of the discretisation in standard errors that does not matter, and the share of the largest defect above which
 an interval is halved."""
-SETTLED = 0.02
-"""Standard errors by which a converged estimate may still move."""
+FLAT = 1e-8
+"""Eigenvalue of the information, with unit diagonal, below which a direction is not determined."""
+SETTLED = 0.01
+"""Log-likelihood that a converged estimate may still gain."""
 REACH = 10.0
 """How far a parameter without bounds may move in one level, relative to its size."""
 LEAST_NOISE = 0.01
@@ -189,18 +191,19 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
 
 
 def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status:
-    """Whether what is left of the gradient would move any parameter that may move, in standard errors."""
+    """Whether what is left of the gradient promises a better likelihood: `½ gᵀ H⁻¹ g`, where parameters may move."""
     p = point.p[task.free]
     lower, upper = task.box
     inner = (p > lower) & (p < upper)
     if task.prior is not None:
         left = left + task.prior.gradient(point.p)[task.free]
-    C = symmetric_inverse(H[np.ix_(inner, inner)])
-    known = np.isfinite(C.diagonal())
-    with np.errstate(all="ignore"):
-        step = C[np.ix_(known, known)] @ left[inner][known]
-        moved = float(np.max(np.abs(step) / np.sqrt(np.abs(C.diagonal()[known])), initial=0.0))
-    if moved < SETTLED:
+    block, g = H[np.ix_(inner, inner)], left[inner]
+    d = np.sqrt(np.maximum(block.diagonal(), np.finfo(float).tiny))
+    w, V = np.linalg.eigh(block / np.outer(d, d))
+    along = V.T @ (g / d)
+    # Along what the data do not determine there is nothing to gain, and only rounding in the gradient.
+    gain = 0.5 * float(np.sum(along[w > FLAT] ** 2 / w[w > FLAT]))
+    if gain < SETTLED:
         return Status.CONVERGED
     if task.stop():
         return Status.TIME

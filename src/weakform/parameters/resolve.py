@@ -115,8 +115,8 @@ def resolve(
     model, beginnings = _with_beginnings(model, parameters, keywords)
     asked = _local(model, parameters, keywords)
     if len(data.trajectories) > 1:  # where nothing else is said, each trajectory begins in its own way
-        tied = _tied_names(parameters, keywords)
-        asked |= {name: True for name in beginnings if name not in asked and name not in tied}
+        others = {*asked, *_tied_names(parameters, keywords)}
+        asked |= {name: True for name in beginnings if name not in others}
     local = {name: _labels(name, how, data) for name, how in asked.items()}
     families = {
         name: tuple(dict.fromkeys(model.local_name(name, label) for label in labels)) for name, labels in local.items()
@@ -145,8 +145,8 @@ def resolve(
 
 def _tied_names(parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> set[str]:
     """Names that are said to be tied, in either form."""
-    long = {name for name, record in (parameters or {}).items() if isinstance(record, Parameter) and record.tied}
-    return long | set(keywords.get("tied") or ())
+    long = [name for name, record in (parameters or {}).items() if isinstance(record, Parameter) and record.tied]
+    return {*long, *(keywords.get("tied") or ())}
 
 
 def _with_beginnings(
