@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..estimators import ESTIMATORS
-from ..model.names import initial_name
-from ..results.observation import drawn, is_complete, panels
+from ..results.hidden import shown_beginnings
+from ..results.observation import drawn, panels
 from ..results.prediction import follows
 from ..results.refits import can_refit
 from ..support.errors import WeakformError
@@ -131,20 +131,10 @@ def _tied(fit: FitResult) -> str:
 
 
 def _beginnings(fit: FitResult) -> str:
-    """Initial values, where states are hidden or some are given."""
-    if is_complete(fit) or len(fit.data.trajectories) > MAX_PANELS:
-        return ""
     rows = []
-    for state in fit.model.states:
-        if initial_name(state) in fit.model.parameters:
-            continue
-        try:
-            quantity = fit.initial[state]
-        except WeakformError:
-            return ""
-        for label, q in quantity.items() if isinstance(quantity, dict) else [("", quantity)]:
-            interval = "given" if q.note else _pair(np.array(q.interval))
-            rows.append([f"{q.name} {label}".strip(), number(q.value), "" if q.note else number(q.error, 3), interval])
+    for name, q in shown_beginnings(fit, MAX_PANELS):
+        interval = "given" if q.note else _pair(np.array(q.interval))
+        rows.append([name, number(q.value), "" if q.note else number(q.error, 3), interval])
     return _table(["initial value", "estimate", "standard error", "95% interval"], rows) if rows else ""
 
 

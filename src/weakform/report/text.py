@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.names import initial_name
 from ..results.goodness import DOUBTED, REJECTED, tail
-from ..results.observation import is_complete
-from ..support.errors import WeakformError
+from ..results.hidden import shown_beginnings
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -105,20 +103,10 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
 
 
 def _beginnings(fit: FitResult) -> list[str]:
-    """Initial values that are not among the parameters, where states are hidden or some are given."""
-    if is_complete(fit) or len(fit.data.trajectories) > SHOWN:
-        return []
     rows = []
-    for state in fit.model.states:
-        if initial_name(state) in fit.model.parameters:
-            continue
-        try:
-            quantity = fit.initial[state]
-        except WeakformError:
-            return []
-        for label, q in quantity.items() if isinstance(quantity, dict) else [("", quantity)]:
-            ends = "given" if q.note else f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
-            rows.append([f"{q.name} {label}".strip(), number(q.value), "" if q.note else number(q.error, 3), ends])
+    for name, q in shown_beginnings(fit, SHOWN):
+        ends = "given" if q.note else f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
+        rows.append([name, number(q.value), "" if q.note else number(q.error, 3), ends])
     return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
 
 

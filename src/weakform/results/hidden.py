@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..model.names import initial_name
+from ..support.errors import WeakformError
 from ..support.messages import suggestion
 from ..support.typing import FloatArray
-from .observation import beginning, joint, system
+from .observation import beginning, is_complete, joint, system
 from .records import Quantity
 
 if TYPE_CHECKING:
@@ -105,3 +107,27 @@ class States(Mapping[str, "Curve | dict[str, Curve]"]):
             band = self.fit.trajectory(k)
             found[q.label] = Curve(band.times, *band[name].T)
         return next(iter(found.values())) if len(found) == 1 else found
+
+
+def shown_beginnings(fit: FitResult, most: int) -> list[tuple[str, Quantity]]:
+    """Initial values to show, with their labels: where states are hidden or some are given, and not among the parameters.
+
+    Parameters
+    ----------
+    fit : FitResult
+    most : int
+        Trajectories above which none are shown.
+    """
+    if is_complete(fit) or len(fit.data.trajectories) > most:
+        return []
+    rows: list[tuple[str, Quantity]] = []
+    for state in fit.model.states:
+        if initial_name(state) in fit.model.parameters:
+            continue
+        try:
+            found = fit.initial[state]
+        except WeakformError:  # the model cannot be solved over the data
+            return []
+        several = found.items() if isinstance(found, dict) else [("", found)]
+        rows += [(f"{quantity.name} {label}".strip(), quantity) for label, quantity in several]
+    return rows
