@@ -29,7 +29,7 @@ from .refits import can_refit, refit_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-DRAWS, REFITS, PROBES, BENT = 400, 120, 6, 0.25
+DRAWS, REFITS, PROBES, CURVED = 400, 120, 6, 0.25
 MAX_SAMPLES = 5000
 """Samples above which fitting again takes too long for a band."""
 
@@ -116,7 +116,7 @@ class Band:
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
         lower, upper, note = x - half, x + half, self._note()
-        if kind == "sampling" or (kind == "auto" and self._bent(x, K, half)):
+        if kind == "sampling" or (kind == "auto" and self._curves_away(x, K, half)):
             kind = "sampling"
             lower, upper, lost = self._sampled(level, seed)
             if lost:
@@ -180,7 +180,7 @@ class Band:
         w, V = np.linalg.eigh(self.covariance / np.outer(unit, unit))
         return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
 
-    def _bent(self, x: FloatArray, K: FloatArray, half: FloatArray) -> bool:
+    def _curves_away(self, x: FloatArray, K: FloatArray, half: FloatArray) -> bool:
         """Whether solutions one standard deviation off along principal directions leave the tangent too far."""
         factor = self._factor()
         wide = half.max(axis=0) > 0
@@ -192,7 +192,7 @@ class Band:
                 if solved is None:
                     return True
                 off = np.abs(solved - x - sign * (K @ column))
-                if (off[:, wide] > BENT * half.max(axis=0)[wide]).any():
+                if (off[:, wide] > CURVED * half.max(axis=0)[wide]).any():
                     return True
         return False
 

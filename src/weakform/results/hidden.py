@@ -110,7 +110,7 @@ class States(Mapping[str, "Curve | dict[str, Curve]"]):
 
 
 def shown_beginnings(fit: FitResult, most: int) -> list[tuple[str, Quantity]]:
-    """Initial values to show, with their labels: where states are hidden or some are given, and not among the parameters.
+    """Initial values to show, with their labels: where states are hidden or some are given; parameters are left out.
 
     Parameters
     ----------
