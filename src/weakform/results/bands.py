@@ -116,13 +116,19 @@ class Band:
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
         lower, upper, note = x - half, x + half, self._note()
-        if kind == "sampling" or (kind == "auto" and self._curves_away(x, K, half)):
-            kind = "sampling"
-            lower, upper, lost = self._sampled(level, seed)
+        sampled = kind == "sampling" or (kind == "auto" and self._curves_away(x, K, half))
+        if sampled:
+            sample = self._sampled(level, seed)
+            lost = sample[2]
             if lost:
                 note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
+        if sampled and (kind == "sampling" or np.isfinite(sample[0]).any()):
+            kind, (lower, upper, _) = "sampling", sample
         else:
             kind = "delta"
+            note = (
+                f"{note} The band is linearised, though solutions bend: take it as rough.".strip() if sampled else note
+            )
             lower, upper = self._back(lower), self._back(upper)
             if self.system.mix is not None:
                 half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
