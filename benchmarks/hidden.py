@@ -12,8 +12,8 @@ Rows, separated by commas, each beside its target; `runs` is the number of noise
 - `seir`: two of four states, from day 30 on;
 - `pk`, `mm`, `sir`: observables, and initial values that are given: truths inside the 99.7% intervals (a drug that is
   absorbed fast and excreted slowly looks like one with both exchanged: either is taken as the truth);
-- `coverage`: 95% intervals of parameters, initial values and hidden states (their bands also by the delta method alone),
-  and the error over the Cramér–Rao bound;
+- `coverage`: 95% intervals of parameters, initial values and hidden states, whose bands are also those of the delta
+  method alone, and the error over the Cramér–Rao bound;
 - `subjects`: CPU seconds and memory of one fit against the number of trajectories.
 
 Seeds are 0, 1, 2, …; CPU seconds of one process. What did not end as it should stands below each line, with its seed.
@@ -499,8 +499,8 @@ def coverage(runs: int) -> None:
     cases |= {f"{name} observed": case for name, case in observed().items()}
     print(f"\ncoverage of 95% intervals, {runs} runs; targets 92-98% for all of a row, error over bound at most 1.1")
     print(
-        f"{'row':14s}{'all':>8s}{'parameters':>12s}{'initial':>9s}{'hidden':>8s}{'by delta':>10s}{'rms/bound':>11s}{'median²':>9s}"
-        f"{'worst':>8s}{'CPU s':>8s}{'bands':>8s}"
+        f"{'row':14s}{'all':>8s}{'parameters':>12s}{'initial':>9s}{'hidden':>8s}{'by delta':>10s}{'rms/bound':>11s}"
+        f"{'median²':>9s}{'worst':>8s}{'CPU s':>8s}{'bands':>8s}"
     )
     for name, case in cases.items():
         coverage_of(name, case, runs)
