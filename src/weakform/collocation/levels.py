@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ..optimize import never
 from ..optimize.rules import TrustRegion
 from ..support.typing import FloatArray
 from .arrow import Arrow
+from .helmert import Prior
 from .relaxed import Linear, Relaxed
 
 LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
@@ -48,19 +48,6 @@ class Point:
     value: float = np.inf
     done: bool = False
     steps: int = 0
-
-
-class Prior(Protocol):
-    """A sum of squares of functions of the parameters."""
-
-    def value(self, p: FloatArray) -> float:
-        """Half the sum."""
-
-    def gradient(self, p: FloatArray) -> FloatArray:
-        """Its gradient, `(P,)`."""
-
-    def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
-        """Its Hessian, `(P, P)`."""
 
 
 @dataclass(frozen=True)

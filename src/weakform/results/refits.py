@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..collocation.helmert import Settings, Solution, solve
+from ..collocation.helmert import Prior, Settings, Solution, solve
 from ..collocation.latent import LatentProblem
-from ..collocation.levels import Point, Prior, Search, settle
+from ..collocation.levels import Point, Search, settle
 from ..collocation.mesh import Mesh
 from ..data.matching import system_of
 from ..estimators import ESTIMATORS
