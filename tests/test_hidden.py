@@ -89,6 +89,14 @@ def test_known_initial_values_are_used_as_known():
     assert fit.predict([0.0, 1.0])["A"][0, 0] == 300
 
 
+def test_a_parameter_of_an_observable_may_be_nonlinear_there_and_needs_no_bounds():
+    assert ORAL.linear_parameters == ("ka", "ke")  # V divides, though no equation has it
+    data = wf.Dataset(HOURS, plasma(1), names=["conc"], noise="lognormal")
+    bounded = wf.fit(ORAL, data, bounds={"ka": (0.4, 10), "ke": (0.01, 0.4), "V": (1, 200)})
+    free = wf.fit(ORAL, data, bounds={"ka": (0.4, 10), "ke": (0.01, 0.4)})
+    assert np.allclose(free.estimate, bounded.estimate, rtol=1e-4)
+
+
 def test_known_against_estimated_beginnings():
     model, t = wf.Model.from_text("N' = r*N*(1 - N/K)"), np.linspace(0, 6, 31)
     known = wf.Model.from_text("N' = r*N*(1 - N/K)\nN(0) = 0.1")

@@ -124,9 +124,9 @@ def _projected(task: Task, relaxed: Relaxed, p: FloatArray, X: FloatArray) -> Fl
     open_ended = task.linear & ~(np.isfinite(task.lower) & np.isfinite(task.upper))
     if not open_ended.any():
         return p
-    p = np.where(open_ended, np.clip(0.0, task.lower, task.upper), p)
+    base = np.where(open_ended, np.clip(0.0, task.lower, task.upper), p)
     with np.errstate(all="ignore"):
-        line = relaxed.linearise(p, X)
+        line = relaxed.linearise(base, X)
         weight = 1.0 / np.sqrt(relaxed.variances(X, 1.0))
         columns = open_ended[task.free]
         F = int(columns.sum())
@@ -136,7 +136,7 @@ def _projected(task: Task, relaxed: Relaxed, p: FloatArray, X: FloatArray) -> Fl
         r = np.concatenate([(line.v * weight).ravel(), line.r.ravel()])
     if not (np.isfinite(G).all() and np.isfinite(r).all()):
         return p
-    moved = p.copy()
+    moved = base.copy()
     moved[open_ended] += solve_linear(G, r)
     return np.asarray(np.clip(moved, task.lower, task.upper))
 

@@ -317,7 +317,8 @@ class Model:
         symbols = [se.Symbol(name) for name in self.parameters]
         n = len(symbols)
         curved = np.zeros((n, n), dtype=bool)
-        everywhere = [e for variant in self.variants for e in variant.expressions] or self.expressions
+        every = self.variants or (self,)
+        everywhere = [e for m in every for e in (*m.expressions, *m.observables.values(), *m.initial.values())]
         for expr in everywhere:
             present = [i for i in range(n) if symbols[i] in expr.free_symbols]
             for i in present:
