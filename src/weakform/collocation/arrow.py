@@ -49,7 +49,7 @@ class Arrow:
     def solve(self, right: FloatArray) -> FloatArray:
         """`K⁻¹ b` for `b` `(N, 2, D, m)`."""
         shape = right.shape
-        solved, _ = dgbtrs(self.lu, self.kl, self.kl, right.reshape(2 * self.D * self.N, -1), self.pivots)
+        solved, _ = dgbtrs(self.lu, self.kl, self.kl, right.reshape(2 * self.D * self.N, right.shape[-1]), self.pivots)
         return np.asarray(solved).reshape(shape)
 
     def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -64,8 +64,8 @@ class Arrow:
         b = np.concatenate([np.stack([self.g, v], axis=1)[..., None], self.B], axis=3)
         solved = self.solve(b)
         alone, with_p = solved[..., 0], solved[..., 1:]
-        flat = self.B.reshape(-1, F)
-        P, r = self.line.P.reshape(-1, F), self.line.r.ravel()
+        flat = self.B.reshape(2 * self.D * self.N, F)
+        P, r = self.line.P.reshape(self.line.r.size, F), self.line.r.ravel()
         gradient = P.T @ r - flat.T @ alone.ravel()
-        hessian = P.T @ P - flat.T @ with_p.reshape(-1, F)
+        hessian = P.T @ P - flat.T @ with_p.reshape(2 * self.D * self.N, F)
         return gradient, 0.5 * (hessian + hessian.T), alone, with_p

@@ -102,6 +102,12 @@ class LatentProblem:
     @classmethod
     def build(cls, parameters: Parameters, data: Dataset) -> LatentProblem:
         """Compile what the model says; estimate σ unless it is given."""
+        if data.own_noise and data.sigma is None:
+            raise FitError("Noise of its own size for each trajectory needs every state measured; give sigma for each.")
+        if (
+            parameters.scale.log[parameters.index].any(axis=0) != parameters.scale.log[parameters.index].all(axis=0)
+        ).any():
+            raise FitError("The values of a local parameter are all on a log scale and free, or none of them.")
         if data.covariance is not None:
             raise FitError("A covariance between columns needs every state measured; give sigma for each column.")
         logged = {

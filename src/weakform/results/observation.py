@@ -23,7 +23,7 @@ RTOL = 1e-9
 
 def is_complete(fit: FitResult) -> bool:
     """Whether every state is measured as it stands, and no initial value is given."""
-    return fit.data.names == fit.model.states and not fit.model.initial
+    return fit.data.names == fit.model.states and not fit.model.initial and not fit.nodes
 
 
 def system(fit: FitResult, k: int) -> System:
