@@ -9,7 +9,7 @@ import numpy as np
 
 from ..linalg.symmetric import NotPositiveDefinite
 from ..optimize import never
-from ..optimize.rules import TrustRegion
+from ..optimize.box import minimise_in_box
 from ..support.typing import FloatArray
 from .arrow import Arrow
 from .helmert import Prior
@@ -17,15 +17,18 @@ from .relaxed import Linear, Relaxed
 
 LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
 """Relative size of the random walk that the model is allowed, level by level."""
-EXACT = 1e-6
-"""That of the last level, which is as good as none."""
-STEPS, FLAT = 25, 1e-3
-"""Steps of a level at most, and the relative decrease of the objective below which it is done."""
-FINAL_STEPS, FINAL_FLAT = 60, 1e-9
+EXACT = (1e-6, 1e-8)
+"""Those of the model as it is. In the last the walk is relative to what a state is at each time, so that a state that
+the model keeps at zero stays there."""
+STEPS, FINAL_STEPS = 25, 60
+"""Steps of a level at most."""
+FLAT, ROUGH, FINE = 1e-3, 1e-3, 1e-5
+"""Decrease of the objective below which a level is done: relative, and in units of the log-likelihood, at first and
+at last."""
 DAMPING = 1e-3
-RETURNS, STIFF, NOTHING = 4, 1e-3, 1e-4
-"""How often states are put back onto the constraint in a step, where q is below the second; and the part of the
-objective that does not matter."""
+RETURNS, STIFF, NOTHING, SLOW = 12, 1e-3, 1e-4, 0.1
+"""How often states are put back onto the constraint in a step, where q is below the second; the part of the objective
+that does not matter; and the decrease in a return above which the constraint is linearised again."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ class _Level:
 
     def __init__(self, problem: Relaxed, point: Point, q: float, search: Search) -> None:
         self.problem, self.search = problem, search
-        self.V = np.maximum(problem.variances(point.X, q), np.finfo(float).tiny)
+        self.V = np.maximum(problem.variances(point.X, q, local=q <= EXACT[-1]), np.finfo(float).tiny)
         self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
-        self.returns = RETURNS if q < STIFF else 1
+        self.stiff = q < STIFF
         held = search.held
         self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
         self.value = self.objective(self.p, self.X)
@@ -86,14 +89,19 @@ class _Level:
     def objective(self, p: FloatArray, X: FloatArray) -> float:
         """Half the sum of squares; infinite where something is not finite."""
         r, v = self.problem.residual(p, X), self.problem.constraint(p, X)
-        value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V)))
-        value += 0.5 * float(self.spring @ (p[self.problem.free] - self.centre) ** 2)
-        if self.search.prior is not None:
-            value += self.search.prior.value(p)
+        value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V))) + self._held(p)
         return value if np.isfinite(value) else np.inf
 
-    def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray]:
-        """A step from here, damped; raises `NotPositiveDefinite`."""
+    def _held(self, p: FloatArray) -> float:
+        """What springs and prior add to the objective."""
+        value = 0.5 * float(self.spring @ (p[self.problem.free] - self.centre) ** 2)
+        return value if self.search.prior is None else value + self.search.prior.value(p)
+
+    def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray, float]:
+        """Where a damped step leads, and the objective that the linearised problem promises there.
+
+        Raises `NotPositiveDefinite` or `LinAlgError`.
+        """
         free, search = self.problem.free, self.search
         # Damping in units of the size of each state, and of the curvature of each parameter.
         size = np.sqrt(np.mean(self.X**2, axis=0)) + np.finfo(float).tiny
@@ -105,30 +113,38 @@ class _Level:
             H = H + search.prior.hessian(self.p, exact=False)[np.ix_(free, free)]
         if not (np.isfinite(H).all() and np.isfinite(g).all()):
             raise NotPositiveDefinite("the parameters")
-        dp = np.zeros(len(g))
-        if len(g):
-            d = np.sqrt(np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
-            low, high = search.lower[free] - self.p[free], search.upper[free] - self.p[free]
-            dp = TrustRegion(radius=1e8).step(g, H + np.diag(mu * d**2), d, low, high)
+        damped = H + np.diag(mu * np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
+        low, high = search.lower[free] - self.p[free], search.upper[free] - self.p[free]
+        dp = minimise_in_box(g, damped, low, high)
         dX = -(alone + with_p @ dp)[:, 0]
         p = self.p.copy()
         p[free] = np.clip(p[free] + dp, search.lower[free], search.upper[free])
         # A step along a curved constraint leaves it to second order: the states are put back to where it was to lead.
         target = line.v + (line.left @ dX[:, :, None])[:, :, 0] + line.G @ dp
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
-        X, last = self.X + dX, np.inf
-        for _ in range(self.returns):
+        r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
+        promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._held(p)
+        return p, self._returned(p, self.X + dX, target, arrow, mu / size**2), promised
+
+    def _returned(
+        self, p: FloatArray, X: FloatArray, target: FloatArray, arrow: Arrow, damping: FloatArray
+    ) -> FloatArray:
+        """States put back to where the linearised constraint was to lead; linearised again where that is slow."""
+        last, fresh = np.inf, not self.stiff
+        for _ in range(RETURNS if self.stiff else 1):
             off = self.problem.constraint(p, X) - target
             cost = float(np.sum(off * off / self.V))
-            if not cost < 0.25 * last or cost < NOTHING:
+            if cost < NOTHING or not np.isfinite(cost) or (fresh and cost > last):
                 break
-            back = arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
-            if not np.isfinite(back).all():
-                break
-            X, last = X - back, cost
-        return p, X
+            if not fresh and cost > SLOW * last:
+                arrow, fresh = Arrow(self.problem.linearise(p, X), self.problem.layout, self.V, damping), True
+            else:
+                fresh = not self.stiff
+            last = cost
+            X = X - arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
+        return X
 
-    def run(self, steps: int, flat: float) -> tuple[bool, int]:
+    def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:
         """Whether it has converged, and the steps it took."""
         mu, line = DAMPING, None
         for step in range(1, steps + 1):
@@ -136,42 +152,45 @@ class _Level:
                 return False, step
             line = self.problem.linearise(self.p, self.X) if line is None else line
             try:
-                p, X = self.trial(line, mu)
+                p, X, promised = self.trial(line, mu)
                 there = self.objective(p, X)
-            except NotPositiveDefinite:
-                there = np.inf
-            if there < np.inf and there <= self.value:
-                gain = (self.value - there) / max(self.value, 1e-12)
+            except (NotPositiveDefinite, np.linalg.LinAlgError):
+                there, promised = np.inf, -np.inf
+            gain = self.value - there
+            if gain >= 0:
+                ratio = gain / max(self.value - promised, np.finfo(float).tiny)
                 self.p, self.X, self.value, line = p, X, there, None
-                mu = max(mu / 5, 1e-9)
-                if gain < flat:
-                    return True, step
-            else:
-                mu *= 10
+                # Damped less after a step that kept its promise, as much again after one that kept half of it.
+                mu = max(mu * min(max(1 - (2 * ratio - 1) ** 3, 0.1), 4.0), 1e-9)
+            if abs(gain) <= relative * self.value + absolute:
+                return True, step
+            if gain < 0:
+                mu *= 5
                 if mu > 1e8:  # no step however short decreases it: rounding
                     return True, step
         return False, steps
 
 
-def level(problem: Relaxed, point: Point, q: float, search: Search, steps: int = STEPS, flat: float = FLAT) -> Point:
+def level(problem: Relaxed, point: Point, q: float, search: Search, tolerance: float = ROUGH) -> Point:
     """Levenberg–Marquardt steps at one q, until the objective is flat."""
+    exact = q <= EXACT[0]
     with np.errstate(all="ignore"):
         work = _Level(problem, point, q, search)
-        done, used = work.run(steps, flat)
+        done, used = work.run(FINAL_STEPS if exact else STEPS, 0.0 if exact else FLAT, tolerance)
     return Point(work.p, work.X, work.value, done, point.steps + used)
 
 
 def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search) -> Point:
-    """From a start through all levels of q, and then the exact constraint."""
+    """From a start through all levels of q, to the exact constraint."""
     point = Point(p, X)
     for q in LEVELS:
         point = level(problem, point, q, search)
-    return settle(problem, point, search)
+    return level(problem, point, EXACT[0], replace(search, held=None))
 
 
-def settle(problem: Relaxed, point: Point, search: Search) -> Point:
+def settle(problem: Relaxed, point: Point, search: Search, tolerance: float = FINE) -> Point:
     """The exact constraint, from a point nearby."""
-    return level(problem, point, EXACT, replace(search, held=None), FINAL_STEPS, FINAL_FLAT)
+    return level(problem, point, EXACT[-1], replace(search, held=None), tolerance)
 
 
 def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, FloatArray, FloatArray]:
@@ -181,7 +200,7 @@ def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, 
     """
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
-        V = np.maximum(problem.variances(X, EXACT), np.finfo(float).tiny)
+        V = np.maximum(problem.variances(X, EXACT[-1], local=True), np.finfo(float).tiny)
         size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
         arrow = Arrow(line, problem.layout, V, 1e-12 / size**2)
         gradient, H, _, _ = arrow.reduced(line.v)

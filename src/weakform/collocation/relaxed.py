@@ -23,11 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..model.maps import Map
 from ..support.typing import BoolArray, FloatArray, IntArray
+
+LEAST = 1e-4
+"""What a state is taken to be at least at one time, as a share of its size all along."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,12 @@ class Layout:
     after: FloatArray | None = None
     middle: FloatArray | None = None
 
-    @property
+    @cached_property
     def inner(self) -> BoolArray:
         """Nodes at which an interval begins, `(N,)`."""
         return ~(self.ahead | self.last)
 
-    @property
+    @cached_property
     def steps(self) -> FloatArray:
         """Length of the interval behind each node, `(N,)`; zero where there is none."""
         h = np.zeros(len(self.times))
@@ -144,6 +148,10 @@ class Relaxed:
         self.W = layout.weight / sigma
         index = functions.index
         self.single = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
+
+    def with_sigma(self, sigma: FloatArray) -> Relaxed:
+        """The same with another σ."""
+        return Relaxed(self.layout, self.functions, sigma, self.free)
 
     def own(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """The model's parameters at nodes, `(J,)` or `(n, J)`, from all of them."""
@@ -225,14 +233,19 @@ class Relaxed:
             by_p[first] = -gp
         return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, L.trajectory))
 
-    def variances(self, X: FloatArray, q: float) -> FloatArray:
-        """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint."""
+    def variances(self, X: FloatArray, q: float, local: bool = False) -> FloatArray:
+        """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint.
+
+        Relative to the size of a state all along, or to what it is at that time.
+        """
         L = self.layout
         real = ~L.ahead
         size = np.sqrt(np.mean(X[real] ** 2, axis=0))
         size = np.maximum(size, 1e-6 * max(float(size.max()), 1e-300))
+        if local:
+            size = np.maximum(np.maximum(np.abs(X), np.abs(_next(X))), LEAST * size)
         V = q**2 * (L.steps / L.span)[:, None] * size**2
-        V[L.ahead] = np.where(self.functions.given, q**2 * size**2, 1.0)
+        V[L.ahead] = np.where(self.functions.given, q**2 * (size[L.ahead] if local else size) ** 2, 1.0)
         V[L.last] = 1.0
         return np.asarray(V)
 

@@ -19,6 +19,7 @@ from ..collocation.latent import Latent, LatentProblem, refined
 from ..collocation.levels import Point, Search, information, relax, settle
 from ..collocation.relaxed import Relaxed
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
+from ..optimize.box import minimise_in_box
 from ..optimize.least_squares import solve_linear
 from ..support.typing import BoolArray, FloatArray
 from .estimator import Estimator
@@ -167,8 +168,9 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     meshes, point = outcome.latent.meshes, outcome.latent.point
     sigma = np.where(problem.sigma > 0, problem.sigma, LEAST_NOISE * problem.spread)
     for _ in range(HALVINGS):
-        point, sigma = _settled(task, meshes, point, sigma, limits)
         relaxed = problem.relaxed(meshes, sigma, task.free)
+        point, sigma = _settled(task, relaxed, point, limits)
+        relaxed = relaxed.with_sigma(sigma)
         try:
             arrow, H, left = information(relaxed, point.p, point.X)
         except NotPositiveDefinite:
@@ -185,24 +187,20 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         objective=point.value,
         status=_status(task, point, H, left),
         iterations=point.steps,
-        refined=_refined(task, Latent(meshes, point), sigma, H, bias),
+        refined=_refined(task, relaxed, Latent(meshes, point), H, bias),
         latent=Latent(meshes, point),
     )
 
 
 def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status:
     """Whether what is left of the gradient promises a better likelihood: `½ gᵀ H⁻¹ g`, where parameters may move."""
-    p = point.p[task.free]
-    lower, upper = task.box
-    inner = (p > lower) & (p < upper)
+    p, (lower, upper) = point.p[task.free], task.box
     if task.prior is not None:
         left = left + task.prior.gradient(point.p)[task.free]
-    block, g = H[np.ix_(inner, inner)], left[inner]
-    d = np.sqrt(np.maximum(block.diagonal(), np.finfo(float).tiny))
-    w, V = np.linalg.eigh(block / np.outer(d, d))
-    along = V.T @ (g / d)
     # Along what the data do not determine there is nothing to gain, and only rounding in the gradient.
-    gain = 0.5 * float(np.sum(along[w > FLAT] ** 2 / w[w > FLAT]))
+    damped = H + np.diag(FLAT * np.abs(H.diagonal()) + np.finfo(float).tiny)
+    step = minimise_in_box(left, damped, np.minimum(lower - p, 0.0), np.maximum(upper - p, 0.0))
+    gain = -float(left @ step + 0.5 * step @ (damped @ step))
     if gain < SETTLED:
         return Status.CONVERGED
     if task.stop():
@@ -210,23 +208,20 @@ def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status
     return Status.STUCK if point.done else Status.ITERATIONS
 
 
-def _settled(
-    task: Task, meshes: tuple[FloatArray, ...], point: Point, sigma: FloatArray, limits: Search
-) -> tuple[Point, FloatArray]:
+def _settled(task: Task, relaxed: Relaxed, point: Point, limits: Search) -> tuple[Point, FloatArray]:
     """The solution and σ in turn."""
-    problem = _problem(task)
-    plain = problem.relaxed(meshes, np.ones(len(sigma)), task.free)
+    plain = relaxed.with_sigma(np.ones(len(relaxed.sigma)))
 
     def solve(sigma: FloatArray, near: Point) -> tuple[Point, bool]:
-        solved = settle(problem.relaxed(meshes, sigma, task.free), near, limits)
+        solved = settle(relaxed.with_sigma(sigma), near, limits)
         return solved, np.isfinite(solved.value)
 
     def residuals(at: Point) -> tuple[FloatArray, ...]:
         with np.errstate(all="ignore"):
             return tuple(_by_trajectory(task, plain.residual(at.p, at.X)))
 
-    first, _ = solve(sigma, point)
-    return with_noise(task, sigma, first, solve, residuals, ROUNDS)
+    first, _ = solve(relaxed.sigma, point)
+    return with_noise(task, relaxed.sigma, first, solve, residuals, ROUNDS)
 
 
 def _by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
@@ -266,9 +261,8 @@ def _discretisation(
     return bias if np.isfinite(bias) else np.inf, L.inner & (defect > SHARE * np.nanmax(defect))
 
 
-def _refined(task: Task, latent: Latent, sigma: FloatArray, H: FloatArray, bias: float) -> Refined:
-    problem, point, meshes = _problem(task), latent.point, latent.meshes
-    relaxed = problem.relaxed(meshes, sigma, task.free)
+def _refined(task: Task, relaxed: Relaxed, latent: Latent, H: FloatArray, bias: float) -> Refined:
+    problem, point, meshes, sigma = _problem(task), latent.point, latent.meshes, relaxed.sigma
     with np.errstate(all="ignore"):
         r = -relaxed.residual(point.p, point.X)
     data = problem.data.trajectories
