@@ -241,7 +241,7 @@ class Relaxed:
         L = self.layout
         real = ~L.ahead
         size = np.sqrt(np.mean(X[real] ** 2, axis=0))
-        size = np.maximum(size, 1e-6 * max(float(size.max()), 1e-300))
+        size = np.maximum(size, 1e-100)
         if local:
             size = np.maximum(np.maximum(np.abs(X), np.abs(_next(X))), LEAST * size)
         V = q**2 * (L.steps / L.span)[:, None] * size**2

@@ -20,9 +20,9 @@ from ..collocation.levels import Point, Search, information, relax, settle
 from ..collocation.relaxed import Relaxed
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box import minimise_in_box
-from ..optimize.least_squares import solve_linear
 from ..support.typing import BoolArray, FloatArray
 from .estimator import Estimator
+from .natural import first_states, natural_sizes
 from .residuals import degrees_of_freedom, with_noise, within_misfit
 from .starts import between
 from .status import Status
@@ -37,7 +37,9 @@ FLAT = 1e-8
 """Eigenvalue of the information, with unit diagonal, below which a direction is not determined."""
 SETTLED = 0.01
 """Log-likelihood that a converged estimate may still gain."""
-REACH = 10.0
+DECADE = (0.1, 10.0)
+"""Range of starts without bounds, around the natural size of a parameter."""
+REACH = 1.0
 """How far a parameter without bounds may move in one level, relative to its size."""
 LEAST_NOISE = 0.01
 """σ of the search, as a share of the spread of a column: less noise only makes the search harder."""
@@ -58,14 +60,12 @@ def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -
     rng = np.random.default_rng([seed, 5])
     lower, upper = task.scale.natural(task.lower), task.scale.natural(task.upper)
     sizes = _sizes(problem)
-    spans = max(float(q.times[-1] - q.times[0]) for q in problem.data.trajectories)
-    units = np.array([1.0, 1 / spans, *sizes])
+    units = natural_sizes(task, np.full(len(problem.shared.states), np.exp(np.mean(np.log(sizes)))))
     made = []
     for k in range(STARTS if count is None else count):
         share = rng.uniform(size=len(lower))
-        drawn = task.scale.working(between(lower, upper, share, rng.choice(units, size=len(lower))))
-        p = np.where(task.free, drawn, task.base)
         constants = rng.choice(sizes) * 10 ** rng.uniform(-1.0, 0.5, size=len(problem.shared.states))
+        p = np.where(task.free, task.scale.working(between(lower, upper, share, units, DECADE)), task.base)
         if given is not None and k == 0:
             p = np.where(np.isnan(given), p, given)
         if task.prior is not None:
@@ -89,57 +89,9 @@ def _sizes(problem: LatentProblem) -> FloatArray:
     return np.array([size for size in found if size > 0] or [1.0])
 
 
-def _first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: FloatArray) -> FloatArray:
-    """States on the nodes `(N, D)`: smoothed data where a state is measured, else its initial value or a constant."""
-    names, states = problem.data.names or (), problem.shared.states
-    P = len(problem.model.parameters)
-    p, constants = start[:P], start[P:]
-    parts = []
-    for k, (mesh, q) in enumerate(zip(meshes, problem.data.trajectories, strict=True)):
-        X = np.tile(constants, (len(mesh) + 1, 1))
-        with np.errstate(all="ignore"):
-            begin = problem.functions.g(mesh[:1], X[:1], p[problem.functions.index[k]])[0]
-        known = problem.functions.given & np.isfinite(begin) & (begin != 0)
-        X[:, known] = begin[known]
-        for column, name in enumerate(names):
-            there = np.isfinite(q.values[:, column])
-            if name in states and there.any():
-                X[1:, states.index(name)] = np.interp(mesh, q.times[there], _smoothed(q.values[there, column]))
-        X[0] = X[1]
-        parts.append(X)
-    return np.concatenate(parts)
-
-
-def _smoothed(values: FloatArray) -> FloatArray:
-    padded = np.concatenate([values[:1], values, values[-1:]])
-    return np.asarray(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
-
-
 def _limits(task: Task) -> Search:
     """Where parameters may go."""
     return Search(task.lower, task.upper, prior=task.prior, stop=task.stop)
-
-
-def _projected(task: Task, relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
-    """The parameters without bounds in which the model is linear, solved for: least squares on the softened model."""
-    open_ended = task.linear & ~(np.isfinite(task.lower) & np.isfinite(task.upper))
-    if not open_ended.any():
-        return p
-    base = np.where(open_ended, np.clip(0.0, task.lower, task.upper), p)
-    with np.errstate(all="ignore"):
-        line = relaxed.linearise(base, X)
-        weight = 1.0 / np.sqrt(relaxed.variances(X, 1.0))
-        columns = open_ended[task.free]
-        F = int(columns.sum())
-        G = np.concatenate(
-            [(line.G[:, :, columns] * weight[:, :, None]).reshape(-1, F), line.P[:, :, columns].reshape(-1, F)]
-        )
-        r = np.concatenate([(line.v * weight).ravel(), line.r.ravel()])
-    if not (np.isfinite(G).all() and np.isfinite(r).all()):
-        return p
-    moved = base.copy()
-    moved[open_ended] += solve_linear(G, r)
-    return np.asarray(np.clip(moved, task.lower, task.upper))
 
 
 def search(task: Task, start: FloatArray | None) -> Outcome:
@@ -149,10 +101,10 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     meshes = problem.meshes()
     sigma = np.maximum(problem.sigma, LEAST_NOISE * problem.spread)
     relaxed = problem.relaxed(meshes, sigma, task.free)
-    X = _first_states(problem, meshes, start)
-    p = _projected(task, relaxed, start[: len(problem.model.parameters)], X)
+    X = first_states(problem, meshes, start)
+    p = start[: len(problem.model.parameters)]
     width = task.upper - task.lower
-    held = np.where(np.isfinite(width), width, REACH * np.abs(p) + np.finfo(float).tiny)
+    held = np.where(np.isfinite(width), width, REACH * np.where(p == 0, 1.0, np.abs(p)))
     point = relax(relaxed, p, X, replace(_limits(task), held=held))
     status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
     if not np.isfinite(point.value):

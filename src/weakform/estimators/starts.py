@@ -89,9 +89,11 @@ def _units(task: Task) -> FloatArray:
     return np.array([1.0, span, 1 / span, *sizes, *(1 / s for s in sizes), *(s / span for s in sizes)])
 
 
-def between(lower: FloatArray, upper: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
-    """Uniform between two bounds; where one or both are missing, log-uniform over `SEARCH` from the bound or zero."""
-    span = unit * SEARCH[0] * (SEARCH[1] / SEARCH[0]) ** share
+def between(
+    lower: FloatArray, upper: FloatArray, share: FloatArray, unit: FloatArray, reach: tuple[float, float] = SEARCH
+) -> FloatArray:
+    """Uniform between two bounds; where one or both are missing, log-uniform over `reach` from the bound or zero."""
+    span = unit * reach[0] * (reach[1] / reach[0]) ** share
     with np.errstate(invalid="ignore"):
         between = lower + (upper - lower) * share
     above = np.where(np.isfinite(lower), lower, 0.0) + span

@@ -1,0 +1,89 @@
+"""What the relaxed model begins with: states, and the sizes of parameters of which nothing is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..collocation.latent import LatentProblem
+from ..support.typing import FloatArray
+from .task import Task
+
+FASTER = 5.0
+"""How much faster than in the whole time a state moves."""
+ROUNDS, FARTHEST, LEAST = 2, 1e9, 0.3
+"""Newton steps, the factor by which one changes a size at most, and the elasticity that it needs."""
+
+
+def first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: FloatArray) -> FloatArray:
+    """States on the nodes `(N, D)`: smoothed data where a state is measured, else its initial value or a constant."""
+    names, states = problem.data.names or (), problem.shared.states
+    P = len(problem.model.parameters)
+    p, constants = start[:P], start[P:]
+    parts = []
+    for k, (mesh, q) in enumerate(zip(meshes, problem.data.trajectories, strict=True)):
+        X = np.tile(constants, (len(mesh) + 1, 1))
+        with np.errstate(all="ignore"):
+            begin = problem.functions.g(mesh[:1], X[:1], p[problem.functions.index[k]])[0]
+        known = problem.functions.given & np.isfinite(begin) & (begin != 0)
+        X[:, known] = begin[known]
+        for column, name in enumerate(names):
+            there = np.isfinite(q.values[:, column])
+            if name in states and there.any():
+                X[1:, states.index(name)] = np.interp(mesh, q.times[there], _smoothed(q.values[there, column]))
+        X[0] = X[1]
+        parts.append(X)
+    return np.concatenate(parts)
+
+
+def _smoothed(values: FloatArray) -> FloatArray:
+    padded = np.concatenate([values[:1], values, values[-1:]])
+    return np.asarray(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
+
+
+def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:
+    """The size of each parameter without bounds, `(P,)`: that at which what it stands for does what states do.
+
+    A rate is as large as it must be to change a state by its size in a part of the time, a scale or an offset to change
+    what is measured by its spread, an initial value as its state. With `e = p |∂/∂p|` relative to that, these are
+    Newton steps for log e = 0 in log p, one parameter at a time, the slope by a difference.
+
+    Parameters
+    ----------
+    task : Task
+        Of a `LatentProblem`.
+    constants : ndarray, (D,)
+        What states of which nothing is known are taken to be.
+    """
+    problem, J = task.problem, len(task.free)
+    assert isinstance(problem, LatentProblem)
+    unknown = task.free & ~(np.isfinite(task.lower) & np.isfinite(task.upper))
+    sizes = np.ones(J)
+    if not unknown.any():
+        return sizes
+    meshes = problem.meshes()
+    relaxed = problem.relaxed(meshes, problem.spread, np.ones(J, dtype=bool))
+    with np.errstate(invalid="ignore"):
+        rest = np.where(task.free, 0.5 * (task.lower + task.upper), task.base)
+
+    def effects(natural: FloatArray) -> FloatArray:
+        """The logarithm of e, `(P,)`; NaN where nothing depends on a parameter."""
+        p = np.where(unknown, task.scale.working(natural), rest)
+        X, L = first_states(problem, meshes, np.concatenate([p, constants])), relaxed.layout
+        with np.errstate(all="ignore"):
+            line = relaxed.linearise(p, X)
+            size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
+            moved = np.where(L.ahead[:, None], size, FASTER * size * (L.steps / L.span)[:, None])[:, :, None]
+            each = np.abs(np.concatenate([(line.G / moved).reshape(-1, J), line.P.reshape(-1, J)]))
+            each *= np.where(task.scale.log, 1.0, natural)
+            each = np.where(np.isfinite(each) & (each > 0), np.log(each), np.nan)
+        return np.array([np.nanmedian(column) if np.isfinite(column).any() else np.nan for column in each.T])
+
+    for _ in range(ROUNDS):
+        here = effects(sizes)
+        for j in np.flatnonzero(unknown & np.isfinite(here)):
+            other = sizes.copy()
+            other[j] *= 2
+            elasticity = (effects(other)[j] - here[j]) / np.log(2)
+            if abs(elasticity) > LEAST:
+                sizes[j] *= np.clip(np.exp(-here[j] / elasticity), 1 / FARTHEST, FARTHEST)
+    return sizes
