@@ -18,8 +18,7 @@ from .relaxed import Linear, Relaxed
 LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
 """Relative size of the random walk that the model is allowed, level by level."""
 EXACT = (1e-6, 1e-8)
-"""Those of the model as it is. In the last the walk is relative to what a state is at each time, so that a state that
-the model keeps at zero stays there."""
+"""Those of the model as it is: where a search ends, and where an estimate does."""
 STEPS, FINAL_STEPS = 25, 60
 """Steps of a level at most."""
 FLAT, ROUGH, FINE = 1e-3, 1e-3, 1e-5
@@ -79,7 +78,7 @@ class _Level:
 
     def __init__(self, problem: Relaxed, point: Point, q: float, search: Search) -> None:
         self.problem, self.search = problem, search
-        self.V = np.maximum(problem.variances(point.X, q, local=q <= EXACT[-1]), np.finfo(float).tiny)
+        self.V = np.maximum(problem.variances(point.X, q), np.finfo(float).tiny)
         self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
         self.stiff = q < STIFF
         held = search.held
@@ -200,7 +199,7 @@ def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, 
     """
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
-        V = np.maximum(problem.variances(X, EXACT[-1], local=True), np.finfo(float).tiny)
+        V = np.maximum(problem.variances(X, EXACT[-1]), np.finfo(float).tiny)
         size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
         arrow = Arrow(line, problem.layout, V, 1e-12 / size**2)
         gradient, H, _, _ = arrow.reduced(line.v)

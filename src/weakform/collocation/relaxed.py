@@ -3,9 +3,9 @@
 Unknown are all states X on the nodes of a mesh, and the parameters p. With the defect `c_m` of Simpson's rule on each
 interval (see `mesh`), the observables h and a row `x(0) - g(p)` for each initial value that is given,
 
-    minimise ½ Σ ((y - h(X, p))/σ)² + ½ Σ v²/V,      v = (c, x(0) - g(p)),      V_md = q² (h_m/T) s_d²,
+    minimise ½ Σ ((y - h(X, p))/σ)² + ½ Σ v²/V,      v = (c, x(0) - g(p)),      V_md = q² (h_m/T) s_md²,
 
-s_d the size of state d along the current solution, T the duration. The second term says: the model holds up to a
+s_md the size of state d there along the current solution, T the duration. The second term says: the model holds up to a
 random walk of relative size q. At large q this is a smoothing problem, nearly convex in X; as q falls the model takes
 over; q = 0 is the exact constraint. Each level starts where the last one ended, with a few Levenberg–Marquardt steps.
 With the residual `r + R δX + P δp`, the linearised `v + A δX + G δp` and its multipliers z, a step solves
@@ -30,7 +30,7 @@ import numpy as np
 from ..model.maps import Map
 from ..support.typing import BoolArray, FloatArray, IntArray
 
-LEAST = 1e-4
+LEAST = 1e-3
 """What a state is taken to be at least at one time, as a share of its size all along."""
 
 
@@ -233,19 +233,18 @@ class Relaxed:
             by_p[first] = -gp
         return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, L.trajectory))
 
-    def variances(self, X: FloatArray, q: float, local: bool = False) -> FloatArray:
+    def variances(self, X: FloatArray, q: float) -> FloatArray:
         """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint.
 
-        Relative to the size of a state all along, or to what it is at that time.
+        Relative to what a state is at that time: one that grows from next to nothing does so by the model, and not out of
+        the walk.
         """
         L = self.layout
         real = ~L.ahead
-        size = np.sqrt(np.mean(X[real] ** 2, axis=0))
-        size = np.maximum(size, 1e-100)
-        if local:
-            size = np.maximum(np.maximum(np.abs(X), np.abs(_next(X))), LEAST * size)
+        size = np.maximum(np.sqrt(np.mean(X[real] ** 2, axis=0)), 1e-100)
+        size = np.maximum(np.minimum(np.maximum(np.abs(X), np.abs(_next(X))), size), LEAST * size)
         V = q**2 * (L.steps / L.span)[:, None] * size**2
-        V[L.ahead] = np.where(self.functions.given, q**2 * (size[L.ahead] if local else size) ** 2, 1.0)
+        V[L.ahead] = np.where(self.functions.given, q**2 * size[L.ahead] ** 2, 1.0)
         V[L.last] = 1.0
         return np.asarray(V)
 

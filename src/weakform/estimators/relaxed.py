@@ -105,7 +105,13 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     p = start[: len(problem.model.parameters)]
     width = task.upper - task.lower
     held = np.where(np.isfinite(width), width, REACH * np.where(p == 0, 1.0, np.abs(p)))
-    point = relax(relaxed, p, X, replace(_limits(task), held=held))
+    limits = replace(_limits(task), held=held)
+    # Most parameters of which nothing is known are positive, and poles lie at zero: signs change only if they must.
+    low = np.where(np.isneginf(task.lower) & ~task.scale.log & (p > 0), 0.0, task.lower)
+    high = np.where(np.isposinf(task.upper) & ~task.scale.log & (p < 0), 0.0, task.upper)
+    point = relax(relaxed, p, X, replace(limits, lower=low, upper=high))
+    if (task.free & ((point.p == low) & (low > task.lower) | (point.p == high) & (high < task.upper))).any():
+        point = min(point, relax(relaxed, p, X, limits), key=lambda found: found.value)
     status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)

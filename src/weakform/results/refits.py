@@ -9,7 +9,7 @@ import numpy as np
 
 from ..collocation.helmert import Prior, Settings, Solution, solve
 from ..collocation.latent import LatentProblem
-from ..collocation.levels import Point, Search, settle
+from ..collocation.levels import FINE, Point, Search, settle
 from ..collocation.mesh import Mesh
 from ..data.matching import system_of
 from ..estimators import ESTIMATORS
@@ -125,9 +125,11 @@ class LatentRefit:
         self.covariance = np.nan_to_num(fit.covariance)
         self.best = self._solved(self.problem, Point(fit.estimate, X), self.free, self.search)
 
-    def _solved(self, problem: LatentProblem, near: Point, free: BoolArray, search: Search) -> Solution:
+    def _solved(
+        self, problem: LatentProblem, near: Point, free: BoolArray, search: Search, tolerance: float = FINE
+    ) -> Solution:
         relaxed = problem.relaxed(self.meshes, problem.sigma, free)
-        point = settle(relaxed, near, search)
+        point = settle(relaxed, near, search, tolerance)
         with np.errstate(all="ignore"):
             r = relaxed.residual(point.p, point.X)
         states = tuple(problem.states_at(self.meshes, point.X, k) for k in range(len(self.meshes)))
@@ -168,5 +170,5 @@ class LatentRefit:
         data = problem.data.replaced(trajectories=tuple(trajectories))
         drawn = replace(problem, data=data)
         search = replace(self.search, prior=_drawn_prior(self.search.prior, rng))
-        solved = self._solved(drawn, best, self.free, search)
+        solved = self._solved(drawn, best, self.free, search, DRAWN**2 / 2)
         return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
