@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 from .basis import Local
 from .data import Dataset
 from .data.matching import Matched, match
-from .estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, choose
+from .estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, choose, takes
 from .estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
 from .estimators.pose import pose
-from .estimators.starts import first_guess, make_starts
+from .estimators.starts import make_starts
 from .estimators.task import Deadline
 from .estimators.wls import ESTIMATOR as WLS
 from .linalg.threads import single_thread
@@ -177,7 +177,10 @@ def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, opti
     if parameters.prior is not None and not estimator.likelihood:
         users = [other.name for other in ESTIMATORS.values() if other.likelihood]
         raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
-    estimator, problem = pose(parameters, matched, estimator, basis)
+    chosen = estimator
+    estimator, problem = pose(parameters, matched, chosen, basis)
+    if estimator is not chosen:
+        takes(estimator, options.given)
     names = problem.model.parameters
     linear = np.isin(names, problem.model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
     lower, upper = parameters.bounds
@@ -196,8 +199,6 @@ def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, opti
     if estimator.check is not None:
         estimator.check(task)
     start = parameters.start
-    if estimator.starts is None:
-        return Prepared(estimator, task, first_guess(task, start))
     return Prepared(estimator, task, None if start is None else np.where(free, scale.working(start), task.base))
 
 
@@ -220,7 +221,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     begin = estimator.starts or make_starts
     points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guess, starts, seed)
     noise_free, notes = is_noise_free(task.problem), []
-    if not noise_free and estimator is not WLS and not estimator.partly:
+    if not noise_free and estimator is not WLS and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)
     if noise_free and estimator.noise_free is not None:
         task = estimator.noise_free(task)

@@ -32,7 +32,7 @@ def test_jacobian_matches_differences(name, residuals):
     short = {"lorenz": 2.0, "hindmarsh-rose": 1.0}.get(name)
     data = problem.simulate(M=40, noise=0.02, seed=1, duration=short)
     least = _LeastSquares(task_of(problem, data, residuals=residuals, tolerance=1e-11))
-    form = least.forms[0]
+    form = least.shots.forms[0]
     theta = np.concatenate([problem.parameters * 1.01, form.system.to_working(data.truth.states[:1])[0] + 0.01])
     exact = least._jacobian(theta)
     for k in range(len(theta)):
@@ -94,7 +94,7 @@ def test_hybrid_falls_back_where_the_solution_is_lost():
     fit = wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid")
     assert np.array_equal(fit.estimate, weak.estimate)
     assert np.array_equal(fit.covariance, weak.covariance)
-    assert "the weak estimate (wendy) was kept" in " ".join(fit.notes)
+    assert "the estimate of 'wendy' was kept" in " ".join(fit.notes)
 
 
 def test_hybrid_may_be_started_by_any_weak_method():

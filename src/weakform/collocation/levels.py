@@ -179,11 +179,12 @@ def level(problem: Relaxed, point: Point, q: float, search: Search, tolerance: f
     return Point(work.p, work.X, work.value, done, point.steps + used)
 
 
-def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search) -> Point:
-    """From a start through all levels of q, to the exact constraint."""
+def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search, first: float = LEVELS[0]) -> Point:
+    """From a start through all levels of q, from the first on, to the exact constraint."""
     point = Point(p, X)
     for q in LEVELS:
-        point = level(problem, point, q, search)
+        if q <= first:
+            point = level(problem, point, q, search)
     return level(problem, point, EXACT[0], replace(search, held=None))
 
 

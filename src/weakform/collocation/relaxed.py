@@ -236,7 +236,7 @@ class Relaxed:
     def variances(self, X: FloatArray, q: float) -> FloatArray:
         """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint.
 
-        Relative to what a state is at that time: one that grows from next to nothing does so by the model, and not out of
+        Relative to what a state is at that time: one that grows from next to nothing does so by the model, not out of
         the walk.
         """
         L = self.layout

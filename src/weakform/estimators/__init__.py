@@ -1,6 +1,6 @@
 """Estimators, one for each file, all of the same shape (see `estimator`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..support.errors import FitError
@@ -22,11 +22,18 @@ def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Es
         guess = suggestion(str(method), ESTIMATORS)
         raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
     estimator, chosen = ESTIMATORS[method], Options.of(options)
-    for name in options if isinstance(options, Mapping) else chosen.given:
-        if name not in (*COMMON, *estimator.options):
-            users = [other.name for other in ESTIMATORS.values() if name in other.options]
-            raise FitError(f"Method {method!r} does not use the option {name!r}; it belongs to {', '.join(users)}.")
+    takes(estimator, options if isinstance(options, Mapping) else chosen.given)
     return estimator, chosen
 
 
-__all__ = ["COMMON", "ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task", "choose"]
+def takes(estimator: Estimator, names: Iterable[str]) -> None:
+    """Refuse options that an estimator does not use."""
+    for name in names:
+        if name not in (*COMMON, *estimator.options):
+            users = [other.name for other in ESTIMATORS.values() if name in other.options]
+            raise FitError(
+                f"Method {estimator.name!r} does not use the option {name!r}; it belongs to {', '.join(users)}."
+            )
+
+
+__all__ = ["COMMON", "ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task", "choose", "takes"]

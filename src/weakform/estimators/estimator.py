@@ -41,6 +41,8 @@ class Estimator:
         `starts(task, given, count, seed)`: a way of its own to begin.
     partly : bool
         Whether it can do with part of the states measured.
+    weak : bool
+        Whether it works on the weak form where every state is measured.
     instead : str, optional
         The method that takes its place where only a part is measured.
     refits : bool
@@ -60,4 +62,5 @@ class Estimator:
     refits: bool = False
     starts: Callable[[Task, FloatArray | None, int | None, int], list[FloatArray]] | None = None
     partly: bool = False
+    weak: bool = True
     instead: str | None = None

@@ -9,6 +9,7 @@ series. The weak estimate and its fitted initial state start the search; what it
   obey the model, so that the search has been lost. Only `"wendy"` has such states, and plain differences are not
   compared.
 
+Where only a part is measured, the relaxed model takes the place of the weak estimate, and only misfits are compared.
 Which one was kept is said in the notes.
 """
 
@@ -18,46 +19,59 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..collocation.latent import LatentProblem
 from ..linalg.symmetric import NotPositiveDefinite
+from ..support.errors import FitError
 from ..support.typing import FloatArray
-from . import irls, mle, output_error, wendy, wls
+from . import irls, mle, output_error, relaxed, wendy, wls
 from .estimator import Estimator
 from .task import Outcome, Task
 
 WORSE = 0.05
-_WEAK: dict[str, Estimator] = {module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls)}
+_WEAK: dict[str, Estimator] = {module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, relaxed)}
+
+
+def _first(task: Task) -> Estimator:
+    """What starts the search."""
+    chosen = _WEAK[task.options.weak]
+    if not isinstance(task.problem, LatentProblem):
+        return chosen
+    if chosen.instead is None:
+        raise FitError(f"weak={chosen.name!r} needs every state measured as it stands; use weak='wendy'.")
+    return _WEAK[chosen.instead]
 
 
 def check(task: Task) -> None:
     """What either of its halves cannot do."""
-    for part in (_WEAK[task.options.weak], output_error.ESTIMATOR):
+    for part in (_first(task), output_error.ESTIMATOR):
         if part.check is not None:
             part.check(task)
 
 
 def noise_free(task: Task) -> Task:
     """Started by weak least squares, which is exact for noise-free data."""
+    if isinstance(task.problem, LatentProblem):
+        return task
     return replace(task, options=replace(task.options, weak=wls.ESTIMATOR.name))
 
 
 def search(task: Task, start: FloatArray | None) -> Outcome:
     """The weak estimate from one start."""
-    return _WEAK[task.options.weak].search(task, start)
+    return _first(task).search(task, start)
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
     """Output error from the best weak estimate, or that estimate."""
-    weakly = _WEAK[task.options.weak]
+    weakly = _first(task)
     weak = outcome if weakly.refine is None else weakly.refine(task, outcome)
-    kept = replace(weak, note=f"Hybrid: the weak estimate ({task.options.weak}) was kept")
+    kept = replace(weak, note=f"Hybrid: the estimate of {weakly.name!r} was kept")
     if not np.isfinite(weak.objective):
         return weak
     found = output_error.refine(task, output_error.search(task, weak.estimate, _initial(task, weak)))
     if found.refined is None:
         return replace(kept, note=f"{kept.note}: the model could not be solved from it.")
-    likelihood = task.weak.likelihood()
-    loss = likelihood(found.estimate).value - likelihood(weak.estimate).value
-    if loss > WORSE * task.weak.size:
+    loss = _loss(task, found, weak)
+    if task.problem.forms and loss > WORSE * task.weak.size:
         return replace(kept, note=f"{kept.note}: the weak likelihood of output error is worse by {loss:.3g}.")
     if weak.refined is not None and task.options.residuals == "noise":
         sigma = weak.refined.sigma
@@ -67,12 +81,23 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     return replace(
         found,
         iterations=outcome.iterations + found.iterations,
-        note=f"Hybrid: output error, started by {task.options.weak!r}, was kept.",
+        note=f"Hybrid: output error, started by {weakly.name!r}, was kept.",
     )
 
 
+def _loss(task: Task, found: Outcome, weak: Outcome) -> float:
+    """What the weak likelihood loses by output error; nothing where there is none."""
+    if not task.problem.forms:
+        return 0.0
+    likelihood = task.weak.likelihood()
+    return likelihood(found.estimate).value - likelihood(weak.estimate).value
+
+
 def _initial(task: Task, weak: Outcome) -> tuple[FloatArray, ...]:
-    """Initial states in working coordinates: fitted where the method has them, else denoised, else the data's."""
+    """Where trajectories begin: fitted where the method has them, else denoised, else the data's."""
+    if isinstance(task.problem, LatentProblem):
+        assert weak.latent is not None
+        return tuple(states[0, ~task.problem.functions.given] for _, states in weak.latent.nodes)
     forms = task.weak.forms
     if weak.refined is not None:
         return tuple(form.system.to_working(u[:1])[0] for form, u in zip(forms, weak.refined.states, strict=True))
@@ -92,4 +117,6 @@ ESTIMATOR = Estimator(
     check,
     options=("residuals", "weak", "solver", "covariance"),
     noise_free=noise_free,
+    starts=output_error.starts,
+    partly=True,
 )

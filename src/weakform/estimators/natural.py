@@ -15,10 +15,16 @@ ROUNDS, FARTHEST, LEAST = 2, 1e9, 0.3
 
 
 def first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: FloatArray) -> FloatArray:
-    """States on the nodes `(N, D)`: smoothed data where a state is measured, else its initial value or a constant."""
+    """States on the nodes `(N, D)`: smoothed data where a state is measured, else its initial value or a constant.
+
+    Parameters
+    ----------
+    start : ndarray, (P + D,) or more
+        Parameters, then a constant for each state.
+    """
     names, states = problem.data.names or (), problem.shared.states
     P = len(problem.model.parameters)
-    p, constants = start[:P], start[P:]
+    p, constants = start[:P], start[P : P + len(states)]
     parts = []
     for k, (mesh, q) in enumerate(zip(meshes, problem.data.trajectories, strict=True)):
         X = np.tile(constants, (len(mesh) + 1, 1))
@@ -38,6 +44,13 @@ def first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: 
 def _smoothed(values: FloatArray) -> FloatArray:
     padded = np.concatenate([values[:1], values, values[-1:]])
     return np.asarray(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
+
+
+def first_beginnings(problem: LatentProblem, start: FloatArray) -> tuple[FloatArray, ...]:
+    """The initial values that are not given, for each trajectory, as those states begin."""
+    meshes = problem.meshes()
+    X = first_states(problem, meshes, start)
+    return tuple(problem.states_at(meshes, X, k)[0, ~problem.functions.given] for k in range(len(meshes)))
 
 
 def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:

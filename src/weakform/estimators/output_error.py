@@ -3,9 +3,10 @@
     minimise ½ Σ_m ‖(x^data_m - x(t_m; p, x₀)) / σ‖²   over p and one initial state x₀ for each trajectory
 
 in working coordinates, so that log-normal noise has log residuals (`residuals="noise"`); or, as the paper does for both
-kinds of noise, with plain differences `u^data - u` and no weights (`residuals="additive"`). The Jacobian comes from the
-sensitivities of the forward solution; the solver is SciPy's trust-region reflective least squares, inside the box.
-Where the model cannot be solved the step is refused. Nothing here uses test functions.
+kinds of noise, with plain differences `u^data - u` and no weights (`residuals="additive"`). Where only a part is
+measured, x are the measured columns, and of x₀ only what is not given is searched for. The Jacobian comes from the
+sensitivities of the forward solution (`shooting`); the solver is SciPy's trust-region reflective least squares, inside
+the box. Where the model cannot be solved the step is refused. Nothing here uses test functions.
 
 With K = ∂x/∂(p, x₀)/σ the covariance is `(KᵀK)⁻¹`; for plain differences it is `K⁺ V K⁺ᵀ`, V their variances.
 """
@@ -17,15 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from ..forward.solve import simulate
+from ..collocation.latent import LatentProblem
 from ..linalg.symmetric import symmetric_inverse
-from ..model.model import Model
 from ..optimize.least_squares import Tolerances, least_squares
 from ..support.errors import FitError
 from ..support.typing import FloatArray
-from ..weak.form import WeakForm
 from .estimator import Estimator
+from .natural import first_beginnings
+from .relaxed import starts as relaxed_starts
 from .residuals import degrees_of_freedom, noise_of, with_noise, within_misfit
+from .shooting import shots
+from .starts import make_starts
 from .status import Status
 from .task import Outcome, Refined, Task
 
@@ -38,7 +41,7 @@ FIRST_ROWS = (1, 3, 10)
 
 def check(task: Task) -> None:
     """Plain differences have no covariance."""
-    if task.options.residuals == "additive" and task.weak.data.covariance is not None:
+    if task.options.residuals == "additive" and task.problem.data.covariance is not None:
         raise FitError("Plain differences know no covariance of the states; use residuals='noise'.")
 
 
@@ -46,9 +49,12 @@ def from_data(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start.
 
     The initial states begin at the first rows of the data; where the model cannot be solved from there, as noise may
-    have taken a state across zero, at the mean of the first few.
+    have taken a state across zero, at the mean of the first few. States that are not measured begin at the constants
+    of the start.
     """
     assert start is not None
+    if isinstance(task.problem, LatentProblem):
+        return search(task, start[: len(task.free)], first_beginnings(task.problem, start))
     used = 0
     for rows in FIRST_ROWS:
         outcome = search(task, start, tuple(form.x[:, :rows].mean(axis=1) for form in task.weak.forms))
@@ -93,7 +99,14 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         evaluations=outcome.evaluations + used,
         refined=least.refined(point),
         initial=point.initial,
+        latent=least.shots.latent(point.p, point.initial),
     )
+
+
+def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+    """Those of the weak form, or where there is none those of the relaxed model."""
+    make = relaxed_starts if isinstance(task.problem, LatentProblem) else make_starts
+    return make(task, given, count, seed)
 
 
 class _Late(Exception):
@@ -113,15 +126,16 @@ class _LeastSquares:
     """The problem over `θ = (free parameters, initial states in working coordinates)`."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.forms, self.model = task, task.weak.forms, task.weak.model
+        self.task, data = task, task.problem.data
         # One over the scale of each value; zero where nothing was measured.
-        self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in task.weak.data.trajectories]
+        self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in data.trajectories]
         self.additive = task.options.residuals == "additive"
-        noisy = bool((task.weak.sigma > 0).all())
+        noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
         # Without noise any scale will do.
-        self.sigma = task.weak.sigma if noisy else np.max([form.x.std(axis=1) for form in self.forms], axis=0)
+        self.sigma = task.problem.sigma if noisy else task.problem.spread
         self.tolerance = min(task.options.tolerance, 1e-6)
+        self.shots = shots(task.problem, self.tolerance, self.additive)
         self.best: _Point | None = None
 
     def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[Status, int]:
@@ -154,8 +168,8 @@ class _LeastSquares:
             self.best = _Point(p, initial, 0.5 * float(r @ r))
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        F, D = int(self.task.free.sum()), len(self.sigma)
-        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(-1, D))
+        F = int(self.task.free.sum())
+        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.shots.begins))
 
     def _residual(self, theta: FloatArray) -> FloatArray | None:
         """Residuals of all trajectories `(rows,)`; None where the model cannot be solved."""
@@ -163,12 +177,12 @@ class _LeastSquares:
             raise _Late
         p, initial = self._split(theta)
         parts = []
-        for k, (form, x0) in enumerate(zip(self.forms, initial, strict=True)):
-            u = solution(self.model.of(k), form, p, x0, self.tolerance)
-            if u is None:
+        for k, (data, x0) in enumerate(zip(self.shots.data, initial, strict=True)):
+            x = self.shots.columns(k, p, x0)
+            if x is None:
                 return None
             with np.errstate(all="ignore"):
-                difference = u - form.u if self.additive else (form.system.to_working(u) - form.x.T) / self.sigma
+                difference = x - data if self.additive else (x - data) / self.sigma
             parts.append(np.where(self.weights[k] > 0, difference * self.weights[k], 0.0).ravel())
         if self.task.prior is not None:
             parts.append(self.task.prior.rows(p)[0])
@@ -185,10 +199,10 @@ class _LeastSquares:
         p, initial = self._split(theta)
         rows = sum(weights.size for weights in self.weights)
         rows += 0 if self.task.prior is None else len(self.task.prior.index)
-        F, D = int(self.task.free.sum()), len(self.sigma)
+        F, begins = int(self.task.free.sum()), self.shots.begins
         K, row = np.zeros((rows, len(theta))), 0
-        for k, (form, x0) in enumerate(zip(self.forms, initial, strict=True)):
-            block = sensitivity(self.model.of(k), form, p, x0, self.tolerance, working=not self.additive)
+        for k, x0 in enumerate(initial):
+            block = self.shots.sensitivity(k, p, x0)
             if block is None:  # solved a moment ago without sensitivities: take no step from here
                 return K
             block = block * (self.weights[k] if self.additive else self.weights[k] / self.sigma)[:, :, None]
@@ -196,30 +210,26 @@ class _LeastSquares:
             part = slice(row, row + len(flat))
             J = len(p)
             K[part, :F] = flat[:, :J][:, self.task.free]
-            K[part, F + k * D : F + (k + 1) * D] = flat[:, J:]
+            K[part, F + k * begins : F + (k + 1) * begins] = flat[:, J:]
             row += len(flat)
         if self.task.prior is not None:
             K[row:, :F] = self.task.prior.jacobian(p)[:, self.task.free]
         return K
 
-    def _solutions(self, point: _Point) -> tuple[FloatArray, ...]:
-        """Forward solutions, `(time, D)`."""
-        found = []
-        for k, (form, x0) in enumerate(zip(self.forms, point.initial, strict=True)):
-            u = solution(self.model.of(k), form, point.p, x0, self.tolerance)
-            assert u is not None
-            found.append(u)
-        return tuple(found)
-
     def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
-        """`x^data - x` of each trajectory in working coordinates, over the scale, `(time, D)`; zero where missing."""
-        parts = zip(self.forms, self._solutions(point), self.weights, strict=True)
-        return tuple((form.x.T - form.system.to_working(u)) * weights for form, u, weights in parts)
+        """`x^data - x` of each trajectory in working coordinates, over the scale, `(time, K)`; zero where missing."""
+        found = []
+        for k, (data, x0) in enumerate(zip(self.shots.data, point.initial, strict=True)):
+            x = self.shots.columns(k, point.p, x0)
+            assert x is not None
+            found.append(np.where(self.weights[k] > 0, (data - x) * self.weights[k], 0.0))
+        return tuple(found)
 
     def refined(self, point: _Point) -> Refined:
         """Covariance, σ, states and goodness of fit at a point."""
         task, F = self.task, int(self.task.free.sum())
-        states = self._solutions(point)
+        pairs = list(enumerate(point.initial))
+        states = tuple(u for k, x0 in pairs if (u := self.shots.states(k, point.p, x0)) is not None)
         theta = np.concatenate([point.p[task.free], *point.initial])
         priors = 0 if task.prior is None else len(task.prior.index)
         K = self._jacobian(theta)
@@ -227,22 +237,20 @@ class _LeastSquares:
         freedom = degrees_of_freedom(task)
         if self.additive:
             # Plain differences have no likelihood behind them: σ is the filter's, and nothing is tested.
-            kinds = task.weak.forms[0].system.kinds
-            slopes = [np.column_stack([k.numeric_slope(c) for k, c in zip(kinds, u.T, strict=True)]) for u in states]
-            spread = [(task.weak.sigma * slope).ravel() for slope in slopes]
+            spread = [(task.problem.sigma * self.shots.slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
             noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance
             return Refined(
                 covariance=covariance[:F, :F],
-                sigma=task.weak.sigma,
+                sigma=task.problem.sigma,
                 states=states,
                 misfit=np.nan,
                 freedom=freedom,
                 residuals=None,
             )
         residuals = self.residuals(point)
-        known = task.weak.data.sigma is not None
+        known = task.problem.data.sigma is not None
         sigma = self.sigma if known else noise_of(task, residuals)
         misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
         # The initial states are fitted too: what they absorb is no information about the parameters.
@@ -258,31 +266,6 @@ class _LeastSquares:
         )
 
 
-def solution(model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float) -> FloatArray | None:
-    """The forward solution `(time, D)` of one trajectory from `x0` in working coordinates, or None."""
-    with np.errstate(over="ignore"):
-        u0 = form.system.from_working(x0[None])[0]
-    if not (np.isfinite(u0).all() and np.isfinite(p).all()):
-        return None
-    solved = simulate(model, p, u0, form.times, inputs=form.system.inputs, rtol=tolerance)
-    return solved.states if solved.success else None
-
-
-def sensitivity(
-    model: Model, form: WeakForm, p: FloatArray, x0: FloatArray, tolerance: float, working: bool
-) -> FloatArray | None:
-    """`∂u/∂(p, x₀)`, or `∂x/∂(p, x₀)` in working coordinates, `(time, D, J + D)`; or None."""
-    u0 = form.system.from_working(x0[None])[0]
-    solved = simulate(model, p, u0, form.times, inputs=form.system.inputs, sensitivities=True, rtol=tolerance)
-    if not solved.success or solved.by_parameters is None or solved.by_initial is None:
-        return None
-    K = np.concatenate([solved.by_parameters, solved.by_initial @ form.system.slopes(u0[None])[0]], axis=2)
-    if working:
-        with np.errstate(all="ignore"):
-            K = form.system.per_slope(solved.states, K)
-    return K if np.isfinite(K).all() else None
-
-
 ESTIMATOR = Estimator(
     "output-error",
     "nonlinear least squares on forward solutions",
@@ -291,4 +274,6 @@ ESTIMATOR = Estimator(
     check,
     options=("residuals",),
     noise_free=lambda task: task,
+    starts=starts,
+    partly=True,
 )

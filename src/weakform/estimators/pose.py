@@ -24,29 +24,32 @@ def is_sparse(data: Dataset) -> bool:
 
 def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: Basis) -> tuple[Estimator, Problem]:
     """The problem as the estimator needs it; where only a part is measured, another one may take its place."""
-    complete = matched.complete and not parameters.model.initial
-    if complete and estimator.instead is not None and is_sparse(matched.data):
+    whole = matched.complete and not parameters.model.initial
+    sparse = is_sparse(matched.data)
+    if whole and not sparse and estimator.weak:
+        return estimator, _weak(parameters, matched.data, basis)
+    if estimator.partly:
+        return estimator, LatentProblem.build(parameters, matched.data)
+    if estimator.instead is not None:
         return ESTIMATORS[estimator.instead], LatentProblem.build(parameters, matched.data)
-    if estimator.partly or not complete:
-        if not estimator.partly and estimator.instead is None:
-            what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"
-            able = [e.name for e in ESTIMATORS.values() if e.partly or e.instead is not None]
-            raise FitError(
-                f"Method {estimator.name!r} needs every state measured as it stands, but here: {what}; use "
-                f"{' or '.join(able)}."
-            )
-        chosen = estimator if estimator.partly else ESTIMATORS[str(estimator.instead)]
-        return chosen, LatentProblem.build(parameters, matched.data)
-    if is_sparse(matched.data):
-        raise DataError(
-            f"At least {SAMPLES} samples of each trajectory and {VALUES} values of each state are needed for the weak "
-            f"form; method {estimator.name!r} has no other way. Use method 'wendy' or 'relaxed'."
+    able = " or ".join(e.name for e in ESTIMATORS.values() if e.partly or e.instead is not None)
+    if not whole:
+        what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"
+        raise FitError(
+            f"Method {estimator.name!r} needs every state measured as it stands, but here: {what}; use {able}."
         )
-    problem = WeakProblem.build(parameters.scale.substituted(parameters.model), matched.data, basis)
+    raise DataError(
+        f"At least {SAMPLES} samples of each trajectory and {VALUES} values of each state are needed for the weak "
+        f"form; method {estimator.name!r} has no other way. Use {able}."
+    )
+
+
+def _weak(parameters: Parameters, data: Dataset, basis: Basis) -> WeakProblem:
+    problem = WeakProblem.build(parameters.scale.substituted(parameters.model), data, basis)
     count = int(parameters.free.sum())
     if problem.size < count:
         raise FitError(
             f"{problem.size} weak residuals cannot determine {count} parameters; use more samples, a smaller radius, "
             "or fix some parameters."
         )
-    return estimator, problem
+    return problem

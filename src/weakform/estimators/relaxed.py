@@ -22,8 +22,9 @@ from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box import minimise_in_box
 from ..support.typing import BoolArray, FloatArray
 from .estimator import Estimator
-from .natural import first_states, natural_sizes
+from .natural import first_beginnings, first_states, natural_sizes
 from .residuals import degrees_of_freedom, with_noise, within_misfit
+from .shooting import PartlySeen
 from .starts import between
 from .status import Status
 from .task import Outcome, Refined, Task
@@ -37,6 +38,8 @@ FLAT = 1e-8
 """Eigenvalue of the information, with unit diagonal, below which a direction is not determined."""
 SETTLED = 0.01
 """Log-likelihood that a converged estimate may still gain."""
+GIVEN, FORWARD = 0.03, 1e-6
+"""The size of the walk at which a start that is given begins, and the tolerance of the solution there."""
 DECADE = (0.1, 10.0)
 """Range of starts without bounds, around the natural size of a parameter."""
 REACH = 1.0
@@ -46,7 +49,7 @@ LEAST_NOISE = 0.01
 
 
 def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
-    """Starts `(P + D,)`: parameters, then a constant for each state that is not measured itself.
+    """Starts `(P + D + 1,)`: parameters, a constant for each state that is not measured itself, and one if given.
 
     Parameters
     ----------
@@ -70,7 +73,8 @@ def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -
             p = np.where(np.isnan(given), p, given)
         if task.prior is not None:
             p = task.prior.allowed(p)
-        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants]))
+        own = given is not None and k == 0
+        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [float(own)]]))
     return made
 
 
@@ -112,10 +116,23 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     point = relax(relaxed, p, X, replace(limits, lower=low, upper=high))
     if (task.free & ((point.p == low) & (low > task.lower) | (point.p == high) & (high < task.upper))).any():
         point = min(point, relax(relaxed, p, X, limits), key=lambda found: found.value)
+    if start[-1]:
+        point = _near(task, relaxed, start, point, limits)
     status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)
     return Outcome(point.p, point.value, status, point.steps, point.steps, latent=Latent(meshes, point))
+
+
+def _near(task: Task, relaxed: Relaxed, start: FloatArray, found: Point, limits: Search) -> Point:
+    """From a start that is given also by the model's own solution there; kept unless it is worse."""
+    problem, p = _problem(task), start[: len(task.free)]
+    meshes = problem.meshes()
+    solved = PartlySeen(problem, FORWARD, meshes=meshes).latent(p, first_beginnings(problem, start))
+    if solved is None:
+        return found
+    near = relax(relaxed, p, solved.point.X, limits, GIVEN)
+    return near if near.value <= found.value + SETTLED else found
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
@@ -248,4 +265,5 @@ ESTIMATOR = Estimator(
     noise_free=lambda task: task,
     refits=True,
     partly=True,
+    weak=False,
 )

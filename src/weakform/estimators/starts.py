@@ -29,11 +29,12 @@ def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: i
     ----------
     task : Task
     given : ndarray, (J,), optional
+        In what the estimators work with; NaN where nothing is given.
     count : int, optional
         How many in all; by default as many as the model needs.
     seed : int
     """
-    starts = _candidates(task, given, count, seed)
+    starts = _candidates(task, None if given is None else _completed(task, given), count, seed)
     if task.prior is None:
         return starts
     return [task.prior.allowed(p) for p in starts]
@@ -101,19 +102,10 @@ def between(
     return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), between, one_sided))
 
 
-def first_guess(task: Task, start: FloatArray | None) -> FloatArray | None:
-    """The start that is given, `(J,)`, in what the estimators work with, or None.
-
-    Parameters
-    ----------
-    task : Task
-    start : ndarray, (J,), optional
-        Of the parameters themselves; NaN where nothing is given.
-    """
-    if start is None:
-        return None
+def _completed(task: Task, given: FloatArray) -> FloatArray:
+    """A start that is given, with what it lacks."""
     names = np.array(task.weak.model.parameters)
-    p = np.where(task.free, task.scale.working(start), task.base)
+    p = given.copy()
     missing = np.isnan(p) & ~task.linear
     bounded = missing & np.isfinite(task.lower) & np.isfinite(task.upper)
     p[bounded] = 0.5 * (task.lower[bounded] + task.upper[bounded])
