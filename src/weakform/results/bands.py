@@ -69,19 +69,30 @@ class Prediction:
         return np.column_stack([self.states[:, d], self.lower[:, d], self.upper[:, d]])
 
 
+@dataclass(frozen=True)
+class Belief:
+    """What is known of (p, x₀).
+
+    Attributes
+    ----------
+    mean : ndarray, (J + D,)
+    covariance : ndarray, (J + D, J + D)
+        x₀ in working coordinates.
+    told : bool
+        Whether x₀ is the user's, and not the fit's.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    told: bool
+
+
 class Band:
     """Solutions from draws of (p, x₀) around their mean."""
 
-    def __init__(
-        self,
-        fit: FitResult,
-        trajectory: int,
-        times: FloatArray,
-        begin: float,
-        mean: FloatArray,
-        covariance: FloatArray,
-    ) -> None:
-        self.fit, self.times, self.mean, self.covariance = fit, times, mean, covariance
+    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: Belief) -> None:
+        self.fit, self.times, self.told = fit, times, belief.told
+        self.mean, self.covariance = belief.mean, belief.covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
         self.trajectory = trajectory
@@ -134,7 +145,8 @@ class Band:
                 half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
                 lower, upper = states - half, states + half
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
-            lower[0] = upper[0] = values[0]
+            D = self.system.D
+            lower[0, :D] = upper[0, :D] = states[0]
         return Prediction(self.times, values, lower, upper, self.names, level, kind=kind, note=note)
 
     def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
@@ -204,8 +216,7 @@ class Band:
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
-        fit, known = self.fit, not self.covariance[self.J :, self.J :].any()
-        again = can_refit(fit) and fit.data.samples <= MAX_SAMPLES and not known
+        again = can_refit(self.fit) and self.fit.data.samples <= MAX_SAMPLES and not self.told
         draws = self._refitted(seed) if again else self._normal(seed)
         found = [x for x in draws if x is not None]
         wanted = REFITS if again else DRAWS

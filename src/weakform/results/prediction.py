@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..support.checks import is_whole
 from ..support.errors import DataError, FitError
 from ..support.typing import FloatArray
-from .bands import Band, Prediction
+from .bands import Band, Belief, Prediction
 from .observation import beginning, joint, solved
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def predict(
     else:
         begin = float(grid[0])
         mean, covariance = _known(fit, initial)
-    band = Band(fit, trajectory, grid, begin, mean, covariance)
+    band = Band(fit, trajectory, grid, begin, Belief(mean, covariance, told=initial is not None))
     return band.prediction(level, z, kind, seed)
 
 

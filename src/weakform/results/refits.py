@@ -59,11 +59,19 @@ def _drawn_prior(prior: Prior | None, rng: np.random.Generator) -> Prior | None:
     return replace(prior, centre=prior.centre + prior.spread * rng.standard_normal(len(prior.index)))
 
 
+def _noise_drawn(fit: FitResult, rng: np.random.Generator) -> float:
+    """The size of the noise of one draw, relative to σ: where σ was estimated, it is itself known only so well."""
+    if not fit.sigma_estimated or fit.goodness is None:
+        return 1.0
+    freedom = max(fit.goodness.freedom, 1)
+    return float(np.sqrt(freedom / rng.chisquare(freedom)))
+
+
 class Refit:
     """The constraint problem behind a result of method "wendy", ready to be solved again."""
 
     def __init__(self, fit: FitResult) -> None:
-        self.p, self.sigma = fit.estimate, fit.sigma
+        self.fit, self.p, self.sigma = fit, fit.estimate, fit.sigma
         pairs = []
         for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
             system = system_of(fit.model, fit.data, k)
@@ -99,8 +107,9 @@ class Refit:
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""
+        size = _noise_drawn(self.fit, rng)
         meshes = tuple(
-            replace(mesh, data=np.where(mesh.measured, x + self._noise(mesh) * rng.standard_normal(x.shape), x))
+            replace(mesh, data=np.where(mesh.measured, x + size * self._noise(mesh) * rng.standard_normal(x.shape), x))
             for mesh, x in zip(self.meshes, self.best.states, strict=True)
         )
         try:
@@ -117,6 +126,7 @@ class LatentRefit:
     def __init__(self, fit: FitResult) -> None:
         assert fit.shared is not None
         assert fit.index is not None
+        self.fit = fit
         self.problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
         self.meshes = tuple(times for times, _ in fit.nodes)
         X = np.concatenate([part for _, states in fit.nodes for part in (states[:1], states)])
@@ -159,12 +169,13 @@ class LatentRefit:
         problem, relaxed = self.problem, self.problem.relaxed(self.meshes, self.problem.sigma, self.free)
         best = self._point(self.best, self.best.p)
         columns, trajectories, row = relaxed.observables(best.p, best.X), [], 0
+        sigma = _noise_drawn(self.fit, rng) * problem.sigma
         for q in problem.data.trajectories:
             part = columns[row : row + len(q.times)]
             row += len(q.times)
             values = np.empty_like(q.values)
             for d, (to, back) in enumerate(problem.transforms):
-                noisy = to(part[:, d]) + problem.sigma[d] * q.scales[:, d] * rng.standard_normal(len(part))
+                noisy = to(part[:, d]) + sigma[d] * q.scales[:, d] * rng.standard_normal(len(part))
                 values[:, d] = np.where(q.measured[:, d], back(noisy), np.nan)
             trajectories.append(replace(q, values=values))
         data = problem.data.replaced(trajectories=tuple(trajectories))
