@@ -174,9 +174,12 @@ def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[str, ...]
     nodes = best.latent.nodes
     experiment = Experiment(parameters.model, task.problem.data, task.free, tuple(float(t[0]) for t, _ in nodes))
     p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
+    # What ended at zero is looked at where the data begin to notice it.
+    size = p.copy()
+    size[task.free] = np.where(p[task.free] != 0, p[task.free], 1 / d)
     points = []
     for _ in range(POINTS):
-        near = np.where(task.free, np.where(p != 0, p, 1.0) * np.exp(NEARBY * rng.standard_normal(len(p))), p)
+        near = np.where(task.free, size * np.exp(NEARBY * rng.standard_normal(len(p))), p)
         points.append((near, [x[0] * np.exp(NEARBY * rng.standard_normal(x.shape[1])) for _, x in nodes]))
     return tuple(map(str, freedoms(experiment, points)))
 
