@@ -235,6 +235,7 @@ def test_methods_that_need_every_state_say_so(method):
         pytest.param("x' = -k*x\ny' = x\nx(0) = y(0)\ny(0) = x(0)", "in a circle", id="circle"),
         pytest.param("x' = -k*x\nx(0) = 1\nx(0) = 2", "two initial values", id="twice"),
         pytest.param("x' = -k*x\nz(0) = 1", "no equation", id="no-equation"),
+        pytest.param("x' = -k*x\nx'(0) = 1", r"it needs x'' = \.\.\.", id="no-velocity"),
         pytest.param("x' = -k*x\ny = x\ny = 2*x", "two equations", id="defined-twice"),
     ],
 )
@@ -261,3 +262,112 @@ def test_fewer_values_than_unknowns_are_counted():
     model = wf.Model.from_text("x' = a*x + b*y + c*z\ny' = d*x + e*y\nz' = f*x + g*z + h*y")
     with pytest.raises(FitError, match=r"8 measured values cannot determine 11 unknowns: 8 parameters and 3 initial"):
         wf.fit(model, wf.Dataset(np.arange(8.0), np.sin(np.arange(8.0)), names=["x"]))
+
+
+def test_a_velocity_begins_as_the_text_says():
+    t = np.linspace(0, 10, 60)
+    y = np.exp(-0.1 * t) * np.cos(1.4 * t) + 0.01 * np.random.default_rng(0).standard_normal(60)
+    data = wf.Dataset(t, y, names=["x"])
+    fit = wf.fit(wf.Model.from_text("x'' = -k*x - c*x'\nx(0) = 1\nx'(0) = v0"), data)
+    assert fit.success
+    assert abs(fit["v0"].value + 0.1) < 4 * fit["v0"].error
+    assert fit.initial["x'"].value == pytest.approx(fit["v0"].value)
+    free = wf.fit(wf.Model.from_text("x'' = -k*x - c*x'"), data)
+    ratio = free.derived("x'(0)/x(0)")
+    assert abs(ratio.value + 0.1) < 4 * ratio.error
+    assert str(fit["k"]).startswith("k = ")
+
+
+CHAIN = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w")
+
+
+def chain(seed=0):
+    t = np.linspace(0, 10, 60)
+    w = wf.simulate(CHAIN, [0.5, 0.3], [2.0, 0.4], t).states[:, 1]
+    return wf.Dataset(t, w + 0.005 * np.random.default_rng(seed).standard_normal(60), names=["w"])
+
+
+def test_initial_values_may_be_tied_to_one_another():
+    fit = wf.fit(CHAIN, chain(), tied={"w(0)": "x(0)/5"}, bounds={"x(0)": (0, 10)})
+    assert fit.success
+    assert abs(fit["x(0)"].value - 2) < 4 * fit["x(0)"].error
+    assert fit.initial["w"].value == pytest.approx(fit["x(0)"].value / 5)
+
+
+def test_the_initial_value_of_one_trajectory_may_be_fixed():
+    fit = wf.fit(CHAIN, wf.Dataset.join([chain(1), chain(2)], ["a", "b"]), fixed={"w(0)_a": 0.4})
+    assert fit.initial["w"]["a"].value == 0.4
+    assert fit.initial["w"]["a"].error == 0
+    assert abs(fit.initial["w"]["b"].value - 0.4) < 4 * fit.initial["w"]["b"].error
+
+
+def test_part_of_the_values_of_a_local_parameter_may_be_on_a_log_scale():
+    data = wf.Dataset.join([chain(1), chain(2)], ["a", "b"])
+    plain = wf.fit(CHAIN, data, local=["a"])
+    mixed = wf.fit(CHAIN, data, local=["a"], log=["a_a"])
+    assert mixed.success
+    assert np.all(np.abs(mixed.estimate - plain.estimate) < 0.02 * plain.errors)
+    assert mixed.errors == pytest.approx(plain.errors, rel=0.02)
+
+
+def test_each_trajectory_may_have_noise_of_its_own():
+    t = np.linspace(0, 10, 60)
+    w = wf.simulate(CHAIN, [0.5, 0.3], [2.0, 0.4], t).states[:, 1]
+    rng = np.random.default_rng(3)
+    parts = [wf.Dataset(t, w + sigma * rng.standard_normal(60), names=["w"]) for sigma in (0.002, 0.05)]
+    own = wf.fit(CHAIN, wf.Dataset.join(parts, own_noise=True))
+    shared = wf.fit(CHAIN, wf.Dataset.join(parts))
+    alone = wf.fit(CHAIN, parts[0])
+    assert own["a"].error < 1.2 * alone["a"].error < shared["a"].error
+    assert abs(own["a"].value - 0.5) < 4 * own["a"].error
+
+
+def test_a_column_cannot_be_input_and_measured():
+    model = wf.Model.from_text("x' = -a*x + u", inputs=["u"])
+    t = np.linspace(0, 5, 30)
+    data = wf.Dataset(t, np.column_stack([t, t]), names=["x", "u"], inputs={"u": t})
+    with pytest.raises(DataError, match="'u' is both a measured column and an input"):
+        wf.fit(model, data)
+
+
+@pytest.mark.parametrize(
+    ("begin", "fixed"),
+    [pytest.param("-1", {}, id="number"), pytest.param("x0", {"x0": -2.0}, id="fixed")],
+)
+def test_initial_values_outside_the_domain_are_named(begin, fixed):
+    model = wf.Model.from_text(f"x' = -a*sqrt(x)\nw' = a*x - b*w\nx(0) = {begin}")
+    with pytest.raises(FitError, match=r"not defined at the initial values: x' is not a finite number at x\(0\) = -"):
+        wf.fit(model, chain(), fixed=fixed)
+
+
+def test_initial_values_long_before_the_data_get_a_note():
+    model = wf.Model.from_text("x' = -a*x\nx(0) = 2")
+    t = 1900 + np.linspace(0, 4, 20)
+    fit = wf.fit(model, wf.Dataset(t, np.exp(1900 - t), names=["x"], sigma=0.1), bounds={"a": (0, 3)}, starts=1)
+    assert any("long before the first sample, t = 1900" in note for note in fit.data.notes)
+
+
+def test_what_ended_at_zero_is_not_called_undetermined():
+    """E0, beta and gamma were said to move together, as seen from where the fit has not been."""
+    model = wf.Model.from_text("x' = -k*x + s\ny' = k*x - m*y\nx(0) = 1\ny(0) = y0")
+    t = np.linspace(0.5, 8, 25)
+    y = wf.simulate(model, [0.8, 0.4, 0.0, 0.0], [1.0, 0.0], np.append(0, t)).states[1:, 1]
+    fit = wf.fit(
+        model,
+        wf.Dataset(t, y + 0.01 * np.random.default_rng(4).standard_normal(25), names=["y"]),
+        bounds={"k": (0, 5), "m": (0, 5), "s": (0, 5), "y0": (0, 5)},
+    )
+    assert not any("cannot be determined" in warning for warning in fit.warnings)
+
+
+def test_a_known_beginning_leaves_a_band_to_what_is_measured():
+    """The scale of an expression is uncertain where its states are known."""
+    model = wf.Model.from_text("x' = -k*x\nglow = s*x\nx(0) = 5")
+    t = np.linspace(0, 6, 30)
+    y = 2 * 5 * np.exp(-0.5 * t) + 0.1 * np.random.default_rng(1).standard_normal(30)
+    fit = wf.fit(model, wf.Dataset(t, y, names=["glow"]))
+    for kind in ("delta", "sampling"):
+        band = fit.predict(t, kind=kind)
+        assert (band["x"][0] == 5).all()
+        assert band["glow"][0, 1] < band["glow"][0, 0] < band["glow"][0, 2]
+        assert np.ptp(band["glow"][0]) == pytest.approx(2 * 5 * fit.quantile(0.95) * fit["s"].error, rel=0.3)

@@ -190,7 +190,7 @@ def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, opti
         base=parameters.base,
         lower=scale.working(lower),
         upper=scale.working(upper),
-        linear=linear,
+        linear=linear & ~scale.log,
         options=options,
         stop=Deadline(options.time_limit),
         scale=scale,

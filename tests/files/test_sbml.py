@@ -120,9 +120,33 @@ def test_what_is_not_sbml(text):
 def test_initial_values_may_be_formulas():
     text = "model m() k = 2; q = 3*k; y := x + q; x = y0 + k; y0 = 1; x' = -k*x*y; z = sqrt(-k); z' = z; end"
     file = from_antimony(text)
-    assert file.said("start") == {"k": 2.0}  # q is defined by k, and follows it
-    assert file.model([0.0], [[3.0, 1.0]], [4.0])[0][0] == pytest.approx(-4 * 3 * (3 + 12))
+    assert file.said("start") == {"k": 2.0, "y0": 1.0}  # q is defined by k, and follows it
+    assert file.model([0.0], [[3.0, 1.0]], [4.0, 1.0])[0][0] == pytest.approx(-4 * 3 * (3 + 12))
     assert file.initial == {"x": 3.0}  # the root of a negative number is not known
+    assert {state: str(expr) for state, expr in file.model.initial.items()} == {"x": "k + y0"}
+
+
+def test_rules_may_be_measured_and_initial_assignments_are_initial_values():
+    file = from_antimony("""
+        model m
+          J1: A -> B; k1*A
+          J2: B -> ; k2*B
+          A = A0; A0 = 10; B = A/4; k1 = 0.3; k2 = 0.1
+          glow := s*B + 1; s = 2
+          total := A + B
+        end
+    """)
+    model = file.model
+    assert {"glow", "total"} <= set(model.observables)
+    assert {state: str(expr) for state, expr in model.initial.items()} == {"A": "A0", "B": "(1/4)*A0"}
+    t = np.linspace(0, 20, 40)
+    truth = {"k1": 0.3, "k2": 0.1, "A0": 8.0, "s": 2.0}
+    states = wf.simulate(model, [truth[name] for name in model.parameters], [8.0, 2.0], t).states
+    values = 2 * states[:, 1] + 1 + 0.05 * np.random.default_rng(0).standard_normal(40)
+    fit = wf.fit(model, wf.Dataset(t, values, names=["glow"]), fixed={"s": 2.0}, start=file.said("start"))
+    assert fit.success
+    for name in ("k1", "k2", "A0"):
+        assert abs(fit[name].value - truth[name]) < 4 * fit[name].error
 
 
 def test_names_of_constants_are_names():

@@ -85,8 +85,16 @@ class LatentProblem:
     forms: tuple[WeakForm, ...] = ()
 
     @classmethod
-    def of(cls, model: Model, shared: Model, index: IntArray, data: Dataset, sigma: FloatArray) -> LatentProblem:
-        """Compile what the model says of the measured columns."""
+    def of(
+        cls,
+        model: Model,
+        shared: Model,
+        index: IntArray,
+        data: Dataset,
+        sigma: FloatArray,
+        log: BoolArray | None = None,
+    ) -> LatentProblem:
+        """Compile what the model says of the measured columns; with `log`, some parameters are logarithms."""
         kinds = [KINDS[kind] for kind in data.noise]
         functions = Functions(
             shared.map("f"),
@@ -96,29 +104,19 @@ class LatentProblem:
             to_working=tuple(kind.to_working for kind in kinds),
             numeric_slope=tuple(kind.numeric_slope for kind in kinds),
             index=index,
+            log=np.zeros(len(model.parameters), dtype=bool) if log is None else log,
         )
         return cls(model, shared, data, functions, sigma)
 
     @classmethod
     def build(cls, parameters: Parameters, data: Dataset) -> LatentProblem:
         """Compile what the model says; estimate σ unless it is given."""
-        if data.own_noise and data.sigma is None:
-            raise FitError("Noise of its own size for each trajectory needs every state measured; give sigma for each.")
-        if (
-            parameters.scale.log[parameters.index].any(axis=0) != parameters.scale.log[parameters.index].all(axis=0)
-        ).any():
-            raise FitError("The values of a local parameter are all on a log scale and free, or none of them.")
         if data.covariance is not None:
             raise FitError("A covariance between columns needs every state measured; give sigma for each column.")
-        logged = {
-            name
-            for row in parameters.index
-            for j, name in zip(row, parameters.shared.parameters, strict=True)
-            if parameters.scale.log[j]
-        }
-        shared = parameters.shared.substituted({name: se.exp(se.Symbol(name)) for name in logged}, drop=False)
-        whole = parameters.scale.substituted(parameters.model)
-        problem = cls.of(whole, shared, parameters.index, data, np.ones(data.D))
+        log = parameters.scale.log
+        problem = cls.of(parameters.model, parameters.shared, parameters.index, data, np.ones(data.D), log=log)
+        if data.own_noise and data.sigma is None:
+            problem = problem._with_own_noise()
         sigma = problem._level() if data.sigma is None else data.sigma.copy()
         values, unknown = int(data.measurements.sum()), int(parameters.free.sum()) + problem.beginnings
         if values < unknown:
@@ -167,6 +165,14 @@ class LatentProblem:
                 squares, counts = squares + q.within, counts + q.repeats
         found = np.sqrt(squares / np.maximum(counts, 1))
         return np.where((counts >= 5) & (found > 0), np.minimum(found, self.spread), FALLBACK * self.spread)
+
+    def _with_own_noise(self) -> LatentProblem:
+        """The problem with a scale for each trajectory: its noise by the filter, relative to that of all."""
+        shared, parts = self._level(), []
+        for q in self.data.trajectories:
+            own = replace(self, data=self.data.replaced(trajectories=(q,)))._level()
+            parts.append(q.rescaled(own / shared))
+        return replace(self, data=self.data.replaced(trajectories=tuple(parts)))
 
     @property
     def at_zero(self) -> bool:

@@ -97,6 +97,8 @@ class Functions:
         Coordinates of each observable in which its noise is additive, and du/dx.
     index : ndarray of int, (trajectories, J)
         Place of each parameter of the model among all parameters, trajectory by trajectory.
+    log : ndarray of bool, (P,)
+        Which of all parameters are searched for on a log scale.
     """
 
     f: Map
@@ -106,6 +108,23 @@ class Functions:
     to_working: tuple[Callable[[FloatArray], FloatArray], ...]
     numeric_slope: tuple[Callable[[FloatArray], FloatArray], ...]
     index: IntArray
+    log: BoolArray
+
+    def own(self, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
+        """The model's parameters in a trajectory `(J,)`, or in each of some `(n, J)`."""
+        with np.errstate(over="ignore"):
+            natural = np.where(self.log, np.exp(p), p) if self.log.any() else p
+        return np.asarray(natural[self.index[trajectory]])
+
+    def spread(self, by_p: FloatArray, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
+        """Derivatives `(n, K, P)` by all parameters from those `(n, K, J)` by the model's own."""
+        full = np.zeros((*by_p.shape[:2], len(p)))
+        rows, places = np.arange(len(by_p)), self.index[trajectory]
+        for j in range(by_p.shape[2]):
+            full[rows, :, places[..., j]] += by_p[:, :, j]
+        if self.log.any():
+            full *= np.where(self.log, np.exp(p), 1.0)
+        return full
 
 
 @dataclass(frozen=True)
@@ -147,7 +166,8 @@ class Relaxed:
         self.layout, self.functions, self.sigma, self.free = layout, functions, sigma, free
         self.W = layout.weight / sigma
         index = functions.index
-        self.single = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
+        plain = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
+        self.single = plain and not functions.log.any()
 
     def with_sigma(self, sigma: FloatArray) -> Relaxed:
         """The same with another σ."""
@@ -155,16 +175,11 @@ class Relaxed:
 
     def own(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """The model's parameters at nodes, `(J,)` or `(n, J)`, from all of them."""
-        return p if self.single else np.asarray(p[self.functions.index[trajectory]])
+        return p if self.single else self.functions.own(p, trajectory)
 
-    def _columns(self, by_p: FloatArray, trajectory: IntArray) -> FloatArray:
+    def _columns(self, by_p: FloatArray, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Derivatives `(n, K, F)` by the free parameters from those `(n, K, J)` by the model's."""
-        if self.single:
-            return np.asarray(by_p[:, :, self.free])
-        full = np.zeros((*by_p.shape[:2], len(self.free)))
-        rows = np.arange(len(by_p))
-        for j in range(by_p.shape[2]):
-            full[rows, :, self.functions.index[trajectory, j]] += by_p[:, :, j]
+        full = by_p if self.single else self.functions.spread(by_p, p, trajectory)
         return np.asarray(full[:, :, self.free])
 
     def _working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -211,7 +226,7 @@ class Relaxed:
         there = self.W > 0
         scale = np.where(there, self.W / slope, 0.0)[:, :, None]
         R = np.where(there[:, :, None], hu * scale, 0.0)
-        P = np.where(there[:, :, None], self._columns(hp, L.trajectory[at]) * scale, 0.0)
+        P = np.where(there[:, :, None], self._columns(hp, p, L.trajectory[at]) * scale, 0.0)
         r = np.where(there, off * self.W, 0.0)
         own = self.own(p, L.trajectory)
         f0, F0, g0 = F.f.linearised(L.times, X, own, L.after)
@@ -231,7 +246,7 @@ class Relaxed:
             v[first] = np.where(F.given, X[first + 1] - start, 0.0)
             right[first] = np.diag(F.given.astype(float))
             by_p[first] = -gp
-        return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, L.trajectory))
+        return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, p, L.trajectory))
 
     def variances(self, X: FloatArray, q: float) -> FloatArray:
         """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint.

@@ -17,6 +17,9 @@ from .dataset import Dataset
 CLOSE = 0.8
 """Likeness of two names above which one is taken for a misspelling of the other."""
 
+LATE = 5.0
+"""Time before the first sample, in durations of the series, that is said to be long."""
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -53,6 +56,12 @@ def match(data: Dataset, model: Model) -> Matched:
                 f"The model's input {name!r} is not in the data, whose inputs are: {', '.join(data.inputs) or 'none'}. "
                 "Give it with inputs=... of the dataset."
             )
+    both = [name for name in data.names or () if name in data.inputs]
+    if both:
+        raise DataError(
+            f"{both[0]!r} is both a measured column and an input of the data: an input is known, a measured column has "
+            "noise. Take it out of names=... or of inputs=..., or rename one."
+        )
     measured, notes = _measured(data, model)
     states = {se.Symbol(state) for state in model.states}
     for name in measured:
@@ -67,7 +76,7 @@ def match(data: Dataset, model: Model) -> Matched:
         measured = list(model.states)
     names = data.names or tuple(measured)
     order = [names.index(name) for name in measured]
-    _check_beginning(data, reduced)
+    notes += _check_beginning(data, reduced)
     if order == list(range(data.D)) and data.names is not None and not notes:
         return Matched(reduced, data, complete, left)
     picked = data.replaced(
@@ -114,8 +123,8 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
     return measured, [note] if others else []
 
 
-def _check_beginning(data: Dataset, model: Model) -> None:
-    """An initial value is that at t = 0; data may not begin earlier."""
+def _check_beginning(data: Dataset, model: Model) -> list[str]:
+    """An initial value is that at t = 0; data may not begin earlier, and those that begin much later get a note."""
     given = [state for state, e in model.initial.items() if e != se.Symbol(f"{state}(0)")]
     for q in data.trajectories:
         if given and q.times[0] < 0:
@@ -124,6 +133,13 @@ def _check_beginning(data: Dataset, model: Model) -> None:
                 f"{given[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count time "
                 "from the moment at which the initial values hold."
             )
+        if given and q.times[0] > LATE * (q.times[-1] - q.times[0]):
+            where = f" of {q.label}" if q.label else ""
+            return [
+                f"{given[0]}(0) is the value at t = 0, long before the first sample{where}, t = {q.times[0]:g}; if it "
+                "holds at the first sample, count time from there."
+            ]
+    return []
 
 
 def for_model(data: Dataset, model: Model) -> Dataset:

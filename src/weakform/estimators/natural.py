@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..collocation.latent import LatentProblem
+from ..data.matching import inputs_of
+from ..support.errors import FitError
 from ..support.typing import FloatArray
 from .task import Task
 
@@ -29,7 +31,7 @@ def first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: 
     for k, (mesh, q) in enumerate(zip(meshes, problem.data.trajectories, strict=True)):
         X = np.tile(constants, (len(mesh) + 1, 1))
         with np.errstate(all="ignore"):
-            begin = problem.functions.g(mesh[:1], X[:1], p[problem.functions.index[k]])[0]
+            begin = problem.functions.g(mesh[:1], X[:1], problem.functions.own(p, k))[0]
         known = problem.functions.given & np.isfinite(begin) & (begin != 0)
         X[:, known] = begin[known]
         for column, name in enumerate(names):
@@ -51,6 +53,32 @@ def first_beginnings(problem: LatentProblem, start: FloatArray) -> tuple[FloatAr
     meshes = problem.meshes()
     X = first_states(problem, meshes, start)
     return tuple(problem.states_at(meshes, X, k)[0, ~problem.functions.given] for k in range(len(meshes)))
+
+
+def check_beginnings(problem: LatentProblem, starts: list[FloatArray]) -> None:
+    """Refuse initial values at which the equations are not defined from any start."""
+    functions, P = problem.functions, len(problem.model.parameters)
+    if not functions.given.any():
+        return
+    for k, q in enumerate(problem.data.trajectories):
+        t = np.array([0.0 if problem.at_zero else q.times[0]])
+        inputs = inputs_of(problem.shared, problem.data, k)
+        driven = None if inputs is None else inputs(t)
+        with np.errstate(all="ignore"):
+            for start in starts:
+                own, u0 = functions.own(start[:P], k), start[None, P : P + len(functions.given)]
+                begin = np.where(functions.given, functions.g(t, u0, own), np.abs(u0))
+                slopes = functions.f(t, begin, own, driven)[0]
+                if np.isfinite(slopes).all():
+                    return
+        states = problem.shared.states
+        wrong = states[int(np.flatnonzero(~np.isfinite(slopes))[0])]
+        shown = ", ".join(f"{s}(0) = {v:g}" for s, v, g in zip(states, begin[0], functions.given, strict=True) if g)
+        where = f" of {q.label}" if q.label else ""
+        raise FitError(
+            f"The equations are not defined at the initial values{where}: {wrong}' is not a finite number at {shown}. "
+            "Give other initial values, or bounds on the parameters in them."
+        )
 
 
 def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:

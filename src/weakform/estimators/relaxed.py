@@ -22,7 +22,7 @@ from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box import minimise_in_box
 from ..support.typing import BoolArray, FloatArray
 from .estimator import Estimator
-from .natural import first_beginnings, first_states, natural_sizes
+from .natural import check_beginnings, first_beginnings, first_states, natural_sizes
 from .residuals import degrees_of_freedom, with_noise, within_misfit
 from .shooting import PartlySeen
 from .starts import between
@@ -75,6 +75,7 @@ def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -
             p = task.prior.allowed(p)
         own = given is not None and k == 0
         made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [float(own)]]))
+    check_beginnings(problem, made)
     return made
 
 

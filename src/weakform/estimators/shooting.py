@@ -138,7 +138,7 @@ class PartlySeen:
         )
 
     def _own(self, k: int, p: FloatArray) -> FloatArray:
-        return np.asarray(p[self.problem.functions.index[k]])
+        return self.problem.functions.own(p, k)
 
     def _solved(self, k: int, p: FloatArray, begin: FloatArray, sensitivities: bool = False) -> Simulation | None:
         """From the beginning on."""
@@ -182,16 +182,13 @@ class PartlySeen:
         solved = self._solved(k, p, begin, sensitivities=True)
         if solved is None or solved.by_parameters is None or solved.by_initial is None:
             return None
-        n, own, index = len(self.data[k]), self._own(k, p), self.problem.functions.index[k]
+        n, own = len(self.data[k]), self._own(k, p)
         begun = np.ones((1, len(self.given)))
         _, _, gp = self.problem.functions.g.linearised(self.grids[k][:1], begun, own)
         by_p = solved.by_parameters[-n:] + solved.by_initial[-n:] @ np.where(self.given[:, None], gp[0], 0.0)
         h, hu, hp = self._seen(k, p, solved.states[-n:])
-        mine = hu @ by_p + hp
-        K = np.zeros((n, h.shape[1], len(p) + self.begins))
-        for j, place in enumerate(index):
-            K[:, :, place] += mine[:, :, j]
-        K[:, :, len(p) :] = hu @ solved.by_initial[-n:][:, :, ~self.given]
+        by_all = self.problem.functions.spread(hu @ by_p + hp, p, np.full(n, k))
+        K = np.concatenate([by_all, hu @ solved.by_initial[-n:][:, :, ~self.given]], axis=2)
         if not self.additive:
             with np.errstate(all="ignore"):
                 K = K / self._slopes(h)[:, :, None]

@@ -15,6 +15,8 @@ from .functions import FUNCTIONS, RESERVED, Expr
 from .names import initial_name, meaning
 from .tokens import Source, Token
 
+BEGINNING, VELOCITY = -1, -2
+"""In place of the order of an equation: the initial value of a state, and of its first derivative."""
 _CONTINUES = {"+", "-", "*", "/", "**", "^"}
 
 
@@ -63,7 +65,7 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
         raise ModelError(f"The model has no equations. Write one line for each state, such as: u1' = -p1*u1.{prime}")
     names = {name: Value(se.Symbol(name)) for name in ("t", *states, *hidden, *inputs)}
     parameters: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
-    beginning = {name: Value(se.Symbol(initial_name(name))) for name in states}
+    beginning = {name: Value(se.Symbol(initial_name(name))) for name in (*states, *hidden)}
 
     def unknown(token: Token) -> Value:
         if token.text in parameters:
@@ -80,11 +82,11 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
     initial: dict[str, Expr] = {}
     moving = {se.Symbol(name) for name in ("t", *states, *hidden, *inputs)}
     for name, order, tokens in statements:
-        if order < 0 and (name.text not in states or name.text in initial):
-            reason = (
-                "has two initial values" if name.text in initial else "has no equation, so that it has no beginning"
-            )
-            raise source.error(name, f"{name.text!r} {reason}.")
+        begun = f"{name.text}'" if order == VELOCITY else name.text
+        if order < 0 and (begun not in beginning or begun in initial):
+            reason = "has two initial values" if begun in initial else "has no equation, so that it has no beginning"
+            second = f": it needs {name.text}'' = ..." if order == VELOCITY and begun not in beginning else ""
+            raise source.error(name, f"{begun!r} {reason}{second}.")
         if order >= 0 and (name.text in expressions or (not order and name.text in names)):
             raise source.error(name, f"{name.text!r} has two equations.")
         if name.text in RESERVED or name.text in FUNCTIONS:
@@ -98,9 +100,9 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             if wrong:
                 hint = f"; write {wrong[0]}(0) for its beginning" if wrong[0] in states else ""
                 raise source.error(
-                    name, f"the initial value of {name.text} depends on {wrong[0]!r}, which changes in time{hint}."
+                    name, f"the initial value of {begun} depends on {wrong[0]!r}, which changes in time{hint}."
                 )
-            initial[name.text] = value.expr
+            initial[begun] = value.expr
         elif order == 2:
             expressions[name.text] = se.Symbol(f"{name.text}'")
             expressions[f"{name.text}'"] = value.expr
@@ -141,7 +143,7 @@ def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Name
 
 
 def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:
-    """Split into name, order of the equation (0 for a definition, -1 for an initial value), and right-hand side."""
+    """Split into name, order of the equation (0 for a definition, below it for an initial value), and right side."""
     groups: list[list[Token]] = [[]]
     for i, token in enumerate(tokens):
         if token.kind != "newline":
@@ -173,7 +175,9 @@ def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Toke
         if words == [n]:
             return named, 0
         if words == [n, "(", "0", ")"]:
-            return named, -1
+            return named, BEGINNING
+        if words == [n, "'", "(", "0", ")"]:
+            return named, VELOCITY
         if words in (
             [n, "'"],
             ["d", "/", "dt", n],

@@ -149,9 +149,8 @@ class Parser:
             with _Nested(self, token):
                 value = self.expression()
             self.expect(")")
-        elif token.text in self.at_zero and [t.text for t in self.tokens[self.position :][:3]] == ["(", "0", ")"]:
-            self.position += 3
-            value = self.at_zero[token.text]
+        elif token.kind == "name" and (begun := self._beginning(token)) is not None:
+            value = begun
         elif token.kind == "name" and self.next.text == "(":
             return self._call(token)
         elif token.kind == "name":
@@ -163,6 +162,16 @@ class Parser:
                 self.next, f"an operator is missing before {_shown(self.next)} (write * for a product)."
             )
         return value
+
+    def _beginning(self, token: Token) -> Value | None:
+        """`name(0)` or `name'(0)`, where it stands for something."""
+        mark = int(self.next.text == "'")
+        name = token.text + "'" * mark
+        after = self.tokens[self.position + mark : self.position + mark + 3]
+        if name not in self.at_zero or [t.text for t in after] != ["(", "0", ")"]:
+            return None
+        self.position += mark + 3
+        return self.at_zero[name]
 
     def _literal(self, token: Token) -> Value:
         number = float(token.text)

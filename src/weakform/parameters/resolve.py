@@ -13,6 +13,7 @@ import symengine as se
 from ..data import Dataset
 from ..model import Model
 from ..model.expressions import parse_expression
+from ..model.functions import FUNCTIONS
 from ..model.names import initial_name
 from ..model.printing import to_text
 from ..support.errors import FitError
@@ -115,7 +116,7 @@ def resolve(
     model, beginnings = _with_beginnings(model, parameters, keywords)
     asked = _local(model, parameters, keywords)
     if len(data.trajectories) > 1:  # where nothing else is said, each trajectory begins in its own way
-        others = {*asked, *_tied_names(parameters, keywords)}
+        others = {*asked, *(name for name, _ in _tied_texts(parameters, keywords))}
         asked |= {name: True for name in beginnings if name not in others}
     local = {name: _labels(name, how, data) for name, how in asked.items()}
     families = {
@@ -143,10 +144,18 @@ def resolve(
     return Parameters(model, tuple(records), spread, shared, np.array(index, dtype=np.intp).reshape(len(index), -1))
 
 
-def _tied_names(parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> set[str]:
-    """Names that are said to be tied, in either form."""
-    long = [name for name, record in (parameters or {}).items() if isinstance(record, Parameter) and record.tied]
-    return {*long, *(keywords.get("tied") or ())}
+def _tied_texts(parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names that are said to be tied, in either form, with what they are tied to."""
+    long = parameters if isinstance(parameters, Mapping) else {}
+    found = [(name, record.tied) for name, record in long.items() if isinstance(record, Parameter) and record.tied]
+    short = keywords.get("tied")
+    found += list(short.items()) if isinstance(short, Mapping) else []
+    return [(name, text) for name, text in found if isinstance(text, str)]
+
+
+def _beginning(name: str, own: Mapping[str, str]) -> str:
+    """The initial value of which a name is that in one trajectory, `y(0)_a`, or the name itself."""
+    return next((each for each in own if name.startswith(f"{each}_")), name)
 
 
 def _with_beginnings(
@@ -157,8 +166,10 @@ def _with_beginnings(
     mentioned: list[str] = []
     for said in (parameters, *keywords.values()):
         if isinstance(said, Mapping | Sequence) and not isinstance(said, str):
-            mentioned += [name for name in said if isinstance(name, str) and name in own]
-    new = [own[name] for name in dict.fromkeys(mentioned) if name not in model.parameters]
+            mentioned += [_beginning(name, own) for name in said if isinstance(name, str)]
+    for _, text in _tied_texts(parameters, keywords):
+        mentioned += _words(text)
+    new = [own[name] for name in dict.fromkeys(mentioned) if name in own and name not in model.parameters]
     given = [state for state in new if state in model.initial]
     if given:
         raise FitError(
@@ -239,7 +250,9 @@ def _tied_to_local(tied: dict[str, str], families: Mapping[str, tuple[str, ...]]
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W\d]\w*", text)
+    """Names in an expression, initial values such as `x(0)` among them."""
+    found = re.findall(r"([^\W\d]\w*)('?\(0\))?", text)
+    return [name if name in FUNCTIONS else name + begun for name, begun in found]
 
 
 def without(

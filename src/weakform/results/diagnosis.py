@@ -19,7 +19,7 @@ POORLY_DETERMINED = 0.5
 """Standard error, relative to the estimate, above which a parameter is called poorly determined."""
 FEW = 50
 """Samples below which intervals are called rough."""
-INSEPARABLE = 0.98
+INSEPARABLE, WELL_KNOWN = 0.98, 0.05
 UNRESOLVED = 0.3
 UNEXPLAINED = 0.5
 SHOWN = 4
@@ -228,7 +228,8 @@ def doubts(task: Task, found: Quantified, status: Status) -> tuple[str, ...]:
     for k, i in enumerate(inner):
         for j in inner[:k]:
             correlation = covariance[i, j] / (error[i] * error[j]) if error[i] and error[j] else 0.0
-            if abs(correlation) > INSEPARABLE:
+            known = max(error[i] / abs(p[i]) if p[i] else np.inf, error[j] / abs(p[j]) if p[j] else np.inf)
+            if abs(correlation) > INSEPARABLE and known > WELL_KNOWN:
                 sense = "ratio or difference" if correlation * p[i] * p[j] > 0 else "product or sum"
                 warnings.append(
                     f"{names[j]} and {names[i]} can hardly be told apart (correlation {correlation:+.3f}): the data "

@@ -35,6 +35,13 @@ class Quantity:
     interval: tuple[float, float]
     note: str = ""
 
+    def __str__(self) -> str:
+        """Such as `k = 1.975 ± 0.0026, 95% [1.97, 1.981]`."""
+        if not self.error > 0:
+            return f"{self.name} = {self.value:.5g}" + (f" ({self.note})" if self.note else "")
+        low, high = self.interval
+        return f"{self.name} = {self.value:.5g} ± {self.error:.2g}, 95% [{low:.4g}, {high:.4g}]"
+
 
 @dataclass(frozen=True)
 class StartRecord:

@@ -62,9 +62,10 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
         read = read_equations(found["equations"], tuple(found["parameters"]), ())
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
-    used = {str(symbol) for expr in read.expressions for symbol in expr.free_symbols}
+    every = (*read.expressions, *read.observables.values(), *read.initial.values())
+    used = {str(symbol) for expr in every for symbol in expr.free_symbols}
     left = [name for name in read.parameters if name in used]  # without those that cancel
-    model = Model(read.expressions, read.states, left, observables=read.observables)
+    model = Model(read.expressions, read.states, left, observables=read.observables, initial=read.initial)
     values = found["values"]
     constants = set(found["constants"])
     return ModelFile(

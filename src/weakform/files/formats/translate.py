@@ -163,25 +163,26 @@ class _Document(Formulas):
         states = [s for s in self.values if s in self.rates]
         if not states:
             raise self.error("nothing changes in time: there are no reactions and no rate rules.")
-        self._initial_values()
-        needed = self._ordered([self.rates[s] for s in states])
+        begun = self._beginnings(self._initial_values(), states)
+        needed = self._ordered([*(self.rates[s] for s in states), *begun.values()])
         for key in (*needed, *states):
             if key in self.failed:
                 raise self.failed[key]
-        texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states)]
+        needed += self._observed(needed, states, {*sizes, *reactions})
+        texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states), *begun.values()]
         used = {name for text in texts for name in _names(text)}
         plain = [key for key in sizes if key not in self.rules]
         lines = [f"{self.names[key]} = {self._size(key)}" for key in plain if self.names[key] in used]
         lines += [f"{self.names[key]} = {self.rules[key]}" for key in needed]
         lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
+        lines += [f"{self.names[key]}(0) = {text}" for key, text in begun.items()]
         other = {*self.rates, *self.rules, *sizes}
         parameters = [self.names[key] for key in self.values if key not in other and self.names[key] in used]
         known = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
         # A species that does not change is known, and so is what only tells the size of a compartment.
-        elsewhere = self._ordered([self.rates[s] for s in states], leave=set(sizes))
-        direct = {
-            n for text in (*(self.rules[k] for k in elsewhere), *(self.rates[s] for s in states)) for n in _names(text)
-        }
+        formulas = [*(self.rates[s] for s in states), *begun.values(), *(self.names[key] for key in needed)]
+        elsewhere = self._ordered(formulas, leave=set(sizes))
+        direct = {n for text in (*(self.rules[k] for k in elsewhere), *formulas) for n in _names(text)}
         constants = {self.names[key] for key in species} | (set(parameters) - direct)
         return {
             "equations": "\n".join(lines),
@@ -193,6 +194,32 @@ class _Document(Formulas):
             "defined": sorted(set(self.rules) - set(reactions)),
             "title": model.getName() or model.getId(),
         }
+
+    def _beginnings(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
+        """Initial values of states that are formulas of parameters, and of other states at the beginning."""
+        moving = {self.names[key] for key in states}
+        found = {}
+        for key in states:
+            text = assigned.get(key, "")
+            if not math.isfinite(self.values[key]):
+                continue  # the root of a negative number says nothing
+            if not _names(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
+                continue  # a number, however it is written, is a value for a simulation
+            found[key] = re.sub(r"[^\W\d]\w*", lambda m: f"{m[0]}(0)" if m[0] in moving else m[0], text)
+        return found
+
+    def _observed(self, needed: list[str], states: list[str], others: set[str]) -> list[str]:
+        """Further rules that tell something of the states, and may be measured, in their order."""
+        moving = {self.names[key] for key in states}
+        found: list[str] = []
+        for key in self.rules:
+            if key in (*needed, *found, *self.failed, *others):
+                continue
+            chain = self._ordered([self.names[key]])
+            names = {name for each in chain for name in _names(self.rules[each])}
+            if names & moving and not any(each in self.failed for each in chain):
+                found += [each for each in chain if each not in (*needed, *found)]
+        return found
 
     def _ordered(self, texts: list[str], leave: set[str] | None = None) -> list[str]:
         """The rules, but those to `leave`, that some formulas need, each after those which it needs itself."""
@@ -218,12 +245,14 @@ class _Document(Formulas):
             visit(text)
         return order
 
-    def _initial_values(self) -> None:
-        """Values at the start that are given as formulas; those that cannot be computed stay unknown.
+    def _initial_values(self) -> dict[str, str]:
+        """Compute values at the start that are given as formulas, and return those of initial assignments.
 
-        A constant parameter that is a formula of constant parameters is a definition, and stays one.
+        Those that cannot be computed stay unknown. A constant parameter that is a formula of constant parameters is a
+        definition, and stays one.
         """
         formulas: dict[str, str] = {}
+        assigned: dict[str, str] = {}
         for species in self.model.getListOfSpecies():
             formulas |= self._initial(species)
         for assignment in self.model.getListOfInitialAssignments():
@@ -231,7 +260,7 @@ class _Document(Formulas):
                 raise self.error(
                     f"an initial assignment sets {assignment.getSymbol()!r}, which is not a parameter or a species."
                 )
-            formulas[assignment.getSymbol()] = self.text(assignment.getMath())
+            formulas[assignment.getSymbol()] = assigned[assignment.getSymbol()] = self.text(assignment.getMath())
             self.values[assignment.getSymbol()] = math.nan
         self._define(formulas)
         texts = {key: text for key, text in {**self.rules, **formulas}.items() if key not in self.failed}
@@ -254,6 +283,7 @@ class _Document(Formulas):
                     found[self.names[key]] = value
                     if key in formulas:
                         self.values[key] = value
+        return assigned
 
     def _define(self, formulas: dict[str, str]) -> None:
         """Move definitions among the initial assignments to the rules."""
