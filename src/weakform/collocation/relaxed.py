@@ -173,6 +173,10 @@ class Relaxed:
         """The same with another σ."""
         return Relaxed(self.layout, self.functions, sigma, self.free)
 
+    def on(self, layout: Layout) -> Relaxed:
+        """The same with other data on the same nodes."""
+        return Relaxed(layout, self.functions, self.sigma, self.free)
+
     def own(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """The model's parameters at nodes, `(J,)` or `(n, J)`, from all of them."""
         return p if self.single else self.functions.own(p, trajectory)
@@ -182,7 +186,7 @@ class Relaxed:
         full = by_p if self.single else self.functions.spread(by_p, p, trajectory)
         return np.asarray(full[:, :, self.free])
 
-    def _working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Observables `(S, K)` in the working coordinates of their noise, and du/dx there."""
         F, safe = self.functions, np.maximum(h, self.layout.floor)
         x = np.column_stack([g(c) for g, c in zip(F.to_working, safe.T, strict=True)])
@@ -197,7 +201,7 @@ class Relaxed:
 
     def residual(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """`(h(X, p) - y)/σ`, `(S, K)`, zero where nothing was measured."""
-        off = self._working(self.observables(p, X))[0] - self.layout.data
+        off = self.working(self.observables(p, X))[0] - self.layout.data
         return np.where(self.W > 0, off * self.W, 0.0)
 
     def constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
@@ -221,7 +225,7 @@ class Relaxed:
         L, F, at = self.layout, self.functions, self.layout.sampled
         inputs = None if L.after is None else L.after[at]
         value, hu, hp = F.h.linearised(L.times[at], X[at], self.own(p, L.trajectory[at]), inputs)
-        x, slope = self._working(value)
+        x, slope = self.working(value)
         off = x - L.data
         there = self.W > 0
         scale = np.where(there, self.W / slope, 0.0)[:, :, None]

@@ -22,8 +22,9 @@ import numpy as np
 
 from ..forward.solve import simulate
 from ..support.errors import FitError
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray, IntArray
 from .observation import RTOL, Seen, system
+from .pinned import KNOTS, Pinned, ends
 from .refits import can_refit, refit_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Prediction:
         Of the states.
     level : float
     kind : str
-        `"delta"` or `"sampling"`.
+        `"delta"`, `"sampling"` or `"profile"`.
     note : str
         What the reader should know, or nothing.
     """
@@ -127,7 +128,9 @@ class Band:
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
         lower, upper, note = x - half, x + half, self._note()
-        sampled = kind == "sampling" or (kind == "auto" and self._curves_away(x, K, half))
+        curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
+        profiled = self._pins() and bool(curved.any()) and kind != "sampling"
+        sampled = kind == "sampling" or (bool(curved.any()) and not profiled)
         if sampled:
             sample = self._sampled(level, seed)
             lost = sample[2]
@@ -135,6 +138,8 @@ class Band:
                 note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
         if sampled and (kind == "sampling" or np.isfinite(sample[0]).any()):
             kind, (lower, upper, _) = "sampling", sample
+        elif profiled:
+            kind, lower, upper, note = "profile", *self._profiled(x, half / z, np.flatnonzero(curved), z)
         else:
             kind = "delta"
             note = (
@@ -198,21 +203,41 @@ class Band:
         w, V = np.linalg.eigh(self.covariance / np.outer(unit, unit))
         return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
 
-    def _curves_away(self, x: FloatArray, K: FloatArray, half: FloatArray) -> bool:
-        """Whether solutions one standard deviation off along principal directions leave the tangent too far."""
+    def _curved(self, x: FloatArray, K: FloatArray, half: FloatArray) -> BoolArray:
+        """Which columns leave the tangent too far one standard deviation off along a principal direction, `(columns,)`.
+
+        Where a parameter is at its bound the tangent leaves it there, and says too little.
+        """
         factor = self._factor()
-        wide = half.max(axis=0) > 0
+        most = half.max(axis=0)
+        curved = (most > 0) & (self.fit.at_bound.any() and self._pins())
         for column in factor.T[:PROBES]:
-            if not column.any():
-                continue
-            for sign in (1.0, -1.0):
+            for sign in (1.0, -1.0) if column.any() else ():
                 solved = self._solved(sign * column)
                 if solved is None:
-                    return True
-                off = np.abs(solved - x - sign * (K @ column))
-                if (off[:, wide] > CURVED * half.max(axis=0)[wide]).any():
-                    return True
-        return False
+                    return np.asarray(most > 0)
+                off = np.abs(solved - x - sign * (K @ column)).max(axis=0)
+                curved |= (most > 0) & ~(off <= CURVED * most)
+        return np.asarray(curved)
+
+    def _pins(self) -> bool:
+        """Whether states can be pinned: where the fit has them on a mesh of its own, and begins as the fit says."""
+        fit = self.fit
+        return bool(fit.nodes) and can_refit(fit) and fit.data.samples <= MAX_SAMPLES and not self.told
+
+    def _profiled(
+        self, x: FloatArray, error: FloatArray, columns: IntArray, z: float
+    ) -> tuple[FloatArray, FloatArray, str]:
+        """The band by the likelihood, in some columns, and by the tangent in the others."""
+        knots = np.unique(np.linspace(0, len(self.times) - 1, KNOTS).round().astype(int))
+        pinned = Pinned(self.fit, self.trajectory, self.times[knots], self.names)
+        reach = np.full((2, *x.shape), z)
+        below, above, limited = ends(pinned, columns, x[knots], error[knots], z)
+        note = "" if limited else "In places the data set no limit to the band, and it ends where the search did."
+        for side, found in enumerate((below, above)):
+            for n, column in enumerate(columns):
+                reach[side, :, column] = np.interp(self.times, self.times[knots], found[:, n])
+        return self._back(x - reach[0] * error), self._back(x + reach[1] * error), note
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..collocation.helmert import Solution
 from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 MAX_STEPS, MIN_RUNS = 40, 20
+MOST_CLOSER, CLOSE = 12, 0.2
+"""Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
 
@@ -78,6 +81,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | Laten
             points[value] = refit.total(solved)
             if points[value] - min(points.values()) >= z**2:
                 crossed = True
+                _closed_in(refit, j, points, (near, last), (value, points[value]), z)
                 break
             if value in (low, high):
                 end = value
@@ -92,6 +96,34 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | Laten
     ends = [_crossing(risen, best, sign, z) if crossed else float(end) for sign, crossed, end in sides]
     values = np.array(sorted(risen))
     return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]))
+
+
+def _closed_in(
+    refit: Refit | LatentRefit,
+    j: int,
+    points: dict[float, float],
+    inside: tuple[Solution, float],
+    outside: tuple[float, float],
+    z: float,
+) -> None:
+    """Add points of a profile between two around its end, until one is close to it."""
+    near, low = inside
+    value, high = outside
+    begin, least = float(near.p[j]), min(points.values())
+    for _ in range(MOST_CLOSER):
+        roots = [float(np.sqrt(max(misfit - least, 0.0))) for misfit in (low, high)]
+        if min(abs(root - z) for root in roots) < CLOSE or roots[1] - roots[0] < CLOSE:
+            return
+        share = float(np.clip((z - roots[0]) / (roots[1] - roots[0]), 0.1, 0.9))
+        between = begin + share * (value - begin)
+        solved = refit.with_parameter(j, between, near)
+        if solved is None:
+            return
+        points[between] = refit.total(solved)
+        if points[between] - least < z**2:
+            near, begin, low = solved, between, points[between]
+        else:
+            value, high = between, points[between]
 
 
 def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:

@@ -13,6 +13,7 @@ from ..support.errors import DataError, FitError
 from ..support.typing import FloatArray
 from .bands import Band, Belief, Prediction
 from .observation import beginning, joint, solved
+from .refits import can_refit
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -44,8 +45,12 @@ def predict(
 ) -> Prediction:
     """See `FitResult.predict`."""
     z = fit.quantile(level)
-    if kind not in ("auto", "delta", "sampling"):
-        raise FitError(f"The kind of band must be 'auto', 'delta' or 'sampling'; received {kind!r}.")
+    if kind not in ("auto", "delta", "sampling", "profile"):
+        raise FitError(f"The kind of band must be 'auto', 'delta', 'sampling' or 'profile'; received {kind!r}.")
+    if kind == "profile" and not (fit.nodes and can_refit(fit) and initial is None):
+        raise FitError(
+            "Bands by the likelihood belong to method 'relaxed', from its own initial values; use kind='sampling'."
+        )
     trajectory = numbered(fit, trajectory)
     grid = _grid(times)
     begin, _ = beginning(fit, trajectory)

@@ -153,3 +153,24 @@ class Formulas:
             return "0" if plain == "+" else "1"
         first = {"+": "", "-": "-", "*": "", "/": "1/"}[parts[0][0]]
         return "(" + first + parts[0][1] + "".join(f" {sign} {text}" for sign, text in parts[1:]) + ")"
+
+    def refuse(self) -> None:
+        """Name what cannot be translated."""
+        model = self.model
+        if model.getNumEvents():
+            raise self.error(
+                f"the event {model.getEvent(0).getId() or 1!r} cannot be translated: states must be smooth."
+            )
+        for rule in model.getListOfRules():
+            if rule.isAlgebraic():
+                raise self.error("algebraic rules cannot be translated; solve them for a variable first.")
+        for compartment in model.getListOfCompartments():
+            if not compartment.getConstant() or model.getRuleByVariable(compartment.getId()) is not None:
+                raise self.error(
+                    f"the compartment {compartment.getId()!r} changes its size, which cannot be translated."
+                )
+        for reaction in model.getListOfReactions():
+            if reaction.isSetFast() and reaction.getFast():
+                raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
+        if model.isSetConversionFactor() or any(s.isSetConversionFactor() for s in model.getListOfSpecies()):
+            raise self.error("conversion factors cannot be translated; use one unit of substance.")

@@ -1,0 +1,226 @@
+"""Bands by the likelihood where only a part is measured: a state is pinned at a time, and all else is fitted again.
+
+With the misfit Q of data and priors and `Q(v) = min Q` over all parameters and states with `x_d(t) = v`, the band at
+level 1 - α is `{v : Q(v) - min Q <= z²}` at each time, z the quantile of the level: what other fits of nearly the same
+likelihood say of this state. A pin is one more measurement of it, of value w and small σ: wherever the fit then puts
+x_d(t), its misfit without the pin is Q there. Ends are found at a few times, and between them relative to the linear
+band.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..collocation.latent import LatentProblem
+from ..collocation.levels import Point, Search, settle
+from ..data.matching import inputs_of
+from ..forward.solve import simulate
+from ..support.errors import FitError
+from ..support.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from .result import FitResult
+
+KNOTS = 10
+"""Times at which ends are found."""
+STEPS, CLOSE = 8, 0.05
+"""Pins for one end, and how near to z the root of the misfit must come."""
+HARD = 5.0
+"""One over the σ of a pin, in standard errors of the state."""
+FARTHEST, DECADES = 30.0, 7.0
+"""Standard errors, or units of a logarithm, at which an end is given up: the data set no limit."""
+TOLERANCE = 1e-3
+"""Of the log-likelihood of a fit with a pin."""
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a band at one time.
+
+    Attributes
+    ----------
+    sign : float
+        Which side.
+    value : float
+        Where it is, in the working coordinates of its column.
+    limited : bool
+        Whether the data set it; else it is where the search was given up.
+    target : float
+        Where the pin was, in standard errors from the fit.
+    point : Point
+        The fit there.
+    """
+
+    sign: float
+    value: float
+    limited: bool
+    target: float
+    point: Point
+
+
+class Pinned:
+    """The problem behind a fit, with nodes at some times of one trajectory and columns for what may be pinned there.
+
+    Parameters
+    ----------
+    fit : FitResult
+    trajectory : int
+    times : ndarray, (knots,)
+        Not before the beginning.
+    names : sequence of str
+        States and expressions that may be pinned.
+    """
+
+    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, names: tuple[str, ...]) -> None:
+        assert fit.shared is not None
+        assert fit.index is not None
+        K = fit.data.D
+        parts, meshes, states = [], [], []
+        for k, (q, (mesh, x)) in enumerate(zip(fit.data.trajectories, fit.nodes, strict=True)):
+            rows = np.union1d(q.times, times) if k == trajectory else q.times
+            values, scale = np.full((len(rows), K + len(names)), np.nan), np.ones((len(rows), K + len(names)))
+            at = np.searchsorted(rows, q.times)
+            values[at, :K], scale[at, :K] = q.values, q.scales
+            parts.append(replace(q, times=rows, values=values, scale=scale, within=None, repeats=None))
+            meshes.append(_extended(mesh, rows))
+            states.append(_states(fit, k, meshes[-1], x))
+        self.K, self.row = K, int(sum(len(q.times) for q in parts[:trajectory]))
+        self.rows = self.row + np.searchsorted(parts[trajectory].times, times)
+        sigma = np.concatenate([fit.sigma, np.ones(len(names))])
+        kinds = dict(zip(fit.data.names or (), fit.data.noise, strict=True))
+        # What is positive all along is moved on a log scale: it has no end at zero.
+        positive = {
+            s: bool((x[:, d] > 0).all()) for d, s in enumerate(fit.model.states) for x in states[trajectory:][:1]
+        }
+        self.logs = [name not in kinds and bool(positive.get(name, False)) for name in names]
+        for name, log in zip(names, self.logs, strict=True):
+            kinds.setdefault(name, "lognormal" if log else "gaussian")
+        data = fit.data.replaced(
+            trajectories=tuple(parts),
+            names=(*(fit.data.names or ()), *names),
+            noise=(*fit.data.noise, *(kinds[name] for name in names)),
+            sigma=sigma,
+        )
+        problem = LatentProblem.of(fit.model, fit.shared, fit.index, data, sigma)
+        self.relaxed = problem.relaxed(tuple(meshes), sigma, ~fit.fixed)
+        self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
+        X = np.concatenate([part for x in states for part in (x[:1], x)])
+        self.best = settle(self.relaxed, Point(fit.estimate, X), self.search, TOLERANCE)
+        self.least = self._misfit(self.best)
+
+    @np.errstate(all="ignore")
+    def _misfit(self, point: Point) -> float:
+        """To the data and to the prior."""
+        r = self.relaxed.residual(point.p, point.X)
+        prior = self.search.prior
+        return float(np.sum(r * r)) + (0.0 if prior is None else 2 * prior.value(point.p))
+
+    @np.errstate(all="ignore")
+    def value(self, knot: int, column: int, point: Point) -> float:
+        """What stands at a knot, in working coordinates."""
+        x, _ = self.relaxed.working(self.relaxed.observables(point.p, point.X))
+        return float(x[self.rows[knot], self.K + column])
+
+    def _solved(self, knot: int, column: int, to: float, weight: float, near: Point) -> Point | None:
+        """All fitted again with a pin."""
+        layout, place = self.relaxed.layout, (self.rows[knot], self.K + column)
+        data, weights = layout.data.copy(), layout.weight.copy()
+        data[place], weights[place] = to, weight
+        pinned = self.relaxed.on(replace(layout, data=data, weight=weights))
+        point = settle(pinned, near, self.search, TOLERANCE)
+        return point if point.done and np.isfinite(point.value) else None
+
+    def end(self, knot: int, column: int, error: float, z: float, last: End) -> End:
+        """One end of the band.
+
+        Parameters
+        ----------
+        knot, column : int
+        error : float
+            Standard error of what is pinned, in the working coordinates of its column.
+        z : float
+            The quantile.
+        last : End
+            At the knot before, on the same side.
+        """
+        begin = self.value(knot, column, self.best)
+        error = error / np.exp(begin) if self.logs[column] else error
+        farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
+        low, high = (0.0, 0.0), (np.inf, np.inf)
+        points, near, target = [(0.0, 0.0)], last.point, min(last.target, farthest)
+        for _ in range(STEPS):
+            solved = self._solved(knot, column, begin + last.sign * target * error, HARD / error, near)
+            if solved is None:  # too far for one step: from the fit itself, and half the way
+                target, near = 0.5 * (target + low[0]), self.best
+                continue
+            root = np.sqrt(max(self._misfit(solved) - self.least, 0.0))
+            points.append((last.sign * (self.value(knot, column, solved) - begin) / error, root))
+            near = solved
+            if abs(root - z) < CLOSE or (root < z and points[-1][0] > 0.99 * farthest):
+                break
+            low, high = ((target, root), high) if root < z else (low, (target, root))
+            if np.isinf(high[0]):
+                target = low[0] * float(np.clip(z / max(root, 0.1), 1.3, 3.0))
+            else:
+                share = (z - low[1]) / (high[1] - low[1])
+                target = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
+        reach, limited = _crossing(points, z)
+        value = begin + last.sign * reach * error
+        return End(last.sign, float(np.exp(value)) if self.logs[column] else value, limited, target, near)
+
+
+def _crossing(points: list[tuple[float, float]], z: float) -> tuple[float, bool]:
+    """How far it is to where the root of the misfit is z, and whether it comes to that."""
+    distance, root = np.array(sorted(points)).T
+    root = np.maximum.accumulate(root)
+    k = int(np.searchsorted(root, z))
+    if k >= len(root):
+        return float(distance[-1]), bool(root[-1] > z - CLOSE)
+    share = (z - root[k - 1]) / (root[k] - root[k - 1])
+    return float(distance[k - 1] + share * (distance[k] - distance[k - 1])), True
+
+
+def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
+    """A mesh with nodes at some times, and as fine beyond its end as before."""
+    step = float(np.median(np.diff(mesh)))
+    beyond = rows[-1] - mesh[-1]
+    more = (
+        mesh[-1] + beyond * np.arange(1, int(np.ceil(beyond / step)) + 1) / np.ceil(beyond / step) if beyond > 0 else []
+    )
+    return np.union1d(np.union1d(mesh, more), rows)
+
+
+def _states(fit: FitResult, k: int, mesh: FloatArray, known: FloatArray) -> FloatArray:
+    """The fitted solution on a mesh."""
+    inputs = inputs_of(fit.model, fit.data, k)
+    solved = simulate(fit.model.of(k), fit.estimate, known[0], mesh, inputs=inputs, rtol=1e-9)
+    if not solved.success:
+        raise FitError("The fitted model could not be solved over these times; ask for a shorter time.")
+    return solved.states
+
+
+def ends(
+    pinned: Pinned, columns: IntArray, x: FloatArray, errors: FloatArray, z: float
+) -> tuple[FloatArray, FloatArray, bool]:
+    """How far a band reaches below and above, in standard errors, `(knots, columns)` each; and whether all is limited.
+
+    Parameters
+    ----------
+    pinned : Pinned
+    columns : ndarray of int
+    x, errors : ndarray, (knots, all columns)
+        In working coordinates.
+    z : float
+    """
+    found, limited = np.full((2, len(x), len(columns)), z), True
+    for n, column in enumerate(columns):
+        for side, sign in enumerate((-1.0, 1.0)):
+            last = End(sign, 0.0, True, z, pinned.best)
+            for knot in np.flatnonzero(errors[:, column] > 0):
+                last = pinned.end(int(knot), int(column), float(errors[knot, column]), z, last)
+                found[side, knot, n] = sign * (last.value - x[knot, column]) / errors[knot, column]
+                limited &= last.limited
+    return found[0], found[1], limited

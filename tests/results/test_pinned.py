@@ -1,0 +1,53 @@
+"""Bands by the likelihood: the same ends as the profile of a parameter, and the tangent's where nothing bends."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform import FitError
+
+CHAIN = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w")
+
+
+def chain(samples=14, sigma=0.05, seed=3):
+    t = np.linspace(0, 9, samples)
+    w = wf.simulate(CHAIN, [0.5, 0.3], [2.0, 0.4], t).states[:, 1]
+    return wf.Dataset(t, w + sigma * np.random.default_rng(seed).standard_normal(samples), names=["w"])
+
+
+def test_the_band_at_the_beginning_is_the_profile_of_the_initial_value():
+    fit = wf.fit(CHAIN, chain(10, 0.1), start={"x(0)": 2.0, "a": 0.5}, fixed={"b": 0.3})
+    fit.intervals(kind="profile")
+    low, high = fit.profiles["x(0)"].interval
+    band = fit.predict(np.array([0.0, 2.0, 5.0]), kind="profile")
+    assert band.kind == "profile"
+    assert band["x"][0, 1] == pytest.approx(low, rel=0.02)
+    assert band["x"][0, 2] == pytest.approx(high, rel=0.02)
+    # It is lopsided here, which the tangent cannot be.
+    up, down = band["x"][0, 2] - band["x"][0, 0], band["x"][0, 0] - band["x"][0, 1]
+    assert up > 1.1 * down
+
+
+def test_where_nothing_bends_it_is_the_tangent():
+    fit = wf.fit(CHAIN, chain(200, 0.001))
+    times = np.array([0.0, 1.0, 4.0, 9.0, 12.0])
+    pinned, linear = fit.predict(times, kind="profile"), fit.predict(times, kind="delta")
+    for state in ("x", "w"):
+        assert pinned[state] == pytest.approx(linear[state], abs=0.1 * float(np.ptp(linear[state], axis=1).max()))
+
+
+def test_a_positive_state_stays_positive():
+    fit = wf.fit(CHAIN, chain(10, 0.1, seed=1), bounds={"a": (0, 5), "b": (0, 5)})
+    band = fit.predict(np.linspace(0, 9, 7), kind="profile")
+    assert (band.lower[:, 0] > 0).all()
+    assert (band.lower[:, 0] <= band.states[:, 0]).all()
+    assert (band.states[:, 0] <= band.upper[:, 0]).all()
+
+
+def test_it_belongs_to_fits_on_a_mesh():
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02, seed=1))
+    with pytest.raises(FitError, match="belong to method 'relaxed'"):
+        fit.predict(np.array([0.0, 1.0]), kind="profile")
+    with pytest.raises(FitError, match="'auto', 'delta', 'sampling' or 'profile'"):
+        fit.predict(np.array([0.0, 1.0]), kind="pinned")
