@@ -109,12 +109,16 @@ def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:
     def effects(natural: FloatArray) -> FloatArray:
         """The logarithm of e, `(P,)`; NaN where nothing depends on a parameter."""
         p = np.where(unknown, task.scale.working(natural), rest)
-        X, L = first_states(problem, meshes, np.concatenate([p, constants])), relaxed.layout
+        X, L, F = first_states(problem, meshes, np.concatenate([p, constants])), relaxed.layout, problem.functions
+        own = F.own(p, L.trajectory)
         with np.errstate(all="ignore"):
-            line = relaxed.linearise(p, X)
             size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
-            moved = np.where(L.ahead[:, None], size, FASTER * size * (L.steps / L.span)[:, None])[:, :, None]
-            each = np.abs(np.concatenate([(line.G / moved).reshape(-1, J), line.P.reshape(-1, J)]))
+            _, _, by_f = F.f.linearised(L.times, X, own, L.after)
+            _, _, by_g = F.g.linearised(L.times, X, own)
+            moves = by_f * L.span[:, None, None] / (FASTER * size[:, None])
+            begins = np.where(L.ahead[:, None, None], by_g / size[:, None], 0.0)
+            every = [F.spread(part, p, L.trajectory) for part in (moves, begins)]
+            each = np.abs(np.concatenate([*every, relaxed.linearise(p, X).P], axis=None).reshape(-1, J))
             each *= np.where(task.scale.log, 1.0, natural)
             each = np.where(np.isfinite(each) & (each > 0), np.log(each), np.nan)
         return np.array([np.nanmedian(column) if np.isfinite(column).any() else np.nan for column in each.T])
