@@ -9,7 +9,7 @@ with p by `R = -B K₀ᵀ K_p`. Hence
 and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. Where solutions bend
 too much for that, the band lies between quantiles of solutions: from fits to data drawn again from the fitted states
 (the parametric bootstrap, for method "wendy"), which follow a curved valley and stay inside the bounds; else from
-normal draws of (p, x₀) inside the bounds.
+normal draws of (p, x₀) inside the bounds. Where only a part is measured it comes from the likelihood (`pinned`).
 """
 
 from __future__ import annotations
