@@ -253,8 +253,8 @@ class FitResult:
             A known state at `times[0]` in place of a fitted one.
         level : float
         kind : str
-            `"delta"` (linearised), `"sampling"` (quantiles of many solutions), `"profile"` (by the likelihood, where only
-            a part is measured), or `"auto"`: one of the others where solutions bend too much for the delta method.
+            `"delta"` (linearised), `"sampling"` (quantiles of many solutions), `"profile"` (by the likelihood, where
+            only a part is measured), or `"auto"`: one of the others where solutions bend too much for the delta method.
         seed : int
             Of the draws.
         """
