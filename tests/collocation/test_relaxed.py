@@ -62,7 +62,7 @@ def test_the_band_is_the_dense_system(name, q):
     X = states(relaxed, len(problem.shared.states))
     line, V = relaxed.linearise(p, X), relaxed.variances(X, q)
     N, D = X.shape
-    arrow = Arrow(line, relaxed.layout, V, np.full(D, 0.1))
+    arrow = Arrow(line, relaxed.layout, V, 0.1, np.ones(D))
     K = np.zeros((N, 2, D, N, 2, D))
     for m in range(N):
         K[m, 0, :, m, 0] = np.eye(D) * (1.0 if relaxed.layout.ahead[m] else 0.1)

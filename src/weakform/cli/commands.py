@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import shlex
 import sys
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError, WeakformError
-from ..support.messages import suggestion
-from ..support.versions import __version__
+from ..support.messages import listed, suggestion
+from .numbers import as_json
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..files.model_file import ModelFile
-    from ..results.result import FitResult
+    from ..model.model import Model
 
 
 def read_file(arguments: argparse.Namespace) -> tuple[ModelFile, Dataset | None]:
@@ -50,7 +51,7 @@ def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
     time = arguments.time or file.columns.get(TIME)
     trajectory = arguments.trajectory or file.trajectory
     inputs = {name: file.columns.get(name, name) for name in file.inputs}
-    names = _measured(file, columns, {time or columns[0], trajectory, *inputs.values()})
+    names, others = _measured(file, columns, {time or columns[0], trajectory, *inputs.values()})
     kinds = [arguments.noise or file.noise.get(name, "gaussian") for name in names]
     sigma = None
     if file.sigma is not None:
@@ -59,24 +60,32 @@ def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
             raise DataError(f"{arguments.model}, [sigma] lacks {lacking[0]!r}, which is measured; give all, or none.")
         sigma = [file.sigma[name] for name in names]
     roles = Roles(time, names, kinds, sigma, inputs=inputs, hold=file.hold, trajectory=trajectory)
-    return dataset(table, roles)
+    read = dataset(table, roles)
+    note = f"Columns that the model does not have were left out: {listed(others)}."
+    return read.replaced(notes=(*read.notes, note)) if others else read
 
 
-def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> dict[str, str]:
-    """Which columns of a table are measured: states or named expressions, by name or as the file maps them."""
+def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> tuple[dict[str, str], list[str]]:
+    """Which columns of a table are measured, by name or as the file maps them; and those that nobody asks for."""
+    from ..data.matching import CLOSE
+
     model = file.model
     plain = [state for state in model.states if state not in model.hidden]
     every = {name: file.columns.get(name, name) for name in (*plain, *model.hidden, *model.observables)}
     names = {name: column for name, column in every.items() if column in columns or name in file.columns}
     others = [column for column in columns if column not in taken and column not in names.values()]
     if not names and len(plain) == 1 and len(others) == 1:  # one state and one column need no name in common
-        return {plain[0]: others[0]}
+        return {plain[0]: others[0]}, []
     lacking = [name for name in every if name not in names]
     for column in others:
+        close = difflib.get_close_matches(column, lacking, n=1, cutoff=CLOSE)
         guess = suggestion(column, lacking)
-        if guess and not names:
-            raise DataError(f"The column {column!r} is no state of the model and no named expression.{guess}")
-    return names or {name: every[name] for name in plain}
+        if close or (guess and not names):
+            raise DataError(
+                f"The column {column!r} is no state of the model and no named expression.{guess} Rename it; if it is "
+                "not meant, leave it out of the table."
+            )
+    return names or {name: every[name] for name in plain}, others if names else []
 
 
 def run_fit(arguments: argparse.Namespace) -> int:
@@ -127,43 +136,6 @@ def run_fit(arguments: argparse.Namespace) -> int:
     return 0 if result.success else 1
 
 
-def as_json(result: FitResult) -> dict[str, Any]:
-    """The numbers of a fit for machines; numbers that are not finite are null."""
-    from ..report.verdict import verdict
-
-    def plain(value: float) -> float | None:
-        return float(value) if abs(value) < float("inf") else None
-
-    said = verdict(result)
-    return {
-        "verdict": {"kind": said.kind, "headline": said.headline, "reasons": list(said.reasons)},
-        "success": result.success,
-        "converged": result.converged,
-        "status": result.status.name,
-        "method": result.method,
-        "parameters": {
-            name: {
-                "estimate": plain(result[name].value),
-                "error": plain(result[name].error),
-                "interval": [plain(v) for v in result[name].interval],
-                "unit": result.units.get(name, ""),
-                "note": result[name].note,
-                **({"profile": [plain(v) for v in result.profiles[name].interval]} if name in result.profiles else {}),
-            }
-            for name in result
-        },
-        "tied": {name: plain(result.derived(text).value) for name, text in result.tied.items()},
-        "sigma": dict(zip(result.model.states, map(plain, result.sigma), strict=True)),
-        "p_value": None if result.goodness is None else plain(result.goodness.p_value),
-        "covariance": [[plain(v) for v in row] for row in result.covariance],
-        "r_squared": {name: plain(value) for name, value in result.r_squared.items()},
-        "warnings": list(result.warnings),
-        "notes": [*result.data.notes, *result.notes],
-        "seed": result.seed,
-        "weakform": __version__,
-    }
-
-
 def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
     from .checking import examine
@@ -204,13 +176,15 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from ..files.model_file import read_model
-    from ..forward.solve import simulate
+    from ..forward.solve import begin, simulate
     from ..noise.kinds import KINDS
 
     file = read_model(arguments.model)
     values = {**file.values, **_pairs(arguments.set, "--set")}
     initial = {**file.initial, **_pairs(arguments.initial, "--initial")}
     missing = [name for name in file.model.parameters if name not in values]
+    if not missing:
+        initial = {**begin(file.model, [values[name] for name in file.model.parameters]), **initial}
     missing += [name for name in file.model.states if name not in initial]
     if missing:
         raise ModelError(
@@ -236,21 +210,31 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     solved = simulate(file.model, p, [initial[name] for name in file.model.states], times)
     if not solved.success:
         raise ModelError(f"The model cannot be solved: {solved.status.value}.")
-    states = solved.states
+    names = _columns(file.model, arguments.columns)
+    values_of = file.model.map("h", names)(times, solved.states, np.array(p))
     if arguments.noise:
         rng = np.random.default_rng(arguments.seed)
-        for d, kind in enumerate(KINDS[file.noise.get(name, "gaussian")] for name in file.model.states):
-            column = states[:, [d]]
-            states[:, [d]] = kind.draw(rng, column, kind.sigma(column, arguments.noise))
-    names = ",".join(["time", *file.model.states])
-    rows = [",".join(f"{v:.10g}" for v in (t, *row)) for t, row in zip(times, states, strict=True)]
-    text = "\n".join([names, *rows]) + "\n"
+        for d, kind in enumerate(KINDS[file.noise.get(name, "gaussian")] for name in names):
+            column = values_of[:, [d]]
+            values_of[:, [d]] = kind.draw(rng, column, kind.sigma(column, arguments.noise))
+    rows = [",".join(f"{v:.10g}" for v in (t, *row)) for t, row in zip(times, values_of, strict=True)]
+    text = "\n".join([",".join(["time", *names]), *rows]) + "\n"
     if arguments.out:
         Path(arguments.out).write_text(text, encoding="utf-8")
         print(f"{len(rows)} samples in {arguments.out}")
     else:
         sys.stdout.write(text)
     return 0
+
+
+def _columns(model: Model, asked: str | None) -> list[str]:
+    """The columns of a simulated table: what was asked for, or all states."""
+    known = [*model.states, *model.observables]
+    names = [name.strip() for name in asked.split(",")] if asked else list(model.states)
+    for name in names:
+        if name not in known:
+            raise ModelError(f"--columns: {name!r} is not one of {', '.join(known)}.{suggestion(name, known)}")
+    return names
 
 
 def _pairs(words: Sequence[str], option: str) -> dict[str, float]:

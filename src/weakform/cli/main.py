@@ -123,6 +123,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("model", metavar="MODEL", help="equations as text, TOML, SBML or Antimony")
     one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; may be repeated")
     one.add_argument("--initial", action="append", default=[], metavar="NAME=VALUE", help="an initial state")
+    one.add_argument("--columns", metavar="NAMES", help="states and named expressions to write (default: all states)")
     one.add_argument("--duration", type=float, metavar="T", help="time of the last sample")
     one.add_argument("--samples", type=int, default=100, metavar="M", help="number of steps (default: %(default)s)")
     one.add_argument("--noise", type=float, default=0.0, help="noise ratio (default: none)")

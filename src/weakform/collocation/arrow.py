@@ -13,20 +13,26 @@ from .relaxed import Layout, Linear
 class Arrow:
     """The linear system of a step, factorised: X and z interleaved in a band, the parameters as an arrow."""
 
-    def __init__(self, line: Linear, layout: Layout, V: FloatArray, damping: FloatArray) -> None:
+    def __init__(self, line: Linear, layout: Layout, V: FloatArray, damping: float, size: FloatArray) -> None:
+        """Factorise, with states over their `size` `(D,)`; `damping` is that of states of size one."""
         N, D = line.v.shape
         self.N, self.D, self.line, self.layout = N, D, line, layout
+        self.scale = np.stack([size, 1.0 / size])[:, :, None]
+        ratio = size[None, :] / size[:, None]
+        left, right = line.left * ratio, line.right * ratio
+        V = np.where(left.any(axis=2) | right.any(axis=2), V / size**2, 1.0)
         H = np.zeros((N, D, D))
-        Rt = line.R.transpose(0, 2, 1)
-        H[layout.sampled] = Rt @ line.R
+        R = line.R * size
+        Rt = R.transpose(0, 2, 1)
+        H[layout.sampled] = Rt @ R
         diagonal = np.arange(D)
         H[:, diagonal, diagonal] += damping
         H[layout.ahead] = np.eye(D)
         self.g = np.zeros((N, D))
-        self.g[layout.sampled] = (Rt @ line.r[:, :, None])[:, :, 0]
+        self.g[layout.sampled] = (line.R.transpose(0, 2, 1) @ line.r[:, :, None])[:, :, 0]
         F = line.P.shape[2]
         self.B = np.zeros((N, 2, D, F))
-        self.B[layout.sampled, 0] = Rt @ line.P
+        self.B[layout.sampled, 0] = line.R.transpose(0, 2, 1) @ line.P
         self.B[:, 1] = line.G
         kl = 2 * D - 1
         band = np.zeros((3 * kl + 1, 2 * D * N))
@@ -35,11 +41,11 @@ class Arrow:
             for j in range(D):
                 band[centre + i - j, j::step] = H[:, i, j]
                 # Row z_i, column x_j of the same node, and its mirror.
-                band[centre + D + i - j, j::step] = line.left[:, i, j]
-                band[centre + j - D - i, D + i :: step] = line.left[:, i, j]
+                band[centre + D + i - j, j::step] = left[:, i, j]
+                band[centre + j - D - i, D + i :: step] = left[:, i, j]
                 # Row z_i, column x_j of the next node, and its mirror.
-                band[centre + i - D - j, 2 * D + j :: step] = line.right[:-1, i, j]
-                band[centre + D + j - i, D + i : 2 * D * (N - 1) : step] = line.right[:-1, i, j]
+                band[centre + i - D - j, 2 * D + j :: step] = right[:-1, i, j]
+                band[centre + D + j - i, D + i : 2 * D * (N - 1) : step] = right[:-1, i, j]
             band[centre, D + i :: step] = -V[:, i]
         self.lu, self.pivots, info = dgbtrf(band, kl, kl, overwrite_ab=1)
         if info or not np.isfinite(self.lu[2 * kl]).all():
@@ -49,8 +55,9 @@ class Arrow:
     def solve(self, right: FloatArray) -> FloatArray:
         """`K⁻¹ b` for `b` `(N, 2, D, m)`."""
         shape = right.shape
-        solved, _ = dgbtrs(self.lu, self.kl, self.kl, right.reshape(2 * self.D * self.N, right.shape[-1]), self.pivots)
-        return np.asarray(solved).reshape(shape)
+        scaled = (right * self.scale).reshape(2 * self.D * self.N, shape[-1])
+        solved, _ = dgbtrs(self.lu, self.kl, self.kl, scaled, self.pivots, overwrite_b=1)
+        return np.asarray(solved).reshape(shape) * self.scale
 
     def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Without X and z: gradient `(F,)` and Hessian `(F, F)` of p, and what X and z do, free and with p.

@@ -73,6 +73,11 @@ class Search:
     stop: Callable[[], bool] = never
 
 
+def sizes(X: FloatArray) -> FloatArray:
+    """The size of each state all along, `(D,)`."""
+    return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-100))
+
+
 class _Level:
     """Levenberg–Marquardt steps at one q."""
 
@@ -103,8 +108,8 @@ class _Level:
         """
         free, search = self.problem.free, self.search
         # Damping in units of the size of each state, and of the curvature of each parameter.
-        size = np.sqrt(np.mean(self.X**2, axis=0)) + np.finfo(float).tiny
-        arrow = Arrow(line, self.problem.layout, self.V, mu / size**2)
+        size = sizes(self.X)
+        arrow = Arrow(line, self.problem.layout, self.V, mu, size)
         g, H, alone, with_p = arrow.reduced(line.v)
         g, H = g + self.spring * (self.p[free] - self.centre), H + np.diag(self.spring)
         if search.prior is not None:
@@ -123,11 +128,9 @@ class _Level:
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
         promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._held(p)
-        return p, self._returned(p, self.X + dX, target, arrow, mu / size**2), promised
+        return p, self._returned(p, self.X + dX, target, arrow, mu), promised
 
-    def _returned(
-        self, p: FloatArray, X: FloatArray, target: FloatArray, arrow: Arrow, damping: FloatArray
-    ) -> FloatArray:
+    def _returned(self, p: FloatArray, X: FloatArray, target: FloatArray, arrow: Arrow, mu: float) -> FloatArray:
         """States put back to where the linearised constraint was to lead; linearised again where that is slow."""
         last, fresh = np.inf, not self.stiff
         for _ in range(RETURNS if self.stiff else 1):
@@ -136,7 +139,7 @@ class _Level:
             if cost < NOTHING or not np.isfinite(cost) or (fresh and cost > last):
                 break
             if not fresh and cost > SLOW * last:
-                arrow, fresh = Arrow(self.problem.linearise(p, X), self.problem.layout, self.V, damping), True
+                arrow, fresh = Arrow(self.problem.linearise(p, X), self.problem.layout, self.V, mu, sizes(X)), True
             else:
                 fresh = not self.stiff
             last = cost
@@ -201,7 +204,6 @@ def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, 
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
         V = np.maximum(problem.variances(X, EXACT[-1]), np.finfo(float).tiny)
-        size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
-        arrow = Arrow(line, problem.layout, V, 1e-12 / size**2)
+        arrow = Arrow(line, problem.layout, V, 1e-12, sizes(X))
         gradient, H, _, _ = arrow.reduced(line.v)
     return arrow, H, gradient

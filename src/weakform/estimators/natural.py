@@ -10,6 +10,7 @@ from ..support.errors import FitError
 from ..support.typing import FloatArray
 from .task import Task
 
+GOLDEN = 0.618
 FASTER = 5.0
 """How much faster than in the whole time a state moves."""
 ROUNDS, FARTHEST, LEAST = 2, 1e9, 0.3
@@ -81,7 +82,14 @@ def check_beginnings(problem: LatentProblem, starts: list[FloatArray]) -> None:
         )
 
 
-def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:
+def velocities(problem: LatentProblem) -> FloatArray:
+    """What a state is measured by, `(D,)`: one, or for the velocity of another state one over a part of the time."""
+    span = max(float(q.times[-1] - q.times[0]) for q in problem.data.trajectories)
+    model = problem.shared
+    return np.array([FASTER / span if state in model.hidden else 1.0 for state in model.states])
+
+
+def natural_sizes(task: Task, size: float) -> FloatArray:
     """The size of each parameter without bounds, `(P,)`: that at which what it stands for does what states do.
 
     A rate is as large as it must be to change a state by its size in a part of the time, a scale or an offset to change
@@ -92,11 +100,13 @@ def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:
     ----------
     task : Task
         Of a `LatentProblem`.
-    constants : ndarray, (D,)
-        What states of which nothing is known are taken to be.
+    size : float
+        What states of which nothing is known are taken to be, about.
     """
     problem, J = task.problem, len(task.free)
     assert isinstance(problem, LatentProblem)
+    # Not all the same, or exchange between two of them would come to nothing.
+    constants = size * velocities(problem) * 2 ** (np.modf(GOLDEN * np.arange(len(problem.shared.states)))[0] - 0.5)
     unknown = task.free & ~(np.isfinite(task.lower) & np.isfinite(task.upper))
     sizes = np.ones(J)
     if not unknown.any():
@@ -112,11 +122,11 @@ def natural_sizes(task: Task, constants: FloatArray) -> FloatArray:
         X, L, F = first_states(problem, meshes, np.concatenate([p, constants])), relaxed.layout, problem.functions
         own = F.own(p, L.trajectory)
         with np.errstate(all="ignore"):
-            size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
+            each_size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
             _, _, by_f = F.f.linearised(L.times, X, own, L.after)
             _, _, by_g = F.g.linearised(L.times, X, own)
-            moves = by_f * L.span[:, None, None] / (FASTER * size[:, None])
-            begins = np.where(L.ahead[:, None, None], by_g / size[:, None], 0.0)
+            moves = by_f * L.span[:, None, None] / (FASTER * each_size[:, None])
+            begins = np.where(L.ahead[:, None, None], by_g / each_size[:, None], 0.0)
             every = [F.spread(part, p, L.trajectory) for part in (moves, begins)]
             each = np.abs(np.concatenate([*every, relaxed.linearise(p, X).P], axis=None).reshape(-1, J))
             each *= np.where(task.scale.log, 1.0, natural)

@@ -22,7 +22,7 @@ from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box import minimise_in_box
 from ..support.typing import BoolArray, FloatArray
 from .estimator import Estimator
-from .natural import check_beginnings, first_beginnings, first_states, natural_sizes
+from .natural import check_beginnings, first_beginnings, first_states, natural_sizes, velocities
 from .residuals import degrees_of_freedom, with_noise, within_misfit
 from .shooting import PartlySeen
 from .starts import between
@@ -63,11 +63,12 @@ def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -
     rng = np.random.default_rng([seed, 5])
     lower, upper = task.scale.natural(task.lower), task.scale.natural(task.upper)
     sizes = _sizes(problem)
-    units = natural_sizes(task, np.full(len(problem.shared.states), np.exp(np.mean(np.log(sizes)))))
+    paces = velocities(problem)
+    units = natural_sizes(task, float(np.exp(np.mean(np.log(sizes)))))
     made = []
     for k in range(STARTS if count is None else count):
         share = rng.uniform(size=len(lower))
-        constants = rng.choice(sizes) * 10 ** rng.uniform(-1.0, 0.5, size=len(problem.shared.states))
+        constants = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
         p = np.where(task.free, task.scale.working(between(lower, upper, share, units, DECADE)), task.base)
         if given is not None and k == 0:
             p = np.where(np.isnan(given), p, given)
@@ -150,7 +151,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         try:
             arrow, H, left = information(relaxed, point.p, point.X)
         except NotPositiveDefinite:
-            return outcome
+            return _lost(task, relaxed, outcome, Latent(meshes, point))
         H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
         bias, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
         if bias <= BIAS or not halve.any() or task.stop():
@@ -166,6 +167,14 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         refined=_refined(task, relaxed, Latent(meshes, point), H, bias),
         latent=Latent(meshes, point),
     )
+
+
+def _lost(task: Task, relaxed: Relaxed, outcome: Outcome, latent: Latent) -> Outcome:
+    """An end at which nothing can be linearised: an estimate without errors, and no success."""
+    F = int(task.free.sum())
+    kept = _refined(task, relaxed, latent, np.zeros((F, F)), np.inf)
+    kept = replace(kept, covariance=np.full((F, F), np.nan), information=None)
+    return replace(outcome, status=Status.STUCK, refined=kept, latent=latent)
 
 
 def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status:

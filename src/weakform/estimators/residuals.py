@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..support.typing import FloatArray
-from .task import Task
+from .task import Refined, Task
 
 T = TypeVar("T")
 EXACT = 1e-7
@@ -33,6 +33,14 @@ def degrees_of_freedom(task: Task) -> int:
     """Measured values less fitted parameters and initial states."""
     fitted = int(task.free.sum()) + task.problem.beginnings
     return int(counts(task).sum()) - fitted
+
+
+def cost(task: Task, refined: Refined) -> float:
+    """Minus the log-likelihood of the data, but for what all estimates have in common."""
+    if not np.isfinite(refined.misfit):
+        return np.nan
+    with np.errstate(divide="ignore"):
+        return 0.5 * refined.misfit + float(counts(task) @ np.log(refined.sigma))
 
 
 def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:

@@ -18,6 +18,7 @@ from ..data.dataset import Dataset
 from ..data.trajectory import Trajectory, Truth
 from ..estimators.options import Options
 from ..estimators.status import Status
+from ..forward.identify import Freedom
 from ..model.expressions import parse_expression
 from ..model.inputs import Inputs
 from ..model.model import Model
@@ -25,7 +26,7 @@ from ..model.printing import OWN, to_text
 from ..parameters.priors import Priors
 from ..results.goodness import GoodnessOfFit, Misfit
 from ..results.intervals import Profile
-from ..results.records import BasisSummary, Late, StartRecord
+from ..results.records import Alternative, BasisSummary, Late, StartRecord
 from ..results.result import FitResult
 from ..support.checks import refuse_devices
 from ..support.errors import DataError, WeakformError
@@ -42,6 +43,8 @@ def save(fit: FitResult, path: str | Path) -> Path:
         "options": asdict(fit.options),
         "basis": [asdict(b) for b in fit.basis],
         "starts": [{**vars(s), "status": s.status.name} for s in fit.starts],
+        "alternatives": [vars(other) for other in fit.alternatives],
+        "freedoms": [asdict(freedom) for freedom in fit.freedoms],
         "goodness": None if fit.goodness is None else asdict(fit.goodness),
         "prior": None if fit.prior is None else vars(fit.prior),
         "profiles": {name: vars(profile) for name, profile in fit.profiles.items()},
@@ -82,7 +85,7 @@ def load(path: str | Path) -> FitResult:
         _whole(fit)
     except WeakformError as error:
         raise DataError(f"{path} is not a whole fit: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise DataError(f"{path} is not a whole fit: {type(error).__name__}: {error}.") from None
     return fit
 
@@ -254,6 +257,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
             status=Status[s["status"]],
             iterations=s["iterations"],
             evaluations=s["evaluations"],
+            behind=float(s["behind"]),
         )
         for s in f["starts"]
     )
@@ -268,6 +272,8 @@ def _restored(document: dict[str, Any]) -> FitResult:
         options=Options.of({**f["options"], "time_limit": float(f["options"]["time_limit"])}),
         basis=tuple(BasisSummary(**b) for b in f["basis"]),
         starts=tuple(starts),
+        freedoms=tuple(_freedom(one) for one in f["freedoms"]),
+        alternatives=tuple(Alternative(_array(a["estimate"]), float(a["behind"])) for a in f["alternatives"]),
         denoised=tuple(_array(u) for u in f["denoised"]),
         nodes=tuple((_array(times), _array(states)) for times, states in f["nodes"]),
         shared=None if document["shared"] is None else _restored_model(document["shared"]),
@@ -296,3 +302,11 @@ def _restored(document: dict[str, Any]) -> FitResult:
             )
         },
     )
+
+
+def _freedom(saved: dict[str, Any]) -> Freedom:
+    names = tuple(str(name) for name in saved["names"])
+    scalings = tuple(tuple(int(n) for n in row) for row in saved["scalings"])
+    if any(len(row) != len(names) for row in scalings):
+        raise ValueError("a freedom with exponents that are not those of its names")
+    return Freedom(names, scalings)

@@ -55,6 +55,11 @@ class Freedom:
         advice = f"fix {some}" if count < 2 else f"fix {count} of {', '.join(self.names)}"
         what = self.determined
         if not what:
+            if len(self.names) == 1:
+                return (
+                    f"{self.names[0]} can be moved without any change in what is measured: it cannot be determined, "
+                    f"whatever the data; {advice}, or measure something else."
+                )
             return (
                 f"{', '.join(self.names)} can be moved together without any change in what is measured: they cannot be "
                 f"determined, whatever the data; {advice}, or measure something else."

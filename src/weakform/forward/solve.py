@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from ..model.compiled import compiled
 from ..model.inputs import Inputs
+from ..model.maps import BESIDE
 from ..model.model import Model
 from ..support.errors import DataError
 from ..support.typing import FloatArray
@@ -74,10 +75,18 @@ class _Spent(Exception):
 
 
 @np.errstate(all="ignore")
+def begin(model: Model, p: ArrayLike) -> dict[str, float]:
+    """Initial values that the model gives, by state."""
+    if not model.initial:
+        return {}
+    values = model.map("g")(np.zeros(1), np.ones((1, len(model.states))), np.array(p, dtype=float))[0]
+    return {s: float(v) for s, v in zip(model.states, values, strict=True) if s in model.initial}
+
+
 def simulate(
     model: Model,
     p: ArrayLike,
-    u0: ArrayLike,
+    u0: ArrayLike | None,
     times: ArrayLike,
     *,
     inputs: Inputs | None = None,
@@ -92,7 +101,8 @@ def simulate(
     ----------
     model : Model
     p : array_like, (J,)
-    u0 : array_like, (D,)
+    u0 : array_like, (D,), or None
+        None takes the initial values that the model gives, `x(0) = ...`.
     times : array_like, (time,)
         Increasing.
     inputs : Inputs, optional
@@ -113,6 +123,12 @@ def simulate(
     0.7358
     """
     D, J = len(model.states), len(model.parameters)
+    if u0 is None:
+        given = begin(model, p) if np.shape(p) == (J,) else {}
+        lacking = [state for state in model.states if state not in given]
+        if lacking:
+            raise DataError(f"The model gives no initial value of {lacking[0]!r}; give the state to begin with.")
+        u0 = [given[state] for state in model.states]
     parameters, initial, grid = (np.array(a, dtype=float) for a in (p, u0, times))
     if parameters.shape != (J,) or initial.shape != (D,) or grid.ndim != 1 or len(grid) < 1:
         raise DataError(
@@ -184,6 +200,11 @@ def _solve(
         function.unsafe_real(inputs, outputs)
         if columns == 1:
             return f
+        if not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
+            there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
+            inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
+            function.unsafe_real(inputs, outputs)
+            f[:] = there
         by_column[0] = f
         np.matmul(values[D:].reshape(columns - 1, D), F.T, out=by_column[1:])
         by_column[1 : 1 + J] += fp.T

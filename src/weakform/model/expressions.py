@@ -167,11 +167,15 @@ class Parser:
         """`name(0)` or `name'(0)`, where it stands for something."""
         mark = int(self.next.text == "'")
         name = token.text + "'" * mark
-        after = self.tokens[self.position + mark : self.position + mark + 3]
-        if name not in self.at_zero or [t.text for t in after] != ["(", "0", ")"]:
+        after = [t.text for t in self.tokens[self.position + mark : self.position + mark + 4]]
+        if after[:3] != ["(", "0", ")"]:
             return None
-        self.position += mark + 3
-        return self.at_zero[name]
+        # That of one trajectory, as in x(0)_a.
+        label = f"{name}(0){after[3]}" if len(after) > 3 else ""
+        if label in self.at_zero or name in self.at_zero:
+            self.position += mark + (4 if label in self.at_zero else 3)
+            return self.at_zero[label if label in self.at_zero else name]
+        return None
 
     def _literal(self, token: Token) -> Value:
         number = float(token.text)
@@ -291,6 +295,7 @@ def parse_expression(text: str, names: Iterable[str], what: str = "expression") 
 
     values = {name: Value(se.Symbol(name)) for name in known}
     beginnings = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
+    beginnings |= {name: value for name, value in values.items() if "(0)_" in name}
     parser = Parser(source, source.tokens(), values, unknown, beginnings)
     value = parser.expression()
     if parser.next.kind != "end":

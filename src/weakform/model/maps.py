@@ -17,6 +17,9 @@ from .algebra import affordable
 from .compiled import compiled
 from .functions import Expr
 
+BESIDE = 1e-300
+"""What stands for a state that is zero, where a derivative is not a number there."""
+
 
 class Map:
     """`h(t, u, inputs, p)` with values in K dimensions.
@@ -57,6 +60,17 @@ class Map:
             self._compiled[derivatives] = compiled(self._names, [e for _, e in entries] or [se.Integer(0)])
         return self._compiled[derivatives]
 
+    def _beside_zero(self, function: Any, rows: FloatArray, values: FloatArray) -> None:
+        """Derivatives at states that are zero, where `x^n log x` is not a number, from next to it, in place."""
+        states = slice(1, 1 + self.D)
+        lost = ~np.isfinite(values).all(axis=1) & (rows[:, states] == 0).any(axis=1)
+        if lost.any():
+            near = rows[lost]
+            near[:, states] = np.where(near[:, states] == 0, BESIDE, near[:, states])
+            again = np.asarray(function(near)).reshape(int(lost.sum()), -1)
+            slopes = np.array([place[0] > 0 for place in self._places[True]])
+            values[lost] = np.where(slopes & ~np.isfinite(values[lost]), again, values[lost])
+
     def _rows(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None) -> FloatArray:
         rows = np.empty((len(t), 1 + self.D + self.I + self.J))
         rows[:, 0] = t
@@ -84,7 +98,9 @@ class Map:
         value, by_u, by_p = np.zeros((n, self.K)), np.zeros((n, self.K, self.D)), np.zeros((n, self.K, self.J))
         function = self._function(True)
         if self._places[True]:
-            values = np.asarray(function(self._rows(t, u, p, inputs))).reshape(n, -1)
+            rows = self._rows(t, u, p, inputs)
+            values = np.asarray(function(rows)).reshape(n, -1)
+            self._beside_zero(function, rows, values)
             for column, (part, k, *j) in enumerate(self._places[True]):
                 if part == 0:
                     value[:, k] = values[:, column]

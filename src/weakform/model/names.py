@@ -51,6 +51,8 @@ def checked_observables(named: Any, taken: Sequence[str]) -> tuple[str, ...]:
 
 def checked_initial(initial: Mapping[str, Any], states: Sequence[str], parameters: Sequence[str]) -> dict[str, Expr]:
     """Initial values as expressions, in the order of the states."""
+    if not isinstance(initial, Mapping):
+        raise ModelError(f"initial must be a mapping from states to values, such as {{'x': 1}}; received {initial!r}.")
     known = [*parameters, *map(initial_name, states)]
     found = {}
     for state, value in initial.items():

@@ -152,7 +152,8 @@ def _named(names: tuple[str, ...], values: Any, what: str) -> Mapping[str, Any]:
     for name in values:
         if name not in names:
             raise FitError(
-                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's: {', '.join(names)}."
+                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's: {', '.join(names)}; "
+                "that with which a state x begins is called x(0)."
             )
     return values
 

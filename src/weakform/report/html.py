@@ -20,7 +20,7 @@ from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..support.versions import __version__, versions
 from .mathml import equations
-from .text import chosen, number
+from .text import agreeing, chosen, number
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -297,10 +297,8 @@ def _starts(fit: FitResult) -> str:
         ],
         180,
     )
-    best = values[0]
-    agree = sum(abs(v - best) <= 1e-4 * max(1.0, abs(best)) for v in values)
     return (
-        f"<p>{agree} of {len(values)} starts reached the best objective of the search. Steps are other optima that "
+        f"<p>Of {len(fit.starts)} starts {agreeing(fit)}. Steps are other optima that "
         f"were found and passed over.</p><figure>{chart}<figcaption>objective of each start</figcaption></figure>"
     )
 

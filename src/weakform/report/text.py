@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 WIDTH = 100
 CORRELATION = 0.5
 SHOWN = 4
+AGREED = 0.05
+"""Difference of log-likelihoods below which two starts have led to the same."""
 """Trajectories that are listed one by one."""
 
 
@@ -77,6 +79,7 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
         value, error = fit.estimate[j], errors[j]
         low, high = fit.bounds[j]
         remark = "fixed" if fit.fixed[j] else "at its bound" if fit.at_bound[j] else ""
+        remark = "not determined" if name in fit.undetermined else remark
         if fit.prior is not None and j in fit.prior.index:
             remark = f"{remark} prior".strip()
         known = not fit.fixed[j] and np.isfinite(error)
@@ -144,9 +147,20 @@ def _likelihood(fit: FitResult) -> str:
     return f"log-likelihood of the data {fit.log_likelihood:.8g}, with the sigma above"
 
 
+def agreeing(fit: FitResult) -> str:
+    """How many starts have led to the best."""
+    final = sum(s.behind <= AGREED for s in fit.starts)
+    if final:
+        return f"{final} reached the best likelihood"
+    best = fit.starts[0].objective
+    return (
+        f"{sum(abs(s.objective - best) <= 1e-4 * max(1.0, abs(best)) for s in fit.starts)} reached the best objective"
+    )
+
+
 def chosen(fit: FitResult) -> list[tuple[str, str]]:
     """What was chosen, in pairs of a label and words."""
-    data, best = fit.data, fit.starts[0]
+    data = fit.data
     D = len(fit.model.states)
     spans = [
         f"{q.label + ': ' if q.label else ''}{len(q.times)} samples, t = {q.times[0]:g}..{q.times[-1]:g}"
@@ -163,12 +177,11 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     hidden = [state for state in fit.model.states if state not in data.labels]
     parts = [f"{D} state{'s' * (D > 1)}"]
     parts += [f"measured: {', '.join(data.labels)}; hidden: {', '.join(hidden)}"] if hidden else []
-    agreeing = sum(abs(s.objective - best.objective) <= 1e-4 * max(1.0, abs(best.objective)) for s in fit.starts)
     rows = [
         ("data", "; ".join([*parts, *spans])),
         ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
         *(("test functions", text) for text in _bases(fit)),
-        ("starts", f"{len(fit.starts)} tried, {agreeing} reached the best objective of the search; seed {fit.seed}"),
+        ("starts", f"{len(fit.starts)} tried, {agreeing(fit)}; seed {fit.seed}"),
         ("likelihood", _likelihood(fit)),
         ("work", f"{fit.iterations} iterations, {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),

@@ -23,7 +23,7 @@ import numpy as np
 from ..forward.solve import simulate
 from ..support.errors import FitError
 from ..support.typing import BoolArray, FloatArray, IntArray
-from .observation import RTOL, Seen, system
+from .observation import RTOL, UNKNOWN, Seen, is_free, system
 from .pinned import KNOTS, Pinned, ends
 from .refits import can_refit, refit_of
 
@@ -127,6 +127,9 @@ class Band:
         x = self._working(values)
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
+        # Where nothing is known there is no band to find.
+        unlimited = (half > UNKNOWN * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & is_free(self.fit)
+        half = np.where(unlimited.any(axis=0), 0.0, half)
         lower, upper, note = x - half, x + half, self._note()
         curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
         profiled = self._pins() and bool(curved.any()) and kind != "sampling"
@@ -149,6 +152,10 @@ class Band:
             if self.system.mix is not None:
                 half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
                 lower, upper = states - half, states + half
+        lower, upper = np.where(unlimited, -np.inf, lower), np.where(unlimited, np.inf, upper)
+        if unlimited.any():
+            unknown = ", ".join(name for name, free in zip(self.names, unlimited.any(axis=0), strict=True) if free)
+            note = f"{note} {unknown} cannot be determined, and has no band.".strip()
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
             D = self.system.D
             lower[0, :D] = upper[0, :D] = states[0]
@@ -232,12 +239,15 @@ class Band:
         knots = np.unique(np.linspace(0, len(self.times) - 1, KNOTS).round().astype(int))
         pinned = Pinned(self.fit, self.trajectory, self.times[knots], self.names)
         reach = np.full((2, *x.shape), z)
-        below, above, limited = ends(pinned, columns, x[knots], error[knots], z)
-        note = "" if limited else "In places the data set no limit to the band, and it ends where the search did."
+        below, above, limited = ends(pinned, columns, self.kinds, x[knots], error[knots], z)
+        note = "" if limited else "In places the data set no limit, and the band has none."
         for side, found in enumerate((below, above)):
             for n, column in enumerate(columns):
-                reach[side, :, column] = np.interp(self.times, self.times[knots], found[:, n])
-        return self._back(x - reach[0] * error), self._back(x + reach[1] * error), note
+                reach[side, :, column] = _between(self.times, self.times[knots], found[:, n])
+        lower, upper = self._back(x - reach[0] * error), self._back(x + reach[1] * error)
+        # What is positive all along has an end at zero where the data set none.
+        positive = np.array(pinned.logs) & np.isin(np.arange(len(self.names)), columns)
+        return np.where(positive & np.isneginf(lower), 0.0, lower), upper, note
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
@@ -274,3 +284,11 @@ class Band:
                 if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
                     break
             yield self._solved(theta)
+
+
+def _between(times: FloatArray, knots: FloatArray, reach: FloatArray) -> FloatArray:
+    """Reaches at all times from those at knots; without limit next to a knot that has none."""
+    limited = np.isfinite(reach)
+    found = np.interp(times, knots, np.where(limited, reach, 0.0))
+    near = np.interp(times, knots, limited.astype(float))
+    return np.where(near < 1, np.inf, found)

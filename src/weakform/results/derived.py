@@ -11,7 +11,7 @@ import symengine as se
 from ..model.expressions import parse_expression
 from ..model.names import initial_name
 from ..support.errors import FitError
-from .observation import joint, system
+from .observation import finite, joint, system
 from .records import Quantity
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     names, estimate, covariance = list(fit.model.parameters), fit.estimate, fit.covariance
     more = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
     if more:
-        mean, joined = joint(fit, 0, np.nan_to_num(covariance, posinf=0.0, neginf=0.0))
+        mean, joined = joint(fit, 0, finite(fit))
         slope = system(fit, 0).slopes(mean[None, len(names) :])[0]
         turn = np.eye(len(mean))
         turn[len(names) :, len(names) :] = slope
@@ -38,12 +38,33 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     values = dict(zip(symbols, map(float, estimate), strict=True))
     value = _real(expr, values, expression)
     gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
-    used = gradient != 0
+    moved = dict(zip(names, gradient * estimate, strict=True))
+    if not _seen(fit, moved):
+        return Quantity(expression, value, math.inf, (-math.inf, math.inf), "cannot be determined")
+    # What no scaling changes is known as well as it is with one of its parameters held, as a bound does.
+    stopped = np.array([name in fit.undetermined and name in fit.model.parameters for name in names])
+    held = stopped & np.isnan(covariance.diagonal())
+    used = (gradient != 0) & ~held
     variance = float(gradient[used] @ covariance[np.ix_(used, used)] @ gradient[used])
     error = math.sqrt(variance) if variance >= 0 else math.nan
     half = fit.quantile(level) * error
     note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
     return Quantity(expression, value, error, (value - half, value + half), note)
+
+
+def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
+    """Whether an expression stays as it is along all that the data cannot see; its `θ ∂g/∂θ` by name."""
+    for freedom in fit.freedoms:
+        parts = [moved.get(name, 0.0) for name in freedom.names]
+        size = sum(map(abs, parts))
+        if size == 0:
+            continue
+        if not freedom.scalings:
+            return False
+        along = [sum(n * part for n, part in zip(scaling, parts, strict=True)) for scaling in freedom.scalings]
+        if max(map(abs, along)) > 1e-6 * size:
+            return False
+    return True
 
 
 def _real(expr: Any, values: dict[Any, float], text: str) -> float:

@@ -8,12 +8,13 @@ import numpy as np
 
 from ..estimators.status import Status
 from ..estimators.task import Outcome, Problem, Refined, Task
-from ..forward.identify import Experiment, freedoms
+from ..forward.identify import Experiment, Freedom, freedoms
 from ..linalg.symmetric import symmetric_inverse
 from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
 from .covariance import Quantified
 from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
+from .records import Alternative
 
 POORLY_DETERMINED = 0.5
 """Standard error, relative to the estimate, above which a parameter is called poorly determined."""
@@ -30,6 +31,7 @@ PIECES = 16
 UNKNOWN = 100.0
 SUSPECT = 1e-6
 """Smallest eigenvalue of the information, with unit diagonal, below which freedoms of the model are looked for."""
+RUNAWAY, NARROW = 1e15, 0.01
 POINTS, NEARBY = 3, 0.1
 
 
@@ -54,6 +56,8 @@ class Evidence:
         Whether a parameter sits at a bound other than zero.
     unseen : bool
         Whether the model has a freedom that no data of this kind can see.
+    width : ndarray, (J,), optional
+        Of the bounds.
     """
 
     p: FloatArray
@@ -64,16 +68,19 @@ class Evidence:
     constant: bool
     against: bool
     unseen: bool = False
+    width: FloatArray | None = None
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
     """The status of a fit that converged, once it is known what it found."""
     if status is not Status.CONVERGED:
         return status
-    if evidence.constant or evidence.against or evidence.unseen:
+    if evidence.constant:
         return Status.UNDETERMINED
     if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
         return Status.REJECTED
+    if evidence.against or evidence.unseen:
+        return Status.UNDETERMINED
     inner = evidence.inner
     block = evidence.covariance[np.ix_(inner, inner)]
     if not len(block) or np.isnan(block).any():
@@ -84,7 +91,11 @@ def verdict(status: Status, evidence: Evidence) -> Status:
     # By how much the variance of each would shrink if all the others were known.
     with np.errstate(all="ignore"):
         inflated = variance * symmetric_inverse(block).diagonal() > INFLATED
-    share = np.sqrt(variance) / np.maximum(np.abs(evidence.p[inner]), np.finfo(float).tiny)
+    # An estimate of next to zero is known if its error is small against its bounds.
+    size = np.abs(evidence.p[inner])
+    if evidence.width is not None:
+        size = np.maximum(size, np.where(np.isfinite(evidence.width), NARROW * evidence.width, 0.0)[inner])
+    share = np.sqrt(variance) / np.maximum(size, np.finfo(float).tiny)
     nothing = (share > UNKNOWN).any() or (share > POORLY_DETERMINED).all()
     return Status.UNDETERMINED if inflated.any() or nothing else status
 
@@ -161,10 +172,10 @@ def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | No
     return found
 
 
-def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[str, ...]:
-    """What no data of this kind can determine, in words; looked for where the information is nearly singular."""
+def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, ...]:
+    """What no data of this kind can determine; looked for where the information is nearly singular."""
     H = None if best.refined is None else best.refined.information
-    if H is None or best.latent is None or not np.isfinite(H).all():
+    if H is None or best.latent is None or not np.isfinite(H).all() or np.abs(best.estimate).max() > RUNAWAY:
         return ()
     d = np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
     # With one of several parameters the initial values may take all of its information: then its own is nearly none.
@@ -176,12 +187,27 @@ def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[str, ...]
     p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
     # What ended at zero is looked at where the data begin to notice it.
     size = p.copy()
-    size[task.free] = np.where(p[task.free] != 0, p[task.free], 1 / d)
+    size[task.free] = np.where(np.abs(p[task.free]) > 1 / d, p[task.free], 1 / d)
     points = []
     for _ in range(POINTS):
         near = np.where(task.free, size * np.exp(NEARBY * rng.standard_normal(len(p))), p)
         points.append((near, [x[0] * np.exp(NEARBY * rng.standard_normal(x.shape[1])) for _, x in nodes]))
-    return tuple(map(str, freedoms(experiment, points)))
+    return tuple(freedoms(experiment, points))
+
+
+def rivals(task: Task, alternatives: tuple[Alternative, ...]) -> tuple[str, ...]:
+    """Other estimates that fit equally well, in words."""
+    names = task.problem.model.parameters
+    found = []
+    for other in alternatives:
+        pairs = zip(names, other.estimate, task.free, strict=True)
+        values = ", ".join(f"{name} = {value:.4g}" for name, value, free in pairs if free)
+        less = f" (its log-likelihood is {other.behind:.2f} lower)" if other.behind >= 0.005 else ""
+        found.append(
+            f"Another solution fits equally well{less}: {values}. The data cannot tell the two apart; bounds that "
+            "leave only one of them can."
+        )
+    return tuple(found)
 
 
 def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -> tuple[str, ...]:
@@ -201,18 +227,22 @@ def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -
     )
 
 
-def doubts(task: Task, found: Quantified, status: Status) -> tuple[str, ...]:
-    """Parameters at bounds, poorly determined or hardly told apart; few samples; a fit that did not converge."""
+def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Parameters at bounds, poorly determined or hardly told apart; few samples; a fit that did not converge.
+
+    Nothing more is said of parameters of which it was `said` that they cannot be determined.
+    """
     names, warnings = task.problem.model.parameters, []
     p, covariance, at_bound, box = found.p, found.covariance, found.at_bound, found.bounds.T
-    for j in np.flatnonzero(at_bound):
+    heard = np.array([name in said for name in names])
+    for j in np.flatnonzero(at_bound & ~heard):
         which = "lower" if p[j] - box[0][j] < box[1][j] - p[j] else "upper"
         warnings.append(
             f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the "
             "others take it as fixed there. Widen the bound if it is not a law of nature."
         )
     error = np.sqrt(np.abs(covariance.diagonal()))
-    inner = np.flatnonzero(task.free & ~at_bound)
+    inner = np.flatnonzero(task.free & ~at_bound & ~heard)
     for j in inner:
         if np.isinf(error[j]):
             warnings.append(

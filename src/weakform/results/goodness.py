@@ -31,6 +31,10 @@ TESTABLE = 40
 """Below this the fitted parameters take too much of the serial correlation for the test to keep its level."""
 
 
+NOTHING = 1e-2
+"""Mean square of residuals, over that of a given noise, below which they are not its."""
+
+
 @dataclass(frozen=True)
 class Misfit:
     """A stretch of time in which an equation does not hold.
@@ -114,6 +118,9 @@ def assess(
     serial = chi_square_tail(Q, lags) if lags else math.nan
     if not sigma_known:
         return GoodnessOfFit(serial, chi_square, freedom, None, Q, lags, portmanteau_p=serial, misfits=misfits)
+    if chi_square < NOTHING * freedom:
+        # What is left is far below the noise: rounding, or no noise. No pattern in it speaks against the model.
+        return GoodnessOfFit(1.0, chi_square, freedom, 0.0, Q, lags, portmanteau_p=1.0, misfits=())
     upper = chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
     tests = [p for p in (both_sides, serial) if not math.isnan(p)]

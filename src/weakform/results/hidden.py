@@ -12,7 +12,7 @@ from ..model.names import initial_name
 from ..support.errors import WeakformError
 from ..support.messages import suggestion
 from ..support.typing import FloatArray
-from .observation import beginning, is_complete, joint, system
+from .observation import UNKNOWN, beginning, finite, is_complete, is_free, joint, system
 from .records import Quantity
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         given = name in model.initial
         if given:  # as it was said, without the rounding of the mesh
             u0 = np.where(np.arange(len(u0)) == d, model.map("g")(np.zeros(1), u0[None], fit.estimate)[0], u0)
-        C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
-        _, covariance = joint(fit, k, C)
+        _, covariance = joint(fit, k, finite(fit))
         coordinates = system(fit, k)
         x = coordinates.to_working(u0[None])[0]
         J = len(fit.estimate)
@@ -75,6 +74,8 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
         error = float(deviation * coordinates.slopes(u0[None])[0][d, d])
         note = "given" if given and not error else ""
+        if error > UNKNOWN * abs(u0[d]) and is_free(fit):
+            return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
 
 

@@ -17,8 +17,9 @@ from ..collocation.helmert import Solution
 from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
-from ..support.messages import counted
+from ..support.messages import counted, suggestion
 from ..support.typing import FloatArray
+from .records import Quantity
 from .refits import LatentRefit, Refit, refit_of
 
 if TYPE_CHECKING:
@@ -152,6 +153,23 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     if len(found) < runs / 2:
         raise FitError(f"Only {len(found)} of {runs} bootstrap runs converged; the fit is too fragile for a bootstrap.")
     return np.array(found)
+
+
+def quantity(fit: FitResult, name: str) -> Quantity:
+    """A parameter, or an initial value, with its interval."""
+    names = fit.model.parameters
+    if name not in names and name.endswith("(0)") and name[:-3] in fit.model.states:
+        found = fit.initial[name[:-3]]
+        if isinstance(found, Quantity):
+            return found
+        raise KeyError(f"{name!r} differs between trajectories: see fit.initial[{name[:-3]!r}].")
+    if name not in names:
+        raise KeyError(f"No parameter {name!r}.{suggestion(str(name), names)} There are: {', '.join(names)}.")
+    j = names.index(name)
+    low, high = fit.intervals()[j]
+    note = "fixed" if fit.fixed[j] else "at its bound: no Wald interval" if fit.at_bound[j] else ""
+    note = "cannot be determined" if name in fit.undetermined else note
+    return Quantity(name, float(fit.estimate[j]), float(fit.errors[j]), (float(low), float(high)), note)
 
 
 @np.errstate(all="ignore")

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from ..estimators.residuals import counts
+from ..estimators.residuals import cost, counts
 from ..estimators.task import Refined, Task
 from ..noise.kinds import KINDS
 
@@ -24,7 +24,7 @@ def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> flo
     if refined is None or noise_free or not np.isfinite(refined.misfit):
         return math.nan
     data, n = task.problem.data, counts(task)
-    total = -0.5 * refined.misfit - float(n @ np.log(refined.sigma * math.sqrt(2 * math.pi)))
+    total = -cost(task, refined) - float(n.sum()) * math.log(math.sqrt(2 * math.pi))
     for q in data.trajectories:
         there = q.measured
         with np.errstate(all="ignore"):

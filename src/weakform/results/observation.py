@@ -10,6 +10,7 @@ import numpy as np
 from ..data.matching import inputs_of, system_of
 from ..forward.solve import Simulation, simulate
 from ..linalg.symmetric import symmetric_inverse
+from ..model.names import initial_name
 from ..model.system import System
 from ..noise.kinds import KINDS, Kind
 from ..support.errors import FitError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 RTOL = 1e-9
+LARGE, UNKNOWN = 1e4, 100.0
+"""Standard error, relative to an estimate, of what cannot be determined, and that above which nothing is known."""
 
 
 def is_complete(fit: FitResult) -> bool:
@@ -128,6 +131,38 @@ def beginning_by_parameters(fit: FitResult, k: int) -> tuple[FloatArray, FloatAr
     return np.eye(len(given))[:, ~given], np.where(given[:, None], by_p[0], 0.0)
 
 
+def is_free(fit: FitResult) -> bool:
+    """Whether the model has a freedom that the data cannot see."""
+    return bool(fit.freedoms) or bool(np.isinf(fit.covariance.diagonal()).any())
+
+
+def finite(fit: FitResult) -> FloatArray:
+    """The covariance, `(J, J)`: zero at a bound, and large where it is infinite."""
+    C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
+    unlimited = np.isinf(fit.covariance.diagonal())
+    C[unlimited, unlimited] = (LARGE * np.maximum(np.abs(fit.estimate[unlimited]), 1.0)) ** 2
+    return np.asarray(C)
+
+
+def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
+    """What scalings move that no data can see, parameters and the state at the beginning, `(scalings, J + D)`."""
+    _, u0 = beginning(fit, k)
+    several = f" of {fit.data.trajectories[k].label}" if len(fit.data.trajectories) > 1 else ""
+    place = {name: j for j, name in enumerate(fit.model.parameters)}
+    place |= {f"{initial_name(s)}{several}": len(place) + d for d, s in enumerate(fit.model.states)}
+    theta, J = np.concatenate([fit.estimate, u0]), len(fit.estimate)
+    rows = []
+    for freedom in fit.freedoms:
+        for scaling in freedom.scalings:
+            move = np.zeros(len(theta))
+            for name, exponent in zip(freedom.names, scaling, strict=True):
+                if name in place:
+                    move[place[name]] = exponent * theta[place[name]]
+            move[J:] += by_p @ move[:J]
+            rows.append(move)
+    return np.array(rows).reshape(len(rows), len(theta))
+
+
 def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Parameters and the state at the beginning `(J + D,)`, with their covariance in (p, x₀), x₀ in the coordinates of
     `system`.
@@ -166,4 +201,7 @@ def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray
     covariance[J:, :J] = T @ C
     covariance[:J, J:] = covariance[J:, :J].T
     covariance[J:, J:] = T @ C @ T.T + (E @ B @ E.T if (fit.sigma > 0).all() else 0.0)
+    # Along what the data cannot see nothing is known, though a bound may stop the fit there.
+    free = _unseen(fit, k, G) * LARGE
+    covariance += free.T @ free
     return np.concatenate([fit.estimate, u0]), covariance

@@ -18,6 +18,7 @@ from ..collocation.latent import LatentProblem
 from ..collocation.levels import Point, Search, settle
 from ..data.matching import inputs_of
 from ..forward.solve import simulate
+from ..noise.kinds import KINDS, Kind
 from ..support.errors import FitError
 from ..support.typing import FloatArray, IntArray
 
@@ -45,7 +46,7 @@ class End:
     sign : float
         Which side.
     value : float
-        Where it is, in the working coordinates of its column.
+        Where it is.
     limited : bool
         Whether the data set it; else it is where the search was given up.
     target : float
@@ -98,6 +99,7 @@ class Pinned:
         self.logs = [name not in kinds and bool(positive.get(name, False)) for name in names]
         for name, log in zip(names, self.logs, strict=True):
             kinds.setdefault(name, "lognormal" if log else "gaussian")
+        self.kinds = [KINDS[kinds[name]] for name in names]
         data = fit.data.replaced(
             trajectories=tuple(parts),
             names=(*(fit.data.names or ()), *names),
@@ -140,14 +142,15 @@ class Pinned:
         ----------
         knot, column : int
         error : float
-            Standard error of what is pinned, in the working coordinates of its column.
+            Standard error of what is pinned.
         z : float
             The quantile.
         last : End
             At the knot before, on the same side.
         """
         begin = self.value(knot, column, self.best)
-        error = error / np.exp(begin) if self.logs[column] else error
+        kind = self.kinds[column]
+        error = error / float(kind.numeric_slope(kind.from_working(np.array([begin])))[0])
         farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
         low, high = (0.0, 0.0), (np.inf, np.inf)
         points, near, target = [(0.0, 0.0)], last.point, min(last.target, farthest)
@@ -168,8 +171,8 @@ class Pinned:
                 share = (z - low[1]) / (high[1] - low[1])
                 target = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
         reach, limited = _crossing(points, z)
-        value = begin + last.sign * reach * error
-        return End(last.sign, float(np.exp(value)) if self.logs[column] else value, limited, target, near)
+        value = float(kind.from_working(np.array([begin + last.sign * reach * error]))[0])
+        return End(last.sign, value, limited, target, near)
 
 
 def _crossing(points: list[tuple[float, float]], z: float) -> tuple[float, bool]:
@@ -203,7 +206,7 @@ def _states(fit: FitResult, k: int, mesh: FloatArray, known: FloatArray) -> Floa
 
 
 def ends(
-    pinned: Pinned, columns: IntArray, x: FloatArray, errors: FloatArray, z: float
+    pinned: Pinned, columns: IntArray, kinds: tuple[Kind, ...], x: FloatArray, errors: FloatArray, z: float
 ) -> tuple[FloatArray, FloatArray, bool]:
     """How far a band reaches below and above, in standard errors, `(knots, columns)` each; and whether all is limited.
 
@@ -211,8 +214,10 @@ def ends(
     ----------
     pinned : Pinned
     columns : ndarray of int
+    kinds : tuple of Kind
+        Of all columns.
     x, errors : ndarray, (knots, all columns)
-        In working coordinates.
+        In the working coordinates of these.
     z : float
     """
     found, limited = np.full((2, len(x), len(columns)), z), True
@@ -220,7 +225,10 @@ def ends(
         for side, sign in enumerate((-1.0, 1.0)):
             last = End(sign, 0.0, True, z, pinned.best)
             for knot in np.flatnonzero(errors[:, column] > 0):
-                last = pinned.end(int(knot), int(column), float(errors[knot, column]), z, last)
-                found[side, knot, n] = sign * (last.value - x[knot, column]) / errors[knot, column]
+                kind, here = kinds[column], x[knot, column]
+                slope = float(kind.numeric_slope(kind.from_working(np.array([here])))[0])
+                last = pinned.end(int(knot), int(column), slope * float(errors[knot, column]), z, last)
+                reach = sign * (float(kind.to_working(np.array([last.value]))[0]) - here) / errors[knot, column]
+                found[side, knot, n] = reach if last.limited else np.inf
                 limited &= last.limited
     return found[0], found[1], limited

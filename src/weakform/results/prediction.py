@@ -12,7 +12,7 @@ from ..support.checks import is_whole
 from ..support.errors import DataError, FitError
 from ..support.typing import FloatArray
 from .bands import Band, Belief, Prediction
-from .observation import beginning, joint, solved
+from .observation import beginning, finite, joint, solved
 from .refits import can_refit
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def predict(
                 f"The trajectory begins at t = {begin:g}; a prediction from its fitted initial state cannot go back to "
                 f"t = {grid[0]:g}. Give initial=[...], the state at the first of the times."
             )
-        mean, covariance = joint(fit, trajectory, _parameters(fit))
+        mean, covariance = joint(fit, trajectory, finite(fit))
     else:
         begin = float(grid[0])
         mean, covariance = _known(fit, initial)
@@ -103,11 +103,6 @@ def _grid(times: ArrayLike) -> FloatArray:
     return grid
 
 
-def _parameters(fit: FitResult) -> FloatArray:
-    """C_p, zero for parameters that are fixed or at a bound."""
-    return np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
-
-
 def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
     D, J = len(fit.model.states), len(fit.model.parameters)
     values = [initial.get(name, np.nan) for name in fit.model.states] if isinstance(initial, Mapping) else initial
@@ -118,5 +113,5 @@ def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[Fl
     if u0.shape != (D,) or not np.isfinite(u0).all():
         raise DataError(f"The initial state must be {D} numbers ({', '.join(fit.model.states)}); received {initial!r}.")
     covariance = np.zeros((J + D, J + D))
-    covariance[:J, :J] = _parameters(fit)
+    covariance[:J, :J] = finite(fit)
     return np.concatenate([fit.estimate, u0]), covariance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class Quantity:
 
     def __str__(self) -> str:
         """Such as `k = 1.975 ± 0.0026, 95% [1.97, 1.981]`."""
-        if not self.error > 0:
+        if not 0 < self.error < math.inf:
             return f"{self.name} = {self.value:.5g}" + (f" ({self.note})" if self.note else "")
         low, high = self.interval
         return f"{self.name} = {self.value:.5g} ± {self.error:.2g}, 95% [{low:.4g}, {high:.4g}]"
@@ -51,8 +52,11 @@ class StartRecord:
     ----------
     start, estimate : ndarray, (J,)
     objective : float
+        Of the search.
     status : Status
     iterations, evaluations : int
+    behind : float
+        By how much the log-likelihood to which it led is below that of the fit; NaN where that was not looked at.
     """
 
     start: FloatArray | None
@@ -61,6 +65,22 @@ class StartRecord:
     status: Status
     iterations: int
     evaluations: int
+    behind: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another estimate that fits equally well.
+
+    Attributes
+    ----------
+    estimate : ndarray, (J,)
+    behind : float
+        By how much its log-likelihood is below that of the fit.
+    """
+
+    estimate: FloatArray
+    behind: float
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,16 @@ from ..data.dataset import Dataset
 from ..data.trajectory import Truth
 from ..estimators.options import Options
 from ..estimators.status import Status
+from ..forward.identify import Freedom
 from ..model.model import Model
 from ..parameters.priors import Priors
 from ..support.errors import FitError
-from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray, IntArray
 from .derived import derived
 from .goodness import GoodnessOfFit
 from .hidden import Beginnings, States
-from .intervals import intervals
-from .records import BasisSummary, Late, Quantity, StartRecord
+from .intervals import Profile, intervals, quantity
+from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 
 if TYPE_CHECKING:
     from .bands import Prediction
@@ -65,6 +65,10 @@ class FitResult:
         The test of the model, for `"wendy"`.
     starts : tuple of StartRecord
         All starts, the best first.
+    alternatives : tuple of Alternative
+        Other estimates that fit equally well.
+    freedoms : tuple of Freedom
+        Directions that no data of this kind can see.
     weak_residuals : tuple of pairs of ndarray, one for each trajectory
         Centres of the test functions `(K,)`, and the residuals over their standard deviations `(D, K)`.
     warnings : tuple of str
@@ -128,6 +132,8 @@ class FitResult:
     nodes: tuple[tuple[FloatArray, FloatArray], ...] = ()
     shared: Model | None = None
     index: IntArray | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    freedoms: tuple[Freedom, ...] = ()
     late: Late = field(default_factory=Late, repr=False, compare=False)
 
     @property
@@ -152,9 +158,15 @@ class FitResult:
 
     @property
     def errors(self) -> FloatArray:
-        """Standard errors, `(J,)`."""
+        """Standard errors, `(J,)`; infinite for parameters that cannot be determined."""
+        unknown = [name in self.undetermined for name in self.model.parameters]
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.sqrt(self.covariance.diagonal()))
+            return np.where(unknown, np.inf, np.sqrt(self.covariance.diagonal()))
+
+    @property
+    def undetermined(self) -> frozenset[str]:
+        """Parameters and initial values that no data of this kind can determine."""
+        return frozenset(name for freedom in self.freedoms for name in freedom.names)
 
     def intervals(self, level: float = 0.95, kind: str = "wald", *, runs: int = 200, seed: int = 0) -> FloatArray:
         """Intervals of the parameters, `(J, 2)`.
@@ -199,20 +211,7 @@ class FitResult:
         return States(self)
 
     def __getitem__(self, name: str) -> Quantity:
-        if name not in self.model.parameters and name.endswith("(0)") and name[:-3] in self.model.states:
-            quantity = self.initial[name[:-3]]
-            if isinstance(quantity, Quantity):
-                return quantity
-            raise KeyError(f"{name!r} differs between trajectories: see fit.initial[{name[:-3]!r}].")
-        if name not in self.model.parameters:
-            raise KeyError(
-                f"No parameter {name!r}.{suggestion(str(name), self.model.parameters)} "
-                f"There are: {', '.join(self.model.parameters)}."
-            )
-        j = self.model.parameters.index(name)
-        low, high = self.intervals()[j]
-        note = "fixed" if self.fixed[j] else "at its bound: no Wald interval" if self.at_bound[j] else ""
-        return Quantity(name, float(self.estimate[j]), float(self.errors[j]), (float(low), float(high)), note)
+        return quantity(self, name)
 
     def __contains__(self, name: object) -> bool:
         return name in self.model.parameters

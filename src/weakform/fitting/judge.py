@@ -1,0 +1,76 @@
+"""Judge: what to think of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimators import Status
+from ..forward.identify import Freedom
+from ..parameters import Parameters
+from ..results.covariance import Quantified
+from ..results.diagnosis import (
+    Evidence,
+    contradicts_noise_free,
+    doubts,
+    is_constant,
+    objections,
+    rivals,
+    unseen,
+    verdict,
+)
+from ..results.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, misfits
+from ..support.typing import FloatArray
+from .search import Searched
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What to think of a fit."""
+
+    status: Status
+    goodness: GoodnessOfFit | None
+    warnings: tuple[str, ...]
+    weak_residuals: tuple[tuple[FloatArray, FloatArray], ...]
+    freedoms: tuple[Freedom, ...]
+
+
+def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> Judged:
+    """Test the model, and say in words what is wrong or doubtful."""
+    task, best, problem = fitted.task, fitted.best, fitted.task.problem
+    refined, data = best.refined, problem.data
+    goodness = None
+    if refined is not None and refined.residuals is not None and not fitted.noise_free:
+        known = data.sigma is not None
+        where = misfits(problem.forms, best.estimate)
+        goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where)
+    contradiction: tuple[str, ...] = ()
+    if fitted.noise_free and (refined is None or data.sigma is not None):
+        contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
+    residuals = () if fitted.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
+    # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
+    telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
+    scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
+    rejected = goodness is not None and goodness.p_value < REJECTED
+    # Far from any solution nothing is to be seen of the model.
+    free = () if rejected or not best.status.converged else unseen(parameters, task, best)
+    evidence = Evidence(
+        p=quantified.p,
+        covariance=quantified.covariance,
+        inner=task.free & ~quantified.at_bound,
+        test=np.nan if goodness is None else goodness.p_value,
+        misfit=np.inf if contradiction else float(np.sqrt(np.mean(scores**2))),
+        constant=is_constant(problem) and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
+        against=bool((quantified.at_bound & (quantified.p != 0)).any()),
+        unseen=bool(free),
+        width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
+    )
+    warnings = (
+        *map(str, free),
+        *rivals(task, () if free else fitted.alternatives),
+        *objections(task, refined, goodness),
+        *contradiction,
+        *doubts(task, quantified, best.status, frozenset(name for one in free for name in one.names)),
+    )
+    return Judged(verdict(best.status, evidence), goodness, warnings, residuals, freedoms=free)

@@ -1,0 +1,206 @@
+"""The story of a fit: prepare → search → refine → quantify → judge → result.
+
+Each stage is a function of what the stages before it return; each of their returns can be printed and tested alone.
+Overflow and the like on the way are expected, and handled; no warning of NumPy's reaches the user.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..basis import Local
+from ..data import Dataset
+from ..data.matching import match
+from ..estimators import Options, choose
+from ..linalg.threads import single_thread
+from ..model import Model
+from ..parameters import Parameter, Parameters, resolve
+from ..parameters.resolve import without
+from ..results.covariance import Quantified, quantify
+from ..results.likelihood import log_likelihood
+from ..results.records import BasisSummary
+from ..results.result import FitResult
+from ..support.checks import is_whole
+from ..support.errors import FitError
+from ..weak.problem import Basis
+from .judge import Judged, judge
+from .search import Searched, prepare, refine, search
+
+
+@np.errstate(all="ignore")
+def fit(
+    model: Model,
+    data: Dataset,
+    *,
+    parameters: Mapping[str, Parameter | float] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None = None,
+    start: Mapping[str, float] | ArrayLike | None = None,
+    starts: int | None = None,
+    fixed: Mapping[str, float] | None = None,
+    tied: Mapping[str, str] | None = None,
+    local: Sequence[str] | Mapping[str, Sequence[str] | Mapping[str, str]] = (),
+    log: Sequence[str] = (),
+    priors: Mapping[str, tuple[str, float, float]] | None = None,
+    units: Mapping[str, str] | None = None,
+    method: str = "wendy",
+    basis: Basis | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> FitResult:
+    """Estimate the parameters of a model from noisy measurements of its states, without solving it.
+
+    Parameters
+    ----------
+    model : Model
+    data : Dataset
+    parameters : mapping, optional
+        What is known of each parameter in one place: `{"a": Parameter(bounds=(0, 5), log=True), "b": 2.0}`, where a
+        number means fixed. The keywords below say the same, one thing at a time; a parameter is in one of the forms.
+    bounds : mapping or sequence of pairs, optional
+        `{"p1": (1, 5)}` for any subset of the parameters, or one pair for each; `None` or infinity for no bound.
+    start : mapping or array_like, (J,), optional
+        A first guess. It competes with starts of our own, unless `starts=1`. A mapping may leave out parameters in
+        which the model is linear; they are solved for.
+    starts : int, optional
+        How many starts; by default as many as the model needs (one where it is linear in all parameters).
+    fixed : mapping, optional
+        Parameters held at these values.
+    tied : mapping, optional
+        Parameters that are expressions of others: `{"d": "2*b"}`; their bounds and starts are left out.
+    local : sequence of str, or mapping
+        Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label for each
+        trajectory: `{"scale": ["treated", "treated", "control"]}`, or `{"scale": {"mouse 1": "treated", ...}}`. They
+        get names such as `scale_control`.
+    log : sequence of str
+        Positive parameters that are estimated on a log scale; their intervals are positive, too.
+    priors : mapping, optional
+        `{"a": ("normal", mean, sd)}` or `{"a": ("lognormal", median, sd of the logarithm)}`: the estimate is the
+        maximum of the posterior. Not for `"wls"` and `"irls"`, which have no likelihood.
+    units : mapping, optional
+        Text that the report shows: of parameters, states and `"time"`.
+    method : str
+        `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS), `"wls"`
+        (weak least squares); or by solving the equations: `"output-error"` (nonlinear least squares on forward
+        solutions) and `"hybrid"` (the same, started by a weak estimate). Where only a part is measured, `"wendy"` makes
+        room for `"relaxed"` (the relaxed model), which does with any part of the states; the others need all of them.
+    basis : Local or Orthonormal, optional
+        Test functions; `Local()` by default.
+    options : Options or mapping, optional
+        Tolerance and limits, see `Options`; one that the method does not use is refused.
+    seed : int
+        Of the starts; the same seed gives the same result.
+
+    Returns
+    -------
+    FitResult
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.problems.get("logistic")
+    >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+    >>> fit.success, [round(float(value), 1) for value in fit.estimate]
+    (True, [1.0, 1.0])
+    """
+    begin = time.monotonic()
+    keywords = {
+        "bounds": bounds,
+        "start": start,
+        "fixed": fixed,
+        "tied": tied,
+        "local": local,
+        "log": log,
+        "priors": priors,
+        "units": units,
+    }
+    _check_arguments(model, data, starts, basis, seed)
+    estimator, chosen = choose(method, options)
+    matched = match(data, model)
+    resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
+    with single_thread():
+        prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
+        with prepared.task.stop.on_interrupt():
+            searched = search(prepared, starts, seed)
+            refined = refine(searched)
+        quantified = quantify(refined.task, refined.best, refined.noise_free)
+        judged = judge(resolved, refined, quantified)
+    shown = {**(dict(units) if units else {}), **resolved.units}
+    return _result(resolved, refined, quantified, judged, _Call(seed, time.monotonic() - begin, shown))
+
+
+def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
+    if not isinstance(model, Model):
+        raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
+    if not isinstance(data, Dataset):
+        raise FitError(f"The data must be a Dataset, such as Dataset(t, U); received a {type(data).__name__}.")
+    if starts is not None and not is_whole(starts, 1):
+        raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
+    if not is_whole(seed, 0):
+        raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
+    if basis is not None and (isinstance(basis, type) or not hasattr(basis, "build")):
+        raise FitError(f"The basis must be test functions such as Local() or Orthonormal(); received {basis!r}.")
+    if not model.parameters:
+        raise FitError("The model has no parameters; there is nothing to estimate.")
+    for name in data.inputs:
+        if name in model.parameters:
+            raise FitError(
+                f"{name!r} is an input of the data and a parameter of the model; make the model with inputs=[{name!r}]."
+            )
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What belongs to the call itself."""
+
+    seed: int
+    seconds: float
+    units: dict[str, str]
+
+
+def _result(parameters: Parameters, fitted: Searched, quantified: Quantified, judged: Judged, call: _Call) -> FitResult:
+    """Everything that is kept."""
+    task, best, problem = fitted.task, fitted.best, fitted.task.problem
+    refined = best.refined
+    bases = [form.functions for form in problem.forms]
+    return FitResult(
+        model=parameters.model,
+        data=problem.data,
+        method=fitted.estimator.name,
+        estimate=quantified.p,
+        covariance=quantified.covariance,
+        covariance_kind=quantified.kind,
+        status=judged.status,
+        log_likelihood=log_likelihood(task, refined, fitted.noise_free),
+        sigma=problem.sigma if refined is None else refined.sigma,
+        sigma_estimated=problem.data.sigma is None,
+        basis=tuple(BasisSummary(b.description, b.radius, b.count) for b in bases),
+        bounds=quantified.bounds,
+        log_scale=task.scale.log,
+        fixed=~task.free,
+        at_bound=quantified.at_bound,
+        denoised=task.weak.denoised(best.estimate) if refined is None else refined.states,
+        goodness=judged.goodness,
+        starts=fitted.records,
+        alternatives=() if judged.freedoms else fitted.alternatives,
+        freedoms=judged.freedoms,
+        iterations=best.iterations,
+        mesh=1 if refined is None else refined.finer,
+        seed=call.seed,
+        options=task.options,
+        seconds=call.seconds,
+        weak_residuals=judged.weak_residuals,
+        warnings=judged.warnings,
+        notes=fitted.notes,
+        prior=parameters.prior,
+        tied=parameters.tied,
+        units=call.units,
+        nodes=() if best.latent is None else best.latent.nodes,
+        shared=None if best.latent is None else parameters.shared,
+        index=None if best.latent is None else parameters.index,
+    )
