@@ -315,9 +315,10 @@ def test_each_trajectory_may_have_noise_of_its_own():
     w = wf.simulate(CHAIN, [0.5, 0.3], [2.0, 0.4], t).states[:, 1]
     rng = np.random.default_rng(3)
     parts = [wf.Dataset(t, w + sigma * rng.standard_normal(60), names=["w"]) for sigma in (0.002, 0.05)]
-    own = wf.fit(CHAIN, wf.Dataset.join(parts, own_noise=True))
-    shared = wf.fit(CHAIN, wf.Dataset.join(parts))
-    alone = wf.fit(CHAIN, parts[0])
+    box = {"a": (0.4, 1), "b": (0, 0.4)}
+    own = wf.fit(CHAIN, wf.Dataset.join(parts, own_noise=True), bounds=box)
+    shared = wf.fit(CHAIN, wf.Dataset.join(parts), bounds=box)
+    alone = wf.fit(CHAIN, parts[0], bounds=box)
     assert own["a"].error < 1.2 * alone["a"].error < shared["a"].error
     assert abs(own["a"].value - 0.5) < 4 * own["a"].error
 

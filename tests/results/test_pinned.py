@@ -40,7 +40,7 @@ def test_a_positive_state_stays_positive():
     fit = wf.fit(CHAIN, chain(10, 0.1, seed=1), bounds={"a": (0, 5), "b": (0, 5)})
     band = fit.predict(np.linspace(0, 9, 7), kind="profile")
     assert (band.lower[:, 0] >= 0).all()
-    assert (band.lower[:4, 0] > 0).all()
+    assert (band.lower[:3, 0] > 0).all()
     assert (band.lower[:, 0] <= band.states[:, 0]).all()
     assert (band.states[:, 0] <= band.upper[:, 0]).all()
 

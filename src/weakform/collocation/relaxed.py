@@ -252,6 +252,16 @@ class Relaxed:
             by_p[first] = -gp
         return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, p, L.trajectory))
 
+    def guarded(self, p: FloatArray, X: FloatArray) -> BoolArray:
+        """States that are not negative and below zero of which the equations are not defined, `(D,)`."""
+        L, own = self.layout, self.own(p, self.layout.trajectory)
+        found = np.zeros(X.shape[1], dtype=bool)
+        for d in np.flatnonzero((X >= 0).all(axis=0)):
+            other = X.copy()
+            other[:, d] = -np.maximum(X[:, d], np.finfo(float).tiny)
+            found[d] = not np.isfinite(self.functions.f(L.times, other, own, L.after)).all()
+        return found
+
     def variances(self, X: FloatArray, q: float) -> FloatArray:
         """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint.
 

@@ -63,7 +63,8 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
         place.append(same[0] if same else len(kept) - 1 if kept and kept[-1] is outcome else -1)
     refined = [estimator.refine(task, outcome) for outcome in kept]
     costs = [_cost(task, outcome) for outcome in refined]
-    best = int(np.argmin(np.where(np.isnan(costs), np.inf, costs)))
+    # States of an estimate that has not converged need not obey the model: its likelihood is none.
+    best = min(range(len(refined)), key=lambda k: (not refined[k].status.converged, np.isnan(costs[k]), costs[k]))
     others = sorted((k for k in range(len(refined)) if k != best), key=lambda k: costs[k])
     found: list[tuple[Outcome, float]] = []
     for k in others:

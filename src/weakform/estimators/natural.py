@@ -33,12 +33,14 @@ def first_states(problem: LatentProblem, meshes: tuple[FloatArray, ...], start: 
         X = np.tile(constants, (len(mesh) + 1, 1))
         with np.errstate(all="ignore"):
             begin = problem.functions.g(mesh[:1], X[:1], problem.functions.own(p, k))[0]
-        known = problem.functions.given & np.isfinite(begin) & (begin != 0)
+        given = problem.functions.given & np.isfinite(begin)
+        known = given & (begin != 0)
         X[:, known] = begin[known]
         for column, name in enumerate(names):
             there = np.isfinite(q.values[:, column])
             if name in states and there.any():
                 X[1:, states.index(name)] = np.interp(mesh, q.times[there], _smoothed(q.values[there, column]))
+        X[1, given] = begin[given]
         X[0] = X[1]
         parts.append(X)
     return np.concatenate(parts)

@@ -46,10 +46,12 @@ REACH = 1.0
 """How far a parameter without bounds may move in one level, relative to its size."""
 LEAST_NOISE = 0.01
 """σ of the search, as a share of the spread of a column: less noise only makes the search harder."""
+WAYS = ((1.0, LEAST_NOISE), (0.1, LEAST_NOISE), (1.0, 0.3), (0.1, 0.1))
+"""How tightly parameters are held, and σ of the search, start by start: what one way leads to another may pass by."""
 
 
 def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
-    """Starts `(P + D + 1,)`: parameters, a constant for each state that is not measured itself, and one if given.
+    """Starts `(P + D + 3,)`: parameters, a constant for each state, one if given, and one of the `WAYS`.
 
     Parameters
     ----------
@@ -74,8 +76,8 @@ def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -
             p = np.where(np.isnan(given), p, given)
         if task.prior is not None:
             p = task.prior.allowed(p)
-        own = given is not None and k == 0
-        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [float(own)]]))
+        own = float(given is not None and k == 0)
+        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [own, *WAYS[k % len(WAYS)]]]))
     check_beginnings(problem, made)
     return made
 
@@ -105,21 +107,24 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     assert start is not None
     problem = _problem(task)
     meshes = problem.meshes()
-    sigma = np.maximum(problem.sigma, LEAST_NOISE * problem.spread)
+    given, hold, noise = start[-3:]
+    sigma = np.maximum(problem.sigma, noise * problem.spread)
     relaxed = problem.relaxed(meshes, sigma, task.free)
     X = first_states(problem, meshes, start)
     p = start[: len(problem.model.parameters)]
     width = task.upper - task.lower
     held = np.where(np.isfinite(width), width, REACH * np.where(p == 0, 1.0, np.abs(p)))
-    limits = replace(_limits(task), held=held)
+    limits = replace(_limits(task), held=hold * held)
     # Most parameters of which nothing is known are positive, and poles lie at zero: signs change only if they must.
     low = np.where(np.isneginf(task.lower) & ~task.scale.log & (p > 0), 0.0, task.lower)
     high = np.where(np.isposinf(task.upper) & ~task.scale.log & (p < 0), 0.0, task.upper)
     point = relax(relaxed, p, X, replace(limits, lower=low, upper=high))
     if (task.free & ((point.p == low) & (low > task.lower) | (point.p == high) & (high < task.upper))).any():
         point = min(point, relax(relaxed, p, X, limits), key=lambda found: found.value)
-    if start[-1]:
+    if given:
         point = _near(task, relaxed, start, point, limits)
+    if noise > LEAST_NOISE:  # what starts are compared by has the same σ for all
+        point = settle(relaxed.with_sigma(np.maximum(problem.sigma, LEAST_NOISE * problem.spread)), point, limits)
     status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)

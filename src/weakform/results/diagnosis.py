@@ -31,7 +31,7 @@ PIECES = 16
 UNKNOWN = 100.0
 SUSPECT = 1e-6
 """Smallest eigenvalue of the information, with unit diagonal, below which freedoms of the model are looked for."""
-RUNAWAY, NARROW = 1e15, 0.01
+RUNAWAY, NARROW, NEXT = 1e15, 0.01, 1e-3
 POINTS, NEARBY = 3, 0.1
 
 
@@ -185,9 +185,10 @@ def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, 
     nodes = best.latent.nodes
     experiment = Experiment(parameters.model, task.problem.data, task.free, tuple(float(t[0]) for t, _ in nodes))
     p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
-    # What ended at zero is looked at where the data begin to notice it.
-    size = p.copy()
-    size[task.free] = np.where(np.abs(p[task.free]) > 1 / d, p[task.free], 1 / d)
+    # What ended at next to zero is looked at where the data begin to notice it.
+    size, free = p.copy(), p[task.free]
+    nothing = (np.abs(free) < NEXT / d) & (np.abs(free) <= NEXT**2 * np.median(np.abs(free)))
+    size[task.free] = np.where(nothing, 1 / d, free)
     points = []
     for _ in range(POINTS):
         near = np.where(task.free, size * np.exp(NEARBY * rng.standard_normal(len(p))), p)

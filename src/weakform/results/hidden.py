@@ -63,8 +63,6 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         _, u0 = beginning(fit, k)
         model = fit.model.of(k)
         given = name in model.initial
-        if given:  # as it was said, without the rounding of the mesh
-            u0 = np.where(np.arange(len(u0)) == d, model.map("g")(np.zeros(1), u0[None], fit.estimate)[0], u0)
         _, covariance = joint(fit, k, finite(fit))
         coordinates = system(fit, k)
         x = coordinates.to_working(u0[None])[0]

@@ -41,7 +41,11 @@ def beginning(fit: FitResult, k: int) -> tuple[float, FloatArray]:
     """When trajectory k begins, and in which state `(D,)`."""
     if fit.nodes:
         times, states = fit.nodes[k]
-        return float(times[0]), states[0]
+        model = fit.model.of(k)
+        given = np.array([state in model.initial for state in model.states])
+        # As it was said, without the rounding of the mesh.
+        said = model.map("g")(times[:1], states[:1], fit.estimate)[0]
+        return float(times[0]), np.where(given, said, states[0])
     return float(fit.data.trajectories[k].times[0]), fit.denoised[k][0]
 
 

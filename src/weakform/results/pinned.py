@@ -135,6 +135,13 @@ class Pinned:
         point = settle(pinned, near, self.search, TOLERANCE)
         return point if point.done and np.isfinite(point.value) else None
 
+    def _better(self, knot: int, column: int, to: float, weight: float, near: Point) -> Point | None:
+        """The better of two fits with a pin, one from nearby and one from the fit itself."""
+        starts = [near] if near is self.best else [near, self.best]
+        found = [self._solved(knot, column, to, weight, start) for start in starts]
+        good = [point for point in found if point is not None]
+        return min(good, key=lambda point: point.value) if good else None
+
     def end(self, knot: int, column: int, error: float, z: float, last: End) -> End:
         """One end of the band.
 
@@ -155,7 +162,7 @@ class Pinned:
         low, high = (0.0, 0.0), (np.inf, np.inf)
         points, near, target = [(0.0, 0.0)], last.point, min(last.target, farthest)
         for _ in range(STEPS):
-            solved = self._solved(knot, column, begin + last.sign * target * error, HARD / error, near)
+            solved = self._better(knot, column, begin + last.sign * target * error, HARD / error, near)
             if solved is None:  # too far for one step: from the fit itself, and half the way
                 target, near = 0.5 * (target + low[0]), self.best
                 continue
