@@ -372,3 +372,106 @@ def test_a_known_beginning_leaves_a_band_to_what_is_measured():
         assert (band["x"][0] == 5).all()
         assert band["glow"][0, 1] < band["glow"][0, 0] < band["glow"][0, 2]
         assert np.ptp(band["glow"][0]) == pytest.approx(2 * 5 * fit.quantile(0.95) * fit["s"].error, rel=0.3)
+
+
+def test_what_cannot_be_determined_has_no_interval_and_what_can_has_one(tmp_path):
+    model = wf.Model.from_text("x' = -k*x\nglow = s*x")
+    t = np.linspace(0, 10, 50)
+    data = wf.Dataset(t, 3 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal(50), names=["glow"])
+    for bounds in (None, {"s": (0.1, 2.0)}):  # with bounds the fit may end at one of them
+        fit = wf.fit(model, data, bounds=bounds)
+        assert fit.status is Status.UNDETERMINED
+        assert fit.undetermined == {"s", "x(0)"}
+        for unknown in (fit["s"], fit.initial["x"], fit.derived("s/2")):
+            assert unknown.error == np.inf
+            assert unknown.note == "cannot be determined"
+        assert fit["k"].error < 0.01
+        level = fit.derived("s*x(0)")
+        assert abs(level.value - 3) < 4 * level.error < 0.2
+        curves = fit.states
+        assert np.isinf(curves["x"].upper).all()
+        assert np.isfinite(curves["glow"].upper).all()
+        assert "not determined" in str(fit)
+    fit.save(tmp_path / "fit.json")
+    assert wf.FitResult.load(tmp_path / "fit.json").undetermined == fit.undetermined
+
+
+def test_a_wrong_model_is_rejected_though_a_parameter_is_at_its_bound():
+    model = wf.Model.from_text("x' = -k*x\ny' = k*x - g*y\nx(0) = 10\ny(0) = 0\no = s*y")
+    t = np.linspace(0, 10, 45)
+    y = 100 / 3 * (np.exp(-0.2 * t) - np.exp(-0.5 * t)) + 0.1 * np.random.default_rng(0).standard_normal(45)
+    fit = wf.fit(model, wf.Dataset(t, y, names=["o"]), bounds={"k": (0.25, 3), "g": (0, 0.25), "s": (0, 1)})
+    assert fit.status is Status.REJECTED
+
+
+def test_data_without_noise_do_not_speak_against_the_model():
+    """As one plans an experiment; and a rate that is truly zero is known to be small."""
+    model = wf.Model.from_text("x' = -k*x\ny' = k*x - g*y\nx(0) = 10\ny(0) = 0")
+    t = np.linspace(0, 10, 60)
+    y = wf.simulate(model, [0.0, 0.6], None, t).states[:, 1]
+    fit = wf.fit(model, wf.Dataset(t, y, names=["y"], sigma=0.1), bounds={"k": (0.3, 3), "g": (-1, 0.25)})
+    assert fit.status is Status.CONVERGED
+    assert "given sigma contradicts" in fit.warnings[0]
+    assert not any("cannot be determined" in warning for warning in fit.warnings)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e6])
+def test_units_of_time_do_not_matter(unit):
+    t = np.linspace(0, 10, 100)
+    w = np.sqrt(4 - 0.15**2)
+    y = np.exp(-0.15 * t) * (np.cos(w * t) + 0.15 / w * np.sin(w * t))
+    y += 0.05 * np.random.default_rng(0).standard_normal(100)
+    model = wf.Model.from_text("x'' = -w*x - c*x'")
+    base, other = (wf.fit(model, wf.Dataset(t * scale, y, names=["x"])) for scale in (1.0, unit))
+    assert other.success
+    assert other["w"].value * unit**2 == pytest.approx(base["w"].value, rel=1e-6)
+    assert other["w"].error * unit**2 == pytest.approx(base["w"].error, rel=1e-5)
+
+
+def test_units_of_states_do_not_matter():
+    t = np.linspace(0, 20, 100)
+    text = "x' = y\ny' = mu*(1 - (x/{0})^2)*y - w*x"
+    x = wf.simulate(wf.Model.from_text(text.format(1.0)), [2.0, 1.3], [1.0, 0.0], t).states[:, 0]
+    x += 0.1 * np.random.default_rng(1).standard_normal(100)
+    base, other = (
+        wf.fit(wf.Model.from_text(text.format(scale)), wf.Dataset(t, scale * x, names=["x"])) for scale in (1.0, 1e10)
+    )
+    assert other.estimate == pytest.approx(base.estimate, rel=1e-5)
+    assert other.errors == pytest.approx(base.errors, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["wendy", "output-error", "hybrid"])
+def test_an_exponent_of_a_state_that_begins_at_zero(method):
+    """x^n log x is not a number at zero, and states below zero have no power."""
+    model = wf.Model.from_text("m' = k/(1 + (p/K)^n) - d*m\np' = m - 0.3*p\nm(0) = 0\np(0) = 0")
+    truth = {"k": 2.0, "K": 3.0, "n": 3.0, "d": 0.4}
+    t = np.linspace(0, 30, 60)
+    p = wf.simulate(model, [truth[name] for name in model.parameters], None, t).states[:, 1]
+    data = wf.Dataset(t, p + 0.1 * np.random.default_rng(2).standard_normal(60), names=["p"])
+    near = {name: 1.1 * value for name, value in truth.items()}
+    box = {"k": (0, 10), "K": (0.1, 20), "n": (1, 8), "d": (0, 3)}
+    fit = wf.fit(model, data, bounds=box, method=method, start=near, starts=2)
+    assert fit.success
+    for name, value in truth.items():
+        assert abs(fit[name].value - value) < 4 * fit[name].error < 2 * value
+
+
+def test_the_initial_value_of_a_trajectory_may_stand_in_an_expression():
+    fit = wf.fit(CHAIN, wf.Dataset.join([chain(1), chain(2)], ["a", "b"]), bounds={"w(0)": (0, 2)})
+    ratio = fit.derived("w(0)_a/w(0)_b")
+    assert abs(ratio.value - 1) < 4 * ratio.error
+
+
+def test_the_sizes_of_rates_that_exchange():
+    """Where two states of one size exchange, each of their rates seemed to do nothing."""
+    model = wf.Model.from_text(
+        "A' = -(CL/V)*A - (Q/V)*A + (Q/W)*B\nB' = (Q/V)*A - (Q/W)*B\nconc = A/V\nA(0) = 100\nB(0) = 0"
+    )
+    truth = {"CL": 5.0, "Q": 3.0, "V": 10.0, "W": 25.0}
+    t = np.array([0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 36])
+    clean = wf.simulate(model, [truth[n] for n in model.parameters], None, np.append(0, t)).states[1:, 0] / 10
+    noisy = clean * np.exp(0.1 * np.random.default_rng(3).standard_normal(13))
+    fit = wf.fit(model, wf.Dataset(t, noisy, "lognormal", names=["conc"]))
+    assert fit.success
+    for name, value in truth.items():
+        assert abs(fit[name].value - value) < 4 * fit[name].error

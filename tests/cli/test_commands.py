@@ -339,3 +339,43 @@ def test_devices_are_not_files(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "m.txt"), "/dev/zero"]) == 2
     assert main(["fit", "/dev/zero", str(tmp_path / "d.csv")]) == 2
     assert capsys.readouterr().err.count("device or a pipe") == 2
+
+
+PARTLY = "x' = -k*x\ny' = k*x - g*y\nfy = 2*y\nfx = x + s\nx(0) = 5\ny(0) = 0\n"
+
+
+def partly(folder, header):
+    t = np.linspace(0, 8, 30)
+    y = 5 * 0.9 / 0.6 * (np.exp(-0.3 * t) - np.exp(-0.9 * t))
+    noise = 0.02 * np.random.default_rng(0).standard_normal((2, 30))
+    rows = "\n".join(f"{a:g},{b:.5f},{c:.5f}" for a, b, c in zip(t, 2 * y + noise[0], noise[1], strict=True))
+    (folder / "partly.txt").write_text(PARTLY)
+    (folder / "partly.csv").write_text(f"{header}\n{rows}\n")
+
+
+def test_columns_that_nobody_asks_for_are_named(folder, capsys):
+    partly(folder, "t,fy,weight")
+    assert run("fit", "partly.txt", "partly.csv") == 0
+    assert "Columns that the model does not have were left out: weight." in " ".join(capsys.readouterr().out.split())
+    partly(folder, "t,fy,f_x")
+    assert run("check", "partly.txt", "partly.csv") == 1
+    assert "Did you mean 'fx'?" in capsys.readouterr().out
+
+
+def test_json_of_what_is_measured_in_part(folder, capsys):
+    partly(folder, "t,fy,weight")
+    assert run("fit", "partly.txt", "partly.csv", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["sigma"]) == ["fy"]
+    assert found["initial"]["x"] == {"estimate": 5.0, "error": 0.0, "interval": [5.0, 5.0], "note": "given"}
+    assert found["alternatives"] == []
+
+
+def test_simulated_tables_begin_as_the_model_says(folder, capsys):
+    (folder / "partly.txt").write_text(PARTLY)
+    words = ("--set", "k=0.9", "--set", "g=0.3", "--set", "s=1", "--duration", "8", "--samples", "4")
+    assert run("simulate", "partly.txt", *words, "--columns", "fy, x") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["time,fy,x", "0,0,5"]
+    assert run("simulate", "partly.txt", *words, "--columns", "fz") == 2
+    assert "--columns: 'fz' is not one of x, y, fy, fx." in capsys.readouterr().err

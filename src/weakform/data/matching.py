@@ -70,7 +70,8 @@ def match(data: Dataset, model: Model) -> Matched:
     reduced = model.measured_by(measured)
     left = tuple(name for name in model.parameters if name not in reduced.parameters)
     if left:
-        notes.append(f"{', '.join(left)} occur only in expressions that were not measured, and left the fit.")
+        verb = "occurs" if len(left) == 1 else "occur"
+        notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured, and left the fit.")
     complete = set(measured) == set(model.states) and not model.initial
     if complete:
         measured = list(model.states)

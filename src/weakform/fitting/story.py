@@ -88,7 +88,7 @@ def fit(
         `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS), `"wls"`
         (weak least squares); or by solving the equations: `"output-error"` (nonlinear least squares on forward
         solutions) and `"hybrid"` (the same, started by a weak estimate). Where only a part is measured, `"wendy"` makes
-        room for `"relaxed"` (the relaxed model), which does with any part of the states; the others need all of them.
+        room for `"relaxed"` (the relaxed model); `"mle"`, `"irls"` and `"wls"` need every state.
     basis : Local or Orthonormal, optional
         Test functions; `Local()` by default.
     options : Options or mapping, optional

@@ -274,7 +274,8 @@ class Model:
             if s not in self.hidden
         ]
         lines += [f"{name} = {e}" for name, e in self.observables.items()]
-        return "\n".join([*lines, *(f"{initial_name(s)} = {e}" for s, e in self.initial.items())])
+        begun = [(initial_name(s), str(e)) for s, e in self.initial.items()]
+        return "\n".join([*lines, *(f"{name} = {text}" for name, text in begun if name != text)])
 
     def __repr__(self) -> str:
         return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"

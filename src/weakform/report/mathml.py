@@ -34,7 +34,11 @@ def equations(model: Model) -> str:
         cells = (("right", symbol(name, dots)), ("center", "<mo>=</mo>"), ("left", expression(right)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
     named = [(symbol(name), e) for name, e in model.observables.items()]
-    named += [(f"<mrow>{symbol(name)}<mo>(</mo><mn>0</mn><mo>)</mo></mrow>", e) for name, e in model.initial.items()]
+    named += [
+        (f"<mrow>{symbol(name)}<mo>(</mo><mn>0</mn><mo>)</mo></mrow>", e)
+        for name, e in model.initial.items()
+        if str(e) != f"{name}(0)"
+    ]
     for left, right in named:
         cells = (("right", left), ("center", "<mo>=</mo>"), ("left", expression(right)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")

@@ -47,7 +47,12 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         return len(self.fit.model.states)
 
     def __repr__(self) -> str:
-        return f"<initial values of {', '.join(self)}>"
+        lines = []
+        for name in self:
+            found = self[name]
+            each = found.items() if isinstance(found, dict) else [("", found)]
+            lines += [f"{quantity} of {label}" if label else str(quantity) for label, quantity in each]
+        return "\n".join(lines)
 
     def __getitem__(self, name: str) -> Quantity | dict[str, Quantity]:
         states = self.fit.model.states
