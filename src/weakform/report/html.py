@@ -77,6 +77,10 @@ def page(fit: FitResult, command: str = "") -> str:
     )
 
 
+SAME = 0.01
+"""Difference of objectives that is not worth a picture."""
+
+
 def _section(title: str, body: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{body}</section>" if body else ""
 
@@ -133,7 +137,7 @@ def _tied(fit: FitResult) -> str:
 def _beginnings(fit: FitResult) -> str:
     rows = []
     for name, q in shown_beginnings(fit, MAX_PANELS):
-        interval = "given" if q.note else _pair(np.array(q.interval))
+        interval = q.note or _pair(np.array(q.interval))
         rows.append([name, number(q.value), "" if q.note else number(q.error, 3), interval])
     return _table(["initial value", "estimate", "standard error", "95% interval"], rows) if rows else ""
 
@@ -240,6 +244,8 @@ def _profiles(fit: FitResult) -> str:
         return "" if ESTIMATORS[fit.method].refits else f"<p>Only fits by method {able} have profiles.</p>"
     parts = []
     for name, profile in fit.profiles.items():
+        if name in fit.undetermined:  # it has none
+            continue
         j = fit.model.parameters.index(name)
         near = np.linspace(profile.values[0], profile.values[-1], 60)
         limit = fit.quantile(profile.level) ** 2
@@ -287,6 +293,8 @@ def _starts(fit: FitResult) -> str:
     if len(values) < 2:
         count = len(fit.starts)
         return f"<p>{count} start; models that are linear in their parameters need no more.</p>" if values else ""
+    if values[-1] - values[0] < SAME:
+        return f"<p>Of {len(fit.starts)} starts {agreeing(fit)}.</p>"
     order = np.arange(1, len(values) + 1)
     chart = _chart(
         f"objective of {len(values)} starts, the best first",

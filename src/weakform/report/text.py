@@ -108,7 +108,7 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
 def _beginnings(fit: FitResult) -> list[str]:
     rows = []
     for name, q in shown_beginnings(fit, SHOWN):
-        ends = "given" if q.note else f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
+        ends = q.note or f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
         rows.append([name, number(q.value), "" if q.note else number(q.error, 3), ends])
     return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
 

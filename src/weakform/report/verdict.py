@@ -40,9 +40,10 @@ def verdict(fit: FitResult) -> Verdict:
         loose = [
             names[j]
             for j in free
-            if not fit.errors[j] <= POORLY_DETERMINED * abs(fit.estimate[j]) and not fit.at_bound[j]
+            if not fit.errors[j] <= POORLY_DETERMINED * abs(fit.estimate[j])
+            and (not fit.at_bound[j] or names[j] in fit.undetermined)
         ]
-    stuck = [names[j] for j in free if fit.at_bound[j]]
+    stuck = [names[j] for j in free if fit.at_bound[j] and names[j] not in fit.undetermined]
     p = np.nan if fit.goodness is None else fit.goodness.p_value
     reasons = []
     noise_free = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)

@@ -61,6 +61,8 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | Laten
     j = fit.model.parameters.index(name)
     if fit.fixed[j]:
         raise FitError(f"{name!r} is fixed; it has no profile.")
+    if name in fit.undetermined:  # flat as far as it goes
+        return Profile(name, fit.estimate[[j]], np.zeros(1), level, (-np.inf, np.inf))
     refit = refit or refit_of(fit)
     z = fit.quantile(level)
     error = fit.errors[j]
