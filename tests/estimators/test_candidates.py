@@ -80,3 +80,17 @@ def test_the_best_likelihood_is_kept_though_the_search_prefers_another():
     misfits[0.9] = 41.0
     ((other, cost),) = rank(estimator, task, outcomes).alternatives
     assert (other.estimate[0], cost) == (0.9, 20.5)
+
+
+@pytest.mark.parametrize("samples", [30, 45])
+def test_where_the_weak_form_fails_the_relaxed_model_is_tried(samples):
+    """Van der Pol's oscillator with few samples: its fast part lies between them."""
+    model = wf.Model.from_text("x' = y\ny' = mu*(1 - a*x**2)*y - w*x")
+    t = np.linspace(0, 20, samples)
+    states = wf.simulate(model, [1.0, 2.0, 1.0], [2.0, 0.0], t).states
+    noise = 0.1 * states.std(axis=0) * np.random.default_rng(1).standard_normal(states.shape)
+    fit = wf.fit(model, wf.Dataset(t, states + noise))
+    assert fit.success
+    assert fit.method == "relaxed"
+    assert "the relaxed model did better" in " ".join(fit.notes)
+    assert (np.abs(fit.estimate - [1.0, 2.0, 1.0]) < 4 * fit.errors).all()

@@ -41,6 +41,10 @@ class Deadline:
         """Whether to stop now."""
         return self.asked or time.monotonic() > self.end
 
+    def left(self) -> float:
+        """Seconds that are left; none once the user has asked to stop."""
+        return 0.0 if self() else self.end - time.monotonic()
+
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
         """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from ..basis import Local
 from ..data import Dataset
-from ..data.matching import match
-from ..estimators import Options, choose
+from ..data.matching import Matched, match
+from ..estimators import ESTIMATORS, Options, choose
 from ..linalg.threads import single_thread
 from ..model import Model
 from ..parameters import Parameter, Parameters, resolve
@@ -30,7 +30,7 @@ from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..weak.problem import Basis
 from .judge import Judged, judge
-from .search import Searched, prepare, refine, search
+from .search import Prepared, Searched, prepare, refine, search
 
 
 @np.errstate(all="ignore")
@@ -125,13 +125,57 @@ def fit(
     resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
     with single_thread():
         prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
-        with prepared.task.stop.on_interrupt():
-            searched = search(prepared, starts, seed)
-            refined = refine(searched)
-        quantified = quantify(refined.task, refined.best, refined.noise_free)
-        judged = judge(resolved, refined, quantified)
+        told = _told(resolved, prepared, starts, seed)
+        if prepared.estimator.instead is not None and not told.judged.status.success:
+            other = prepared.task.stop.left() and _second(resolved, matched, told, starts, seed)
+            told = other or told
     shown = {**(dict(units) if units else {}), **resolved.units}
-    return _result(resolved, refined, quantified, judged, _Call(seed, time.monotonic() - begin, shown))
+    return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A fit from its search to its verdict."""
+
+    refined: Searched
+    quantified: Quantified
+    judged: Judged
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the data; NaN where there is none."""
+        return log_likelihood(self.refined.task, self.refined.best.refined, self.refined.noise_free)
+
+
+def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: int) -> _Told:
+    with prepared.task.stop.on_interrupt():
+        refined = refine(search(prepared, starts, seed))
+    quantified = quantify(refined.task, refined.best, refined.noise_free)
+    return _Told(refined, quantified, judge(parameters, refined, quantified))
+
+
+def _second(parameters: Parameters, matched: Matched, first: _Told, starts: int | None, seed: int) -> _Told | None:
+    """The fit of the method that needs no weak form, where the first is no success; None where that is none, too."""
+    task = first.refined.task
+    estimator = ESTIMATORS[str(first.refined.estimator.instead or "relaxed")]
+    options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
+    if first.refined.noise_free or task.options.given or matched.data.covariance is not None:
+        return None
+    try:
+        other = _told(parameters, prepare(parameters, matched, estimator, options, Local()), starts, seed)
+    except FitError:
+        return None
+    found, before = other.judged.status, first.judged.status
+    better = not before.converged or not other.log_likelihood <= first.log_likelihood + BETTER
+    if not better or not (found.success or (found.converged and not before.converged)):
+        return None
+    note = "The weak form led to no estimate that fits; the relaxed model did better, and is told here."
+    refined = replace(other.refined, notes=(*other.refined.notes, note))
+    return replace(other, refined=refined)
+
+
+BETTER = 0.5
+"""Log-likelihood by which a second way must be better."""
 
 
 def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
@@ -163,8 +207,9 @@ class _Call:
     units: dict[str, str]
 
 
-def _result(parameters: Parameters, fitted: Searched, quantified: Quantified, judged: Judged, call: _Call) -> FitResult:
+def _result(parameters: Parameters, told: _Told, call: _Call) -> FitResult:
     """Everything that is kept."""
+    fitted, quantified, judged = told.refined, told.quantified, told.judged
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined = best.refined
     bases = [form.functions for form in problem.forms]
@@ -176,7 +221,7 @@ def _result(parameters: Parameters, fitted: Searched, quantified: Quantified, ju
         covariance=quantified.covariance,
         covariance_kind=quantified.kind,
         status=judged.status,
-        log_likelihood=log_likelihood(task, refined, fitted.noise_free),
+        log_likelihood=told.log_likelihood,
         sigma=problem.sigma if refined is None else refined.sigma,
         sigma_estimated=problem.data.sigma is None,
         basis=tuple(BasisSummary(b.description, b.radius, b.count) for b in bases),
