@@ -165,9 +165,8 @@ def _second(parameters: Parameters, matched: Matched, first: _Told, starts: int 
         other = _told(parameters, prepare(parameters, matched, estimator, options, Local()), starts, seed)
     except FitError:
         return None
-    found, before = other.judged.status, first.judged.status
-    better = not before.converged or not other.log_likelihood <= first.log_likelihood + BETTER
-    if not better or not (found.success or (found.converged and not before.converged)):
+    better = not first.judged.status.converged or not other.log_likelihood <= first.log_likelihood + BETTER
+    if not other.judged.status.success or not better:
         return None
     note = "The weak form led to no estimate that fits; the relaxed model did better, and is told here."
     refined = replace(other.refined, notes=(*other.refined.notes, note))
