@@ -39,6 +39,8 @@ class Estimator:
         The method whose estimate is left where the refinement is not possible.
     starts : callable, optional
         `starts(task, given, count, seed)`: a way of its own to begin.
+    enough : callable, optional
+        `enough(task, outcomes)`: whether starts may be left out that nobody asked for.
     partly : bool
         Whether it can do with part of the states measured.
     weak : bool
@@ -61,6 +63,7 @@ class Estimator:
     unrefined: str | None = None
     refits: bool = False
     starts: Callable[[Task, FloatArray | None, int | None, int], list[FloatArray]] | None = None
+    enough: Callable[[Task, list[Outcome]], bool] | None = None
     partly: bool = False
     weak: bool = True
     instead: str | None = None

@@ -42,6 +42,8 @@ GIVEN, FORWARD = 0.03, 1e-6
 """The size of the walk at which a start that is given begins, and the tolerance of the solution there."""
 DECADE = (0.1, 10.0)
 """Range of starts without bounds, around the natural size of a parameter."""
+AGREE, LARGE = 3, 20_000
+"""Starts that must agree before the others are left out, and the nodes of a problem that is large."""
 REACH = 1.0
 """How far a parameter without bounds may move in one level, relative to its size."""
 LEAST_NOISE = 0.01
@@ -129,6 +131,13 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)
     return Outcome(point.p, point.value, status, point.steps, point.steps, latent=Latent(meshes, point))
+
+
+def enough(task: Task, outcomes: list[Outcome]) -> bool:
+    """Whether starts of a large problem agree, so that the others would only cost time."""
+    best = min(outcome.objective for outcome in outcomes)
+    agreed = sum(o.status.converged and o.objective <= best + SETTLED * max(1.0, abs(best)) for o in outcomes)
+    return agreed >= AGREE and sum(map(len, _problem(task).meshes())) > LARGE
 
 
 def _near(task: Task, relaxed: Relaxed, start: FloatArray, found: Point, limits: Search) -> Point:
@@ -279,6 +288,7 @@ ESTIMATOR = Estimator(
     starts=starts,
     noise_free=lambda task: task,
     refits=True,
+    enough=enough,
     partly=True,
     weak=False,
 )

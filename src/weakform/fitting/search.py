@@ -103,7 +103,8 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     tried: list[tuple[FloatArray | None, Outcome]] = []
     for point in points:
         tried.append((point, estimator.search(task, point)))
-        if task.stop():
+        enough = estimator.enough if starts is None else None
+        if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in tried])):
             break
     tried.sort(key=lambda pair: pair[1].objective)
     best = tried[0][1]
