@@ -135,12 +135,15 @@ class Pinned:
         point = settle(pinned, near, self.search, TOLERANCE)
         return point if point.done and np.isfinite(point.value) else None
 
-    def _better(self, knot: int, column: int, to: float, weight: float, near: Point) -> Point | None:
-        """The better of two fits with a pin, one from nearby and one from the fit itself."""
-        starts = [near] if near is self.best else [near, self.best]
-        found = [self._solved(knot, column, to, weight, start) for start in starts]
-        good = [point for point in found if point is not None]
-        return min(good, key=lambda point: point.value) if good else None
+    def _better(self, knot: int, column: int, to: float, weight: float, near: Point, expected: float) -> Point | None:
+        """A fit with a pin from nearby; where that costs more than a parabola says, also from the fit itself."""
+        solved = self._solved(knot, column, to, weight, near)
+        if near is self.best or (solved is not None and solved.value - self.best.value < expected):
+            return solved
+        again = self._solved(knot, column, to, weight, self.best)
+        if solved is None or again is None:
+            return solved or again
+        return min(solved, again, key=lambda point: point.value)
 
     def end(self, knot: int, column: int, error: float, z: float, last: End) -> End:
         """One end of the band.
@@ -162,7 +165,10 @@ class Pinned:
         low, high = (0.0, 0.0), (np.inf, np.inf)
         points, near, target = [(0.0, 0.0)], last.point, min(last.target, farthest)
         for _ in range(STEPS):
-            solved = self._better(knot, column, begin + last.sign * target * error, HARD / error, near)
+            expected = target**2 + 1.0  # twice a parabola, and some
+            solved = self._better(
+                knot, column, begin + last.sign * target * error, HARD / error, near=near, expected=expected
+            )
             if solved is None:  # too far for one step: from the fit itself, and half the way
                 target, near = 0.5 * (target + low[0]), self.best
                 continue
