@@ -22,17 +22,16 @@ class Arrow:
         left, right = line.left * ratio, line.right * ratio
         V = np.where(left.any(axis=2) | right.any(axis=2), V / size**2, 1.0)
         H = np.zeros((N, D, D))
-        R = line.R * size
-        Rt = R.transpose(0, 2, 1)
-        H[layout.sampled] = Rt @ R
+        R, Rt = line.R * size, line.R.transpose(0, 2, 1)
+        H[layout.sampled] = R.transpose(0, 2, 1) @ R
         diagonal = np.arange(D)
         H[:, diagonal, diagonal] += damping
         H[layout.ahead] = np.eye(D)
         self.g = np.zeros((N, D))
-        self.g[layout.sampled] = (line.R.transpose(0, 2, 1) @ line.r[:, :, None])[:, :, 0]
+        self.g[layout.sampled] = (Rt @ line.r[:, :, None])[:, :, 0]
         F = line.P.shape[2]
         self.B = np.zeros((N, 2, D, F))
-        self.B[layout.sampled, 0] = line.R.transpose(0, 2, 1) @ line.P
+        self.B[layout.sampled, 0] = Rt @ line.P
         self.B[:, 1] = line.G
         kl = 2 * D - 1
         band = np.zeros((3 * kl + 1, 2 * D * N))

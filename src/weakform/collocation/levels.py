@@ -131,10 +131,11 @@ class _Level:
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
         promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._held(p)
-        X = self.X + dX
-        if self.guarded.any():
-            X = np.where(self.guarded & (X < KEPT * self.X), KEPT * self.X, X)
-        return p, self._returned(p, X, target, arrow, mu), promised
+        return p, self._returned(p, self._inside(self.X, self.X + dX), target, arrow, mu), promised
+
+    def _inside(self, X: FloatArray, moved: FloatArray) -> FloatArray:
+        """Where states may move to: part of the way to zero where the equations end there."""
+        return np.where(self.guarded & (moved < KEPT * X), KEPT * X, moved) if self.guarded.any() else moved
 
     def _returned(self, p: FloatArray, X: FloatArray, target: FloatArray, arrow: Arrow, mu: float) -> FloatArray:
         """States put back to where the linearised constraint was to lead; linearised again where that is slow."""
@@ -149,8 +150,7 @@ class _Level:
             else:
                 fresh = not self.stiff
             last = cost
-            moved = X - arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
-            X = np.where(self.guarded & (moved < KEPT * X), KEPT * X, moved) if self.guarded.any() else moved
+            X = self._inside(X, X - arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0])
         return X
 
     def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..collocation.latent import LatentProblem
+from ..collocation.levels import sizes as state_sizes
 from ..data.matching import inputs_of
 from ..support.errors import FitError
 from ..support.typing import FloatArray
@@ -124,7 +125,7 @@ def natural_sizes(task: Task, size: float) -> FloatArray:
         X, L, F = first_states(problem, meshes, np.concatenate([p, constants])), relaxed.layout, problem.functions
         own = F.own(p, L.trajectory)
         with np.errstate(all="ignore"):
-            each_size = np.sqrt(np.mean(X**2, axis=0)) + np.finfo(float).tiny
+            each_size = state_sizes(X)
             _, _, by_f = F.f.linearised(L.times, X, own, L.after)
             _, _, by_g = F.g.linearised(L.times, X, own)
             moves = by_f * L.span[:, None, None] / (FASTER * each_size[:, None])

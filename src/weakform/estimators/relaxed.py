@@ -16,7 +16,7 @@ import numpy as np
 
 from ..collocation.arrow import Arrow
 from ..collocation.latent import Latent, LatentProblem, refined
-from ..collocation.levels import Point, Search, information, relax, settle
+from ..collocation.levels import Point, Search, information, relax, settle, sizes
 from ..collocation.relaxed import Relaxed
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box import minimise_in_box
@@ -255,8 +255,7 @@ def _discretisation(
         known = np.isfinite(C.diagonal())
         shift = np.abs(C[np.ix_(known, known)] @ pull[known]) / np.sqrt(np.abs(C.diagonal()[known]))
         bias = float(shift.max(initial=0.0))
-        size = np.sqrt(np.mean(point.X**2, axis=0)) + np.finfo(float).tiny
-        defect = np.max(np.abs(truncation) / size, axis=1)
+        defect = np.max(np.abs(truncation) / sizes(point.X), axis=1)
     return bias if np.isfinite(bias) else np.inf, L.inner & (defect > SHARE * np.nanmax(defect))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..basis import Local
 from ..data import Dataset
 from ..data.matching import Matched, match
-from ..estimators import ESTIMATORS, Options, choose
+from ..estimators import ESTIMATORS, Estimator, Options, choose
 from ..linalg.threads import single_thread
 from ..model import Model
 from ..parameters import Parameter, Parameters, resolve
@@ -31,6 +31,9 @@ from ..support.errors import FitError
 from ..weak.problem import Basis
 from .judge import Judged, judge
 from .search import Prepared, Searched, prepare, refine, search
+
+BETTER = 0.5
+"""Log-likelihood by which a second way must be better."""
 
 
 @np.errstate(all="ignore")
@@ -126,9 +129,9 @@ def fit(
     with single_thread():
         prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
         told = _told(resolved, prepared, starts, seed)
-        if prepared.estimator.instead is not None and not told.judged.status.success:
-            other = prepared.task.stop.left() and _second(resolved, matched, told, starts, seed)
-            told = other or told
+        other = prepared.estimator.instead
+        if other is not None and not told.judged.status.success and not prepared.task.stop():
+            told = _second(resolved, matched, ESTIMATORS[other], told, starts, seed) or told
     shown = {**(dict(units) if units else {}), **resolved.units}
     return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
 
@@ -154,10 +157,11 @@ def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: 
     return _Told(refined, quantified, judge(parameters, refined, quantified))
 
 
-def _second(parameters: Parameters, matched: Matched, first: _Told, starts: int | None, seed: int) -> _Told | None:
-    """The fit of the method that needs no weak form, where the first is no success; None where that is none, too."""
+def _second(
+    parameters: Parameters, matched: Matched, estimator: Estimator, first: _Told, starts: int | None, seed: int
+) -> _Told | None:
+    """The fit of a method that needs no weak form, where the first is no success; None where that is none, too."""
     task = first.refined.task
-    estimator = ESTIMATORS[str(first.refined.estimator.instead or "relaxed")]
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
     if first.refined.noise_free or task.options.given or matched.data.covariance is not None:
         return None
@@ -171,10 +175,6 @@ def _second(parameters: Parameters, matched: Matched, first: _Told, starts: int 
     note = "The weak form led to no estimate that fits; the relaxed model did better, and is told here."
     refined = replace(other.refined, notes=(*other.refined.notes, note))
     return replace(other, refined=refined)
-
-
-BETTER = 0.5
-"""Log-likelihood by which a second way must be better."""
 
 
 def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:

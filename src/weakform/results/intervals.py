@@ -130,17 +130,22 @@ def _closed_in(
 
 
 def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:
-    """Where √misfit, which is nearly linear, reaches z."""
-    side = sorted((abs(v - start), np.sqrt(m)) for v, m in points.items() if sign * (v - start) >= 0)
-    distance, root = np.array(side).T
+    """Where √misfit reaches z, on one side."""
+    side = [(abs(v - start), float(np.sqrt(m))) for v, m in points.items() if sign * (v - start) >= 0]
+    return start + sign * crossing(side, z)
+
+
+def crossing(points: list[tuple[float, float]], z: float) -> float:
+    """The distance at which √misfit, which is nearly linear in it, reaches z, from pairs of both; infinite if never."""
+    distance, root = np.array(sorted(points)).T
     root = np.maximum.accumulate(root)
     k = int(np.searchsorted(root, z))
     if k >= len(root):
-        return sign * np.inf
+        return np.inf
     if k == 0:
-        return start
+        return 0.0
     share = (z - root[k - 1]) / (root[k] - root[k - 1])
-    return start + sign * float(distance[k - 1] + share * (distance[k] - distance[k - 1]))
+    return float(distance[k - 1] + share * (distance[k] - distance[k - 1]))
 
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:

@@ -21,6 +21,7 @@ from ..forward.solve import simulate
 from ..noise.kinds import KINDS, Kind
 from ..support.errors import FitError
 from ..support.typing import FloatArray, IntArray
+from .intervals import crossing
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -88,8 +89,8 @@ class Pinned:
             parts.append(replace(q, times=rows, values=values, scale=scale, within=None, repeats=None))
             meshes.append(_extended(mesh, rows))
             states.append(_states(fit, k, meshes[-1], x))
-        self.K, self.row = K, int(sum(len(q.times) for q in parts[:trajectory]))
-        self.rows = self.row + np.searchsorted(parts[trajectory].times, times)
+        self.K = K
+        self.rows = sum(len(q.times) for q in parts[:trajectory]) + np.searchsorted(parts[trajectory].times, times)
         sigma = np.concatenate([fit.sigma, np.ones(len(names))])
         kinds = dict(zip(fit.data.names or (), fit.data.noise, strict=True))
         # What is positive all along is moved on a log scale: it has no end at zero.
@@ -183,20 +184,11 @@ class Pinned:
             else:
                 share = (z - low[1]) / (high[1] - low[1])
                 target = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
-        reach, limited = _crossing(points, z)
+        reach = crossing(points, z)
+        limited = reach < np.inf or max(root for _, root in points) > z - CLOSE
+        reach = min(reach, max(distance for distance, _ in points))
         value = float(kind.from_working(np.array([begin + last.sign * reach * error]))[0])
         return End(last.sign, value, limited, target, near)
-
-
-def _crossing(points: list[tuple[float, float]], z: float) -> tuple[float, bool]:
-    """How far it is to where the root of the misfit is z, and whether it comes to that."""
-    distance, root = np.array(sorted(points)).T
-    root = np.maximum.accumulate(root)
-    k = int(np.searchsorted(root, z))
-    if k >= len(root):
-        return float(distance[-1]), bool(root[-1] > z - CLOSE)
-    share = (z - root[k - 1]) / (root[k] - root[k - 1])
-    return float(distance[k - 1] + share * (distance[k] - distance[k - 1])), True
 
 
 def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
