@@ -39,6 +39,8 @@ class Estimator:
         The method whose estimate is left where the refinement is not possible.
     starts : callable, optional
         `starts(task, given, count, seed)`: a way of its own to begin.
+    local : bool
+        Whether it finds only what is near its start.
     enough : callable, optional
         `enough(task, outcomes)`: whether starts may be left out that nobody asked for.
     partly : bool
@@ -47,6 +49,8 @@ class Estimator:
         Whether it works on the weak form where every state is measured.
     instead : str, optional
         The method that takes its place where only a part is measured.
+    then : tuple of str
+        Methods that are tried in turn where it is no success: another search, and one that solves the equations.
     refits : bool
         Whether its estimate can be found again from other data or with a parameter held, as profiles and bootstrap do.
     """
@@ -64,6 +68,8 @@ class Estimator:
     refits: bool = False
     starts: Callable[[Task, FloatArray | None, int | None, int], list[FloatArray]] | None = None
     enough: Callable[[Task, list[Outcome]], bool] | None = None
+    local: bool = False
     partly: bool = False
     weak: bool = True
     instead: str | None = None
+    then: tuple[str, ...] = ()

@@ -278,4 +278,5 @@ ESTIMATOR = Estimator(
     noise_free=lambda task: task,
     starts=starts,
     partly=True,
+    local=True,
 )

@@ -290,4 +290,5 @@ ESTIMATOR = Estimator(
     enough=enough,
     partly=True,
     weak=False,
+    then=("output-error",),
 )

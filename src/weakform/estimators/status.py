@@ -44,6 +44,15 @@ class Status(Enum):
         "priors, or measure where they matter"
     )
 
+    UNRESOLVED = (
+        "converged, but the samples are too far apart for these dynamics: the discretisation shifts the estimate by more "
+        "than half a standard error; sample faster, or leave out the fast part"
+    )
+    UNREFINED = (
+        "the refinement was not possible: what is told is the weak estimate, which is biased by the noise; try bounds, "
+        "other starts, or method='output-error'"
+    )
+
     @property
     def success(self) -> bool:
         """Whether the estimate is a solution of its problem, and nothing speaks against it."""
@@ -52,7 +61,12 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the estimate is a solution of its problem."""
-        return self in (Status.CONVERGED, Status.REJECTED, Status.UNDETERMINED)
+        return self in (Status.CONVERGED, Status.REJECTED, Status.UNDETERMINED, Status.UNRESOLVED)
+
+    @property
+    def sound(self) -> bool:
+        """Whether the states of the estimate obey the model, so that its likelihood can be compared with others."""
+        return self.converged and self is not Status.UNRESOLVED
 
     @classmethod
     def of(cls, stop: Stop) -> Status:

@@ -179,4 +179,5 @@ ESTIMATOR = Estimator(
     unrefined="mle",
     refits=True,
     instead="relaxed",
+    then=("relaxed", "output-error"),
 )

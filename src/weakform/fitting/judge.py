@@ -65,6 +65,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> J
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
         unseen=bool(free),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
+        bias=0.0 if refined is None or fitted.noise_free else refined.bias,
     )
     warnings = (
         *map(str, free),

@@ -139,6 +139,7 @@ def refine(searched: Searched) -> Searched:
         notes += [best.note] if best.note else []
         if best.refined is None and estimator.unrefined is not None:
             estimator = ESTIMATORS[estimator.unrefined]
+            best = replace(best, status=Status.UNREFINED) if best.status.converged else best
             notes.append(
                 f"The refinement was not possible; the estimate is that of {estimator.name!r}, biased by the noise."
             )

@@ -129,9 +129,8 @@ def fit(
     with single_thread():
         prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
         told = _told(resolved, prepared, starts, seed)
-        other = prepared.estimator.instead
-        if other is not None and not told.judged.status.success and not prepared.task.stop():
-            told = _second(resolved, matched, ESTIMATORS[other], told, starts, seed) or told
+        for name in prepared.estimator.then:
+            told = _better(resolved, matched, ESTIMATORS[name], told, starts, seed)
     shown = {**(dict(units) if units else {}), **resolved.units}
     return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
 
@@ -157,24 +156,27 @@ def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: 
     return _Told(refined, quantified, judge(parameters, refined, quantified))
 
 
-def _second(
+def _better(
     parameters: Parameters, matched: Matched, estimator: Estimator, first: _Told, starts: int | None, seed: int
-) -> _Told | None:
-    """The fit of a method that needs no weak form, where the first is no success; None where that is none, too."""
-    task = first.refined.task
+) -> _Told:
+    """The fit of another method, where the first is no success and the other is one; else the first."""
+    task, status, found = first.refined.task, first.judged.status, first.refined.best.estimate
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
-    if first.refined.noise_free or task.options.given or matched.data.covariance is not None:
-        return None
+    settled = status.success or first.refined.noise_free or (estimator.local and status.sound)
+    if settled or task.stop() or task.options.given or matched.data.covariance is not None:
+        return first
     try:
-        other = _told(parameters, prepare(parameters, matched, estimator, options, Local()), starts, seed)
+        prepared = prepare(parameters, matched, estimator, options, Local())
+        if (prepared.guess is None or estimator.local) and np.isfinite(found).all():
+            prepared = replace(prepared, guess=found)
+        other = _told(parameters, prepared, 1 if estimator.local else starts, seed)
     except FitError:
-        return None
-    better = not first.judged.status.converged or not other.log_likelihood <= first.log_likelihood + BETTER
-    if not other.judged.status.success or not better:
-        return None
-    note = "The weak form led to no estimate that fits; the relaxed model did better, and is told here."
-    refined = replace(other.refined, notes=(*other.refined.notes, note))
-    return replace(other, refined=refined)
+        return first
+    if not other.judged.status.success or (status.sound and other.log_likelihood <= first.log_likelihood + BETTER):
+        return first
+    how = "solving the equations" if estimator.local else "the relaxed model"
+    note = f"{first.refined.estimator.name!r} led to no estimate that fits; {how} did better, and is told here."
+    return replace(other, refined=replace(other.refined, notes=(*other.refined.notes, note)))
 
 
 def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:

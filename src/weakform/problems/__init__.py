@@ -5,9 +5,11 @@
 257
 """
 
+from functools import cache
+
 from ..support.errors import WeakformError
 from ..support.messages import suggestion
-from . import fitzhugh_nagumo, goodwin, hindmarsh_rose, logistic, lorenz, lotka_volterra, protein_transduction, sir_tdi
+from . import edges, fitzhugh_nagumo, goodwin, hindmarsh_rose, logistic, lorenz, lotka_volterra, protein_transduction, sir_tdi
 from .problem import Problem
 
 ALL: dict[str, Problem] = {
@@ -33,12 +35,19 @@ def names() -> tuple[str, ...]:
     return tuple(ALL)
 
 
+@cache
+def at_the_edges() -> dict[str, Problem]:
+    """Systems on which fits go wrong most easily; `get` knows them, too."""
+    return {problem.name: problem for problem in edges.read()}
+
+
 def get(name: str) -> Problem:
     """A problem by its name."""
     key = str(name).lower().replace("_", "-").replace(" ", "-")
-    if key not in ALL:
-        raise WeakformError(f"No problem {name!r}.{suggestion(key, ALL)} There are: {', '.join(ALL)}.")
-    return ALL[key]
+    every = ALL if key in ALL else {**ALL, **at_the_edges()}
+    if key not in every:
+        raise WeakformError(f"No problem {name!r}.{suggestion(key, every)} There are: {', '.join(every)}.")
+    return every[key]
 
 
-__all__ = ["ALL", "PAPER", "Problem", "get", "names"]
+__all__ = ["ALL", "PAPER", "Problem", "at_the_edges", "get", "names"]

@@ -67,6 +67,9 @@ def verdict(fit: FitResult) -> Verdict:
     if fit.status is Status.REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
         return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))
+    if fit.status is Status.UNRESOLVED:
+        doubt = "The samples are too far apart for these dynamics: the estimates are shifted by the discretisation."
+        return Verdict("bad", doubt, (fit.message, *reasons))
     if fit.status is Status.UNDETERMINED:
         return Verdict("doubt", "The fit converged, but other values fit as well.", tuple(reasons))
     if noise_free:

@@ -21,7 +21,8 @@ POORLY_DETERMINED = 0.5
 FEW = 50
 """Samples below which intervals are called rough."""
 INSEPARABLE, WELL_KNOWN = 0.98, 0.05
-UNRESOLVED = 0.3
+SHIFTED, UNRESOLVED = 0.3, 0.5
+"""Error of the discretisation in standard errors that is told, and that is no success."""
 UNEXPLAINED = 0.5
 SHOWN = 4
 INFLATED = 1e6
@@ -58,6 +59,8 @@ class Evidence:
         Whether the model has a freedom that no data of this kind can see.
     width : ndarray, (J,), optional
         Of the bounds.
+    bias : float
+        The error of the discretisation in standard errors.
     """
 
     p: FloatArray
@@ -69,6 +72,7 @@ class Evidence:
     against: bool
     unseen: bool = False
     width: FloatArray | None = None
+    bias: float = 0.0
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
@@ -79,6 +83,8 @@ def verdict(status: Status, evidence: Evidence) -> Status:
         return Status.UNDETERMINED
     if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
         return Status.REJECTED
+    if evidence.bias > UNRESOLVED:
+        return Status.UNRESOLVED
     if evidence.against or evidence.unseen:
         return Status.UNDETERMINED
     inner = evidence.inner
@@ -155,7 +161,7 @@ def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | No
                 f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
                 "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."
             )
-    if refined.bias > UNRESOLVED:
+    if refined.bias > SHIFTED:
         found.append(
             "The samples are too far apart for these dynamics: the discretisation shifts the estimates by "
             f"{refined.bias:.2g} standard errors. Sample faster, or leave out the fast part."

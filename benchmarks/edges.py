@@ -1,0 +1,250 @@
+"""The edges: systems and designs on which a fit goes wrong most easily, each with its share of right estimates.
+
+    python benchmarks/edges.py [rows, default all] [runs]
+
+Rows, separated by commas. A fit by default is *right* if its log-likelihood is within 1 of that of the fit started at
+the truth, and every parameter is within 5 standard errors of the truth; without noise, if every parameter is within 1%.
+Columns: runs, right, successes, successes that are wrong, coverage of the 95% intervals of the successes, median CPU
+seconds. Gaussian noise is a share of the standard deviation of each state, log-normal noise the standard deviation of
+the logarithm. Seeds are 0, 1, 2, …; what is not right stands below its row, with its seed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import weakform as wf
+
+RUNS = 20
+NEAR, ERRORS, EXACT = 1.0, 5.0, 0.01
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One draw: what is fitted, how, and the truth; of a wrong model there is none."""
+
+    model: wf.Model
+    data: wf.Dataset
+    truth: dict[str, float]
+    arguments: dict = field(default_factory=dict)
+    noisy: bool = True
+
+
+def noisy(rng: np.random.Generator, states: np.ndarray, noise: float, kind: str) -> np.ndarray:
+    """A draw of the noise."""
+    if kind == "lognormal":
+        return states * np.exp(noise * rng.standard_normal(states.shape))
+    return states + noise * states.std(axis=0) * rng.standard_normal(states.shape)
+
+
+def solved(problem: wf.problems.Problem, times: np.ndarray, **changed: tuple) -> np.ndarray:
+    """The true states at some times, from t = 0."""
+    p, begin = changed.get("truth", problem.truth), changed.get("initial", problem.initial)
+    grid = times if times[0] == 0 else np.append(0.0, times)
+    solution = wf.simulate(problem.model, p, begin, grid, rtol=1e-10, atol=1e-14, max_evaluations=10**8)
+    assert solution.success, solution.status
+    return solution.states[-len(times) :]
+
+
+def system(name: str, M: int, noise: float, kind: str = "gaussian", missing: Callable | None = None) -> Callable:
+    """Even samples of a system of the problem set or of the edges."""
+
+    def make(seed: int) -> Trial:
+        problem = wf.problems.get(name)
+        t = np.linspace(0, problem.duration, M)
+        values = noisy(np.random.default_rng([seed, M]), solved(problem, t), noise, kind)
+        if missing is not None:
+            values = np.where(missing(t / problem.duration)[:, : values.shape[1]], np.nan, values)
+        bounds = {key: pair for key, pair in problem.bounds.items() if np.isfinite(pair).all()}
+        truth = dict(zip(problem.model.parameters, problem.truth, strict=True))
+        return Trial(problem.model, wf.Dataset(t, values, kind), truth, {"bounds": bounds} if bounds else {}, noise > 0)
+
+    return make
+
+
+def middle(share: float) -> Callable:
+    """All states missing around the middle."""
+    return lambda s: np.repeat((np.abs(s - 0.5) < share / 2)[:, None], 9, axis=1)
+
+
+def only_at_first(s: np.ndarray) -> np.ndarray:
+    """The second state measured only in the first 15%."""
+    return np.column_stack([np.zeros(len(s), dtype=bool), s > 0.15, *np.zeros((7, len(s)), dtype=bool)])
+
+
+def plates(seed: int) -> Trial:
+    """The example of docs/data.md."""
+    t, rng = np.linspace(0, 12, 40), np.random.default_rng(seed)
+    parts = [wf.Dataset(t, K / (1 + (K - 1) * np.exp(-0.8 * t)) + 0.2 * rng.standard_normal(40)) for K in (10, 20, 20)]
+    truth = {"K_a": 10.0, "K_b": 20.0, "K_c": 20.0, "r": 0.8}
+    data = wf.Dataset.join(parts, ["a", "b", "c"])
+    return Trial(wf.Model.from_text("N' = r*N*(1 - N/K)"), data, truth, {"local": ["K"]})
+
+
+def boost(seed: int) -> Trial:
+    """Parameters and initial state drawn anew for each run."""
+    problem, rng = wf.problems.get("boost-converter"), np.random.default_rng(seed)
+    truth, begin = rng.uniform(0.1, 0.9, 3), rng.uniform(0.1, 0.9, 2)
+    t = np.linspace(0, 0.5, 1501)
+    x = solved(problem, t, truth=truth, initial=begin)
+    values = x + 0.01 * np.abs(x.mean(axis=0)) * rng.standard_normal(x.shape)
+    names = problem.model.parameters
+    return Trial(problem.model, wf.Dataset(t, values), dict(zip(names, truth, strict=True)), {"bounds": problem.bounds})
+
+
+def robertson(seed: int) -> Trial:
+    """On a log scale, within two decades of the truth."""
+    made = system("robertson", 100, 0.01)(seed)
+    bounds = {name: (value / 100, value * 100) for name, value in made.truth.items()}
+    return Trial(made.model, made.data, made.truth, {"bounds": bounds, "log": list(bounds)})
+
+
+def pairs(seed: int) -> Trial:
+    """Samples in pairs, a millionth of the duration apart."""
+    problem, rng = wf.problems.get("oscillator"), np.random.default_rng(seed)
+    t = np.linspace(0, problem.duration, 60)
+    t = np.sort(np.concatenate([t, t[1:] - 1e-6 * problem.duration]))
+    values = noisy(rng, solved(problem, t), 0.05, "gaussian")
+    return Trial(problem.model, wf.Dataset(t, values), dict(zip(problem.model.parameters, problem.truth, strict=True)))
+
+
+def absorbed(seed: int) -> Trial:
+    """A first value near zero with log-normal noise."""
+    ka, ke, V = 1.5, 0.2, 10.0
+    t, rng = np.linspace(0.001, 24, 60), np.random.default_rng(seed)
+    C = 300 * ka / (V * (ka - ke)) * (np.exp(-ke * t) - np.exp(-ka * t))
+    model = wf.Model.from_text("C' = 300*ka/V*exp(-ka*t) - ke*C")
+    bounds = {"ka": (0.0, 10.0), "ke": (0.0, 5.0), "V": (0.1, 100.0)}
+    data = wf.Dataset(t, noisy(rng, C, 0.1, "lognormal"), "lognormal")
+    return Trial(model, data, {"ka": ka, "ke": ke, "V": V}, {"bounds": bounds})
+
+
+SATURATED = "u' = -g*u^n/(K+u^n)"
+
+
+def below_zero(seed: int) -> Trial:
+    """Some values below zero, where the equations have no meaning."""
+    rng, model = np.random.default_rng(seed), wf.Model.from_text(SATURATED)
+    t = np.linspace(0, 12, 80)
+    truth = {"K": 2.0, "g": 1.0, "n": 1.5}
+    x = wf.simulate(model, [truth[p] for p in model.parameters], [6.0], t, rtol=1e-10).states
+    values = x + 0.05 * x.std() * rng.standard_normal(x.shape)
+    bounds = {"K": (0.01, 50.0), "g": (0.01, 20.0), "n": (0.5, 4.0)}
+    return Trial(model, wf.Dataset(t, values), truth, {"bounds": bounds})
+
+
+OPTIMUM: dict[str, Callable[[int], Trial]] = {
+    "van der Pol, M = 30, 10%": system("van-der-pol", 30, 0.1),
+    "van der Pol, M = 45, 10%": system("van-der-pol", 45, 0.1),
+    "van der Pol, M = 30, noise-free": system("van-der-pol", 30, 0.0),
+    "van der Pol, M = 45, noise-free": system("van-der-pol", 45, 0.0),
+    "three plates, local K, no bounds": plates,
+    "Rössler with its time scale, M = 512, 5%": system("rossler-scaled", 512, 0.05),
+    "boost converter": boost,
+    "Robertson, M = 100, 1%, log scale": robertson,
+    "Oregonator, M = 200, 5%": system("oregonator", 200, 0.05),
+    "Michaelis–Menten, M = 45, 10%": system("michaelis-menten", 45, 0.1),
+    "Chua, M = 20, 5%": system("chua", 20, 0.05),
+    "Duffing, M = 45, 10%": system("duffing", 45, 0.1),
+    "Brusselator, M = 20, 5%": system("brusselator", 20, 0.05),
+    "protein transduction, M = 256, 20%": system("protein-transduction", 256, 0.2),
+    "Sel'kov, middle 40% missing": system("selkov", 100, 0.05, missing=middle(0.4)),
+    "Rosenzweig–MacArthur, middle 40% missing": system("rosenzweig-macarthur", 100, 0.05, missing=middle(0.4)),
+    "Sel'kov, y in the first 15% only": system("selkov", 100, 0.05, missing=only_at_first),
+    "oscillator, samples in pairs 1e-6 apart": pairs,
+    "values below zero": below_zero,
+}
+HONEST: dict[str, Callable[[int], Trial]] = {
+    "HIV, M = 60, log-normal 1%": system("hiv", 60, 0.01, "lognormal"),
+    "HIV, M = 60, log-normal 2%": system("hiv", 60, 0.02, "lognormal"),
+    "absorption, log-normal 10%": absorbed,
+    "oscillator, middle 60% missing": system("oscillator", 100, 0.05, missing=middle(0.6)),
+    "oscillator, middle 80% missing": system("oscillator", 100, 0.05, missing=middle(0.8)),
+}
+NOISE_FREE: dict[str, Callable[[int], Trial]] = {
+    "Hindmarsh–Rose, M = 256": system("hindmarsh-rose", 257, 0.0),
+    "van der Pol, M = 256": system("van-der-pol", 257, 0.0),
+    "Rössler, M = 400, 1e-5": system("rossler", 400, 1e-5),
+    "Michaelis–Menten, M = 100, 1e-5": system("michaelis-menten", 100, 1e-5),
+}
+ROWS = {"optimum": OPTIMUM, "honest": HONEST, "noise-free": NOISE_FREE}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a trial ended."""
+
+    right: bool
+    success: bool
+    inside: int
+    parameters: int
+    cpu: float
+    words: str
+
+
+def run(make: Callable[[int], Trial], seed: int) -> Ended:
+    """Fit by default, and from the truth."""
+    trial = make(seed)
+    begin = time.process_time()
+    try:
+        fit = wf.fit(trial.model, trial.data, **trial.arguments)
+    except wf.WeakformError as error:
+        return Ended(False, False, 0, 0, time.process_time() - begin, f"refused: {error}"[:150])
+    cpu = time.process_time() - begin
+    names = fit.model.parameters
+    truth = np.array([trial.truth[name] for name in names])
+    if not trial.noisy:
+        off = float(np.max(np.abs(fit.estimate / truth - 1)))
+        words = f"{fit.status.name}, {off:.2g} off, {fit.method}"
+        return Ended(off < EXACT, fit.success, 0, 0, cpu, words)
+    near = wf.fit(trial.model, trial.data, start=dict(zip(names, truth, strict=True)), starts=1, **trial.arguments)
+    behind = near.log_likelihood - fit.log_likelihood
+    errors = np.abs(fit.estimate - truth) / fit.errors
+    right = bool(behind < NEAR) and not (errors > ERRORS).any()
+    bounds = fit.intervals()
+    inside = int(np.sum((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])))
+    words = f"{fit.status.name}, log-likelihood {behind:+.1f} behind, {np.nanmax(errors):.1f} errors off, {fit.method}"
+    return Ended(right, fit.success, inside, len(truth), cpu, words)
+
+
+def _job(job: tuple[str, str, int]) -> Ended:
+    return run(ROWS[job[0]][job[1]], job[2])
+
+
+def chosen(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Rows whose group or name begins like one of the words."""
+    for group, rows in ROWS.items():
+        for name in rows:
+            if not words or any(group == word or name.lower().startswith(word.lower()) for word in words):
+                yield group, name
+
+
+def main() -> None:
+    words = [word.strip() for word in sys.argv[1].split(",")] if len(sys.argv) > 1 else []
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else RUNS
+    print(f"| {'row':42s} | runs | right | success | wrong success | coverage | CPU s |\n|---|---|---|---|---|---|---|")
+    with ProcessPoolExecutor() as pool:
+        for group, name in chosen(words):
+            without = "noise-free" in (group, name[-10:]) and "1e-5" not in name
+            ended = list(pool.map(_job, [(group, name, seed) for seed in range(1 if without else runs)]))
+            good = [one for one in ended if one.success]
+            wrong = sum(not one.right for one in good)
+            inside, count = sum(one.inside for one in good), sum(one.parameters for one in good)
+            covered = f"{inside / count:.0%}" if count else "–"
+            cpu = float(np.median([one.cpu for one in ended]))
+            shares = [f"{sum(one.right for one in ended) / len(ended):.0%}", f"{len(good) / len(ended):.0%}"]
+            print(f"| {name:42s} | {len(ended)} | {' | '.join(shares)} | {wrong} | {covered} | {cpu:.2f} |")
+            for seed, one in enumerate(ended):
+                if not one.right or not one.success:
+                    print(f"    seed {seed}: {one.words}")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
