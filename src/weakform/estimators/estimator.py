@@ -66,7 +66,7 @@ class Estimator:
     noise_free: Callable[[Task], Task] | None = None
     unrefined: str | None = None
     refits: bool = False
-    starts: Callable[[Task, FloatArray | None, int | None, int], list[FloatArray]] | None = None
+    starts: Callable[[Task, tuple[FloatArray, ...], int | None, int], list[FloatArray]] | None = None
     enough: Callable[[Task, list[Outcome]], bool] | None = None
     local: bool = False
     partly: bool = False

@@ -103,7 +103,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     )
 
 
-def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
     """Those of the weak form, or where there is none those of the relaxed model."""
     make = relaxed_starts if isinstance(task.problem, LatentProblem) else make_starts
     return make(task, given, count, seed)

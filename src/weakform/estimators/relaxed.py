@@ -52,13 +52,13 @@ WAYS = ((1.0, LEAST_NOISE), (0.1, LEAST_NOISE), (1.0, 0.3), (0.1, 0.1))
 """How tightly parameters are held, and σ of the search, start by start: what one way leads to another may pass by."""
 
 
-def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
     """Starts `(P + D + 3,)`: parameters, a constant for each state, one if given, and one of the `WAYS`.
 
     Parameters
     ----------
     task : Task
-    given : ndarray, (P,), optional
+    given : tuple of ndarray, (P,)
         NaN where nothing is given.
     count : int, optional
     seed : int
@@ -74,12 +74,12 @@ def starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -
         share = rng.uniform(size=len(lower))
         constants = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
         p = np.where(task.free, task.scale.working(between(lower, upper, share, units, DECADE)), task.base)
-        if given is not None and k == 0:
-            p = np.where(np.isnan(given), p, given)
+        if k < len(given):
+            p = np.where(np.isnan(given[k]), p, given[k])
         if task.prior is not None:
             p = task.prior.allowed(p)
-        own = float(given is not None and k == 0)
-        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [own, *WAYS[k % len(WAYS)]]]))
+        own, way = float(k < len(given)), WAYS[max(k - len(given) + 1, 0) % len(WAYS)]
+        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [own, *way]]))
     check_beginnings(problem, made)
     return made
 
@@ -134,10 +134,12 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
 
 
 def enough(task: Task, outcomes: list[Outcome]) -> bool:
-    """Whether starts of a large problem agree, so that the others would only cost time."""
+    """Whether starts agree, so that the others would only cost time: where a problem is large, or all is measured."""
     best = min(outcome.objective for outcome in outcomes)
     agreed = sum(o.status.converged and o.objective <= best + SETTLED * max(1.0, abs(best)) for o in outcomes)
-    return agreed >= AGREE and sum(map(len, _problem(task).meshes())) > LARGE
+    problem = _problem(task)
+    complete = set(problem.shared.states) <= set(problem.data.names or ())
+    return agreed >= AGREE and (complete or sum(map(len, problem.meshes())) > LARGE)
 
 
 def _near(task: Task, relaxed: Relaxed, start: FloatArray, found: Point, limits: Search) -> Point:

@@ -22,26 +22,26 @@ DRAWS = 150
 DEFAULT_STARTS = 4
 
 
-def make_starts(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
+def make_starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
     """Starts `(J,)` to optimise from, the most promising first.
 
     Parameters
     ----------
     task : Task
-    given : ndarray, (J,), optional
+    given : tuple of ndarray, (J,)
         In what the estimators work with; NaN where nothing is given.
     count : int, optional
         How many in all; by default as many as the model needs.
     seed : int
     """
-    starts = _candidates(task, None if given is None else _completed(task, given), count, seed)
+    starts = _candidates(task, [_completed(task, p) for p in given], count, seed)
     if task.prior is None:
         return starts
     return [task.prior.allowed(p) for p in starts]
 
 
-def _candidates(task: Task, given: FloatArray | None, count: int | None, seed: int) -> list[FloatArray]:
-    starts = [] if given is None else [np.clip(given, task.lower, task.upper)]
+def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: int) -> list[FloatArray]:
+    starts = [np.clip(p, task.lower, task.upper) for p in given]
     if count is not None and len(starts) >= count:
         return starts[:count]
     if task.is_linear:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..basis import Local
 from ..data.matching import Matched
 from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, takes
 from ..estimators.candidates import rank
@@ -17,18 +18,21 @@ from ..estimators.task import Deadline
 from ..estimators.wls import ESTIMATOR as WLS
 from ..parameters import Parameters
 from ..results.records import Alternative, StartRecord
-from ..support.errors import FitError
+from ..support.errors import FitError, WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import Basis
+
+NARROW = (3, 4, 6)
+"""Radii, in samples, of test functions for dynamics that are sampled rarely."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is to be estimated, by which method, from which first guess."""
+    """What is to be estimated, by which method, from which first guesses."""
 
     estimator: Estimator
     task: Task
-    guess: FloatArray | None
+    guesses: tuple[FloatArray, ...]
 
 
 def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
@@ -61,7 +65,23 @@ def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, opti
     if estimator.check is not None:
         estimator.check(task)
     start = parameters.start
-    return Prepared(estimator, task, None if start is None else np.where(free, scale.working(start), task.base))
+    return Prepared(estimator, task, () if start is None else (np.where(free, scale.working(start), task.base),))
+
+
+def weak_guesses(parameters: Parameters, matched: Matched, options: Options) -> tuple[FloatArray, ...]:
+    """Estimates by weak least squares with test functions of a few samples: rough, but hardly ever lost.
+
+    Where samples are few for the dynamics, wider test functions see nothing of them.
+    """
+    step = float(np.median(np.concatenate([np.diff(q.times) for q in matched.data.trajectories])))
+    found = []
+    for samples in NARROW:
+        try:
+            prepared = prepare(parameters, matched, WLS, options, Local(radius=samples * step))
+            found.append(search(prepared, None, 0).best.estimate)
+        except WeakformError:
+            continue
+    return tuple(p for p in found if np.isfinite(p).all())
 
 
 @dataclass(frozen=True)
@@ -87,7 +107,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     estimator, task = prepared.estimator, prepared.task
     direct = task.is_linear and estimator.closed_form
     begin = estimator.starts or make_starts
-    points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guess, starts, seed)
+    points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guesses, starts, seed)
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and estimator is not WLS and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)

@@ -30,7 +30,7 @@ from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..weak.problem import Basis
 from .judge import Judged, judge
-from .search import Prepared, Searched, prepare, refine, search
+from .search import Prepared, Searched, prepare, refine, search, weak_guesses
 
 BETTER = 0.5
 """Log-likelihood by which a second way must be better."""
@@ -128,9 +128,10 @@ def fit(
     resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
     with single_thread():
         prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
-        told = _told(resolved, prepared, starts, seed)
+        tried = [_told(resolved, prepared, starts, seed)]
         for name in prepared.estimator.then:
-            told = _better(resolved, matched, ESTIMATORS[name], told, starts, seed)
+            tried += _others(resolved, matched, ESTIMATORS[name], tried, starts, seed)
+        told = _best(tried)
     shown = {**(dict(units) if units else {}), **resolved.units}
     return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
 
@@ -156,27 +157,46 @@ def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: 
     return _Told(refined, quantified, judge(parameters, refined, quantified))
 
 
-def _better(
-    parameters: Parameters, matched: Matched, estimator: Estimator, first: _Told, starts: int | None, seed: int
-) -> _Told:
-    """The fit of another method, where the first is no success and the other is one; else the first."""
-    task, status, found = first.refined.task, first.judged.status, first.refined.best.estimate
+def _others(
+    parameters: Parameters, matched: Matched, estimator: Estimator, tried: list[_Told], starts: int | None, seed: int
+) -> list[_Told]:
+    """Fits of another method, where none so far is a success; a local one begins where the others have ended."""
+    best = _best(tried)
+    task, status = best.refined.task, best.judged.status
+    settled = status.success or best.refined.noise_free or (estimator.local and status.sound)
+    if settled or task.options.given or matched.data.covariance is not None:
+        return []
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
-    settled = status.success or first.refined.noise_free or (estimator.local and status.sound)
-    if settled or task.stop() or task.options.given or matched.data.covariance is not None:
-        return first
-    try:
-        prepared = prepare(parameters, matched, estimator, options, Local())
-        if (prepared.guess is None or estimator.local) and np.isfinite(found).all():
-            prepared = replace(prepared, guess=found)
-        other = _told(parameters, prepared, 1 if estimator.local else starts, seed)
-    except FitError:
-        return first
-    if not other.judged.status.success or (status.sound and other.log_likelihood <= first.log_likelihood + BETTER):
-        return first
-    how = "solving the equations" if estimator.local else "the relaxed model"
-    note = f"{first.refined.estimator.name!r} led to no estimate that fits; {how} did better, and is told here."
-    return replace(other, refined=replace(other.refined, notes=(*other.refined.notes, note)))
+    ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
+    found: list[_Told] = []
+    for guesses in [(end,) for end in ends] if estimator.local else [ends]:
+        if task.stop() or (found and found[-1].judged.status.success):
+            break
+        try:
+            prepared = prepare(parameters, matched, estimator, options, Local())
+            if estimator.local:
+                prepared = replace(prepared, guesses=guesses)
+            elif starts is None:
+                weak = weak_guesses(parameters, matched, options)
+                prepared = replace(prepared, guesses=(*prepared.guesses, *weak, *guesses))
+            found.append(_told(parameters, prepared, 1 if estimator.local else starts, seed))
+        except FitError:
+            continue
+    return found
+
+
+def _best(tried: list[_Told]) -> _Told:
+    """The first, unless another is sound, no less a success, and better."""
+    best = tried[0]
+    for other in tried[1:]:
+        old, new = best.judged.status, other.judged.status
+        worse = old.sound and other.log_likelihood <= best.log_likelihood + BETTER
+        if new.sound and new.success >= old.success and not worse:
+            how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
+            first = tried[0].refined.estimator.name
+            note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."
+            best = replace(other, refined=replace(other.refined, notes=(*other.refined.notes, note)))
+    return best
 
 
 def _check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:

@@ -81,10 +81,10 @@ def verdict(status: Status, evidence: Evidence) -> Status:
         return status
     if evidence.constant:
         return Status.UNDETERMINED
-    if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
-        return Status.REJECTED
     if evidence.bias > UNRESOLVED:
         return Status.UNRESOLVED
+    if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
+        return Status.REJECTED
     if evidence.against or evidence.unseen:
         return Status.UNDETERMINED
     inner = evidence.inner
