@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..collocation.latent import LatentProblem
+from ..collocation.leftover import of_directions
 from ..linalg.symmetric import symmetric_inverse
 from ..optimize.least_squares import Tolerances, least_squares
 from ..support.errors import FitError
@@ -265,6 +266,9 @@ class _LeastSquares:
             freedom=freedom,
             residuals=tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True)),
             information=I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F],
+            leftover=of_directions(
+                K[: len(K) - priors, np.append(task.moving(point.p)[task.free], np.ones(len(theta) - F, dtype=bool))]
+            ),
         )
 
 

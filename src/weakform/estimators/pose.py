@@ -29,10 +29,12 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     sparse = is_sparse(matched.data)
     if whole and not sparse and estimator.weak:
         try:
-            return estimator, _weak(parameters, matched.data, basis)
+            problem = WeakProblem.build(parameters.scale.substituted(parameters.model), matched.data, basis)
         except FitError:  # gaps that no test function bridges
             if estimator.instead is None or basis != Local():
                 raise
+        else:
+            return estimator, _determined(parameters, problem)
     if estimator.partly:
         return estimator, LatentProblem.build(parameters, matched.data)
     if estimator.instead is not None:
@@ -49,8 +51,7 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     )
 
 
-def _weak(parameters: Parameters, data: Dataset, basis: Basis) -> WeakProblem:
-    problem = WeakProblem.build(parameters.scale.substituted(parameters.model), data, basis)
+def _determined(parameters: Parameters, problem: WeakProblem) -> WeakProblem:
     count = int(parameters.free.sum())
     if problem.size < count:
         raise FitError(

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..collocation.arrow import Arrow
 from ..collocation.latent import Latent, LatentProblem, refined
+from ..collocation.leftover import of_relaxed
 from ..collocation.levels import Point, Search, information, relax, settle, sizes
 from ..collocation.relaxed import Relaxed
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
@@ -74,11 +75,13 @@ def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: i
         share = rng.uniform(size=len(lower))
         constants = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
         p = np.where(task.free, task.scale.working(between(lower, upper, share, units, DECADE)), task.base)
-        if k < len(given):
-            p = np.where(np.isnan(given[k]), p, given[k])
+        # Those that are given may all be wrong in the same way: every second is drawn.
+        own = k % 2 == 0 and k // 2 < len(given)
+        if own:
+            p = np.where(np.isnan(given[k // 2]), p, given[k // 2])
         if task.prior is not None:
             p = task.prior.allowed(p)
-        own, way = float(k < len(given)), WAYS[max(k - len(given) + 1, 0) % len(WAYS)]
+        way = WAYS[0 if own else k % len(WAYS)]
         made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [own, *way]]))
     check_beginnings(problem, made)
     return made
@@ -180,7 +183,10 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         objective=point.value,
         status=_status(task, point, H, left),
         iterations=point.steps,
-        refined=_refined(task, relaxed, Latent(meshes, point), H, bias),
+        refined=replace(
+            _refined(task, relaxed, Latent(meshes, point), H, bias),
+            leftover=of_relaxed(relaxed, arrow, H, task.moving(point.p)[task.free]),
+        ),
         latent=Latent(meshes, point),
     )
 

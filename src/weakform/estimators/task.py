@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..collocation.latent import Latent
+from ..collocation.leftover import Leftover
 from ..data import Dataset
 from ..model import Model
 from ..parameters.priors import Priors
@@ -156,6 +157,10 @@ class Task:
         """Bounds of the free parameters."""
         return self.lower[self.free], self.upper[self.free]
 
+    def moving(self, p: FloatArray) -> BoolArray:
+        """Free parameters that are not at a bound, `(J,)`."""
+        return self.free & (p > self.lower) & (p < self.upper)
+
     def expand(self, theta: FloatArray) -> FloatArray:
         """All parameters `(J,)` from the free ones."""
         p = self.base.copy()
@@ -214,6 +219,8 @@ class Refined:
         `(x^data - x)/σ` over the scale, NaN where nothing was measured.
     information : ndarray, (F, F), or None
         Whose inverse the covariance is, where it is one.
+    leftover : callable, optional
+        What the fit leaves of noise.
     """
 
     covariance: FloatArray
@@ -226,6 +233,7 @@ class Refined:
     bias: float = 0.0
     held: FloatArray | None = None
     information: FloatArray | None = None
+    leftover: Leftover | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..collocation.helmert import Settings, Solution, solve
+from ..collocation.leftover import of_meshes
 from ..collocation.mesh import Mesh
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize import Stop
@@ -147,6 +148,7 @@ def _refined(
         held=solution.held,
         residuals=tuple(np.where(there, r, np.nan) for there, r in zip(measured, residuals, strict=True)),
         information=solution.information if plain else None,
+        leftover=of_meshes(meshes, solution, sigma, task.moving(solution.p), finer),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators import Status
+from ..estimators.residuals import within_misfit
 from ..forward.identify import Freedom
 from ..parameters import Parameters
 from ..results.covariance import Quantified
@@ -44,7 +45,10 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> J
     if refined is not None and refined.residuals is not None and not fitted.noise_free:
         known = data.sigma is not None
         where = misfits(problem.forms, best.estimate)
-        goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where)
+        repeated = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
+        within = (within_misfit(task, refined.sigma), repeated)
+        left = refined.leftover
+        goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where, within=within, left=left)
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)

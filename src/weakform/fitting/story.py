@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..basis import Local
 from ..data import Dataset
 from ..data.matching import Matched, match
-from ..estimators import ESTIMATORS, Estimator, Options, choose
+from ..estimators import ESTIMATORS, Estimator, Options, Status, choose
 from ..linalg.threads import single_thread
 from ..model import Model
 from ..parameters import Parameter, Parameters, resolve
@@ -186,12 +186,12 @@ def _others(
 
 
 def _best(tried: list[_Told]) -> _Told:
-    """The first, unless another is sound, no less a success, and better."""
+    """The first, unless another is a success, or at least sound where the first is wrong, and better."""
     best = tried[0]
     for other in tried[1:]:
         old, new = best.judged.status, other.judged.status
         worse = old.sound and other.log_likelihood <= best.log_likelihood + BETTER
-        if new.sound and new.success >= old.success and not worse:
+        if (new.success or (new.sound and old is not Status.UNDETERMINED)) and not worse:
             how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
             first = tried[0].refined.estimator.name
             note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."

@@ -5,10 +5,11 @@ absorbed: nearly white, of variance σ². Two tests:
 
 - σ known: `Σ (x^data - x̂)²/σ²` is χ² with as many degrees of freedom as values less fitted quantities.
 - σ estimated from the same residuals: that sum is its degrees of freedom identically and tests nothing. What is left of
-  a wrong model is then serial correlation, and the portmanteau statistic of Ljung and Box over all states,
-  `Q = Σ_d n(n+2) Σ_k ρ̂_d(k)²/(n-k)`, is χ² with one degree of freedom for each lag and state. It does not depend on σ.
+  a wrong model is then serial correlation, of which the portmanteau statistic of Ljung and Box over all states
+  tells (`serial`): it does not depend on σ. Repeated measurements have a scatter of their own, which no model has a part
+  in: what the model leaves beyond it is lack of fit, by an F test.
 
-With σ known both are made, and the smaller p-value counts twice (Bonferroni). Where a model fails is found by the weak
+Of two tests that are made the smaller p-value counts twice (Bonferroni). Where a model fails is found by the weak
 residuals: each sees only its own window of the data, and over its standard deviation `√S_kk` is standard normal under
 the model.
 """
@@ -16,19 +17,20 @@ the model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
+from ..collocation.leftover import Leftover
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
+from .serial import chi_square_tail, serial
 
 REJECTED, DOUBTED = 0.01, 0.05
 """Below the first a model is called wrong; below the second, where one right model in twenty is, doubtful."""
-LAGS = 10
 TESTABLE = 40
-"""Below this the fitted parameters take too much of the serial correlation for the test to keep its level."""
+"""Samples below which weak residuals say nothing of a model."""
 
 
 NOTHING = 1e-2
@@ -68,6 +70,8 @@ class GoodnessOfFit:
     chi_square_p : float, or None where σ was estimated
     portmanteau, portmanteau_freedom, portmanteau_p : float
         The test of serial correlation.
+    lack_of_fit_p : float, or None without repeated measurements
+        Of the test against their scatter.
     misfits : tuple of Misfit
         Where the equations do not hold, the worst first.
     """
@@ -80,52 +84,73 @@ class GoodnessOfFit:
     portmanteau_freedom: int
     portmanteau_p: float
     misfits: tuple[Misfit, ...] = ()
-
-
-def chi_square_tail(value: float, freedom: float) -> float:
-    """`P(χ² > value)`."""
-    from scipy.special import gammaincc
-
-    return float(gammaincc(freedom / 2, value / 2)) if freedom > 0 else math.nan
-
-
-def portmanteau(residuals: tuple[FloatArray, ...]) -> tuple[float, int]:
-    """Ljung–Box statistic over all trajectories `(time, D)` and states, and its degrees of freedom.
-
-    Missing values (NaN) are left out, and their neighbours taken as neighbours.
-    """
-    total, freedom = 0.0, 0
-    for rows in residuals:
-        for column in rows.T:
-            e = column[np.isfinite(column)]
-            n = len(e)
-            lags = min(LAGS, n // 8) if n >= TESTABLE else 0
-            if not lags:
-                continue
-            e -= e.mean()
-            power = float(e @ e)
-            if power > 0:
-                total += n * (n + 2) * sum((float(e[k:] @ e[:-k]) / power) ** 2 / (n - k) for k in range(1, lags + 1))
-                freedom += lags
-    return total, freedom
+    lack_of_fit_p: float | None = None
 
 
 def assess(
-    residuals: tuple[FloatArray, ...], chi_square: float, freedom: int, sigma_known: bool, misfits: tuple[Misfit, ...]
+    residuals: tuple[FloatArray, ...],
+    chi_square: float,
+    freedom: int,
+    sigma_known: bool,
+    misfits: tuple[Misfit, ...] = (),
+    *,
+    within: tuple[float, int] = (0.0, 0),
+    left: Leftover | None = None,
 ) -> GoodnessOfFit:
-    """Put the tests together."""
-    Q, lags = portmanteau(residuals)
-    serial = chi_square_tail(Q, lags) if lags else math.nan
+    """Put the tests together.
+
+    Parameters
+    ----------
+    residuals : tuple of ndarray, (time, columns)
+        Over σ, NaN where missing.
+    chi_square : float
+        With what repeated measurements add.
+    freedom : int
+    sigma_known : bool
+    misfits : tuple of Misfit
+    within : tuple of float and int
+        The part of repeated measurements about their means, and its degrees of freedom.
+    left : callable, optional
+        What the fit leaves of noise.
+    """
+    values = sum(int(np.isfinite(part).sum()) for part in residuals)
+    hangs = serial(residuals, 1.0 - (freedom - within[1]) / max(values, 1), left)
+    lack = _lack_of_fit(chi_square, freedom, within)
+    found = GoodnessOfFit(
+        p_value=math.nan,
+        chi_square=chi_square,
+        freedom=freedom,
+        chi_square_p=None,
+        portmanteau=hangs.statistic,
+        portmanteau_freedom=hangs.freedom,
+        portmanteau_p=hangs.p_value,
+        lack_of_fit_p=lack,
+        misfits=misfits,
+    )
     if not sigma_known:
-        return GoodnessOfFit(serial, chi_square, freedom, None, Q, lags, portmanteau_p=serial, misfits=misfits)
+        return replace(found, p_value=_together(hangs.p_value, lack))
     if chi_square < NOTHING * freedom:
         # What is left is far below the noise: rounding, or no noise. No pattern in it speaks against the model.
-        return GoodnessOfFit(1.0, chi_square, freedom, 0.0, Q, lags, portmanteau_p=1.0, misfits=())
+        return replace(found, p_value=1.0, chi_square_p=0.0, portmanteau_p=1.0, lack_of_fit_p=None, misfits=())
     upper = chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
-    tests = [p for p in (both_sides, serial) if not math.isnan(p)]
-    p = min(1.0, len(tests) * min(tests))
-    return GoodnessOfFit(p, chi_square, freedom, both_sides, Q, lags, portmanteau_p=serial, misfits=misfits)
+    return replace(found, p_value=_together(both_sides, hangs.p_value), chi_square_p=both_sides)
+
+
+def _lack_of_fit(chi_square: float, freedom: int, within: tuple[float, int]) -> float | None:
+    """F test of what the model leaves against the scatter of repeated measurements; None without these."""
+    rest, count = freedom - within[1], within[1]
+    if count <= 0 or rest <= 0 or within[0] <= 0:
+        return None
+    from scipy.special import fdtrc
+
+    return float(fdtrc(rest, count, (chi_square - within[0]) / rest / (within[0] / count)))
+
+
+def _together(*tests: float | None) -> float:
+    """The smallest p-value, times their number (Bonferroni); NaN without any."""
+    there = [p for p in tests if p is not None and not math.isnan(p)]
+    return min(1.0, len(there) * min(there)) if there else math.nan
 
 
 def tail(p: float) -> str:
