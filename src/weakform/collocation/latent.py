@@ -126,6 +126,11 @@ class LatentProblem:
             )
         return replace(problem, sigma=sigma)
 
+    def reweighed(self, weights: tuple[FloatArray, ...]) -> LatentProblem:
+        """The same with other weights `(time, K)` of the values."""
+        parts = tuple(q.reweighed(w) for q, w in zip(self.data.trajectories, weights, strict=True))
+        return replace(self, data=self.data.replaced(trajectories=parts))
+
     @property
     def beginnings(self) -> int:
         """Initial values that are fitted besides the parameters."""

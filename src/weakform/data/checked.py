@@ -70,10 +70,14 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
     left_out = int((~rows)[keep].sum())
     if left_out:
         notes.append(f"{left_out} row{'s' * (left_out > 1)} without any value left out.")
+    rough = checks.rough_weights(times, values, kinds)
+    scale = scale * rough
     merged = checks.merge_repeats(times[rows], values[rows], scale[rows], kinds)
     if len(merged.times) < rows.sum():
         notes.append(f"{int(rows.sum()) - len(merged.times)} repeated measurements joined with those at the same time.")
-    plain = points is None and len(merged.times) == rows.sum()
+    weighed = bool((rough != 1).any())
+    plain = points is None and len(merged.times) == rows.sum() and not weighed
+    first = np.unique(times[rows], return_index=True)[1]
     trajectory = Trajectory(
         merged.times,
         merged.values,
@@ -82,6 +86,7 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
         within=None if plain else merged.within,
         repeats=None if plain else merged.freedom,
         density=merged.density,
+        weights=rough[rows][first] if weighed else None,
     )
     return trajectory, Parts(kinds, level, covariance, names, tuple(given.inputs), tuple(notes))
 

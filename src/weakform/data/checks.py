@@ -170,6 +170,18 @@ def _some(words: list[str]) -> str:
     return ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
 
 
+def rough_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ...]) -> FloatArray:
+    """What values weigh by their kind of noise, before anything is fitted, `(rows, D)`; the same at the same time."""
+    weights = np.ones(values.shape)
+    for d, kind in enumerate(kinds):
+        there = np.flatnonzero(np.isfinite(values[:, d]))
+        there = there[np.argsort(times[there], kind="stable")]
+        found = KINDS[kind].rough(values[there, d])
+        _, first, group = np.unique(times[there], return_index=True, return_inverse=True)
+        weights[there, d] = found[first][group]
+    return weights
+
+
 @dataclass(frozen=True)
 class Merged:
     """Measurements at distinct times.

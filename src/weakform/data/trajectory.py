@@ -56,6 +56,8 @@ class Trajectory:
         Its name, where there are several.
     within, repeats : ndarray, (D,), or None
         Sum of squares of repeated measurements about their means, and its degrees of freedom.
+    weights : ndarray, (time, D), or None
+        The part of the scale that follows from the kind of noise and what is fitted; see `noise.kinds`.
     density : float
         What the means of repeated measurements lack in the likelihood of the data.
     """
@@ -68,6 +70,7 @@ class Trajectory:
     within: FloatArray | None = None
     repeats: FloatArray | None = None
     density: float = 0.0
+    weights: FloatArray | None = None
 
     @property
     def step(self) -> float:
@@ -96,6 +99,11 @@ class Trajectory:
         lost = 0.0 if self.repeats is None else float(self.repeats @ np.log(ratio))
         return replace(self, scale=self.scales * ratio, within=within, density=self.density - lost)
 
+    def reweighed(self, weights: FloatArray) -> Trajectory:
+        """The same values with other weights, `(time, D)`."""
+        old = np.ones(self.values.shape) if self.weights is None else self.weights
+        return replace(self, scale=self.scales / old * weights, weights=weights)
+
     def columns(self, order: list[int]) -> Trajectory:
         """Some of the columns, in another order."""
 
@@ -108,4 +116,5 @@ class Trajectory:
             scale=pick(self.scale),
             within=pick(self.within),
             repeats=pick(self.repeats),
+            weights=pick(self.weights),
         )

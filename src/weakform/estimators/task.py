@@ -103,6 +103,9 @@ class Problem(Protocol):
     def beginnings(self) -> int:
         """Initial values that are fitted besides the parameters."""
 
+    def reweighed(self, weights: tuple[FloatArray, ...]) -> Problem:
+        """The same with other weights `(time, columns)` of the values."""
+
 
 @dataclass(frozen=True)
 class Task:

@@ -13,6 +13,7 @@ from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, 
 from ..estimators.candidates import rank
 from ..estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
 from ..estimators.pose import pose
+from ..estimators.reweighed import settled
 from ..estimators.starts import make_starts
 from ..estimators.task import Deadline
 from ..estimators.wls import ESTIMATOR as WLS
@@ -156,6 +157,7 @@ def refine(searched: Searched) -> Searched:
         records = tuple(replace(r, behind=cost - least) for r, cost in zip(records, ranked.costs, strict=True))
         natural = task.scale.natural
         alternatives = tuple(Alternative(natural(o.estimate), cost - least) for o, cost in ranked.alternatives)
+        task, best = settled(estimator, task, best)
         notes += [best.note] if best.note else []
         if best.refined is None and estimator.unrefined is not None:
             estimator = ESTIMATORS[estimator.unrefined]

@@ -53,8 +53,9 @@ def cramer_rao(
         raise DataError(f"No Cramér–Rao bound: the model could not be solved ({solved.status.value}).")
     K = np.concatenate([solved.by_parameters, solved.by_initial], axis=2)[-len(samples) :]
     states = solved.states[-len(samples) :]
-    slopes = [KINDS[kind].numeric_slope(column) for kind, column in zip(noise, states.T, strict=True)]
-    scale = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape) * np.column_stack(slopes)
+    levels = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape)
+    columns = zip(noise, states.T, levels.T, strict=True)
+    scale = np.column_stack([KINDS[kind].uncertainty(u, level) for kind, u, level in columns])
     J = len(model.parameters)
     K = (K / scale[:, :, None]).reshape(-1, K.shape[2])[:, : J if known_initial else None]
     return symmetric_inverse(K.T @ K)[:J, :J]

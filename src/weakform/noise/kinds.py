@@ -2,15 +2,25 @@
 
 Noise that is additive in `x = g(u)` makes x the working coordinate of a state:
 
-    gaussian    x = u                        du/dx = 1
-    lognormal   x = log u                    du/dx = u
-    poisson     x = 2 √(u + 3/8)             du/dx = √(u + 3/8)     Anscombe: counts have σ = 1, or more if dispersed
+    gaussian             x = u         du/dx = 1
+    lognormal            x = log u     du/dx = u
+
+Other kinds are additive in u itself, and what a value weighs follows from what is fitted there: with the mean μ the
+standard deviation of a value is σ times
+
+    poisson              √μ                        counts; σ is 1, or more if they are dispersed
+    negative-binomial    √(μ + μ²/k)               counts that scatter more; k is found by their scatter
+    student              √((ν + e²)/(ν + 1))       heavy tails, ν = 4; e is the residual over σ: far out means little
+
+A fit begins with what the data alone tell of μ (`rough`) and goes on until weights and fit agree: this solves the
+likelihood equations of these kinds, with no transform that would bias a small mean.
 
 Everything that depends on the kind of noise is an entry of `KINDS`: to add a kind is to add an entry.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +31,12 @@ import symengine as se
 from ..support.errors import DataError
 from ..support.typing import BoolArray, FloatArray
 
-_SHIFT = 0.375
+SMALLEST = 0.1
+"""Mean of counts below which they weigh no more."""
+TAIL = 4.0
+"""Degrees of freedom of Student's distribution."""
+WINDOW = 5
+"""Neighbours that tell a rough mean."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,16 @@ class Kind:
         What values must be, in words.
     lowest : float
         Values must be larger, or not smaller if `closed`.
+    weigh : callable, optional
+        `weigh(y, mu, sigma)`: standard deviation of each value relative to σ, from the fitted ones.
+    widen : callable, optional
+        `widen(e, scale)`: the variance of a fit by these weights over what they promise; e are residuals over σ.
+    error : callable, optional
+        `error(u, sigma)`: one over the root of the information of a value about its mean; `sigma · du/dx` by default.
+    density : callable, optional
+        `density(e, scale)`: log-density of residuals in units of σ; normal with these scales by default.
+    robust : bool
+        Whether far values are to mean little from the beginning.
     """
 
     to_working: Callable[[FloatArray], FloatArray]
@@ -58,6 +83,24 @@ class Kind:
     needs: str = "finite values"
     lowest: float = -np.inf
     closed: bool = False
+    weigh: Callable[[FloatArray, FloatArray, FloatArray], FloatArray] | None = None
+    widen: Callable[[FloatArray, FloatArray], float] | None = None
+    error: Callable[[FloatArray, FloatArray], FloatArray] | None = None
+    density: Callable[[FloatArray, FloatArray], float] | None = None
+    robust: bool = False
+
+    def rough(self, y: FloatArray) -> FloatArray:
+        """Standard deviations relative to σ, by what the data alone tell, `(n,)`; NaN is left out."""
+        if self.weigh is None or not len(y):
+            return np.ones(len(y))
+        near = np.lib.stride_tricks.sliding_window_view(np.pad(y, WINDOW // 2, mode="edge"), WINDOW)
+        mean = np.median(near, axis=1) if self.robust else near.mean(axis=1)
+        sigma = 1.5 * float(np.median(np.abs(y - mean)))
+        return self.weigh(y, mean, np.full(len(y), sigma if sigma > 0 else 1.0))
+
+    def uncertainty(self, u: FloatArray, sigma: FloatArray) -> FloatArray:
+        """One over the root of the information of a value about its mean."""
+        return np.asarray(sigma * self.numeric_slope(u) if self.error is None else self.error(u, sigma))
 
     def allows(self, u: FloatArray) -> BoolArray:
         """Which values such noise may have, NaN among them."""
@@ -98,18 +141,96 @@ def _counts(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> Float
     return rng.poisson(u).astype(float)
 
 
+def _overdispersed(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    if (u < 0).any() or (sigma <= 0).any():
+        raise DataError("Negative binomial counts need states that are not negative, and a positive noise ratio.")
+    return rng.poisson(u * rng.gamma(1 / sigma**2, sigma**2, size=u.shape)).astype(float)
+
+
+def _student(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    return np.asarray(u + sigma * rng.standard_t(TAIL, size=u.shape))
+
+
+def _count_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(mu, SMALLEST))
+
+
+def _scatter_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+    """With 1/k such that the scatter of the values is what it should be; zero where they scatter less."""
+    mean = np.maximum(mu, SMALLEST)
+    low, high = 0.0, 1.0
+
+    def excess(a: float) -> float:
+        return float(np.mean((y - mean) ** 2 / (mean + a * mean**2))) - 1.0
+
+    while excess(high) > 0 and high < 1e6:
+        high *= 10
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return np.asarray(np.sqrt(mean + high * mean**2))
+
+
+def _tail_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt((TAIL + ((y - mu) / sigma) ** 2) / (TAIL + 1)))
+
+
+def _tail_excess(e: FloatArray, scale: FloatArray) -> float:
+    """`E[ψ²] E[w]/E[ψ']²` with `ψ = w e`: the variance of an M-estimate over that of its weights."""
+    w = 1 / scale**2
+    slope = float(np.mean((TAIL + 1) * (TAIL - e**2) / (TAIL + e**2) ** 2))
+    return float(np.mean((w * e) ** 2)) * float(np.mean(w)) / max(slope, 0.1) ** 2
+
+
+def _tail_density(e: FloatArray, scale: FloatArray) -> float:
+    constant = math.lgamma((TAIL + 1) / 2) - math.lgamma(TAIL / 2) - 0.5 * math.log(TAIL * math.pi)
+    return len(e) * constant - (TAIL + 1) / 2 * float(np.sum(np.log1p(e**2 / TAIL)))
+
+
+def _one(_: Any) -> Any:
+    return se.Integer(1)
+
+
 KINDS: dict[str, Kind] = {
-    "gaussian": Kind(_same, _same, lambda _: se.Integer(1), np.ones_like, _gaussian, relative=True),
+    "gaussian": Kind(_same, _same, _one, np.ones_like, _gaussian, relative=True),
     "lognormal": Kind(np.log, np.exp, lambda u: u, _same, _lognormal, needs="positive values", lowest=0.0),
     "poisson": Kind(
-        lambda u: 2 * np.sqrt(u + _SHIFT),
-        lambda x: (x / 2) ** 2 - _SHIFT,
-        lambda u: se.sqrt(u + se.Rational(3, 8)),
-        lambda u: np.sqrt(u + _SHIFT),
+        _same,
+        _same,
+        _one,
+        np.ones_like,
         _counts,
         ratio=1.0,
         needs="values that are not negative",
         lowest=0.0,
         closed=True,
+        weigh=_count_scale,
+        error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, SMALLEST)),
+    ),
+    "negative-binomial": Kind(
+        _same,
+        _same,
+        _one,
+        np.ones_like,
+        _overdispersed,
+        ratio=0.3,
+        needs="values that are not negative",
+        lowest=0.0,
+        closed=True,
+        weigh=_scatter_scale,
+        error=lambda u, sigma: np.sqrt(np.maximum(u, SMALLEST) + (sigma * u) ** 2),
+    ),
+    "student": Kind(
+        _same,
+        _same,
+        _one,
+        np.ones_like,
+        _student,
+        relative=True,
+        weigh=_tail_scale,
+        widen=_tail_excess,
+        error=lambda u, sigma: sigma * np.sqrt((TAIL + 3) / (TAIL + 1)) * np.ones_like(u),
+        density=_tail_density,
+        robust=True,
     ),
 }

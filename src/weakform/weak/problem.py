@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -118,6 +118,11 @@ class WeakProblem:
             u = systems[k].from_working(filled[k])
             forms.append(WeakForm(systems[k], q.times, u, variance, basis.build(q)))
         return cls(model, data, tuple(forms), sigma)
+
+    def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
+        """The same with other weights `(time, D)` of the values, for what comes after the weak form."""
+        parts = tuple(q.reweighed(w) for q, w in zip(self.data.trajectories, weights, strict=True))
+        return replace(self, data=self.data.replaced(trajectories=parts))
 
     @property
     def beginnings(self) -> int:
