@@ -44,6 +44,10 @@ class Status(Enum):
         "priors, or measure where they matter"
     )
 
+    MISSTATED = (
+        "converged, but the noise is not what it was said to be: its intervals are not to be trusted; see which values or "
+        "which kind of noise"
+    )
     UNRESOLVED = (
         "converged, but the samples are too far apart for these dynamics: the discretisation shifts the estimate by more "
         "than half a standard error; sample faster, or leave out the fast part"
@@ -61,7 +65,13 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the estimate is a solution of its problem."""
-        return self in (Status.CONVERGED, Status.REJECTED, Status.UNDETERMINED, Status.UNRESOLVED)
+        return self in (
+            Status.CONVERGED,
+            Status.REJECTED,
+            Status.UNDETERMINED,
+            Status.MISSTATED,
+            Status.UNRESOLVED,
+        )
 
     @property
     def sound(self) -> bool:

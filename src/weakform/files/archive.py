@@ -31,6 +31,7 @@ from ..results.result import FitResult
 from ..support.checks import refuse_devices
 from ..support.errors import DataError, WeakformError
 from ..support.versions import __version__
+from .whole import check
 
 FORMAT = 2
 
@@ -82,27 +83,12 @@ def load(path: str | Path) -> FitResult:
         )
     try:
         fit = _restored(document)
-        _whole(fit)
+        check(fit)
     except WeakformError as error:
         raise DataError(f"{path} is not a whole fit: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise DataError(f"{path} is not a whole fit: {type(error).__name__}: {error}.") from None
     return fit
-
-
-def _whole(fit: FitResult) -> None:
-    """Whether the parts of a fit belong together: shapes, and that it can be shown."""
-    J, D, K = len(fit.model.parameters), len(fit.model.states), fit.data.D
-    shapes = {"estimate": (J,), "covariance": (J, J), "bounds": (J, 2), "fixed": (J,), "at_bound": (J,), "sigma": (K,)}
-    for name, shape in shapes.items():
-        if np.shape(getattr(fit, name)) != shape:
-            raise ValueError(f"{name} has the shape {np.shape(getattr(fit, name))}, expected {shape}")
-    for q, states in zip(fit.data.trajectories, fit.denoised, strict=True):
-        if q.times.ndim != 1 or q.values.shape[:1] != q.times.shape or states.shape[1:] != (D,):
-            raise ValueError("times, values and states of a trajectory do not belong together")
-    if not all(isinstance(text, str) for text in (*fit.warnings, *fit.notes, *fit.data.notes)):
-        raise ValueError("warnings and notes must be text")
-    str(fit)
 
 
 def _encoded(value: Any) -> Any:
@@ -213,6 +199,7 @@ def _restored_data(table: dict[str, Any]) -> Dataset:
                 within=_array(q["within"]),
                 repeats=_array(q["repeats"]),
                 density=float(q["density"]),
+                weights=_array(q.get("weights")),
             )
         )
     truth = table["truth"]

@@ -22,6 +22,7 @@ from ..results.diagnosis import (
     verdict,
 )
 from ..results.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, misfits
+from ..results.noise_check import NoiseDoubts, noise_doubts
 from ..support.typing import FloatArray
 from .search import Searched
 
@@ -49,6 +50,9 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> J
         within = (within_misfit(task, refined.sigma), repeated)
         left = refined.leftover
         goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where, within=within, left=left)
+    noise = NoiseDoubts()
+    if goodness is not None and refined is not None and best.status.converged:
+        noise = noise_doubts(data, refined, goodness.p_value < REJECTED)
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
@@ -69,12 +73,13 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> J
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
         unseen=bool(free),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
+        misstated=noise.exceptions or noise.instead,
         bias=0.0 if refined is None or fitted.noise_free else refined.bias,
     )
     warnings = (
         *map(str, free),
         *rivals(task, () if free else fitted.alternatives),
-        *objections(task, refined, goodness),
+        *objections(task, refined, goodness, noise),
         *contradiction,
         *doubts(task, quantified, best.status, frozenset(name for one in free for name in one.names)),
     )

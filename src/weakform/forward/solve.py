@@ -27,6 +27,8 @@ from ..support.errors import DataError
 from ..support.typing import FloatArray
 
 MAX_EVALUATIONS = 150_000
+SMALL = 1e-3
+"""What a state that passes through zero is not less than, as a share of what it begins with."""
 MAX_STEPS = 20_000
 
 
@@ -110,7 +112,7 @@ def simulate(
     sensitivities : bool
         Whether to solve for the derivatives by p and u0 too.
     rtol, atol : float
-        Tolerances of the solver; the absolute one is by default the relative one times the largest initial state.
+        Tolerances of the solver; by default each state is followed relative to what it is.
     max_evaluations : int
         Budget of evaluations of the right-hand side; one with sensitivities counts as four.
 
@@ -142,23 +144,45 @@ def simulate(
     if (inputs is None) == bool(model.inputs):
         needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
         raise DataError(f"The model needs {needed}; received {'none' if inputs is None else 'some'}.")
-    if atol is None:
-        atol = rtol * (float(np.abs(initial).max()) or 1.0)
+    sizes = _sizes(initial)
     columns = 1 + (J + D if sensitivities else 0)
-    start, tolerances = np.zeros((columns, D)), np.full((columns, D), atol)
-    start[0] = initial
+    start, tolerances = np.zeros((columns, D)), np.empty((columns, D))
+    start[0], tolerances[0] = initial, rtol * SMALL * sizes if atol is None else atol
     if sensitivities:
         start[1 + J :] = np.eye(D)
         scale = np.where(parameters != 0, np.abs(parameters), 1.0)
-        tolerances[1 : 1 + J] = atol / scale[:, None]
-    solved, status, evaluations = _solve(
-        model, parameters, start, grid, inputs, rtol=rtol, atol=tolerances, budget=max_evaluations
-    )
+        tolerances[1 : 1 + J] = (rtol * sizes if atol is None else atol) / scale[:, None]
+        tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
+    how = {"rtol": rtol, "budget": max_evaluations}
+    solved, status, evaluations = _solve(model, parameters, start, grid, inputs, atol=tolerances, **how)
+    if atol is None and status is SimulationStatus.SUCCESS:
+        # A state that falls by decades is to be known as well at its end as at its beginning.
+        needed = rtol * _least(solved[:, 0])
+        if (needed < tolerances[0]).any():
+            tolerances[0] = np.minimum(tolerances[0], needed)
+            again = _solve(model, parameters, start, grid, inputs, atol=tolerances, **how)
+            if again[1] is SimulationStatus.SUCCESS:
+                solved, status, evaluations = again[0], again[1], evaluations + again[2]
     states = solved[:, 0]
     if not sensitivities:
         return Simulation(grid, states, status, evaluations=evaluations)
     by_parameters = solved[:, 1 : 1 + J].transpose(0, 2, 1)
     return Simulation(grid, states, status, by_parameters, solved[:, 1 + J :].transpose(0, 2, 1), evaluations)
+
+
+def _sizes(initial: FloatArray) -> FloatArray:
+    """The size of each state to begin with; of one at zero the least of the others."""
+    size = np.abs(initial)
+    known = size[size > 0]
+    return np.where(size > 0, size, known.min() if len(known) else 1.0)
+
+
+def _least(states: FloatArray) -> FloatArray:
+    """The least that a state is which never changes its sign, and a small share of the most of others, `(D,)`."""
+    size = np.abs(states)
+    one_sign = (states > 0).all(axis=0) | (states < 0).all(axis=0)
+    most = np.maximum(size.max(axis=0), np.finfo(float).tiny)
+    return np.where(one_sign, size.min(axis=0), SMALL * most)
 
 
 def _solve(

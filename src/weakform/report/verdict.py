@@ -64,6 +64,9 @@ def verdict(fit: FitResult) -> Verdict:
         reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")
     if not fit.converged:
         return Verdict("bad", "The fit did not converge: do not use these numbers.", (fit.message, *reasons))
+    if fit.status is Status.MISSTATED:
+        doubt = "The noise is not what it was said to be: the intervals are not to be trusted."
+        return Verdict("bad", doubt, (fit.message, *reasons))
     if fit.status is Status.REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
         return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..estimators.residuals import counts as counts_of
 from ..estimators.status import Status
 from ..estimators.task import Outcome, Problem, Refined, Task
 from ..forward.identify import Experiment, Freedom, freedoms
@@ -13,9 +14,11 @@ from ..linalg.symmetric import symmetric_inverse
 from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
 from .covariance import Quantified
+from .noise_check import NoiseDoubts
 from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
 from .records import Alternative
 
+NO_DOUBTS = NoiseDoubts()
 POORLY_DETERMINED = 0.5
 """Standard error, relative to the estimate, above which a parameter is called poorly determined."""
 FEW = 50
@@ -61,6 +64,8 @@ class Evidence:
         Of the bounds.
     bias : float
         The error of the discretisation in standard errors.
+    misstated : bool
+        Whether the noise is not what it was said to be, and that is all.
     """
 
     p: FloatArray
@@ -73,6 +78,7 @@ class Evidence:
     unseen: bool = False
     width: FloatArray | None = None
     bias: float = 0.0
+    misstated: bool = False
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
@@ -83,6 +89,8 @@ def verdict(status: Status, evidence: Evidence) -> Status:
         return Status.UNDETERMINED
     if evidence.bias > UNRESOLVED:
         return Status.UNRESOLVED
+    if evidence.misstated:
+        return Status.MISSTATED
     if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
         return Status.REJECTED
     if evidence.against or evidence.unseen:
@@ -124,19 +132,25 @@ def is_constant(problem: Problem) -> bool:
     return bool(np.all(quiet & (slow < pieces + STILL * np.sqrt(2 * pieces))))
 
 
-def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | None) -> list[str]:
-    """What the refinement found wrong with the model, the noise level or the sampling, in words."""
+def objections(
+    task: Task, refined: Refined | None, goodness: GoodnessOfFit | None, noise: NoiseDoubts = NO_DOUBTS
+) -> list[str]:
+    """What the refinement found wrong with the model, the noise or the sampling, in words."""
     if refined is None or goodness is None:
         return []
-    found, model = [], task.problem.model
-    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED
-    p = goodness.portmanteau_p if wrong_sigma else goodness.p_value
+    found, model = [*noise.words], task.problem.model
+    ratio = float(np.sqrt(refined.misfit / max(refined.freedom, 1)))
+    # Residuals that hang together, or exceed the scatter of repeats, speak against the model and not against sigma.
+    others = [p for p in (goodness.portmanteau_p, goodness.lack_of_fit_p) if p is not None and not np.isnan(p)]
+    wrong_model = ratio > 1 and bool(others) and min(others) < REJECTED
+    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED and not wrong_model
+    p = min(others, default=np.nan) if wrong_sigma else goodness.p_value
     if REJECTED <= p < DOUBTED:
         found.append(
             f"The model is doubtful ({tail(p)}): its residuals hang together more than noise does. One right model "
             "in twenty looks like this; look at the weak residuals, and test it on other data."
         )
-    if p < REJECTED:
+    if p < REJECTED and not (noise.exceptions or noise.instead):
         found.append(
             f"The model does not fit the data ({tail(p)}): the residuals are not noise. "
             "Its estimates and intervals are not to be trusted."
@@ -149,7 +163,6 @@ def objections(task: Task, refined: Refined | None, goodness: GoodnessOfFit | No
                 f"{where} (score {misfit.score:+.1f}): a term is missing or wrong there."
             )
     if wrong_sigma:
-        ratio = float(np.sqrt(refined.misfit / refined.freedom))
         size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
         found.append(
             f"The given sigma contradicts the data: the residuals are {size} it says. "
@@ -274,7 +287,7 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
                 )
     counts = [form.functions.count for form in task.problem.forms]
     samples = task.problem.data.samples
-    if samples < FEW:
+    if samples < FEW and counts_of(task).max() < FEW:
         warnings.append(
             f"Only {samples} samples: the noise level and the intervals rest on few values"
             + (f" ({sum(counts)} test function{'s' * (sum(counts) > 1)})" if counts else "")

@@ -41,7 +41,10 @@ def refit_of(fit: FitResult) -> Refit | LatentRefit:
             f"Profile and bootstrap intervals belong to method {able}; this fit is {fit.method!r}. "
             f"Fit again with method={able}."
         )
-    return LatentRefit(fit) if fit.nodes else Refit(fit)
+    try:
+        return LatentRefit(fit) if fit.nodes else Refit(fit)
+    except NotPositiveDefinite:
+        raise FitError("The fit cannot be followed from where it ended; it has no profiles and no bootstrap.") from None
 
 
 def _moved(p: FloatArray, covariance: FloatArray, j: int, value: float) -> FloatArray:

@@ -1,0 +1,217 @@
+"""Is the noise what it was said to be? Values that no noise explains, scatter that follows the level, correlation.
+
+Each is looked for in the residuals of a fit. What is found there is said of the noise and not of the model, as long as
+nothing else speaks against the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import Dataset
+from ..estimators.task import Refined
+from ..noise.kinds import KINDS
+from ..support.typing import BoolArray, FloatArray, IntArray
+from .serial import serial
+
+FEWEST, MANY = 12, 30
+"""Values of a column below which nothing is said of single ones, and of their kind."""
+FAR, ISOLATED, COMMON = 5.0, 0.5, 0.1
+"""Robust standard deviations beyond which a value is out of the question; the most that its neighbours may be off,
+relative to it; and the share of values above which they are not exceptions."""
+CLEAR, LOPSIDED = 3.5, 5.0
+"""Standard deviations of a rank correlation of size and level, and of the skewness, that are no chance."""
+STEEP, ALL_THE_WAY = 0.25, 0.75
+"""Power of the level with which the scatter grows: nearly not, and nearly in proportion."""
+CORRELATED, PASSED = (0.1, 0.97), 0.02
+"""Correlation from sample to sample that is told, and the p-value above which nothing else is in the residuals."""
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class NoiseDoubts:
+    """What is wrong with the noise.
+
+    Attributes
+    ----------
+    words : tuple of str
+    exceptions : bool
+        Whether there are values that no noise explains.
+    instead : bool
+        Whether what was found explains a rejection of the model.
+    """
+
+    words: tuple[str, ...] = ()
+    exceptions: bool = False
+    instead: bool = False
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The residuals of a column, over σ, one behind the other."""
+
+    name: str
+    kind: str
+    trajectory: IntArray
+    row: IntArray
+    time: FloatArray
+    value: FloatArray
+    level: FloatArray
+    e: FloatArray
+
+
+def noise_doubts(data: Dataset, refined: Refined, rejected: bool) -> NoiseDoubts:
+    """Look at the residuals of a fit that converged."""
+    words: list[str] = []
+    exceptions, instead = False, False
+    for column in _columns(data, refined):
+        scatter, equal = _scatter(column)
+        far = _exceptions(column, equal)
+        if scatter:
+            words.append(scatter)
+            instead |= rejected and _passes(equal, column)
+        elif far.any():
+            words.append(_named(column, far, data))
+            exceptions = True
+        elif lopsided := _lopsided(column):
+            words.append(lopsided)
+        elif rejected and (correlation := _correlation(column)) is not None:
+            instead = True
+            words.append(
+                f"The noise of {column.name} is correlated from sample to sample ({correlation:.2f}): its values tell "
+                "less than as many independent ones, and intervals are too short. Use every few samples only; or a "
+                "slow process that the model lacks looks like this."
+            )
+    return NoiseDoubts(tuple(words), exceptions, instead and not exceptions)
+
+
+def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
+    assert refined.residuals is not None
+    for d, (name, kind) in enumerate(zip(data.labels, data.noise, strict=True)):
+        parts: list[tuple[FloatArray | IntArray, ...]] = []
+        for k, (q, r) in enumerate(zip(data.trajectories, refined.residuals, strict=True)):
+            rows = np.flatnonzero(np.isfinite(r[:, d]))
+            value, e = q.values[rows, d], r[rows, d]
+            with np.errstate(all="ignore"):
+                x = KINDS[kind].to_working(value) - e * refined.sigma[d] * q.scales[rows, d]
+                level = KINDS[kind].from_working(x)
+            parts.append((np.full(len(rows), k), rows, q.times[rows], value, level, e))
+        trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if len(e) >= FEWEST and KINDS[kind].widen is None:
+            yield _Column(name, kind, trajectory, row, time, value, level, e)
+
+
+def _robust(e: FloatArray) -> float:
+    return 1.4826 * float(np.median(np.abs(e)))
+
+
+def _exceptions(column: _Column, e: FloatArray) -> BoolArray:
+    """Values far out, alone among their neighbours."""
+    size = _robust(e)
+    z = np.abs(e) / size if size > 0 else np.zeros(len(e))
+    same = column.trajectory[1:] == column.trajectory[:-1]
+    beside = np.zeros(len(z))
+    beside[1:] = np.where(same, z[:-1], 0.0)
+    beside[:-1] = np.maximum(beside[:-1], np.where(same, z[1:], 0.0))
+    far = z > FAR
+    alone = far & ((beside < ISOLATED * z) | (z > 4 * FAR))
+    # Counts, and what is far from normal, have tails of their own.
+    few = far.sum() <= max(1.0, COMMON * len(z)) and alone.any() and np.sort(z)[-1] > 1.5 * FAR
+    return alone if few else np.zeros(len(z), dtype=bool)
+
+
+def _named(column: _Column, far: BoolArray, data: Dataset) -> str:
+    places = []
+    for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), SHOWN))]:
+        label = data.trajectories[int(column.trajectory[i])].label
+        of = f" of {label}" if label else ""
+        places.append(f"row {int(column.row[i]) + 1}{of}, {column.name} = {column.value[i]:g} at t = {column.time[i]:g}")
+    more = f", and {int(far.sum()) - SHOWN} more" if far.sum() > SHOWN else ""
+    return (
+        f"No noise of this size explains: {'; '.join(places)}{more}. Correct or leave out what is wrong, or let "
+        'heavy tails take care of it: noise="student".'
+    )
+
+
+def _ranks(a: FloatArray) -> FloatArray:
+    order = np.empty(len(a))
+    order[np.argsort(a, kind="stable")] = np.arange(len(a))
+    return order
+
+
+def _scatter(column: _Column) -> tuple[str, FloatArray]:
+    """Whether the scatter follows the level as it should not, in words, and residuals without that."""
+    e, level, n = column.e, np.abs(column.level), len(column.e)
+    there = (level > 0) & (e != 0)
+    if n < MANY or np.ptp(level) <= 0 or there.sum() < MANY:
+        return "", e
+    correlation = float(np.corrcoef(_ranks(np.abs(e)), _ranks(level))[0, 1]) * np.sqrt(n - 1)
+    slope = float(np.polyfit(np.log(level[there]), np.log(np.abs(e[there])), 1)[0])
+    with np.errstate(all="ignore"):
+        equal = e / np.maximum(level, np.finfo(float).tiny) ** slope
+    more, less = correlation > CLEAR and slope > STEEP, correlation < -CLEAR and slope < -STEEP
+    if column.kind == "gaussian" and more:
+        whole = bool((column.value == np.round(column.value)).all() and (column.value >= 0).all())
+        right = "poisson" if whole and slope < ALL_THE_WAY else "negative-binomial" if whole else "lognormal"
+        advice = f'noise="{right}"' if whole or (column.value > 0).all() else "sigma for each point"
+        return f"The scatter of {column.name} grows with its level: this is not gaussian noise; try {advice}.", equal
+    if column.kind == "lognormal" and less:
+        return (
+            f"The scatter of {column.name}, relative to its level, shrinks where that is large: this is not lognormal "
+            'noise; try noise="gaussian".',
+            equal,
+        )
+    if column.kind == "poisson" and more:
+        return (
+            f"The counts of {column.name} scatter more where they are large than counts do: try "
+            'noise="negative-binomial".',
+            equal,
+        )
+    return "", e
+
+
+def _lopsided(column: _Column) -> str:
+    """Whether the residuals lie lopsided, in words."""
+    e, n = column.e, len(column.e)
+    if n < MANY or e.std() <= 0 or column.kind not in ("gaussian", "lognormal"):
+        return ""
+    skewness = float(np.mean(((e - e.mean()) / e.std()) ** 3)) * np.sqrt(n / 6)
+    if abs(skewness) < LOPSIDED:
+        return ""
+    other = "lognormal" if column.kind == "gaussian" and skewness > 0 and (column.value > 0).all() else "student"
+    return f'The residuals of {column.name} lie lopsided: try noise="{other}".'
+
+
+def _passes(e: FloatArray, column: _Column) -> bool:
+    """Whether these residuals do not hang together."""
+    if not np.isfinite(e).all():
+        return False
+    parts = tuple(e[column.trajectory == k, None] for k in np.unique(column.trajectory))
+    return bool(serial(parts).p_value > PASSED)
+
+
+def _correlation(column: _Column) -> float | None:
+    """Of neighbours, where that is all there is, down to the shortest times; None else.
+
+    A slow pattern with white noise on it, as a wrong model leaves it, has differences that are as if the noise were
+    alone: their neighbours have the correlation -½. Those of correlated noise have less.
+    """
+    same = column.trajectory[1:] == column.trajectory[:-1]
+    a, b = column.e[:-1][same], column.e[1:][same]
+    power = float(column.e @ column.e)
+    if len(a) < MANY or power <= 0:
+        return None
+    rho = float(a @ b) / power
+    if not CORRELATED[0] < rho < CORRELATED[1]:
+        return None
+    d = np.diff(column.e)
+    inner = same[1:] & same[:-1]
+    left, right = d[:-1][inner], d[1:][inner]
+    rough = float(left @ right) / float(np.sqrt((left @ left) * (right @ right)))
+    if rough < -0.5 + 0.25 * rho:
+        return None
+    white = np.where(np.append(False, same), column.e - rho * np.append(0.0, column.e[:-1]), column.e)
+    return rho if _passes(white, column) else None
