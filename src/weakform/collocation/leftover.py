@@ -34,7 +34,9 @@ def of_directions(T: FloatArray) -> Leftover:
     return left
 
 
-def of_meshes(meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, moving: BoolArray, every: int) -> Leftover:
+def of_meshes(
+    meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, moving: BoolArray, every: int
+) -> Leftover:
     """On meshes that have a sample at every so many nodes; `moving` `(J,)` are the parameters that may."""
 
     def left(noise: FloatArray) -> FloatArray:

@@ -283,4 +283,5 @@ ESTIMATOR = Estimator(
     starts=starts,
     partly=True,
     local=True,
+    refits=True,
 )

@@ -115,12 +115,14 @@ def _numbers(fit: FitResult) -> None:
     _shaped("covariance", fit.covariance, J, J)
     _shaped("bounds", fit.bounds, J, 2)
     _shaped("sigma", fit.sigma, K)
-    _want((fit.shared is None) == (fit.index is None) == (not fit.nodes), "nodes, index and shared belong together", "")
+    _want((fit.shared is None) == (fit.index is None), "index and shared belong together", "")
+    _want(fit.shared is not None or not (fit.nodes or ESTIMATORS[fit.method].local), "there must be a shared model", "")
     if fit.shared is not None and fit.index is not None:
         own = len(fit.shared.parameters)
         _shaped("index", fit.index, len(fit.data.trajectories), own)
         _want(bool(((fit.index >= 0) & (fit.index < J)).all()), "index must point at parameters", fit.index)
-        _want(len(fit.nodes) == len(fit.data.trajectories), "there must be nodes of each trajectory", len(fit.nodes))
+        count = len(fit.data.trajectories)
+        _want(len(fit.nodes) in (0, count), "there must be nodes of each trajectory", len(fit.nodes))
     for (times, states), q in zip(fit.nodes, fit.data.trajectories, strict=False):
         _shaped("nodes", times, None)
         _shaped("states at nodes", states, len(times), D)

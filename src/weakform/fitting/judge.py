@@ -52,7 +52,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> J
         goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where, within=within, left=left)
     noise = NoiseDoubts()
     if goodness is not None and refined is not None and best.status.converged:
-        noise = noise_doubts(data, refined, goodness.p_value < REJECTED)
+        noise = noise_doubts(data, refined, goodness.p_value < REJECTED, task.options.covariance == "sandwich")
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)

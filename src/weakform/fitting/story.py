@@ -233,6 +233,7 @@ def _result(parameters: Parameters, told: _Told, call: _Call) -> FitResult:
     fitted, quantified, judged = told.refined, told.quantified, told.judged
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined = best.refined
+    kept = best.latent is not None or fitted.estimator.local
     bases = [form.functions for form in problem.forms]
     return FitResult(
         model=parameters.model,
@@ -267,6 +268,6 @@ def _result(parameters: Parameters, told: _Told, call: _Call) -> FitResult:
         tied=parameters.tied,
         units=call.units,
         nodes=() if best.latent is None else best.latent.nodes,
-        shared=None if best.latent is None else parameters.shared,
-        index=None if best.latent is None else parameters.index,
+        shared=parameters.shared if kept else None,
+        index=parameters.index if kept else None,
     )

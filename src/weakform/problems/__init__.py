@@ -9,7 +9,17 @@ from functools import cache
 
 from ..support.errors import WeakformError
 from ..support.messages import suggestion
-from . import edges, fitzhugh_nagumo, goodwin, hindmarsh_rose, logistic, lorenz, lotka_volterra, protein_transduction, sir_tdi
+from . import (
+    edges,
+    fitzhugh_nagumo,
+    goodwin,
+    hindmarsh_rose,
+    logistic,
+    lorenz,
+    lotka_volterra,
+    protein_transduction,
+    sir_tdi,
+)
 from .problem import Problem
 
 ALL: dict[str, Problem] = {

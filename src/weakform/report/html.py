@@ -103,7 +103,7 @@ def _pair(ends: FloatArray) -> str:
 
 
 def _estimates(fit: FitResult) -> str:
-    wald = fit.intervals()
+    ends = fit.intervals()
     header = ["parameter", "estimate", "standard error", "95% interval"]
     header += ["95% profile interval"] if fit.profiles else []
     units = any(name in fit.units for name in fit.model.parameters)
@@ -112,8 +112,9 @@ def _estimates(fit: FitResult) -> str:
     for j, name in enumerate(fit.model.parameters):
         quantity = fit[name]
         known = not fit.fixed[j] and math.isfinite(quantity.error)
+        shown = not fit.fixed[j] and (known or np.isfinite(ends[j]).any())
         row = [name, number(quantity.value)]
-        row += [number(quantity.error, 3), _pair(wald[j])] if known else ["", "none"]
+        row += [number(quantity.error, 3) if known else "", _pair(ends[j]) if shown else "none"]
         if fit.profiles:
             profile = fit.profiles.get(name)
             row.append("" if profile is None else _pair(np.array(profile.interval)))

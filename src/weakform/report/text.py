@@ -8,6 +8,7 @@ import numpy as np
 
 from ..results.goodness import DOUBTED, REJECTED, tail
 from ..results.hidden import shown_beginnings
+from ..results.intervals import automatic
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
     header = ["parameter", "estimate", "error", "rel.", "95% interval", "bounds", ""]
     if truth is not None:
         header.insert(1, "truth")
-    intervals, errors = fit.intervals(), fit.errors
+    (intervals, kinds), errors = automatic(fit, 0.95), fit.errors
     rows = []
     if any(name in fit.units for name in fit.model.parameters):
         header.insert(1 + (truth is not None), "unit")
@@ -83,12 +84,15 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
         if fit.prior is not None and j in fit.prior.index:
             remark = f"{remark} prior".strip()
         known = not fit.fixed[j] and np.isfinite(error)
+        shown = not fit.fixed[j] and (known or np.isfinite(intervals[j]).any())
+        if kinds[j]:
+            remark = f"{remark}, {kinds[j]}" if remark else kinds[j]
         row = [
             name,
             number(value),
             number(error, 3) if known else "",
             f"{error / abs(value):.1%}" if known and value and error < 100 * abs(value) else "",
-            f"[{number(intervals[j, 0], 4)}, {number(intervals[j, 1], 4)}]" if known else "none",
+            f"[{number(intervals[j, 0], 4)}, {number(intervals[j, 1], 4)}]" if shown else "none",
             "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
             remark,
         ]

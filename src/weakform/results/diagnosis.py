@@ -14,8 +14,8 @@ from ..linalg.symmetric import symmetric_inverse
 from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
 from .covariance import Quantified
-from .noise_check import NoiseDoubts
 from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
+from .noise_check import NoiseDoubts
 from .records import Alternative
 
 NO_DOUBTS = NoiseDoubts()

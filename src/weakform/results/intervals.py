@@ -20,7 +20,7 @@ from ..support.errors import FitError
 from ..support.messages import counted, suggestion
 from ..support.typing import FloatArray
 from .records import Quantity
-from .refits import LatentRefit, Refit, refit_of
+from .refits import Refitted, can_refit, refit_of
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MAX_STEPS, MIN_RUNS = 40, 20
 MOST_CLOSER, CLOSE = 12, 0.2
 """Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
+LOOSE, CURVED = 0.05, 0.07
+"""Error, relative to the estimate, above which curvature is looked for; and what it may do to an end of an interval."""
+WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
 
@@ -56,7 +59,7 @@ class Profile:
     interval: tuple[float, float]
 
 
-def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | LatentRefit | None = None) -> Profile:
+def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | None = None) -> Profile:
     """The profile of one parameter and its interval."""
     j = fit.model.parameters.index(name)
     if fit.fixed[j]:
@@ -102,7 +105,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refit | Laten
 
 
 def _closed_in(
-    refit: Refit | LatentRefit,
+    refit: Refitted,
     j: int,
     points: dict[float, float],
     inside: tuple[Solution, float],
@@ -173,8 +176,11 @@ def quantity(fit: FitResult, name: str) -> Quantity:
     if name not in names:
         raise KeyError(f"No parameter {name!r}.{suggestion(str(name), names)} There are: {', '.join(names)}.")
     j = names.index(name)
-    low, high = fit.intervals()[j]
-    note = "fixed" if fit.fixed[j] else "at its bound: no Wald interval" if fit.at_bound[j] else ""
+    ends, kinds = automatic(fit, 0.95)
+    low, high = ends[j]
+    note = "fixed" if fit.fixed[j] else kinds[j]
+    if fit.at_bound[j]:
+        note = f"at its bound{f', {note}' if note else ': no Wald interval'}"
     note = "cannot be determined" if name in fit.undetermined else note
     return Quantity(name, float(fit.estimate[j]), float(fit.errors[j]), (float(low), float(high)), note)
 
@@ -183,12 +189,14 @@ def quantity(fit: FitResult, name: str) -> Quantity:
 def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
     """See `FitResult.intervals`."""
     half = fit.quantile(level) * fit.errors  # refuses a bad level
+    if kind == "auto":
+        return automatic(fit, level)[0].copy()
     if kind == "wald":
         return Scale(fit.log_scale).intervals(fit.estimate, half)
     if kind == "profile":
         return _profiled(fit, level)
     if kind != "bootstrap":
-        raise FitError(f"The kind must be 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
+        raise FitError(f"The kind must be 'auto', 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
     draws = bootstrap(fit, runs, seed)
     ends = np.asarray(np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
     # Along a direction that the data do not determine no draw moves: that is no knowledge.
@@ -196,6 +204,48 @@ def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> 
         idle = (draws.std(axis=0) < IDLE * fit.errors) & ~fit.fixed
     ends[idle] = [-np.inf, np.inf]
     return ends
+
+
+@np.errstate(all="ignore")
+def automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
+    """Intervals `(J, 2)`, and the kind of each: by the profile where a bound is near or the misfit is no parabola."""
+    if level not in fit.late.automatic:
+        fit.late.automatic[level] = _automatic(fit, level)
+    return fit.late.automatic[level]
+
+
+def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
+    ends = intervals(fit, level, "wald", 0, 0)
+    kinds = [WALD] * len(ends)
+    open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
+    # With a neighbour at its bound an error takes that one as known, and is too small.
+    beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
+    loose = fit.errors > LOOSE * np.abs(fit.estimate)
+    suspects = np.flatnonzero(open_to & (beyond | loose))
+    if not len(suspects) or not can_refit(fit) or not fit.converged or fit.covariance_kind.startswith("none"):
+        return ends, tuple(kinds)
+    try:
+        refit = refit_of(fit)
+    except FitError:
+        return ends, tuple(kinds)
+    z = fit.quantile(level)
+    for j in suspects:
+        if beyond[j] or not _parabolic(refit, int(j), ends[j], z):
+            found = np.array(profile(fit, fit.model.parameters[j], level, refit).interval)
+            lost = np.isnan(found)
+            ends[j] = np.where(lost, np.clip(ends[j], *fit.bounds[j]), found)
+            kinds[j] = WALD if lost.all() else PROFILE if not lost.any() else PARTLY
+    return ends, tuple(kinds)
+
+
+def _parabolic(refit: Refitted, j: int, ends: FloatArray, z: float) -> bool:
+    """Whether the misfit at the ends of Wald's interval is what it promises."""
+    least = refit.total(refit.best)
+    for end in ends:
+        solved = refit.with_parameter(j, float(end), refit.best) if np.isfinite(end) else None
+        if solved is None or not abs(np.sqrt(max(refit.total(solved) - least, 0.0)) / z - 1) < CURVED:
+            return False
+    return True
 
 
 def _profiled(fit: FitResult, level: float) -> FloatArray:

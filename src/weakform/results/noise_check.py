@@ -19,8 +19,8 @@ from .serial import serial
 
 FEWEST, MANY = 12, 30
 """Values of a column below which nothing is said of single ones, and of their kind."""
-FAR, ISOLATED, COMMON = 5.0, 0.5, 0.1
-"""Robust standard deviations beyond which a value is out of the question; the most that its neighbours may be off,
+FAR, EXTREME, ISOLATED, COMMON = 5.0, 20.0, 0.5, 0.1
+"""Robust standard deviations beyond which a value is out of the question, whatever else is wrong in the second case; the most that its neighbours may be off,
 relative to it; and the share of values above which they are not exceptions."""
 CLEAR, LOPSIDED = 3.5, 5.0
 """Standard deviations of a rank correlation of size and level, and of the skewness, that are no chance."""
@@ -39,7 +39,7 @@ class NoiseDoubts:
     ----------
     words : tuple of str
     exceptions : bool
-        Whether there are values that no noise explains.
+        Whether there are values that no noise explains, or a scatter that is not that of its kind.
     instead : bool
         Whether what was found explains a rejection of the model.
     """
@@ -63,17 +63,20 @@ class _Column:
     e: FloatArray
 
 
-def noise_doubts(data: Dataset, refined: Refined, rejected: bool) -> NoiseDoubts:
-    """Look at the residuals of a fit that converged."""
+def noise_doubts(data: Dataset, refined: Refined, rejected: bool, uneven: bool = False) -> NoiseDoubts:
+    """Look at the residuals of a fit that converged; `uneven` noise may scatter as it likes."""
     words: list[str] = []
-    exceptions, instead = False, False
+    exceptions = unequal = instead = False
     for column in _columns(data, refined):
         scatter, equal = _scatter(column)
-        far = _exceptions(column, equal)
-        if scatter:
+        far = _exceptions(column, column.e, EXTREME)
+        if scatter and not uneven and not far.any():
             words.append(scatter)
+            unequal = True
             instead |= rejected and _passes(equal, column)
-        elif far.any():
+            continue
+        far = far if far.any() else _exceptions(column, column.e, FAR)
+        if far.any():
             words.append(_named(column, far, data))
             exceptions = True
         elif lopsided := _lopsided(column):
@@ -85,7 +88,7 @@ def noise_doubts(data: Dataset, refined: Refined, rejected: bool) -> NoiseDoubts
                 "less than as many independent ones, and intervals are too short. Use every few samples only; or a "
                 "slow process that the model lacks looks like this."
             )
-    return NoiseDoubts(tuple(words), exceptions, instead and not exceptions)
+    return NoiseDoubts(tuple(words), exceptions or (unequal and not rejected), instead and not exceptions)
 
 
 def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
@@ -108,7 +111,7 @@ def _robust(e: FloatArray) -> float:
     return 1.4826 * float(np.median(np.abs(e)))
 
 
-def _exceptions(column: _Column, e: FloatArray) -> BoolArray:
+def _exceptions(column: _Column, e: FloatArray, limit: float) -> BoolArray:
     """Values far out, alone among their neighbours."""
     size = _robust(e)
     z = np.abs(e) / size if size > 0 else np.zeros(len(e))
@@ -116,10 +119,9 @@ def _exceptions(column: _Column, e: FloatArray) -> BoolArray:
     beside = np.zeros(len(z))
     beside[1:] = np.where(same, z[:-1], 0.0)
     beside[:-1] = np.maximum(beside[:-1], np.where(same, z[1:], 0.0))
-    far = z > FAR
-    alone = far & ((beside < ISOLATED * z) | (z > 4 * FAR))
-    # Counts, and what is far from normal, have tails of their own.
-    few = far.sum() <= max(1.0, COMMON * len(z)) and alone.any() and np.sort(z)[-1] > 1.5 * FAR
+    far = z > limit
+    alone = far & ((beside < ISOLATED * z) | (z > EXTREME))
+    few = far.sum() <= max(1.0, COMMON * len(z)) and alone.any() and z.max() > 1.5 * limit
     return alone if few else np.zeros(len(z), dtype=bool)
 
 
@@ -128,7 +130,9 @@ def _named(column: _Column, far: BoolArray, data: Dataset) -> str:
     for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), SHOWN))]:
         label = data.trajectories[int(column.trajectory[i])].label
         of = f" of {label}" if label else ""
-        places.append(f"row {int(column.row[i]) + 1}{of}, {column.name} = {column.value[i]:g} at t = {column.time[i]:g}")
+        places.append(
+            f"row {int(column.row[i]) + 1}{of}, {column.name} = {column.value[i]:g} at t = {column.time[i]:g}"
+        )
     more = f", and {int(far.sum()) - SHOWN} more" if far.sum() > SHOWN else ""
     return (
         f"No noise of this size explains: {'; '.join(places)}{more}. Correct or leave out what is wrong, or let "

@@ -102,7 +102,10 @@ class Late:
         By `intervals(kind="profile")` and reports.
     bands : dict
         Fitted trajectories with bands, by number, level and kind.
+    automatic : dict
+        Intervals by level, with the kind of each.
     """
 
     profiles: dict[str, Profile] = field(default_factory=dict)
     bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict)
+    automatic: dict[float, tuple[FloatArray, tuple[str, ...]]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from ..collocation.latent import LatentProblem
 from ..collocation.levels import FINE, Point, Search, settle
 from ..collocation.mesh import Mesh
 from ..data.matching import system_of
-from ..estimators import ESTIMATORS
+from ..estimators import ESTIMATORS, Options, Task, output_error
+from ..estimators.task import Deadline
 from ..linalg.symmetric import NotPositiveDefinite
 from ..optimize import Stop
 from ..parameters.priors import Priors
+from ..parameters.scale import Scale
 from ..support.errors import FitError
 from ..support.typing import BoolArray, FloatArray
+from .observation import fitted as observed
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -31,7 +34,22 @@ def can_refit(fit: FitResult) -> bool:
     return ESTIMATORS[fit.method].refits and fit.goodness is not None
 
 
-def refit_of(fit: FitResult) -> Refit | LatentRefit:
+class Refitted(Protocol):
+    """A problem that can be solved again, whichever way."""
+
+    best: Solution
+
+    def total(self, solution: Solution) -> float:
+        """Misfit to the data and to the prior."""
+
+    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+        """The best fit with p_j = value, from a solution nearby; None where there is none."""
+
+    def drawn(self, rng: np.random.Generator) -> Solution | None:
+        """A fit to data drawn from the fitted states; None where there is none."""
+
+
+def refit_of(fit: FitResult) -> Refitted:
     """The problem behind a fit, ready to be solved again."""
     if fit.covariance_kind.startswith("none"):
         raise FitError("Noise-free data have no intervals: there is nothing to be uncertain of.")
@@ -42,6 +60,8 @@ def refit_of(fit: FitResult) -> Refit | LatentRefit:
             f"Fit again with method={able}."
         )
     try:
+        if ESTIMATORS[fit.method].local:
+            return ShotRefit(fit)
         return LatentRefit(fit) if fit.nodes else Refit(fit)
     except NotPositiveDefinite:
         raise FitError("The fit cannot be followed from where it ended; it has no profiles and no bootstrap.") from None
@@ -186,3 +206,68 @@ class LatentRefit:
         search = replace(self.search, prior=_drawn_prior(self.search.prior, rng))
         solved = self._solved(drawn, best, self.free, search, DRAWN**2 / 2)
         return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
+
+
+class ShotRefit:
+    """The same for estimates that were found by solving the equations."""
+
+    def __init__(self, fit: FitResult) -> None:
+        assert fit.shared is not None
+        assert fit.index is not None
+        self.fit, self.covariance = fit, np.nan_to_num(fit.covariance)
+        problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+        self.task = Task(
+            problem=replace(problem, data=fit.data.replaced(sigma=fit.sigma)),
+            free=~fit.fixed,
+            base=fit.estimate,
+            lower=fit.bounds[:, 0],
+            upper=fit.bounds[:, 1],
+            linear=np.zeros(len(fit.estimate), dtype=bool),
+            options=Options(),
+            stop=Deadline(np.inf),
+            scale=Scale(np.zeros(len(fit.estimate), dtype=bool)),
+            prior=fit.prior,
+        )
+        begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]
+        initial = tuple(states[0, ~problem.functions.given] for _, states in begin)
+        self.best = self._solved(self.task, fit.estimate, initial) or Solution(
+            fit.estimate, initial, np.zeros((0, 0)), np.nan, Stop.STUCK, iterations=0
+        )
+
+    def _solved(self, task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> Solution | None:
+        """States of a solution are its initial values."""
+        found = output_error.search(task, p, initial)
+        if found.initial is None or not found.status.converged:
+            return None
+        prior = 0.0 if task.prior is None else 2 * task.prior.value(found.estimate)
+        misfit = 2 * found.objective - prior
+        return Solution(found.estimate, found.initial, np.zeros((0, 0)), misfit, Stop.STEP, iterations=found.iterations)
+
+    def total(self, solution: Solution) -> float:
+        """Misfit to the data and to the prior."""
+        return solution.misfit + (0.0 if self.task.prior is None else 2 * self.task.prior.value(solution.p))
+
+    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+        """The best fit with p_j = value, from a solution nearby; None where there is none."""
+        free, base = self.task.free.copy(), self.fit.estimate.copy()
+        free[j], base[j] = False, value
+        p = np.clip(_moved(near.p, self.covariance, j, value), self.task.lower, self.task.upper)
+        p[j] = value
+        return self._solved(replace(self.task, free=free, base=base), p, near.states)
+
+    def drawn(self, rng: np.random.Generator) -> Solution | None:
+        """A fit to data drawn from the fitted states."""
+        problem, parts = self.task.problem, []
+        assert isinstance(problem, LatentProblem)
+        size = _noise_drawn(self.fit, rng)
+        for k, q in enumerate(problem.data.trajectories):
+            shown = observed(self.fit, k)
+            values = np.empty_like(q.values)
+            for d, (to, back) in enumerate(problem.transforms):
+                noise = size * self.fit.sigma[d] * q.scales[:, d] * rng.standard_normal(len(shown))
+                values[:, d] = np.where(q.measured[:, d], back(to(shown[:, d]) + noise), np.nan)
+            parts.append(replace(q, values=values))
+        drawn = replace(problem, data=problem.data.replaced(trajectories=tuple(parts)))
+        prior = self.task.prior if self.task.prior is None else _drawn_prior(self.task.prior, rng)
+        assert prior is None or isinstance(prior, Priors)
+        return self._solved(replace(self.task, problem=drawn, prior=prior), self.best.p, self.best.states)

@@ -168,7 +168,7 @@ class FitResult:
         """Parameters and initial values that no data of this kind can determine."""
         return frozenset(name for freedom in self.freedoms for name in freedom.names)
 
-    def intervals(self, level: float = 0.95, kind: str = "wald", *, runs: int = 200, seed: int = 0) -> FloatArray:
+    def intervals(self, level: float = 0.95, kind: str = "auto", *, runs: int = 200, seed: int = 0) -> FloatArray:
         """Intervals of the parameters, `(J, 2)`.
 
         Parameters
@@ -176,9 +176,10 @@ class FitResult:
         level : float
         kind : str
             `"wald"`: estimate ± errors; NaN for parameters at a bound, which have none. `"profile"`: where the misfit
-            rises too much, however the others adapt; the curves are kept in `profiles`. `"bootstrap"`: from data drawn
-            again from the fitted states; infinite where the data do not determine a parameter. The last two are for
-            method `"wendy"`.
+            rises too much, however the others adapt; the curves are kept in `profiles`. `"auto"`: the profile where a
+            bound is near or the misfit is not a parabola, else Wald's; `fit[name].note` says so. `"bootstrap"`: from
+            data drawn again from the fitted states; infinite where the data do not determine a parameter. Methods
+            without a likelihood of the data have Wald's only.
         runs, seed : int
             Of the bootstrap.
         """
