@@ -131,7 +131,7 @@ SATURATED = "u' = -g*u^n/(K+u^n)"
 def below_zero(seed: int) -> Trial:
     """Some values below zero, where the equations have no meaning."""
     rng, model = np.random.default_rng(seed), wf.Model.from_text(SATURATED)
-    t = np.linspace(0, 12, 80)
+    t = np.linspace(0, 20, 80)
     truth = {"K": 2.0, "g": 1.0, "n": 1.5}
     x = wf.simulate(model, [truth[p] for p in model.parameters], [6.0], t, rtol=1e-10).states
     values = x + 0.05 * x.std() * rng.standard_normal(x.shape)

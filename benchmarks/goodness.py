@@ -96,7 +96,8 @@ def size(runs: int) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["size"]:
-        return size(int(sys.argv[2]) if len(sys.argv) > 2 else 10_000)
+        size(int(sys.argv[2]) if len(sys.argv) > 2 else 10_000)
+        return
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     print(f"share of {runs} runs rejected at 5%; M = 512, 10% noise")
     print(f"{'problem':22s}{'true, sigma est.':>18s}{'true, given':>13s}{'wrong, est.':>13s}   removed")

@@ -16,6 +16,7 @@ import symengine as se
 from ..data import Dataset
 from ..data.matching import inputs_of
 from ..model import Model
+from ..model.domain import ends_somewhere
 from ..noise.kinds import KINDS
 from ..noise.level import uneven_squares
 from ..parameters import Parameters
@@ -105,6 +106,7 @@ class LatentProblem:
             numeric_slope=tuple(kind.numeric_slope for kind in kinds),
             index=index,
             log=np.zeros(len(model.parameters), dtype=bool) if log is None else log,
+            ends=ends_somewhere(shared.expressions, shared.states),
         )
         return cls(model, shared, data, functions, sigma)
 

@@ -25,8 +25,8 @@ FLAT, ROUGH, FINE = 1e-3, 1e-3, 1e-5
 """Decrease of the objective below which a level is done: relative, and in units of the log-likelihood, at first and
 at last."""
 DAMPING = 1e-3
-KEPT = 0.1
-"""What is left of a state in one step where the equations end at zero."""
+BACK = 6
+"""How often a state that has left the domain of the equations is taken half the way back."""
 RETURNS, STIFF, NOTHING, SLOW = 12, 1e-3, 1e-4, 0.1
 """How often states are put back onto the constraint in a step, where q is below the second; the part of the objective
 that does not matter; and the decrease in a return above which the constraint is linearised again."""
@@ -90,7 +90,6 @@ class _Level:
         self.stiff = q < STIFF
         held = search.held
         self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
-        self.guarded = problem.guarded(self.p, self.X)
         self.value = self.objective(self.p, self.X)
 
     def objective(self, p: FloatArray, X: FloatArray) -> float:
@@ -131,11 +130,16 @@ class _Level:
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
         promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._held(p)
-        return p, self._returned(p, self._inside(self.X, self.X + dX), target, arrow, mu), promised
+        return p, self._returned(p, self._inside(p, self.X, self.X + dX), target, arrow, mu), promised
 
-    def _inside(self, X: FloatArray, moved: FloatArray) -> FloatArray:
-        """Where states may move to: part of the way to zero where the equations end there."""
-        return np.where(self.guarded & (moved < KEPT * X), KEPT * X, moved) if self.guarded.any() else moved
+    def _inside(self, p: FloatArray, X: FloatArray, moved: FloatArray) -> FloatArray:
+        """Where states may move to: part of the way where the equations end before."""
+        for _ in range(BACK):
+            good = self.problem.defined(p, moved)
+            if good.all():
+                break
+            moved = np.where(good[:, None], moved, 0.5 * (X + moved))
+        return moved
 
     def _returned(self, p: FloatArray, X: FloatArray, target: FloatArray, arrow: Arrow, mu: float) -> FloatArray:
         """States put back to where the linearised constraint was to lead; linearised again where that is slow."""
@@ -150,7 +154,7 @@ class _Level:
             else:
                 fresh = not self.stiff
             last = cost
-            X = self._inside(X, X - arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0])
+            X = self._inside(p, X, X - arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0])
         return X
 
     def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:

@@ -99,6 +99,8 @@ class Functions:
         Place of each parameter of the model among all parameters, trajectory by trajectory.
     log : ndarray of bool, (P,)
         Which of all parameters are searched for on a log scale.
+    ends : bool
+        Whether the right-hand side is no number for some states.
     """
 
     f: Map
@@ -109,6 +111,7 @@ class Functions:
     numeric_slope: tuple[Callable[[FloatArray], FloatArray], ...]
     index: IntArray
     log: BoolArray
+    ends: bool = False
 
     def own(self, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
         """The model's parameters in a trajectory `(J,)`, or in each of some `(n, J)`."""
@@ -252,15 +255,20 @@ class Relaxed:
             by_p[first] = -gp
         return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, p, L.trajectory))
 
-    def guarded(self, p: FloatArray, X: FloatArray) -> BoolArray:
-        """States that are not negative and below zero of which the equations are not defined, `(D,)`."""
-        L, own = self.layout, self.own(p, self.layout.trajectory)
-        found = np.zeros(X.shape[1], dtype=bool)
-        for d in np.flatnonzero((X >= 0).all(axis=0)):
-            other = X.copy()
-            other[:, d] = -np.maximum(X[:, d], np.finfo(float).tiny)
-            found[d] = not np.isfinite(self.functions.f(L.times, other, own, L.after)).all()
-        return found
+    def defined(self, p: FloatArray, X: FloatArray) -> BoolArray:
+        """Nodes at which, and around which, the right-hand side is a number, `(N,)`."""
+        if not self.functions.ends:
+            return np.ones(len(X), dtype=bool)
+        L, F, own = self.layout, self.functions, self.own(p, self.layout.trajectory)
+        f0 = F.f(L.times, X, own, L.after)
+        h = L.steps[:, None]
+        x1, f1 = _next(X), _next(f0)
+        middle = F.f(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
+        good = np.isfinite(f0).all(axis=1)
+        behind = np.isfinite(middle).all(axis=1) | ~L.inner
+        good &= behind | ~_next(good[:, None])[:, 0]
+        good[1:] &= behind[:-1] | ~good[:-1]
+        return np.asarray(good | L.ahead)
 
     def variances(self, X: FloatArray, q: float) -> FloatArray:
         """V, `(N, D)`: what the model may miss in each interval; one where there is no constraint.

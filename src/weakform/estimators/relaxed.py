@@ -45,6 +45,8 @@ DECADE = (0.1, 10.0)
 """Range of starts without bounds, around the natural size of a parameter."""
 AGREE, LARGE = 3, 20_000
 """Starts that must agree before the others are left out, and the nodes of a problem that is large."""
+OUTSIDE = 5
+"""How often states outside of the domain are taken from their neighbours."""
 REACH = 1.0
 """How far a parameter without bounds may move in one level, relative to its size."""
 LEAST_NOISE = 0.01
@@ -115,8 +117,8 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     given, hold, noise = start[-3:]
     sigma = np.maximum(problem.sigma, noise * problem.spread)
     relaxed = problem.relaxed(meshes, sigma, task.free)
-    X = first_states(problem, meshes, start)
     p = start[: len(problem.model.parameters)]
+    X = _inside(relaxed, p, first_states(problem, meshes, start))
     width = task.upper - task.lower
     held = np.where(np.isfinite(width), width, REACH * np.where(p == 0, 1.0, np.abs(p)))
     limits = replace(_limits(task), held=hold * held)
@@ -134,6 +136,18 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)
     return Outcome(point.p, point.value, status, point.steps, point.steps, latent=Latent(meshes, point))
+
+
+def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
+    """States with which the equations are defined: noise may take the data out of the domain, not the states."""
+    for _ in range(OUTSIDE):
+        with np.errstate(all="ignore"):
+            good = relaxed.defined(p, X)
+        if good.all() or not good.any():
+            break
+        nearest = np.flatnonzero(good)[np.abs(np.arange(len(X))[:, None] - np.flatnonzero(good)).argmin(axis=1)]
+        X = np.where(good[:, None], X, X[nearest])
+    return X
 
 
 def enough(task: Task, outcomes: list[Outcome]) -> bool:

@@ -45,12 +45,12 @@ class Status(Enum):
     )
 
     MISSTATED = (
-        "converged, but the noise is not what it was said to be: its intervals are not to be trusted; see which values or "
-        "which kind of noise"
+        "converged, but the noise is not what it was said to be: its intervals are not to be trusted; see which values "
+        "or which kind of noise"
     )
     UNRESOLVED = (
-        "converged, but the samples are too far apart for these dynamics: the discretisation shifts the estimate by more "
-        "than half a standard error; sample faster, or leave out the fast part"
+        "converged, but the samples are too far apart for these dynamics: the discretisation shifts the estimate by "
+        "more than half a standard error; sample faster, or leave out the fast part"
     )
     UNREFINED = (
         "the refinement was not possible: what is told is the weak estimate, which is biased by the noise; try bounds, "

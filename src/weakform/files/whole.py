@@ -88,7 +88,8 @@ def _data(fit: FitResult) -> None:
     for q, states in zip(data.trajectories, fit.denoised, strict=True):
         n = len(q.times)
         _shaped("times", q.times, n)
-        _want(n >= 1 and np.isfinite(q.times).all() and (np.diff(q.times) > 0).all(), "times must increase", q.times)
+        increase = n >= 1 and bool(np.isfinite(q.times).all() and (np.diff(q.times) > 0).all())
+        _want(increase, "times must increase", q.times)
         _shaped("values", q.values, n, K)
         _shaped("states", states, n, D)
         _texts("labels", [q.label])

@@ -128,10 +128,7 @@ def fit(
     resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
     with single_thread():
         prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
-        tried = [_told(resolved, prepared, starts, seed)]
-        for name in prepared.estimator.then:
-            tried += _others(resolved, matched, ESTIMATORS[name], tried, starts, seed)
-        told = _best(tried)
+        told = _best(_tried(resolved, matched, prepared, starts, seed))
     shown = {**(dict(units) if units else {}), **resolved.units}
     return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
 
@@ -157,15 +154,41 @@ def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: 
     return _Told(refined, quantified, judge(parameters, refined, quantified))
 
 
+def _tried(
+    parameters: Parameters, matched: Matched, prepared: Prepared, starts: int | None, seed: int
+) -> list[_Told]:
+    """Fits of the method, and of those that come to its help."""
+    tried, refusal = [], None
+    try:
+        tried.append(_told(parameters, prepared, starts, seed))
+    except FitError as error:
+        refusal = error
+    for name in prepared.estimator.then:
+        tried += _others(parameters, matched, prepared, ESTIMATORS[name], tried, starts=starts, seed=seed)
+    if refusal is not None and not tried:
+        raise refusal
+    return tried
+
+
 def _others(
-    parameters: Parameters, matched: Matched, estimator: Estimator, tried: list[_Told], starts: int | None, seed: int
+    parameters: Parameters,
+    matched: Matched,
+    first: Prepared,
+    estimator: Estimator,
+    tried: list[_Told],
+    *,
+    starts: int | None,
+    seed: int,
 ) -> list[_Told]:
     """Fits of another method, where none so far is a success; a local one begins where the others have ended."""
-    best = _best(tried)
-    task, status = best.refined.task, best.judged.status
-    settled = status.success or best.refined.noise_free or (estimator.local and status.sound)
-    if settled or task.options.given or matched.data.covariance is not None:
+    task = first.task
+    if task.options.given or matched.data.covariance is not None or (estimator.local and not tried):
         return []
+    if tried:
+        best = _best(tried)
+        status = best.judged.status
+        if status.success or best.refined.noise_free or (estimator.local and status.sound):
+            return []
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
     ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
     found: list[_Told] = []

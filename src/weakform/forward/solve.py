@@ -153,14 +153,17 @@ def simulate(
         scale = np.where(parameters != 0, np.abs(parameters), 1.0)
         tolerances[1 : 1 + J] = (rtol * sizes if atol is None else atol) / scale[:, None]
         tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
-    how = {"rtol": rtol, "budget": max_evaluations}
-    solved, status, evaluations = _solve(model, parameters, start, grid, inputs, atol=tolerances, **how)
+
+    def solve() -> tuple[FloatArray, SimulationStatus, int]:
+        return _solve(model, parameters, start, grid, inputs, rtol=rtol, atol=tolerances, budget=max_evaluations)
+
+    solved, status, evaluations = solve()
     if atol is None and status is SimulationStatus.SUCCESS:
         # A state that falls by decades is to be known as well at its end as at its beginning.
-        needed = rtol * _least(solved[:, 0])
-        if (needed < tolerances[0]).any():
-            tolerances[0] = np.minimum(tolerances[0], needed)
-            again = _solve(model, parameters, start, grid, inputs, atol=tolerances, **how)
+        least = rtol * _least(solved[:, 0])
+        if (least < tolerances[0]).any():
+            tolerances[0] = np.minimum(tolerances[0], least)
+            again = solve()
             if again[1] is SimulationStatus.SUCCESS:
                 solved, status, evaluations = again[0], again[1], evaluations + again[2]
     states = solved[:, 0]
@@ -174,7 +177,7 @@ def _sizes(initial: FloatArray) -> FloatArray:
     """The size of each state to begin with; of one at zero the least of the others."""
     size = np.abs(initial)
     known = size[size > 0]
-    return np.where(size > 0, size, known.min() if len(known) else 1.0)
+    return np.where(size > 0, size, float(known.min()) if len(known) else 1.0)
 
 
 def _least(states: FloatArray) -> FloatArray:
@@ -182,7 +185,7 @@ def _least(states: FloatArray) -> FloatArray:
     size = np.abs(states)
     one_sign = (states > 0).all(axis=0) | (states < 0).all(axis=0)
     most = np.maximum(size.max(axis=0), np.finfo(float).tiny)
-    return np.where(one_sign, size.min(axis=0), SMALL * most)
+    return np.asarray(np.where(one_sign, size.min(axis=0), SMALL * most))
 
 
 def _solve(

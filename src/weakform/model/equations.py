@@ -11,7 +11,7 @@ import symengine as se
 from ..support.errors import ModelError
 from ..support.messages import suggestion
 from .expressions import Parser, Value
-from .functions import FUNCTIONS, RESERVED, Expr
+from .functions import FUNCTIONS, RESERVED, WORDS, Expr
 from .names import initial_name, meaning
 from .tokens import Source, Token
 
@@ -75,6 +75,8 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
         if declared is not None:
             guess = suggestion(token.text, [*declared, *states, *defined])
             raise source.error(token, f"{token.text!r} is not a declared parameter, a state or a definition.{guess}")
+        if token.text in WORDS:
+            raise source.error(token, f"{token.text!r} would be a parameter here; write {WORDS[token.text]}.")
         return parameters.setdefault(token.text, Value(se.Symbol(token.text)))
 
     expressions: dict[str, Expr] = {}

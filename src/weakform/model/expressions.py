@@ -116,9 +116,13 @@ class Parser:
         base = self.atom()
         if self.next.text not in ("**", "^"):
             return base
-        op = self.take()
+        op, begin = self.take(), self.tokens[self.position - 2]
         with _Nested(self, op):
             exponent = self.factor()
+        if begin.text in ("e", "E") and begin.text not in self.names and not exponent.constant:
+            raise self.source.error(
+                begin, f"{begin.text!r} is not a number here; write exp(...) for the exponential function."
+            )
         return self._power(op, base, exponent)
 
     def _power(self, op: Token, base: Value, exponent: Value) -> Value:
@@ -201,7 +205,7 @@ class Parser:
     def _call(self, token: Token) -> Value:
         if token.text.lower() in NOT_SMOOTH:
             raise self.source.error(
-                token, f"{token.text!r} is not smooth; the right-hand side must be twice differentiable."
+                token, f"{token.text!r} is not smooth; the right-hand side must be twice differentiable.{_rounded(token)}"
             )
         if token.text not in FUNCTIONS:
             if token.text in self.names:
@@ -224,12 +228,13 @@ class Parser:
             )
         if token.text == "pow":
             return self._power(token, *arguments)
-        value = arguments[0]
         try:
-            made = function(value.expr)
+            made = function(*(argument.expr for argument in arguments))
         except RuntimeError as error:
             raise self.source.error(token, f"this is never a finite real number: {error}.") from None
-        return self._join(token, value, Value(None, 0, 0, True), made)
+        size, depth = sum(a.size for a in arguments), max(a.depth for a in arguments)
+        inner = Value(arguments[0].expr, size, depth, all(a.constant for a in arguments))
+        return self._join(token, inner, Value(None, 0, 0, True), made)
 
     def _join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
         size, depth = left.size + right.size + 1, max(left.depth, right.depth) + 1
@@ -268,6 +273,12 @@ def _number(expr: Expr) -> float | None:
     except (RuntimeError, TypeError, ValueError, OverflowError):
         return None
     return value if math.isfinite(value) else None
+
+
+def _rounded(token: Token) -> str:
+    """Smooth forms of what is not smooth, for those who want them."""
+    name = token.text.lower()
+    return f" smooth_{name}(a, b, width) is, with a corner rounded over a width." if name in ("min", "max") else ""
 
 
 def _shown(token: Token) -> str:

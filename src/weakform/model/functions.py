@@ -16,6 +16,11 @@ def absolute(x: Expr) -> Expr:
     return se.sqrt(x**2)
 
 
+def smooth_max(x: Expr, y: Expr, width: Expr) -> Expr:
+    """The larger of two, rounded over a width: half their sum and the length of (difference, width)."""
+    return (x + y + se.sqrt((x - y) ** 2 + width**2)) / 2
+
+
 FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
     "exp": (1, se.exp),
     "log": (1, se.log),
@@ -36,9 +41,21 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
     "asin": (1, se.asin),
     "acos": (1, se.acos),
     "atan": (1, se.atan),
+    "cot": (1, lambda x: se.cos(x) / se.sin(x)),
+    "sec": (1, lambda x: 1 / se.cos(x)),
+    "csc": (1, lambda x: 1 / se.sin(x)),
+    "arccot": (1, lambda x: se.atan(1 / x)),
+    "arcsec": (1, lambda x: se.acos(1 / x)),
+    "arccsc": (1, lambda x: se.asin(1 / x)),
+    "acot": (1, lambda x: se.atan(1 / x)),
+    "asec": (1, lambda x: se.acos(1 / x)),
+    "acsc": (1, lambda x: se.asin(1 / x)),
     "sinh": (1, se.sinh),
     "cosh": (1, se.cosh),
     "tanh": (1, se.tanh),
+    "coth": (1, lambda x: se.cosh(x) / se.sinh(x)),
+    "sech": (1, lambda x: 1 / se.cosh(x)),
+    "csch": (1, lambda x: 1 / se.sinh(x)),
     "arcsinh": (1, se.asinh),
     "arccosh": (1, se.acosh),
     "arctanh": (1, se.atanh),
@@ -48,8 +65,12 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
     "erf": (1, se.erf),
     "erfc": (1, se.erfc),
     "pow": (2, lambda x, y: x**y),
+    "smooth_max": (3, smooth_max),
+    "smooth_min": (3, lambda x, y, width: -smooth_max(-x, -y, width)),
 }
 """Every function a model may use: all are smooth, and SymEngine compiles each of them and its derivatives."""
 
 NOT_SMOOTH = {"min", "max", "sign", "floor", "ceil", "round", "mod", "heaviside", "where", "piecewise", "if"}
 RESERVED = {"t", "pi"}
+WORDS = {"time": "t", "Time": "t", "Pi": "pi", "PI": "pi", "π": "pi", "exp": "exp(...)", "log": "log(...)"}
+"""Names that nobody gives to a parameter, and what they should be."""

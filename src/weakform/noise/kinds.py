@@ -68,7 +68,7 @@ class Kind:
     error : callable, optional
         `error(u, sigma)`: one over the root of the information of a value about its mean; `sigma · du/dx` by default.
     density : callable, optional
-        `density(e, scale)`: log-density of residuals in units of σ; normal with these scales by default.
+        `density(e)`: log-density of residuals in units of σ, summed; normal by default.
     robust : bool
         Whether far values are to mean little from the beginning.
     """
@@ -86,7 +86,7 @@ class Kind:
     weigh: Callable[[FloatArray, FloatArray, FloatArray], FloatArray] | None = None
     widen: Callable[[FloatArray, FloatArray], float] | None = None
     error: Callable[[FloatArray, FloatArray], FloatArray] | None = None
-    density: Callable[[FloatArray, FloatArray], float] | None = None
+    density: Callable[[FloatArray], float] | None = None
     robust: bool = False
 
     def rough(self, y: FloatArray) -> FloatArray:
@@ -151,11 +151,11 @@ def _student(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> Floa
     return np.asarray(u + sigma * rng.standard_t(TAIL, size=u.shape))
 
 
-def _count_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+def _count_scale(_y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
     return np.sqrt(np.maximum(mu, SMALLEST))
 
 
-def _scatter_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+def _scatter_scale(y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
     """With 1/k such that the scatter of the values is what it should be; zero where they scatter less."""
     mean = np.maximum(mu, SMALLEST)
     low, high = 0.0, 1.0
@@ -182,7 +182,7 @@ def _tail_excess(e: FloatArray, scale: FloatArray) -> float:
     return float(np.mean((w * e) ** 2)) * float(np.mean(w)) / max(slope, 0.1) ** 2
 
 
-def _tail_density(e: FloatArray, scale: FloatArray) -> float:
+def _tail_density(e: FloatArray) -> float:
     constant = math.lgamma((TAIL + 1) / 2) - math.lgamma(TAIL / 2) - 0.5 * math.log(TAIL * math.pi)
     return len(e) * constant - (TAIL + 1) / 2 * float(np.sum(np.log1p(e**2 / TAIL)))
 

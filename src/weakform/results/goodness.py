@@ -5,9 +5,9 @@ absorbed: nearly white, of variance σ². Two tests:
 
 - σ known: `Σ (x^data - x̂)²/σ²` is χ² with as many degrees of freedom as values less fitted quantities.
 - σ estimated from the same residuals: that sum is its degrees of freedom identically and tests nothing. What is left of
-  a wrong model is then serial correlation, of which the portmanteau statistic of Ljung and Box over all states
-  tells (`serial`): it does not depend on σ. Repeated measurements have a scatter of their own, which no model has a part
-  in: what the model leaves beyond it is lack of fit, by an F test.
+  a wrong model is then serial correlation, of which the portmanteau statistic of Ljung and Box over all states tells
+  (`serial`): it does not depend on σ. Repeated measurements have a scatter of their own, which no model has a part in:
+  what the model leaves beyond it is lack of fit, by an F test.
 
 Of two tests that are made the smaller p-value counts twice (Bonferroni). Where a model fails is found by the weak
 residuals: each sees only its own window of the data, and over its standard deviation `√S_kk` is standard normal under

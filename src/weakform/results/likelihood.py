@@ -16,7 +16,7 @@ import numpy as np
 
 from ..estimators.residuals import cost, counts
 from ..estimators.task import Refined, Task
-from ..noise.kinds import KINDS
+from ..noise.kinds import KINDS, TAIL
 
 
 def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> float:
@@ -36,4 +36,25 @@ def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> flo
             total -= 0.5 * float(there.all(axis=1).sum() * np.linalg.slogdet(data.covariance)[1])
         if q.within is not None:
             total += q.density
+    return total + _tails(task, refined)
+
+
+def _tails(task: Task, refined: Refined) -> float:
+    """What kinds of noise with a density of their own add to the normal one of their weights."""
+    data, total = task.problem.data, 0.0
+    for d, name in enumerate(data.noise):
+        kind = KINDS[name]
+        if kind.density is None or refined.residuals is None:
+            continue
+        scale = np.concatenate([q.scales[:, d] for q in data.trajectories])
+        weights = np.concatenate([q.scales[:, d] if q.weights is None else q.weights[:, d] for q in data.trajectories])
+        r = np.concatenate([part[:, d] for part in refined.residuals])
+        there = np.isfinite(r)
+        r, scale, weights = r[there], scale[there], weights[there]
+        base = scale / weights
+        # σ of these weights is that of the estimate's scatter; the σ that belongs to the density gives the weights.
+        off = r * refined.sigma[d] * weights
+        sigma = math.sqrt(float(np.sum(off**2)) / max(float(np.sum((TAIL + 1) * weights**2 - TAIL)), 1e-300))
+        normal = -0.5 * float(r @ r) - float(np.sum(np.log(refined.sigma[d] * scale * math.sqrt(2 * math.pi))))
+        total += kind.density(off / sigma) - float(np.sum(np.log(sigma * base))) - normal
     return total

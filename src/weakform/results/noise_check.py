@@ -20,8 +20,8 @@ from .serial import serial
 FEWEST, MANY = 12, 30
 """Values of a column below which nothing is said of single ones, and of their kind."""
 FAR, EXTREME, ISOLATED, COMMON = 5.0, 20.0, 0.5, 0.1
-"""Robust standard deviations beyond which a value is out of the question, whatever else is wrong in the second case; the most that its neighbours may be off,
-relative to it; and the share of values above which they are not exceptions."""
+"""Robust standard deviations beyond which a value is out of the question, and is so whatever else is wrong; the most
+that its neighbours may be off, relative to it; and the share of values above which they are not exceptions."""
 CLEAR, LOPSIDED = 3.5, 5.0
 """Standard deviations of a rank correlation of size and level, and of the skewness, that are no chance."""
 STEEP, ALL_THE_WAY = 0.25, 0.75

@@ -3,9 +3,9 @@
     Q = Σ_d Σ_k n_d²/n_dk · ρ̂_d(k)²,      ρ̂_d(k) = Σ e_i e_{i+k} / Σ e_i²
 
 over columns d and lags k, with n_dk pairs of values that are k apart; trajectories are pooled, and no pair straddles
-two. For white noise Q is χ² with one degree of freedom for each lag and column, but residuals are not white: a fit takes
-part of the noise with it, more so with few samples. Where that matters, noise is drawn, what the fit leaves of it is
-found (`collocation.leftover`), and Q is compared with its values there: for a model that is linear over its standard
+two. For white noise Q is χ² with one degree of freedom for each lag and column, but residuals are not white: a fit
+takes part of the noise with it, more so with few samples. Where that matters, noise is drawn, what the fit leaves of it
+is found (`collocation.leftover`), and Q is compared with its values there: for a model that is linear over its standard
 errors the test is exact.
 """
 
