@@ -64,9 +64,9 @@ def examine(file: ModelFile, data: Dataset) -> Findings:
 def _mistyped(said: Parameters, data: Dataset) -> list[str]:
     """Parameters whose names are next to those of something else."""
     model = said.shared
-    others = {name: "the state" for name in model.states}
+    others = dict.fromkeys(model.states, "the state")
     others |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in others}
-    others |= {name: "the definition" for name in model.observables}
+    others |= dict.fromkeys(model.observables, "the definition")
     found = []
     for k, name in enumerate(model.parameters):
         near = [f"{what} {other}" for other, what in others.items() if other != name and _close(name, other)]

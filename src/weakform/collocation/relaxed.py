@@ -264,10 +264,11 @@ class Relaxed:
         h = L.steps[:, None]
         x1, f1 = _next(X), _next(f0)
         middle = F.f(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
-        good = np.isfinite(f0).all(axis=1)
-        behind = np.isfinite(middle).all(axis=1) | ~L.inner
-        good &= behind | ~_next(good[:, None])[:, 0]
-        good[1:] &= behind[:-1] | ~good[:-1]
+        good = np.asarray(np.isfinite(f0).all(axis=1))
+        # Where only the middle between two nodes is outside, both have to give way.
+        between = L.inner & good & np.append(good[1:], True) & ~np.isfinite(middle).all(axis=1)
+        good &= ~between
+        good[1:] &= ~between[:-1]
         return np.asarray(good | L.ahead)
 
     def variances(self, X: FloatArray, q: float) -> FloatArray:

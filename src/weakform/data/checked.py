@@ -53,7 +53,13 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
     for name, column in zip(labels, values.T, strict=True):
         checks.check_size(column, name)
     level, points, covariance = checks.check_sigma(given.sigma, labels, len(times))
+    driven = _inputs(times, given.inputs, given.hold)
+    order, sorting = checks.sorted_rows(times), []
+    if order is not None:
+        times, values, points = times[order], values[order], None if points is None else points[order]
+        sorting.append("The rows were not in the order of time, and have been sorted.")
     values, keep, notes = checks.missing_values(times, values, kinds, labels)
+    notes = [*sorting, *notes]
     scale = np.ones(values.shape) if points is None else points
     values = np.where(np.isfinite(scale), values, np.nan)
     if covariance is not None:
@@ -63,7 +69,6 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
                 f"{int(partly.sum())} incomplete rows left out: noise correlated between states needs whole rows."
             )
             values[partly] = np.nan
-    driven = _inputs(times, given.inputs, given.hold)
     rows = np.zeros(len(times), dtype=bool)
     rows[keep] = True
     rows &= ~np.isnan(values).all(axis=1)

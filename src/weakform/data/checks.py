@@ -10,18 +10,22 @@ from numpy.typing import ArrayLike
 
 from ..noise.kinds import KINDS
 from ..support.errors import DataError
-from ..support.typing import FloatArray
+from ..support.typing import FloatArray, IntArray
 from .trajectory import Trajectory
 
 MIN_SAMPLES, MIN_IN_TRAJECTORY = 3, 2
 """Of a dataset, and of each of its trajectories; whether they suffice for a model is counted when it is fitted."""
 MAX_DROPPED = 0.2
 LARGEST = 1e60
+BEGINNING, RESTARTS = 0.1, 0.2
+"""Share of the duration within which an experiment begins, and the most of the rows that may."""
 
 
 def numbers(values: ArrayLike, what: str) -> FloatArray:
     """A float64 copy; masked entries are NaN."""
-    raw = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "fiu" else values
+    raw = values
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "fiub":
+        raw = values.astype(float).filled(np.nan)
     kind = getattr(getattr(raw, "dtype", None), "kind", "")
     if kind in ("m", "M"):
         raise DataError(f"The {what} are dates; convert them to numbers, such as days since the first sample.")
@@ -48,8 +52,8 @@ def labels(names: tuple[str, ...] | None, D: int) -> tuple[str, ...]:
     return names or tuple(f"column {d + 1}" for d in range(D))
 
 
-def check_amount(trajectories: Sequence[Trajectory], labels: tuple[str, ...]) -> None:
-    """Enough samples, enough values of each state, and values that vary."""
+def check_amount(trajectories: Sequence[Trajectory]) -> None:
+    """Enough samples."""
     samples = sum(len(q.times) for q in trajectories)
     if samples < MIN_SAMPLES:
         raise DataError(f"At least {MIN_SAMPLES} samples are needed; received {samples}.")
@@ -60,6 +64,10 @@ def check_amount(trajectories: Sequence[Trajectory], labels: tuple[str, ...]) ->
                 f"{len(q.times)} samples{where} are too few: a trajectory needs at least {MIN_IN_TRAJECTORY}. Leave "
                 "it out."
             )
+
+
+def check_columns(trajectories: Sequence[Trajectory], labels: tuple[str, ...]) -> None:
+    """Columns that are fitted have values, and these vary."""
     for d, label in enumerate(labels):
         values = np.concatenate([q.values[:, d] for q in trajectories])
         values = values[np.isfinite(values)]
@@ -96,14 +104,21 @@ def check_times(times: FloatArray, values: FloatArray) -> None:
         )
     if not np.isfinite(times).all():
         raise DataError(f"Time number {int(np.argmin(np.isfinite(times))) + 1} is not a finite number.")
-    steps = np.diff(times)
-    if (steps < 0).any():
-        m = int(np.argmax(steps < 0))
+    back = np.flatnonzero(np.diff(times) < 0)
+    # A table of several experiments begins again and again; one that is unsorted goes back to anywhere.
+    anew = times[back + 1] <= times.min() + BEGINNING * np.ptp(times)
+    if len(back) and len(back) <= RESTARTS * len(times) and anew.all():
+        m = int(back[0])
         raise DataError(
-            f"Times must not decrease: t = {times[m]:g} is followed by {times[m + 1]:g} (unsorted, rows {m + 1} and "
-            f"{m + 2}). Sort the rows by time; if a new experiment begins there, name the column that tells them apart "
-            "(trajectory=...), or join datasets with Dataset.join([...])."
+            f"Times begin again: t = {times[m]:g} is followed by {times[m + 1]:g} (rows {m + 1} and {m + 2}). If a new "
+            "experiment begins there, name the column that tells them apart (trajectory=...), or join datasets with "
+            "Dataset.join([...]); else sort the rows by time."
         )
+
+
+def sorted_rows(times: FloatArray) -> IntArray | None:
+    """The order of rows that are not sorted by time; None where they are."""
+    return np.argsort(times, kind="stable") if (np.diff(times) < 0).any() else None
 
 
 def check_size(values: FloatArray, what: str) -> None:

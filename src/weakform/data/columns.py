@@ -89,7 +89,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
         except DataError as error:
             raise DataError(f"{roles.trajectory} {label}: {error}") from None
     joined = Dataset.join(parts, labels)
-    check_amount(joined.trajectories, joined.labels)
+    check_amount(joined.trajectories)
     return joined.replaced(notes=(*notes, *joined.notes), selected=roles.names is not None)
 
 

@@ -12,6 +12,7 @@ from ..model.inputs import Inputs
 from ..model.system import System
 from ..support.errors import DataError
 from ..support.messages import listed, suggestion
+from .checks import check_columns
 from .dataset import Dataset
 
 CLOSE = 0.8
@@ -77,6 +78,7 @@ def match(data: Dataset, model: Model) -> Matched:
         measured = list(model.states)
     names = data.names or tuple(measured)
     order = [names.index(name) for name in measured]
+    check_columns([q.columns(order) for q in data.trajectories], tuple(data.labels[d] for d in order))
     notes += _check_beginning(data, reduced)
     if order == list(range(data.D)) and data.names is not None and not notes:
         return Matched(reduced, data, complete, left)

@@ -154,9 +154,7 @@ def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: 
     return _Told(refined, quantified, judge(parameters, refined, quantified))
 
 
-def _tried(
-    parameters: Parameters, matched: Matched, prepared: Prepared, starts: int | None, seed: int
-) -> list[_Told]:
+def _tried(parameters: Parameters, matched: Matched, prepared: Prepared, starts: int | None, seed: int) -> list[_Told]:
     """Fits of the method, and of those that come to its help."""
     tried, refusal = [], None
     try:

@@ -10,6 +10,7 @@ or exhausts it is a failed status with NaN from the last time that was reached, 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -24,6 +25,7 @@ from ..model.inputs import Inputs
 from ..model.maps import BESIDE
 from ..model.model import Model
 from ..support.errors import DataError
+from ..support.messages import suggestion
 from ..support.typing import FloatArray
 
 MAX_EVALUATIONS = 150_000
@@ -87,8 +89,8 @@ def begin(model: Model, p: ArrayLike) -> dict[str, float]:
 
 def simulate(
     model: Model,
-    p: ArrayLike,
-    u0: ArrayLike | None,
+    p: ArrayLike | Mapping[str, float],
+    u0: ArrayLike | Mapping[str, float] | None,
     times: ArrayLike,
     *,
     inputs: Inputs | None = None,
@@ -102,8 +104,8 @@ def simulate(
     Parameters
     ----------
     model : Model
-    p : array_like, (J,)
-    u0 : array_like, (D,), or None
+    p : array_like, (J,), or mapping
+    u0 : array_like, (D,), mapping, or None
         None takes the initial values that the model gives, `x(0) = ...`.
     times : array_like, (time,)
         Increasing.
@@ -125,6 +127,9 @@ def simulate(
     0.7358
     """
     D, J = len(model.states), len(model.parameters)
+    p = _by_name(p, model.parameters, "parameters")
+    if u0 is not None:
+        u0 = _by_name(u0, model.states, "initial states")
     if u0 is None:
         given = begin(model, p) if np.shape(p) == (J,) else {}
         lacking = [state for state in model.states if state not in given]
@@ -171,6 +176,20 @@ def simulate(
         return Simulation(grid, states, status, evaluations=evaluations)
     by_parameters = solved[:, 1 : 1 + J].transpose(0, 2, 1)
     return Simulation(grid, states, status, by_parameters, solved[:, 1 + J :].transpose(0, 2, 1), evaluations)
+
+
+def _by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what: str) -> ArrayLike:
+    """Values in the order of the names, from a mapping."""
+    if not isinstance(values, Mapping):
+        return values
+    for name in values:
+        if name not in names:
+            guess = suggestion(str(name), names)
+            raise DataError(f"{name!r} is not one of the {what}: {', '.join(names)}.{guess}")
+    lacking = [name for name in names if name not in values]
+    if lacking:
+        raise DataError(f"simulate needs a value of {lacking[0]!r} among the {what}.")
+    return [float(values[name]) for name in names]
 
 
 def _sizes(initial: FloatArray) -> FloatArray:

@@ -205,7 +205,8 @@ class Parser:
     def _call(self, token: Token) -> Value:
         if token.text.lower() in NOT_SMOOTH:
             raise self.source.error(
-                token, f"{token.text!r} is not smooth; the right-hand side must be twice differentiable.{_rounded(token)}"
+                token,
+                f"{token.text!r} is not smooth; the right-hand side must be twice differentiable.{_rounded(token)}",
             )
         if token.text not in FUNCTIONS:
             if token.text in self.names:

@@ -200,6 +200,8 @@ def _local(model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping
 def _without_tied(model: Model, tied: dict[str, str]) -> Model:
     rest = [name for name in model.parameters if name not in tied]
     values = {}
+    if tied and not rest and any(_words(text) for text in tied.values()):
+        raise FitError("All parameters are tied; leave at least one free, to which the others are tied.")
     for name, text in tied.items():
         also = [word for word in _words(text) if word in tied]
         if also:

@@ -169,7 +169,7 @@ def objections(
             "Leave sigma out to have it estimated."
         )
     for name, sigma, spread in zip(task.problem.data.labels, refined.sigma, task.problem.spread, strict=True):
-        if sigma > UNEXPLAINED * spread:
+        if sigma > UNEXPLAINED * spread and not goodness.p_value >= DOUBTED:
             found.append(
                 f"The fit explains little of {name}: its residuals are {sigma / spread:.0%} of its variation. The "
                 "samples may be too far apart for the dynamics, or the estimate wrong; try bounds or other starts."

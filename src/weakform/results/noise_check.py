@@ -104,7 +104,7 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
             parts.append((np.full(len(rows), k), rows, q.times[rows], value, level, e))
         trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
         if len(e) >= FEWEST and KINDS[kind].widen is None:
-            yield _Column(name, kind, trajectory, row, time, value, level, e)
+            yield _Column(name, kind, trajectory, row, time, value=value, level=level, e=e)
 
 
 def _robust(e: FloatArray) -> float:
