@@ -25,7 +25,7 @@ def numbers(values: ArrayLike, what: str) -> FloatArray:
     """A float64 copy; masked entries are NaN."""
     raw = values
     if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "fiub":
-        raw = values.astype(float).filled(np.nan)
+        raw = np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values).astype(float))
     kind = getattr(getattr(raw, "dtype", None), "kind", "")
     if kind in ("m", "M"):
         raise DataError(f"The {what} are dates; convert them to numbers, such as days since the first sample.")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import zipfile
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +24,8 @@ from ..support.typing import FloatArray
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "."}
 MAX_COLUMNS = 10_000
+MAX_CELLS, LARGE_SHEET, PACKED = 5_000_000, 20_000_000, 100
+"""Cells of a spreadsheet, and the bytes that it may unpack to: so many, or so many times its own."""
 csv.field_size_limit(1_000_000)
 
 
@@ -109,7 +113,9 @@ def _with_pandas(path: Path, ending: str) -> Table:
     except ImportError:
         raise DataError(f"{path} needs pandas to be read; install it with: pip install 'weakform[table]'") from None
     try:
-        frame = pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_excel(path)
+        frame = pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_excel(_checked_sheet(path))
+    except DataError:
+        raise
     except FileNotFoundError:
         raise DataError(f"Cannot read {path}: No such file or directory.") from None
     except ImportError as error:
@@ -120,6 +126,39 @@ def _with_pandas(path: Path, ending: str) -> Table:
     if len(columns) < frame.shape[1]:
         raise DataError(f"{path}: column names must differ; received {list(frame.columns)}.")
     return Table(str(path), columns)
+
+
+def _checked_sheet(path: Path) -> Path:
+    """A spreadsheet that is not many times as large as its file: few bytes may stand for millions of empty cells."""
+    if not zipfile.is_zipfile(path):
+        return path
+    with zipfile.ZipFile(path) as packed:
+        whole, size = sum(entry.file_size for entry in packed.infolist()), path.stat().st_size
+        if whole > max(LARGE_SHEET, PACKED * size):
+            raise DataError(f"{path} unpacks to {whole / 1e6:.0f} MB, {whole // size} times its size; export it as CSV.")
+        for entry in packed.infolist():
+            if entry.filename.startswith("xl/worksheets/") and entry.filename.endswith(".xml"):
+                cells = _extent(packed, entry.filename)
+                if cells > MAX_CELLS:
+                    raise DataError(
+                        f"{path} has a sheet that reaches over {cells:,} cells, most of them empty; delete what lies "
+                        "far out, or export it as CSV."
+                    )
+    return path
+
+
+def _extent(packed: zipfile.ZipFile, name: str) -> int:
+    """Cells between the first and the last of a sheet, from the places that its cells name."""
+    rows, columns, rest = 0, 0, b""
+    with packed.open(name) as sheet:
+        while block := sheet.read(1 << 20):
+            for letters, number in re.findall(rb'\br="([A-Z]{1,3})(\d{1,7})"', rest + block):
+                place = 0
+                for letter in letters:
+                    place = 26 * place + letter - 64
+                rows, columns = max(rows, int(number)), max(columns, place)
+            rest = block[-32:]
+    return rows * columns
 
 
 def _text(path: Path) -> Table:
