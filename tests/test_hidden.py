@@ -43,7 +43,9 @@ def test_it_is_the_optimum_of_shooting_from_the_truth(samples):
     shot = least_squares(residual, [3, 1, 6, 1, 1], x_scale="jac", xtol=1e-12, ftol=1e-12)
     assert fit.status is Status.CONVERGED
     free = fit.estimate[:4]
-    C = np.linalg.inv(shot.jac.T @ shot.jac)
+    solved = wf.simulate(PREY, shot.x[:4], [shot.x[4], 1.0], t, rtol=1e-10, sensitivities=True)
+    K = np.column_stack([solved.by_parameters[:, 0], solved.by_initial[:, 0, :1]]) / sigma
+    C = np.linalg.inv(K.T @ K)
     assert np.all(np.abs(free - shot.x[:4]) < 0.1 * np.sqrt(np.diag(C))[:4])
     assert np.allclose(fit.errors[:4], np.sqrt(np.diag(C))[:4], rtol=0.05)
     assert fit.initial["x"].error == pytest.approx(np.sqrt(C[4, 4]), rel=0.1)

@@ -26,9 +26,7 @@ def changed(array, index, value):
         pytest.param((T, [["a"] * 2] * 30), {}, "must be numbers", id="text"),
         pytest.param((T, changed(U, (4, 1), np.inf)), {}, "not a number", id="an infinite value"),
         pytest.param((changed(T, 3, np.nan), U), {}, "Time number 4 is not", id="a time missing"),
-        pytest.param((T[::-1], U), {}, "unsorted, rows 1 and 2", id="backwards"),
         pytest.param((T[:2], U[:2]), {}, "At least 3 samples", id="too few"),
-        pytest.param((T, changed(U, (slice(None), 0), 3.0)), {}, "column 1 never varies", id="constant"),
         pytest.param((T, U, "normal"), {}, "'gaussian' or 'lognormal'", id="unknown noise"),
         pytest.param((T, U, ["gaussian"]), {}, "one for each of 2 states", id="noise of one state"),
         pytest.param((T, -U, "lognormal"), {}, "needs positive values", id="log-normal and negative"),
@@ -36,7 +34,6 @@ def changed(array, index, value):
         pytest.param((T, U, "gaussian", [1.0, 2.0, 3.0]), {}, "one for each of 2 states", id="three sigmas"),
         pytest.param(([0, 1, 2] * 4, np.arange(12.0)), {}, "Dataset.join", id="times that begin again"),
         pytest.param((NINE, np.r_[1.0, np.full(8, np.nan)]), {}, "received 1", id="one value"),
-        pytest.param((NINE, np.c_[NINE, 9 * [np.nan]]), {}, "no measured value", id="no value of a state"),
         pytest.param((NINE, NINE), {"sigma": np.ones((3, 2))}, "sigma of the points", id="sigma of other points"),
         pytest.param((NINE, np.ones((9, 2))), {"sigma": [[1, 2], [2, 1]]}, "positive definite", id="indefinite sigma"),
         pytest.param((NINE, NINE), {"inputs": {"q": np.ones(4)}}, "one value for each time", id="a short input"),
@@ -46,6 +43,39 @@ def changed(array, index, value):
 def test_one_clear_error(arguments, more, message):
     with pytest.raises(DataError, match=message):
         wf.Dataset(*arguments, **more)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(changed(U, (slice(None), 0), 3.0), "x never varies", id="constant"),
+        pytest.param(changed(U, (slice(None), 1), np.nan), "y has no measured value", id="no value of a state"),
+    ],
+)
+def test_a_column_that_is_fitted_varies(values, message):
+    model = wf.Model.from_text("x' = -a*x\ny' = a*x - b*y")
+    with pytest.raises(DataError, match=message):
+        wf.fit(model, wf.Dataset(T, values, names=["x", "y"]))
+
+
+def test_rows_in_any_order():
+    order = np.random.default_rng(0).permutation(len(T))
+    inputs = {"q": np.sin(T)}
+    sorted_, mixed = (
+        wf.Dataset(T[i], U[i], sigma=1.0 + np.abs(U[i]), inputs={"q": inputs["q"][i]})
+        for i in (np.arange(len(T)), order)
+    )
+    assert any("sorted" in note for note in mixed.notes)
+    for a, b in zip(vars(sorted_.trajectories[0]).values(), vars(mixed.trajectories[0]).values(), strict=True):
+        if isinstance(a, np.ndarray):
+            assert np.array_equal(a, b)
+    assert np.array_equal(sorted_.trajectories[0].inputs.values, mixed.trajectories[0].inputs.values)
+
+
+def test_masked_integers():
+    counts = np.ma.masked_array(np.arange(30), mask=np.arange(30) == 4)
+    assert np.isnan(wf.Dataset(T, counts).trajectories[0].values).sum() == 0
+    assert wf.Dataset(T, counts).samples == 29
 
 
 @pytest.mark.parametrize(

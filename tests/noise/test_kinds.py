@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import symengine as se
+from scipy import optimize, stats
 
 import weakform as wf
 from weakform import DataError
@@ -26,8 +27,12 @@ def test_draws_have_the_sigma_that_they_say(name):
     kind = KINDS[name]
     u = np.full((20_000, 1), 50.0)
     sigma = kind.sigma(u, kind.ratio)
-    drawn = kind.draw(np.random.default_rng(1), u, sigma)
-    assert kind.to_working(drawn).std() == pytest.approx(sigma[0], rel=0.03)
+    drawn = kind.draw(np.random.default_rng(1), u, sigma)[:, 0]
+    if name == "student":
+        low, high = np.quantile(drawn, [0.25, 0.75])
+        assert (high - low) / 2 == pytest.approx(stats.t(4).ppf(0.75) * sigma[0], rel=0.03)
+    else:
+        assert drawn.std() == pytest.approx(kind.uncertainty(u[:1, 0], sigma)[0], rel=0.03)
 
 
 def test_poisson_problems_give_counts():
@@ -64,3 +69,64 @@ def test_counts():
     fit = wf.fit(model, data)
     assert (np.abs(fit.estimate - [0.8, 0.3]) < 4 * fit.errors).all()
     assert fit.sigma == pytest.approx([1, 1], abs=0.25)
+
+
+DECAY = wf.Model.from_text("x' = -k*x")
+
+
+def test_the_fit_of_counts_is_the_maximum_of_their_likelihood():
+    t = np.linspace(0, 8, 100)
+    counts = np.random.default_rng(1).poisson(30 * np.exp(-0.5 * t)).astype(float)
+    fit = wf.fit(DECAY, wf.Dataset(t, counts, "poisson", sigma=1.0))
+    best = optimize.minimize(
+        lambda a: -stats.poisson.logpmf(counts, a[1] * np.exp(-a[0] * t)).sum(),
+        [0.5, 30.0],
+        method="Nelder-Mead",
+        options={"xatol": 1e-10, "fatol": 1e-10, "maxiter": 4000},
+    )
+    assert fit["k"].value == pytest.approx(best.x[0], rel=1e-5)
+    assert fit.initial["x"].value == pytest.approx(best.x[1], rel=1e-5)
+
+
+def test_the_fit_of_heavy_tails_is_the_maximum_of_their_likelihood():
+    t, rng = np.linspace(0, 8, 100), np.random.default_rng(1)
+    y = 10 * np.exp(-0.5 * t) + 0.2 * rng.standard_t(4, 100)
+    fit = wf.fit(DECAY, wf.Dataset(t, y, "student"))
+    best = optimize.minimize(
+        lambda a: 100 * a[2] - stats.t.logpdf((y - a[1] * np.exp(-a[0] * t)) / np.exp(a[2]), 4).sum(),
+        [0.5, 10.0, -1.6],
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-9, "maxiter": 4000},
+    )
+    # σ has the degrees of freedom of the residuals, not their number.
+    assert fit["k"].value == pytest.approx(best.x[0], abs=0.02 * fit["k"].error)
+    assert fit.log_likelihood == pytest.approx(-best.fun, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs"),
+    [
+        pytest.param("poisson", 60, id="counts down to 0.5"),
+        pytest.param("negative-binomial", 60, id="dispersed counts"),
+    ],
+)
+def test_intervals_of_counts_cover(kind, runs):
+    t, inside = np.linspace(0, 8, 60), 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        spread = rng.gamma(3, 1 / 3, size=60) if kind == "negative-binomial" else 1.0
+        fit = wf.fit(DECAY, wf.Dataset(t, rng.poisson(30 * np.exp(-0.5 * t) * spread).astype(float), kind))
+        low, high = fit.intervals()[0]
+        inside += low <= 0.5 <= high
+    assert 0.88 * runs <= inside <= runs
+
+
+def test_few_gross_outliers_hardly_move_a_fit_with_heavy_tails():
+    t, rng = np.linspace(0, 8, 100), np.random.default_rng(3)
+    y = 10 * np.exp(-0.5 * t) + 0.1 * rng.standard_normal(100)
+    clean = wf.fit(DECAY, wf.Dataset(t, y, "student"))
+    y[[17, 40, 77]] += [-999.0, 8.0, 15.0]
+    fit = wf.fit(DECAY, wf.Dataset(t, y, "student"))
+    assert fit.success
+    assert abs(fit["k"].value - clean["k"].value) < clean["k"].error
+    assert fit["k"].error < 1.5 * clean["k"].error

@@ -17,7 +17,7 @@ MIN_SAMPLES, MIN_IN_TRAJECTORY = 3, 2
 """Of a dataset, and of each of its trajectories; whether they suffice for a model is counted when it is fitted."""
 MAX_DROPPED = 0.2
 LARGEST = 1e60
-BEGINNING, RESTARTS = 0.1, 0.2
+BEGINNING, RESTARTS = 0.1, 0.34
 """Share of the duration within which an experiment begins, and the most of the rows that may."""
 
 

@@ -135,7 +135,9 @@ def _checked_sheet(path: Path) -> Path:
     with zipfile.ZipFile(path) as packed:
         whole, size = sum(entry.file_size for entry in packed.infolist()), path.stat().st_size
         if whole > max(LARGE_SHEET, PACKED * size):
-            raise DataError(f"{path} unpacks to {whole / 1e6:.0f} MB, {whole // size} times its size; export it as CSV.")
+            raise DataError(
+                f"{path} unpacks to {whole / 1e6:.0f} MB, {whole // size} times its size; export it as CSV."
+            )
         for entry in packed.infolist():
             if entry.filename.startswith("xl/worksheets/") and entry.filename.endswith(".xml"):
                 cells = _extent(packed, entry.filename)

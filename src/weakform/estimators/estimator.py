@@ -40,7 +40,7 @@ class Estimator:
     starts : callable, optional
         `starts(task, given, count, seed)`: a way of its own to begin.
     local : bool
-        Whether it finds only what is near its start.
+        Whether it finds only what is near its start; it then solves the equations, stiff ones among them.
     enough : callable, optional
         `enough(task, outcomes)`: whether starts may be left out that nobody asked for.
     partly : bool

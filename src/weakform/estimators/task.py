@@ -224,6 +224,9 @@ class Refined:
         Whose inverse the covariance is, where it is one.
     leftover : callable, optional
         What the fit leaves of noise.
+    stiffness : float
+        The fastest decay of the equations along the states, in units of the time between samples; told where the
+        discretisation fails.
     """
 
     covariance: FloatArray
@@ -237,6 +240,7 @@ class Refined:
     held: FloatArray | None = None
     information: FloatArray | None = None
     leftover: Leftover | None = None
+    stiffness: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..collocation.mesh import Mesh
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize import Stop
 from ..support.typing import FloatArray
+from ..weak.form import WeakForm
 from . import mle
 from .estimator import Estimator
 from .residuals import counts, degrees_of_freedom, with_noise, within_misfit
@@ -149,7 +151,16 @@ def _refined(
         residuals=tuple(np.where(there, r, np.nan) for there, r in zip(measured, residuals, strict=True)),
         information=solution.information if plain else None,
         leftover=of_meshes(meshes, solution, sigma, task.moving(solution.p), finer),
+        stiffness=0.0 if bias <= BIAS else max(map(_stiffness, task.weak.forms, states, repeat(solution.p))),
     )
+
+
+def _stiffness(form: WeakForm, states: FloatArray, p: FloatArray) -> float:
+    """The fastest decay of the equations along states `(time, D)`, over the time between samples."""
+    with np.errstate(all="ignore"):
+        F = form.system.evaluate(form.times, states, p, ("fu",))["fu"].dense((form.system.D, form.system.D))
+        rates = np.linalg.eigvals(np.moveaxis(np.where(np.isfinite(F), F, 0.0), -1, 0)).real
+    return float(-rates.min() * np.median(np.diff(form.times)))
 
 
 def _sandwich(task: Task, meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, C: FloatArray) -> FloatArray:

@@ -69,7 +69,7 @@ class Store:
         self._db = self._open(f"{self.path.resolve().as_uri()}?mode=rw")
 
     def _open(self, uri: str) -> sqlite3.Connection:
-        try:
+        with _readable(self.path):
             db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
             tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
             if tables and not {"study", "runs"} <= tables:
@@ -77,8 +77,6 @@ class Store:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
             db.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"{self.path} cannot be read as a study: {error}.") from None
         return db
 
     @classmethod
@@ -111,13 +109,14 @@ class Store:
             lock.close()
 
     def _claim(self, study: Study) -> None:
-        found = self._db.execute("SELECT definition FROM study").fetchone()
-        if found is None:
+        old = self.definition
+        if not old:
             self._db.execute("INSERT INTO study VALUES (?, ?)", (study.name, study.definition))
             return
-        old, new = (json.loads(text) for text in (found[0], study.definition))
         # More runs of the same study are welcome; anything else would mix two studies in one file.
-        if _without_runs(old) != _without_runs(new):
+        with _readable(self.path):
+            other = _without_runs(old) != _without_runs(json.loads(study.definition))
+        if other:
             raise StoreError(f"{self.path} holds another study; give another --out, or the study it was made with.")
         self._db.execute("UPDATE study SET definition = ?", (study.definition,))
 
@@ -130,18 +129,21 @@ class Store:
     @property
     def study(self) -> str:
         """The name of the study."""
-        row = self._db.execute("SELECT name FROM study").fetchone()
+        with _readable(self.path):
+            row = self._db.execute("SELECT name FROM study").fetchone()
         return "" if row is None else str(row[0])
 
     @property
     def definition(self) -> dict[str, Any]:
         """The study as it was given."""
-        row = self._db.execute("SELECT definition FROM study").fetchone()
-        return {} if row is None else dict(json.loads(row[0]))
+        with _readable(self.path):
+            row = self._db.execute("SELECT definition FROM study").fetchone()
+            return {} if row is None else dict(json.loads(row[0]))
 
     def done(self) -> set[tuple[Any, ...]]:
         """Keys of the runs that are there."""
-        return set(self._db.execute(f"SELECT {', '.join(KEY)} FROM runs"))
+        with _readable(self.path):
+            return set(self._db.execute(f"SELECT {', '.join(KEY)} FROM runs"))
 
     def add(self, run: Run, record: Record) -> None:
         """Keep one run: whole, or not at all."""
@@ -152,6 +154,10 @@ class Store:
 
     def rows(self) -> list[Record]:
         """All runs, in the order of their keys."""
+        with _readable(self.path):
+            return self._rows()
+
+    def _rows(self) -> list[Record]:
         names = (*KEY, *COLUMNS)
         found = []
         for row in self._db.execute(f"SELECT {', '.join(names)} FROM runs ORDER BY {', '.join(KEY)}"):
@@ -184,6 +190,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else value
     return value
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What is wrong with a damaged file, in our words."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{path} cannot be read as a study; it is damaged: {error}.") from None
 
 
 @contextmanager

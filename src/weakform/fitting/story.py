@@ -32,6 +32,8 @@ from ..weak.problem import Basis
 from .judge import Judged, judge
 from .search import Prepared, Searched, prepare, refine, search, weak_guesses
 
+STIFF = 100.0
+"""Decay in the time between samples above which only a solver for stiff equations can follow."""
 BETTER = 0.5
 """Log-likelihood by which a second way must be better."""
 
@@ -186,6 +188,9 @@ def _others(
         best = _best(tried)
         status = best.judged.status
         if status.success or best.refined.noise_free or (estimator.local and status.sound):
+            return []
+        refined = best.refined.best.refined
+        if not estimator.local and refined is not None and refined.stiffness > STIFF:
             return []
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
     ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
