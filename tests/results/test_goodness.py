@@ -10,9 +10,7 @@ from weakform.results.serial import serial
 
 def test_portmanteau_of_white_noise():
     rng = np.random.default_rng(0)
-    p = []
-    for _ in range(300):
-        p.append(serial((rng.standard_normal((200, 2)),)).p_value)
+    p = [serial((rng.standard_normal((200, 2)),)).p_value for _ in range(300)]
     assert 0.02 < np.mean(np.array(p) < 0.05) < 0.09
 
 

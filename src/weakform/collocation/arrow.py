@@ -54,6 +54,8 @@ class Arrow:
     def solve(self, right: FloatArray) -> FloatArray:
         """`K⁻¹ b` for `b` `(N, 2, D, m)`."""
         shape = right.shape
+        if not right.size:
+            return right
         scaled = (right * self.scale).reshape(2 * self.D * self.N, shape[-1])
         solved, _ = dgbtrs(self.lu, self.kl, self.kl, scaled, self.pivots, overwrite_b=1)
         return np.asarray(solved).reshape(shape) * self.scale

@@ -44,7 +44,7 @@ def of_meshes(
         for mesh, x in zip(meshes, solution.states, strict=True):
             v, line = mesh.variances(sigma), mesh.linearise(solution.p, x)
             factor = line.covariance(v)
-            G = factor.whiten(line.G[:, :, moving].reshape(line.c.size, -1))
+            G = factor.whiten(line.G[:, :, moving].reshape(line.c.size, int(moving.sum())))
             size, here = np.sqrt(v[::every])[:, :, None], np.zeros((*v.shape, draws))
             here[::every] = noise[row : row + len(size)] * size
             row += len(size)

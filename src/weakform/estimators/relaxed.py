@@ -151,12 +151,17 @@ def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
 
 
 def enough(task: Task, outcomes: list[Outcome]) -> bool:
-    """Whether starts agree, so that the others would only cost time: where a problem is large, or all is measured."""
+    """Whether other starts would only cost time: where a problem is large, or all is measured, and starts agree.
+
+    Where all is measured, some that bring nothing better are enough, too.
+    """
     best = min(outcome.objective for outcome in outcomes)
-    agreed = sum(o.status.converged and o.objective <= best + SETTLED * max(1.0, abs(best)) for o in outcomes)
+    near = [o.objective <= best + SETTLED * max(1.0, abs(best)) for o in outcomes]
+    agreed = sum(o.status.converged and good for o, good in zip(outcomes, near, strict=True))
     problem = _problem(task)
-    complete = set(problem.shared.states) <= set(problem.data.names or ())
-    return agreed >= AGREE and (complete or sum(map(len, problem.meshes())) > LARGE)
+    if set(problem.shared.states) <= set(problem.data.names or ()):
+        return agreed >= AGREE or len(outcomes) - 1 - near.index(True) >= AGREE
+    return agreed >= AGREE and sum(map(len, problem.meshes())) > LARGE
 
 
 def _near(task: Task, relaxed: Relaxed, start: FloatArray, found: Point, limits: Search) -> Point:

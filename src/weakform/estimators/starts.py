@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..support.errors import FitError
+from ..support.errors import FitError, UndefinedError
 from ..support.typing import FloatArray
 from .least_squares import project_linear
 from .task import Task
@@ -51,7 +51,7 @@ def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: in
         return starts
     draws = _screened(task, np.random.default_rng([seed, 2]))
     if not draws and not starts:
-        raise FitError(
+        raise UndefinedError(
             "No start could be made: the right-hand side is not finite at the data for any of "
             f"{DRAWS} draws of the nonlinear parameters. Give start={{...}} or bounds={{...}} for "
             f"{', '.join(np.array(task.weak.model.parameters)[task.free])}."

@@ -24,6 +24,7 @@ from ..results.diagnosis import (
 from ..results.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, misfits
 from ..results.noise_check import NoiseDoubts, noise_doubts
 from ..support.typing import FloatArray
+from ..weak.form import WeakForm
 from .search import Searched
 
 
@@ -38,14 +39,17 @@ class Judged:
     freedoms: tuple[Freedom, ...]
 
 
-def judge(parameters: Parameters, fitted: Searched, quantified: Quantified) -> Judged:
-    """Test the model, and say in words what is wrong or doubtful."""
+def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, forms: tuple[WeakForm, ...] = ()) -> Judged:
+    """Test the model, and say in words what is wrong or doubtful.
+
+    Weak forms of another method tell where the model fails, if this one has none.
+    """
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined, data = best.refined, problem.data
     goodness = None
     if refined is not None and refined.residuals is not None and not fitted.noise_free:
         known = data.sigma is not None
-        where = misfits(problem.forms, best.estimate)
+        where = misfits(problem.forms or forms, best.estimate)
         repeated = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
         within = (within_misfit(task, refined.sigma), repeated)
         left = refined.leftover

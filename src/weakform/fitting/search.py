@@ -19,7 +19,7 @@ from ..estimators.task import Deadline
 from ..estimators.wls import ESTIMATOR as WLS
 from ..parameters import Parameters
 from ..results.records import Alternative, StartRecord
-from ..support.errors import FitError, WeakformError
+from ..support.errors import FitError, UndefinedError, WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import Basis
 
@@ -130,7 +130,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     tried.sort(key=lambda pair: pair[1].objective)
     best = tried[0][1]
     if best.status is Status.START:
-        raise FitError(f"No fit: {best.status.value}.")
+        raise UndefinedError(f"No fit: {best.status.value}.")
     natural = task.scale.natural
     records = tuple(
         StartRecord(

@@ -27,7 +27,8 @@ from ..results.likelihood import log_likelihood
 from ..results.records import BasisSummary
 from ..results.result import FitResult
 from ..support.checks import is_whole
-from ..support.errors import FitError
+from ..support.errors import FitError, UndefinedError
+from ..weak.form import WeakForm
 from ..weak.problem import Basis
 from .judge import Judged, judge
 from .search import Prepared, Searched, prepare, refine, search, weak_guesses
@@ -35,7 +36,10 @@ from .search import Prepared, Searched, prepare, refine, search, weak_guesses
 STIFF = 100.0
 """Decay in the time between samples above which only a solver for stiff equations can follow."""
 BETTER = 0.5
-"""Log-likelihood by which a second way must be better."""
+NEAR = 40
+"""Iterations of a method that solves the equations, from where others have ended."""
+MUCH = 3.0
+"""Log-likelihood by which a second way must be better, and where it is no success either."""
 
 
 @np.errstate(all="ignore")
@@ -149,11 +153,14 @@ class _Told:
         return log_likelihood(self.refined.task, self.refined.best.refined, self.refined.noise_free)
 
 
-def _told(parameters: Parameters, prepared: Prepared, starts: int | None, seed: int) -> _Told:
+def _told(
+    parameters: Parameters, prepared: Prepared, starts: int | None, seed: int, forms: tuple[WeakForm, ...] = ()
+) -> _Told:
+    """From the search to the verdict; where the method has no weak forms, those of another tell where a model fails."""
     with prepared.task.stop.on_interrupt():
         refined = refine(search(prepared, starts, seed))
     quantified = quantify(refined.task, refined.best, refined.noise_free)
-    return _Told(refined, quantified, judge(parameters, refined, quantified))
+    return _Told(refined, quantified, judge(parameters, refined, quantified, forms))
 
 
 def _tried(parameters: Parameters, matched: Matched, prepared: Prepared, starts: int | None, seed: int) -> list[_Told]:
@@ -161,7 +168,7 @@ def _tried(parameters: Parameters, matched: Matched, prepared: Prepared, starts:
     tried, refusal = [], None
     try:
         tried.append(_told(parameters, prepared, starts, seed))
-    except FitError as error:
+    except UndefinedError as error:  # at the data; the states of other methods need not be there
         refusal = error
     for name in prepared.estimator.then:
         tried += _others(parameters, matched, prepared, ESTIMATORS[name], tried, starts=starts, seed=seed)
@@ -193,6 +200,8 @@ def _others(
         if not estimator.local and refined is not None and refined.stiffness > STIFF:
             return []
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
+    if estimator.local:  # what is not near is not to be found by solving on and on
+        options = replace(options, max_iterations=NEAR)
     ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
     found: list[_Told] = []
     for guesses in [(end,) for end in ends] if estimator.local else [ends]:
@@ -204,20 +213,22 @@ def _others(
                 prepared = replace(prepared, guesses=guesses)
             elif starts is None:
                 weak = weak_guesses(parameters, matched, options)
-                prepared = replace(prepared, guesses=(*prepared.guesses, *weak, *guesses))
-            found.append(_told(parameters, prepared, 1 if estimator.local else starts, seed))
+                prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
+            forms = tried[0].refined.task.problem.forms if tried else ()
+            found.append(_told(parameters, prepared, 1 if estimator.local else starts, seed, forms))
         except FitError:
             continue
     return found
 
 
 def _best(tried: list[_Told]) -> _Told:
-    """The first, unless another is a success, or at least sound where the first is wrong, and better."""
+    """The first, unless another is a success and better, or sound and much better."""
     best = tried[0]
     for other in tried[1:]:
         old, new = best.judged.status, other.judged.status
-        worse = old.sound and other.log_likelihood <= best.log_likelihood + BETTER
-        if (new.success or (new.sound and old is not Status.UNDETERMINED)) and not worse:
+        gain = other.log_likelihood - best.log_likelihood
+        gained = not gain <= (BETTER if new.success else MUCH)  # NaN where there was nothing to compare with
+        if (new.success and (gained or not old.sound)) or (new.sound and gained and old is not Status.UNDETERMINED):
             how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
             first = tried[0].refined.estimator.name
             note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."

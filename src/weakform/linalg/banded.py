@@ -33,10 +33,14 @@ class Banded:
 
     def whiten(self, b: FloatArray) -> FloatArray:
         """`L⁻¹ b`, for `b` `(rows,)` or `(rows, m)`."""
+        if not b.size:  # LAPACK would write beyond nothing
+            return b
         solved, _ = dtbtrs(self.factor, b.reshape(len(b), -1), uplo="L")
         return np.asarray(solved).reshape(b.shape)
 
     def back(self, b: FloatArray) -> FloatArray:
         """`L⁻ᵀ b`."""
+        if not b.size:
+            return b
         solved, _ = dtbtrs(self.factor, b.reshape(len(b), -1), uplo="L", trans="T")
         return np.asarray(solved).reshape(b.shape)

@@ -24,8 +24,9 @@ FAR, EXTREME, ISOLATED, COMMON = 5.0, 20.0, 0.5, 0.1
 that its neighbours may be off, relative to it; and the share of values above which they are not exceptions."""
 CLEAR, LOPSIDED = 3.5, 5.0
 """Standard deviations of a rank correlation of size and level, and of the skewness, that are no chance."""
-STEEP, ALL_THE_WAY = 0.25, 0.75
-"""Power of the level with which the scatter grows: nearly not, and nearly in proportion."""
+STEEP, ALL_THE_WAY, NARROW = 0.25, 0.75, 0.05
+"""Power of the level with which the scatter grows: nearly not, and nearly in proportion; and the spread of the
+logarithm of the level below which none can be told."""
 CORRELATED, PASSED = (0.1, 0.97), 0.02
 """Correlation from sample to sample that is told, and the p-value above which nothing else is in the residuals."""
 SHOWN = 4
@@ -153,7 +154,10 @@ def _scatter(column: _Column) -> tuple[str, FloatArray]:
     if n < MANY or np.ptp(level) <= 0 or there.sum() < MANY:
         return "", e
     correlation = float(np.corrcoef(_ranks(np.abs(e)), _ranks(level))[0, 1]) * np.sqrt(n - 1)
-    slope = float(np.polyfit(np.log(level[there]), np.log(np.abs(e[there])), 1)[0])
+    a, b = np.log(level[there]), np.log(np.abs(e[there]))
+    if np.std(a) < NARROW:
+        return "", e
+    slope = float(np.cov(a, b)[0, 1] / np.var(a, ddof=1))
     with np.errstate(all="ignore"):
         equal = e / np.maximum(level, np.finfo(float).tiny) ** slope
     more, less = correlation > CLEAR and slope > STEEP, correlation < -CLEAR and slope < -STEEP

@@ -58,3 +58,7 @@ class FitError(WeakformError):
     ...     print(str(error)[:47])
     Unknown method 'wendi'. Did you mean 'wendy'? K
     """
+
+
+class UndefinedError(FitError):
+    """The equations are not defined at the data, wherever the search begins."""
