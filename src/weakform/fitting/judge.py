@@ -22,7 +22,7 @@ from ..results.diagnosis import (
     verdict,
 )
 from ..results.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, misfits
-from ..results.noise_check import NoiseDoubts, noise_doubts
+from ..results.noise_check import NoiseDoubts, lonely, noise_doubts
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
 from .search import Searched
@@ -56,7 +56,14 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where, within=within, left=left)
     noise = NoiseDoubts()
     if goodness is not None and refined is not None and best.status.converged:
-        noise = noise_doubts(data, refined, goodness.p_value < REJECTED, task.options.covariance == "sandwich")
+        lack = goodness.lack_of_fit_p
+        noise = noise_doubts(
+            data,
+            refined,
+            goodness.p_value < REJECTED,
+            repeated=lack is not None and lack < REJECTED,
+            uneven=task.options.covariance == "sandwich",
+        )
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
@@ -87,4 +94,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         *contradiction,
         *doubts(task, quantified, best.status, frozenset(name for one in free for name in one.names)),
     )
-    return Judged(verdict(best.status, evidence), goodness, warnings, residuals, freedoms=free)
+    status = verdict(best.status, evidence)
+    if not (status.success or noise.words or fitted.noise_free):
+        warnings = (*lonely(data), *warnings)
+    return Judged(status, goodness, warnings, residuals, freedoms=free)

@@ -22,13 +22,16 @@ FEWEST, MANY = 12, 30
 FAR, EXTREME, ISOLATED, COMMON = 5.0, 20.0, 0.5, 0.1
 """Robust standard deviations beyond which a value is out of the question, and is so whatever else is wrong; the most
 that its neighbours may be off, relative to it; and the share of values above which they are not exceptions."""
-CLEAR, LOPSIDED = 3.5, 5.0
-"""Standard deviations of a rank correlation of size and level, and of the skewness, that are no chance."""
+CLEAR, STRONG, LOPSIDED = 3.5, 6.0, 5.0
+"""Standard deviations of a rank correlation of size and level that are no chance, and that explain much; and of the
+skewness."""
 STEEP, ALL_THE_WAY, NARROW = 0.25, 0.75, 0.05
 """Power of the level with which the scatter grows: nearly not, and nearly in proportion; and the spread of the
 logarithm of the level below which none can be told."""
 CORRELATED, PASSED = (0.1, 0.97), 0.02
 """Correlation from sample to sample that is told, and the p-value above which nothing else is in the residuals."""
+ALONE, ALONE_IN_SPREAD = 20.0, 3.0
+"""How far a value stands from its neighbours: in units of how far others do, and of the spread of all."""
 SHOWN = 4
 
 
@@ -64,17 +67,29 @@ class _Column:
     e: FloatArray
 
 
-def noise_doubts(data: Dataset, refined: Refined, rejected: bool, uneven: bool = False) -> NoiseDoubts:
-    """Look at the residuals of a fit that converged; `uneven` noise may scatter as it likes."""
+def noise_doubts(
+    data: Dataset, refined: Refined, rejected: bool, *, repeated: bool = False, uneven: bool = False
+) -> NoiseDoubts:
+    """Look at the residuals of a fit that converged.
+
+    Parameters
+    ----------
+    rejected : bool
+        Whether the model is.
+    repeated : bool
+        Whether it is by repeated measurements, which tell the noise without it.
+    uneven : bool
+        Whether noise may scatter as it likes.
+    """
     words: list[str] = []
     exceptions = unequal = instead = False
     for column in _columns(data, refined):
-        scatter, equal = _scatter(column)
+        scatter, equal, strong = _scatter(column)
         far = _exceptions(column, column.e, EXTREME)
         if scatter and not uneven and not far.any():
             words.append(scatter)
             unequal = True
-            instead |= rejected and _passes(equal, column)
+            instead |= rejected and not repeated and (strong or _passes(equal, column))
             continue
         far = far if far.any() else _exceptions(column, column.e, FAR)
         if far.any():
@@ -82,7 +97,7 @@ def noise_doubts(data: Dataset, refined: Refined, rejected: bool, uneven: bool =
             exceptions = True
         elif lopsided := _lopsided(column):
             words.append(lopsided)
-        elif rejected and (correlation := _correlation(column)) is not None:
+        elif rejected and not repeated and (correlation := _correlation(column)) is not None:
             instead = True
             words.append(
                 f"The noise of {column.name} is correlated from sample to sample ({correlation:.2f}): its values tell "
@@ -106,6 +121,29 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
         trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
         if len(e) >= FEWEST and KINDS[kind].widen is None:
             yield _Column(name, kind, trajectory, row, time, value=value, level=level, e=e)
+
+
+def lonely(data: Dataset) -> tuple[str, ...]:
+    """Values that stand alone, far from their neighbours, in words: a fit that went wrong may have stumbled over them."""
+    found = []
+    for d, name in enumerate(data.labels):
+        for q in data.trajectories:
+            rows = np.flatnonzero(q.measured[:, d])
+            y = q.values[rows, d]
+            if len(y) < FEWEST:
+                continue
+            near = np.lib.stride_tricks.sliding_window_view(np.pad(y, 2, mode="edge"), 5)
+            off = np.abs(y - np.median(near, axis=1))
+            far = off > max(ALONE * _robust(off), ALONE_IN_SPREAD * _robust(y - np.median(y)))
+            for i in np.flatnonzero(far)[:SHOWN] if far.sum() <= max(1.0, COMMON * len(y)) else ():
+                of = f" of {q.label}" if q.label else ""
+                found.append(f"row {int(rows[i]) + 1}{of}, {name} = {y[i]:g} at t = {q.times[rows[i]]:g}")
+    if not found:
+        return ()
+    words = (
+        f"Far from their neighbours stand: {'; '.join(found[:SHOWN])}. If this is an error, correct it or leave it out"
+    )
+    return (f'{words}, or let heavy tails take care of it: noise="student".',)
 
 
 def _robust(e: FloatArray) -> float:
@@ -147,38 +185,42 @@ def _ranks(a: FloatArray) -> FloatArray:
     return order
 
 
-def _scatter(column: _Column) -> tuple[str, FloatArray]:
-    """Whether the scatter follows the level as it should not, in words, and residuals without that."""
+def _scatter(column: _Column) -> tuple[str, FloatArray, bool]:
+    """Whether the scatter follows the level as it should not, in words; residuals without that; and if it is strong."""
     e, level, n = column.e, np.abs(column.level), len(column.e)
     there = (level > 0) & (e != 0)
     if n < MANY or np.ptp(level) <= 0 or there.sum() < MANY:
-        return "", e
+        return "", e, False
     correlation = float(np.corrcoef(_ranks(np.abs(e)), _ranks(level))[0, 1]) * np.sqrt(n - 1)
     a, b = np.log(level[there]), np.log(np.abs(e[there]))
     if np.std(a) < NARROW:
-        return "", e
+        return "", e, False
     slope = float(np.cov(a, b)[0, 1] / np.var(a, ddof=1))
     with np.errstate(all="ignore"):
         equal = e / np.maximum(level, np.finfo(float).tiny) ** slope
+    strong = abs(correlation) > STRONG
     more, less = correlation > CLEAR and slope > STEEP, correlation < -CLEAR and slope < -STEEP
     if column.kind == "gaussian" and more:
         whole = bool((column.value == np.round(column.value)).all() and (column.value >= 0).all())
         right = "poisson" if whole and slope < ALL_THE_WAY else "negative-binomial" if whole else "lognormal"
         advice = f'noise="{right}"' if whole or (column.value > 0).all() else "sigma for each point"
-        return f"The scatter of {column.name} grows with its level: this is not gaussian noise; try {advice}.", equal
+        words = f"The scatter of {column.name} grows with its level: this is not gaussian noise; try {advice}."
+        return words, equal, strong
     if column.kind == "lognormal" and less:
         return (
             f"The scatter of {column.name}, relative to its level, shrinks where that is large: this is not lognormal "
             'noise; try noise="gaussian".',
             equal,
+            strong,
         )
     if column.kind == "poisson" and more:
         return (
             f"The counts of {column.name} scatter more where they are large than counts do: try "
             'noise="negative-binomial".',
             equal,
+            strong,
         )
-    return "", e
+    return "", e, False
 
 
 def _lopsided(column: _Column) -> str:

@@ -1,0 +1,217 @@
+"""The edges, in small: one or two draws of each row of `benchmarks/edges.py`, and what must not be called a success."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform import Status
+
+ROOT = Path(__file__).parent.parent
+_SPEC = importlib.util.spec_from_file_location("edges", ROOT / "benchmarks" / "edges.py")
+edges = importlib.util.module_from_spec(_SPEC)
+sys.modules["edges"] = edges
+_SPEC.loader.exec_module(edges)
+
+SLOW = ("Oregonator",)
+ROWS = {name: make for rows in (edges.OPTIMUM, edges.HONEST, edges.NOISE_FREE) for name, make in rows.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith(SLOW)])
+def test_the_right_optimum_or_no_success(name):
+    ended = edges.run(ROWS[name], 1)
+    assert ended.right, ended.words
+    assert ended.success, ended.words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith(SLOW)])
+def test_never_a_wrong_success(name):
+    ended = [edges.run(ROWS[name], seed) for seed in range(3)]
+    assert not any(one.success and not one.right for one in ended)
+
+
+OFFSET = wf.Model.from_text("x' = -k*x")
+
+
+def offset(t, seed):
+    """A decay to a level that the model does not know."""
+    return 5 * np.exp(-0.7 * t) + 1 + 0.1 * np.random.default_rng(seed).standard_normal(len(t))
+
+
+def ten_series():
+    t = np.linspace(0, 5, 39)
+    return wf.Dataset.join([wf.Dataset(t, offset(t, k)) for k in range(10)], [f"run {k}" for k in range(10)])
+
+
+def repeats(n, m, **more):
+    t = np.repeat(np.linspace(0, 5, n), m)
+    return wf.Dataset(t, offset(t, 1), **more)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(ten_series, id="ten series of 39"),
+        pytest.param(lambda: repeats(39, 20), id="39 times, 20 repeats"),
+        pytest.param(lambda: repeats(20, 5, sigma=0.1), id="20 times, 5 repeats, sigma given"),
+    ],
+)
+def test_a_wrong_model_is_rejected_in_every_design(make):
+    fit = wf.fit(OFFSET, make())
+    assert fit.status is Status.REJECTED
+    assert fit.goodness.p_value < 1e-6
+    assert any("does not fit the data" in warning for warning in fit.warnings)
+    assert not any("sigma" in warning for warning in fit.warnings)
+
+
+def test_a_weak_estimate_that_was_not_refined_is_no_success():
+    assert not Status.UNREFINED.success
+    assert not Status.UNREFINED.converged
+    assert Status.UNRESOLVED.converged
+    assert not Status.UNRESOLVED.sound
+
+
+GROWTH = wf.problems.get("logistic")
+DATA = GROWTH.simulate(M=60, noise=0.03, seed=2).trajectories[0]
+
+
+def test_one_absurd_value_is_named_by_its_row():
+    values = DATA.values.copy()
+    values[16] = -999
+    fit = wf.fit(GROWTH.model, wf.Dataset(DATA.times, values, names=["u"]))
+    assert not fit.success
+    assert "row 17, u = -999" in fit.warnings[0]
+    assert not any("does not fit" in warning for warning in fit.warnings)
+    robust = wf.fit(GROWTH.model, wf.Dataset(DATA.times, values, "student", names=["u"]))
+    assert robust.success
+    assert (np.abs(robust.estimate - GROWTH.parameters) < 4 * robust.errors).all()
+
+
+PREY = wf.problems.get("lotka-volterra")
+TIMES = np.linspace(0, PREY.duration, 201)
+STATES = wf.simulate(PREY.model, PREY.truth, PREY.initial, TIMES).states
+
+
+def correlated(seed):
+    e = np.random.default_rng(seed).standard_normal(STATES.shape)
+    for k in range(1, len(e)):
+        e[k] = 0.6 * e[k - 1] + 0.8 * e[k]
+    return STATES + 0.05 * STATES.std(axis=0) * e
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "words"),
+    [
+        pytest.param(
+            STATES * np.exp(0.15 * np.random.default_rng(1).standard_normal(STATES.shape)),
+            "gaussian",
+            'try noise="lognormal"',
+            id="grows with the level",
+        ),
+        pytest.param(
+            STATES + 0.1 * np.random.default_rng(1).standard_normal(STATES.shape),
+            "lognormal",
+            'try noise="gaussian"',
+            id="shrinks with the level",
+        ),
+        pytest.param(
+            np.random.default_rng(1).poisson(40 * STATES).astype(float) / 40,
+            "gaussian",
+            "grows with its level",
+            id="counts over their scale",
+        ),
+        pytest.param(correlated(1), "gaussian", "correlated from sample to sample", id="correlated"),
+    ],
+)
+def test_noise_of_another_kind_is_named(values, kind, words):
+    fit = wf.fit(PREY.model, wf.Dataset(TIMES, values, kind, names=list(PREY.model.states)), bounds=PREY.bounds)
+    assert fit.status is Status.MISSTATED
+    assert any(words in warning for warning in fit.warnings)
+    assert not any("does not fit" in warning for warning in fit.warnings)
+
+
+def test_right_noise_is_not_doubted():
+    statuses = [
+        wf.fit(PREY.model, PREY.simulate(M=60, noise=0.05, seed=seed), bounds=PREY.bounds).status for seed in range(20)
+    ]
+    assert sum(status is Status.CONVERGED for status in statuses) >= 19
+
+
+def test_profiles_and_bootstrap_of_what_succeeded():
+    """Log-normal noise over decades, found by the relaxed model; and stiff equations, by solving them."""
+    for name in ("HIV, M = 60, log-normal 1%", "Robertson, M = 100, 1%, log scale"):
+        trial = ROWS[name](0)
+        fit = wf.fit(trial.model, trial.data, **trial.arguments)
+        assert fit.success
+        ends = fit.intervals(kind="profile")
+        assert np.isfinite(ends).all()
+        assert ((ends[:, 0] < fit.estimate) & (fit.estimate < ends[:, 1])).all()
+        wald = fit.intervals(kind="wald")
+        assert np.allclose(ends[:, 1] - ends[:, 0], wald[:, 1] - wald[:, 0], rtol=0.3)
+        drawn = fit.intervals(kind="bootstrap", runs=20)
+        assert np.isfinite(drawn).all()
+
+
+def test_the_interval_at_a_bound_is_one_sided():
+    t = np.linspace(0, 6, 60)
+    model = wf.Model.from_text("x' = -k*x + s")
+    inside = 0
+    for seed in range(30):
+        y = 5 * np.exp(-0.7 * t) + 0.1 * np.random.default_rng(seed).standard_normal(60)
+        fit = wf.fit(model, wf.Dataset(t, y), bounds={"k": (0, 5), "s": (0, 5)})
+        low, high = fit.intervals()[model.parameters.index("s")]
+        assert 0 <= low < high
+        inside += low <= 0 <= high
+        if fit.at_bound.any():
+            assert "by its profile" in fit["s"].note
+            assert "by its profile" in str(fit)
+    assert inside >= 26
+
+
+def test_states_stay_in_the_domain_and_data_need_not():
+    t, rng = np.linspace(0, 3.8, 60), np.random.default_rng(0)
+    values = (2 - 0.5 * t) ** 2 + 0.1 * rng.standard_normal(60)
+    assert (values < 0).any()
+    fit = wf.fit(wf.Model.from_text("h' = -k*sqrt(h)"), wf.Dataset(t, values))
+    assert fit.success
+    assert abs(fit["k"].value - 1) < 4 * fit["k"].error
+
+
+@pytest.mark.parametrize("method", ["wendy", "relaxed", "output-error"])
+def test_what_a_fit_leaves_of_noise_is_a_projection_and_the_same_by_every_method(method):
+    from weakform.collocation.leftover import Leftover
+    from weakform.fitting import judge
+
+    kept: dict[str, Leftover] = {}
+    plain = judge.assess
+
+    def spy(*args, **more):
+        kept["left"] = more["left"]
+        return plain(*args, **more)
+
+    noise = np.random.default_rng(0).standard_normal((41, 2, 3))
+    data = PREY.simulate(M=40, noise=0.05, seed=3)
+    found = []
+    for name in ("output-error", method):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(judge, "assess", spy)
+            wf.fit(PREY.model, data, bounds=PREY.bounds, method=name)
+        found.append(kept["left"](noise))
+    assert np.allclose(found[0], found[1], atol=0.02)
+    assert np.allclose(kept["left"](found[1]), found[1], atol=1e-4)
+
+
+def test_the_size_of_the_test_in_small():
+    """True models of few samples: about one in twenty below 5%; `benchmarks/goodness.py size` counts 10,000."""
+    t, low = np.linspace(0, 10, 41), 0
+    truth = 5.0 / (0.5 + (10 - 0.5) * np.exp(-0.9 * t))
+    model = wf.Model.from_text("u' = r*u*(1 - u/K)")
+    for seed in range(150):
+        values = 10 * truth / 10 + 0.05 * truth.std() * np.random.default_rng(seed).standard_normal(41)
+        fit = wf.fit(model, wf.Dataset(t, values), start={"r": 0.9, "K": 10.0}, starts=1)
+        low += fit.goodness.p_value < 0.05
+    assert 1 <= low <= 16
