@@ -69,7 +69,7 @@ def cells(runs: pd.DataFrame) -> list[str]:
                 found[method] = off, errors, size, bias
             off, errors, _, _ = found["wendy"]
             ratio = np.median((np.sqrt(np.mean(off**2, axis=0)) / limit)[known])
-            lost = np.mean(rows[rows.method == "wendy"].status != "CONVERGED")
+            lost = np.mean(rows[rows.method == "wendy"].status.map(lambda name: not wf.Status[name].converged))
             m, w = found["mle"], found["wendy"]
             lines.append(
                 f"| {name} | {M} | {noise:.0%} | {len(off)} | {np.median(m[2]):.2%} | {np.median(w[2]):.2%} | "

@@ -1,6 +1,7 @@
 """The edges: systems and designs on which a fit goes wrong most easily, each with its share of right estimates.
 
     python benchmarks/edges.py [rows, default all] [runs]
+    weakform sweep edges && python benchmarks/edges.py study edges.sqlite
 
 Rows, separated by commas. A fit by default is *right* if its log-likelihood is within 1 of that of the fit started at
 the truth, and every parameter is within 5 standard errors of the truth; without noise, if every parameter is within 1%.
@@ -233,7 +234,50 @@ def chosen(words: list[str]) -> Iterator[tuple[str, str]]:
                 yield group, name
 
 
+def study(path: str) -> None:
+    """Successes of the study `edges`, and those that are wrong; cells that can be identified are counted from M = 45.
+
+    A cell can be identified if the Cramér–Rao bound of every parameter is below a tenth of its value.
+    """
+    from weakform.experiments.store import Store
+    from weakform.forward.cramer_rao import cramer_rao
+
+    cells: dict[tuple, list[dict]] = {}
+    for row in Store(path).rows():
+        cells.setdefault((row["problem"], row["samples"], row["noise"]), []).append(row)
+    tried = good = successes = wrong = 0
+    lost: dict[str, list[str]] = {}
+    for (name, M, noise), rows in sorted(cells.items()):
+        problem = wf.problems.get(name)
+        times, states = problem.solution(M)
+        sigma = noise * np.sqrt(np.mean(states**2, axis=0))
+        truth = problem.parameters
+        bound = np.sqrt(
+            np.diag(cramer_rao(problem.model, truth, problem.initial, times, ["gaussian"] * len(sigma), sigma))
+        )
+        identified = bool((bound < 0.1 * np.abs(truth)).all())
+        for row in rows:
+            success = row["status"] == "CONVERGED"
+            error = np.sqrt(np.abs(np.diag(np.array(row["covariance"], dtype=float))))
+            off = np.abs(np.array(row["estimate"], dtype=float) - truth) / error
+            successes += success
+            if success and (off > ERRORS).any():
+                wrong += 1
+                print(f"wrong: {name}, M = {M}, {noise:.0%}, run {row['run']}: {np.nanmax(off):.1f} standard errors")
+            if identified and M >= 45:
+                tried, good = tried + 1, good + success
+                if not success:
+                    lost.setdefault(name, []).append(f"M = {M}, {noise:.0%}: {row['status']}")
+    print(f"{good} of {tried} ({good / max(tried, 1):.1%}) successes in cells that can be identified, from M = 45")
+    print(f"{wrong} of {successes} successes beyond {ERRORS:g} standard errors")
+    for name, places in lost.items():
+        print(f"  {name}: {'; '.join(places)}")
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["study"]:
+        study(sys.argv[2])
+        return
     words = [word.strip() for word in sys.argv[1].split(",")] if len(sys.argv) > 1 else []
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else RUNS
     print(f"| {'row':42s} | runs | right | success | wrong success | coverage | CPU s |\n|---|---|---|---|---|---|---|")

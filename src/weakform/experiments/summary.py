@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..estimators import Status
 from ..files.model_file import parse_model
 from ..forward.cramer_rao import cramer_rao
 from ..problems import ALL, Problem
@@ -23,6 +24,9 @@ from ..support.typing import FloatArray
 from .store import Store, StoreError
 from .study import Cell, problem_from
 from .worker import Record
+
+CONVERGED = {"START", *(status.name for status in Status if status.converged)}
+"""What a run that converged says, whatever it found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +123,7 @@ def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> S
         coverage=coverage,
         mean=p.mean(axis=0) if good else nothing,
         half_width=width,
-        not_converged=float(np.mean([row["status"] not in ("CONVERGED", "START") for row in rows])),
+        not_converged=float(np.mean([row["status"] not in CONVERGED for row in rows])),
         seconds=float(np.median([row["cpu"] for row in rows])),
     )
 

@@ -65,7 +65,7 @@ def _perform(run: Run) -> Record:
             record["status"], record["message"] = "REFUSED", str(error)
         else:
             estimate, covariance = found.estimate, found.covariance
-            record["status"] = "CONVERGED" if found.converged else found.status.name
+            record["status"] = found.status.name
             record["message"] = " ".join((*found.notes, *found.warnings))
             record["sigma"] = found.sigma.tolist()
             record["iterations"] = int(found.iterations)

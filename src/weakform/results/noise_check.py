@@ -124,7 +124,7 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
 
 
 def lonely(data: Dataset) -> tuple[str, ...]:
-    """Values that stand alone, far from their neighbours, in words: a fit that went wrong may have stumbled over them."""
+    """Values that stand alone, far from their neighbours, in words: what a fit may have stumbled over."""
     found = []
     for d, name in enumerate(data.labels):
         for q in data.trajectories:
