@@ -97,7 +97,7 @@ def test_studies_that_are_refused(change, words):
 
 
 def test_files_that_are_refused(tmp_path):
-    with pytest.raises(ModelError, match="There are: accuracy, lorenz, paper"):
+    with pytest.raises(ModelError, match="There are: accuracy, edges, lorenz, paper"):
         read_study("lorens")
     (tmp_path / "bad.toml").write_text("runs = = 3")
     with pytest.raises(ModelError, match=r"not valid TOML.*line 1"):

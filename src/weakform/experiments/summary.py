@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import problems
 from ..estimators import Status
 from ..files.model_file import parse_model
 from ..forward.cramer_rao import cramer_rao
-from ..problems import ALL, Problem
-from ..support.errors import DataError
+from ..problems import Problem
+from ..support.errors import DataError, WeakformError
 from ..support.typing import FloatArray
 from .store import Store, StoreError
 from .study import Cell, problem_from
@@ -78,9 +79,10 @@ def problem_of(store: Store, name: str) -> Problem:
         found = problem_from(parse_model(text, file, file.rsplit("/", 1)[-1].removesuffix(".toml")), file)
         if found.name == name:
             return found
-    if name not in ALL:
-        raise StoreError(f"{store.path} has runs of {name!r}, which is not a known problem.")
-    return ALL[name]
+    try:
+        return problems.get(name)
+    except WeakformError:
+        raise StoreError(f"{store.path} has runs of {name!r}, which is not a known problem.") from None
 
 
 def summarise(store: Store) -> list[Summary]:
