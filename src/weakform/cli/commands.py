@@ -39,7 +39,7 @@ def read_file(arguments: argparse.Namespace) -> tuple[ModelFile, Dataset | None]
 
 def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
     """The table of a model: columns by name, or as its file maps them."""
-    from ..data.columns import Roles, dataset
+    from ..data.columns import Roles, dataset, time_column
     from ..data.tables import read_table
     from ..files.model_file import TIME
 
@@ -51,7 +51,7 @@ def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
     time = arguments.time or file.columns.get(TIME)
     trajectory = arguments.trajectory or file.trajectory
     inputs = {name: file.columns.get(name, name) for name in file.inputs}
-    names, others = _measured(file, columns, {time or columns[0], trajectory, *inputs.values()})
+    names, others = _measured(file, columns, {time or time_column(columns), trajectory, *inputs.values()})
     kinds = [arguments.noise or file.noise.get(name, "gaussian") for name in names]
     sigma = None
     if file.sigma is not None:

@@ -30,6 +30,29 @@ class Roles:
     trajectory: str | None = None
 
 
+TIMES = (
+    "t",
+    "time",
+    "times",
+    "day",
+    "days",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "second",
+    "seconds",
+    "year",
+    "years",
+)
+
+
+def time_column(names: Sequence[str]) -> str:
+    """The column that is called like a time, if there is one; else the first."""
+    named = [name for name in names if name.split("_")[0].split(" ")[0].split("(")[0].strip().lower() in TIMES]
+    return named[0] if len(named) == 1 else names[0]
+
+
 def dataset(source: Table, roles: Roles) -> Dataset:
     """A dataset from a table."""
     columns, where = source.columns, source.where
@@ -43,7 +66,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     if roles.names is not None:
         taken |= set(_renamed(roles.names).values())
     free = [name for name in columns if name not in taken]
-    time = roles.time if roles.time is not None else (free[0] if free else next(iter(columns)))
+    time = roles.time if roles.time is not None else time_column(free or list(columns))
     states = _renamed([n for n in free if n != time] if roles.names is None else roles.names)
     for name in (time, *states.values(), *taken):
         if name not in columns:

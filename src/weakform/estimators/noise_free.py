@@ -41,6 +41,6 @@ def fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bo
 
 def follows_to_rounding(problem: Problem, refined: Refined | None) -> bool:
     """Whether the refined states leave nothing of the data."""
-    if refined is None or problem.data.sigma is not None:
+    if refined is None or problem.data.sigma is not None or refined.freedom <= 0:
         return False
     return bool((refined.sigma <= LEFT * problem.spread).all())

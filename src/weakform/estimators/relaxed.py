@@ -145,7 +145,13 @@ def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
             good = relaxed.defined(p, X)
         if good.all() or not good.any():
             break
-        nearest = np.flatnonzero(good)[np.abs(np.arange(len(X))[:, None] - np.flatnonzero(good)).argmin(axis=1)]
+        real = np.flatnonzero(good & ~relaxed.layout.ahead)
+        if not len(real):
+            break
+        places = np.arange(len(X))
+        right = np.clip(np.searchsorted(real, places), 0, len(real) - 1)
+        left = np.maximum(right - 1, 0)
+        nearest = np.where(places - real[left] < np.abs(real[right] - places), real[left], real[right])
         X = np.where(good[:, None], X, X[nearest])
     return X
 

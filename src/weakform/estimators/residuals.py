@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..noise.kinds import KINDS
 from ..support.typing import FloatArray
-from .task import Refined, Task
+from .task import Problem, Refined, Task
 
 T = TypeVar("T")
 EXACT = 1e-7
@@ -54,7 +55,14 @@ def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
     for q in problem.data.trajectories:
         squares = squares if q.within is None else squares + q.within
     # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-    return np.asarray(np.maximum(np.sqrt(squares / left), EXACT * problem.spread))
+    return np.asarray(np.maximum(np.sqrt(squares / left), np.maximum(EXACT * problem.spread, _least(problem))))
+
+
+def _least(problem: Problem) -> FloatArray:
+    """What σ is at least, `(D,)`: that of counts, where all values are whole numbers."""
+    rows = np.concatenate([q.values for q in problem.data.trajectories])
+    whole = (np.isnan(rows) | (rows == np.round(rows))).all(axis=0)
+    return np.where(whole, [KINDS[kind].least for kind in problem.data.noise], 0.0)
 
 
 def with_noise(

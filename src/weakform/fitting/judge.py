@@ -14,6 +14,7 @@ from ..results.covariance import Quantified
 from ..results.diagnosis import (
     Evidence,
     contradicts_noise_free,
+    contradicts_sigma,
     doubts,
     is_constant,
     objections,
@@ -64,6 +65,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
             repeated=lack is not None and lack < REJECTED,
             uneven=task.options.covariance == "sandwich",
         )
+    wrong_sigma = goodness is not None and contradicts_sigma(goodness)
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
@@ -84,7 +86,8 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
         unseen=bool(free),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
-        misstated=noise.exceptions or noise.instead,
+        misstated=noise.exceptions or noise.instead or wrong_sigma,
+        freedom=1 if refined is None else refined.freedom,
         bias=0.0 if refined is None or fitted.noise_free else refined.bias,
     )
     warnings = (

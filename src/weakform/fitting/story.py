@@ -36,6 +36,8 @@ from .search import Prepared, Searched, prepare, refine, search, weak_guesses
 STIFF = 100.0
 """Decay in the time between samples above which only a solver for stiff equations can follow."""
 BETTER = 0.5
+FEW, MUCH_LEFT = 100, 0.25
+"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it looks twice."""
 NEAR = 40
 """Iterations of a method that solves the equations, from where others have ended."""
 MUCH = 3.0
@@ -194,7 +196,7 @@ def _others(
     if tried:
         best = _best(tried)
         status = best.judged.status
-        if status.success or best.refined.noise_free or (estimator.local and status.sound):
+        if best.refined.noise_free or (estimator.local and status.sound) or (status.success and not _suspect(best)):
             return []
         refined = best.refined.best.refined
         if not estimator.local and refined is not None and refined.stiffness > STIFF:
@@ -219,6 +221,13 @@ def _others(
         except FitError:
             continue
     return found
+
+
+def _suspect(told: _Told) -> bool:
+    """Whether a success leaves much of what varies, and there are few samples to tell that from noise."""
+    refined, problem = told.refined.best.refined, told.refined.task.problem
+    few = max(len(q.times) for q in problem.data.trajectories) < FEW
+    return few and refined is not None and bool((refined.sigma > MUCH_LEFT * problem.spread).any())
 
 
 def _best(tried: list[_Told]) -> _Told:

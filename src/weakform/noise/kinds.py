@@ -69,6 +69,8 @@ class Kind:
         `error(u, sigma)`: one over the root of the information of a value about its mean; `sigma · du/dx` by default.
     density : callable, optional
         `density(e)`: log-density of residuals in units of σ, summed; normal by default.
+    least : float
+        What σ is at least: counts scatter as counts do, or more.
     robust : bool
         Whether far values are to mean little from the beginning.
     """
@@ -87,6 +89,7 @@ class Kind:
     widen: Callable[[FloatArray, FloatArray], float] | None = None
     error: Callable[[FloatArray, FloatArray], FloatArray] | None = None
     density: Callable[[FloatArray], float] | None = None
+    least: float = 0.0
     robust: bool = False
 
     def rough(self, y: FloatArray) -> FloatArray:
@@ -205,6 +208,7 @@ KINDS: dict[str, Kind] = {
         lowest=0.0,
         closed=True,
         weigh=_count_scale,
+        least=1.0,
         error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, SMALLEST)),
     ),
     "negative-binomial": Kind(
@@ -218,6 +222,7 @@ KINDS: dict[str, Kind] = {
         lowest=0.0,
         closed=True,
         weigh=_scatter_scale,
+        least=1.0,
         error=lambda u, sigma: np.sqrt(np.maximum(u, SMALLEST) + (sigma * u) ** 2),
     ),
     "student": Kind(

@@ -20,7 +20,7 @@ from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..support.versions import __version__, versions
 from .mathml import equations
-from .text import agreeing, chosen, number
+from .text import agreeing, chosen, number, pair
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def _table(header: list[str], rows: list[list[str]], classes: str = "") -> str:
 
 
 def _pair(ends: FloatArray) -> str:
-    low, high = (number(v, 4) or ("−∞" if v < 0 else "∞") for v in ends)
-    return f"[{low}, {high}]"
+    return pair(ends).replace("-", "−")
 
 
 def _estimates(fit: FitResult) -> str:

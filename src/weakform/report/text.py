@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..estimators.status import Status
 from ..results.goodness import DOUBTED, REJECTED, tail
 from ..results.hidden import shown_beginnings
 from ..results.intervals import automatic
@@ -25,6 +26,12 @@ AGREED = 0.05
 def number(value: float, digits: int = 5) -> str:
     """A number for a table."""
     return "" if not np.isfinite(value) else f"{value:.{digits}g}"
+
+
+def pair(ends: FloatArray, digits: int = 4) -> str:
+    """The ends of an interval; a side without an end is infinite, one that could not be found is a question."""
+    shown = ["?" if np.isnan(v) else number(v, digits) or ("-∞" if v < 0 else "∞") for v in ends]
+    return f"[{shown[0]}, {shown[1]}]"
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
@@ -92,7 +99,7 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
             number(value),
             number(error, 3) if known else "",
             f"{error / abs(value):.1%}" if known and value and error < 100 * abs(value) else "",
-            f"[{number(intervals[j, 0], 4)}, {number(intervals[j, 1], 4)}]" if shown else "none",
+            pair(intervals[j]) if shown else "none",
             "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
             remark,
         ]
@@ -193,7 +200,9 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     if fit.goodness is not None:
         p = fit.goodness.p_value
         verdict = "the residuals look like noise"
-        if p < DOUBTED:
+        if fit.status is Status.MISSTATED:
+            verdict = "the residuals are not the noise that was expected, see the warnings"
+        elif p < DOUBTED:
             verdict = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
         rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} ({tail(p)})"))
     return rows

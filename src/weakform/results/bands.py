@@ -207,7 +207,8 @@ class Band:
         """A square root of the covariance; columns are its principal directions, the largest first."""
         scale = np.sqrt(np.maximum(self.covariance.diagonal(), 0.0))
         unit = np.where(scale > 0, scale, 1.0)
-        w, V = np.linalg.eigh(self.covariance / np.outer(unit, unit))
+        scaled = self.covariance / np.outer(unit, unit)
+        w, V = np.linalg.eigh(np.where(np.isfinite(scaled), scaled, 0.0))
         return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
 
     def _curved(self, x: FloatArray, K: FloatArray, half: FloatArray) -> BoolArray:

@@ -66,6 +66,8 @@ class Evidence:
         The error of the discretisation in standard errors.
     misstated : bool
         Whether the noise is not what it was said to be, and that is all.
+    freedom : int
+        Measured values less fitted quantities.
     """
 
     p: FloatArray
@@ -79,18 +81,19 @@ class Evidence:
     width: FloatArray | None = None
     bias: float = 0.0
     misstated: bool = False
+    freedom: int = 1
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
     """The status of a fit that converged, once it is known what it found."""
     if status is not Status.CONVERGED:
         return status
-    if evidence.constant:
+    if evidence.misstated and evidence.bias <= UNRESOLVED:
+        return Status.MISSTATED
+    if evidence.constant or evidence.freedom <= 0:
         return Status.UNDETERMINED
     if evidence.bias > UNRESOLVED:
         return Status.UNRESOLVED
-    if evidence.misstated:
-        return Status.MISSTATED
     if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
         return Status.REJECTED
     if evidence.against or evidence.unseen:
@@ -139,11 +142,14 @@ def objections(
     if refined is None or goodness is None:
         return []
     found, model = [*noise.words], task.problem.model
-    ratio = float(np.sqrt(refined.misfit / max(refined.freedom, 1)))
-    # Residuals that hang together, or exceed the scatter of repeats, speak against the model and not against sigma.
-    others = [p for p in (goodness.portmanteau_p, goodness.lack_of_fit_p) if p is not None and not np.isnan(p)]
-    wrong_model = ratio > 1 and bool(others) and min(others) < REJECTED
-    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED and not wrong_model
+    if refined.freedom <= 0:
+        found.append(
+            "There are as many unknowns as values: any data would be met, and nothing is known of the noise. Measure "
+            "more, fix some parameters, or give sigma."
+        )
+    ratio, others = _excess(refined), _against(goodness)
+    wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED
+    wrong_sigma &= not (ratio > 1 and min(others, default=1.0) < REJECTED)
     p = min(others, default=np.nan) if wrong_sigma else goodness.p_value
     if REJECTED <= p < DOUBTED:
         found.append(
@@ -189,6 +195,22 @@ def objections(
             "or fix one of them."
         )
     return found
+
+
+def _excess(refined: Refined) -> float:
+    """Residuals over what σ says of them."""
+    return float(np.sqrt(refined.misfit / max(refined.freedom, 1)))
+
+
+def _against(goodness: GoodnessOfFit) -> list[float]:
+    """P-values of what speaks against the model and not against sigma: residuals hang together, or exceed repeats."""
+    return [p for p in (goodness.portmanteau_p, goodness.lack_of_fit_p) if p is not None and not np.isnan(p)]
+
+
+def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
+    """Whether the sigma that was given is wrong, and nothing else is."""
+    wrong = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED
+    return wrong and min(_against(goodness), default=1.0) >= REJECTED
 
 
 def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, ...]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 MAX_STEPS, MIN_RUNS = 40, 20
+BEGIN = 1e-3
+"""The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
 MOST_CLOSER, CLOSE = 12, 0.2
 """Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
 LOOSE, CURVED = 0.05, 0.07
@@ -70,7 +72,10 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
     z = fit.quantile(level)
     error = fit.errors[j]
     low, high = fit.bounds[j]
-    step = error * z / 3 if np.isfinite(error) and error > 0 else 0.05 * max(abs(fit.estimate[j]), 1e-12)
+    step = error * z / 3
+    if not (np.isfinite(step) and step > 0):
+        width = high - low
+        step = BEGIN * (width if np.isfinite(width) else max(abs(fit.estimate[j]), 1e-6))
     start = float(refit.best.p[j])
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
     points, sides = {start: refit.total(refit.best)}, []
@@ -93,7 +98,8 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
                 end = value
                 break
             near = solved
-            width *= 1.5 if points[value] - last < (0.5 * z) ** 2 else 1.0
+            rise = points[value] - last
+            width *= 3.0 if rise < (0.1 * z) ** 2 else 1.5 if rise < (0.5 * z) ** 2 else 1.0
             last = points[value]
         sides.append((sign, crossed, end))
     least = min(points.values())

@@ -28,10 +28,14 @@ skewness."""
 STEEP, ALL_THE_WAY, NARROW = 0.25, 0.75, 0.05
 """Power of the level with which the scatter grows: nearly not, and nearly in proportion; and the spread of the
 logarithm of the level below which none can be told."""
-CORRELATED, PASSED = (0.1, 0.97), 0.02
-"""Correlation from sample to sample that is told, and the p-value above which nothing else is in the residuals."""
+CORRELATED, DIFFERENCES, PASSED, HARDLY = (0.1, 0.8), 0.12, 0.02, 1e-6
+"""Correlation from sample to sample that may be that of noise: a stronger one is a slow pattern, as of a wrong model;
+by how much that of the differences may be off; and the p-value above which there is nothing else, or
+nothing that a wrong kind of noise would not do."""
 ALONE, ALONE_IN_SPREAD = 20.0, 3.0
 """How far a value stands from its neighbours: in units of how far others do, and of the spread of all."""
+COUNTED = 3.0
+"""Mean of counts from which on they are looked at."""
 SHOWN = 4
 
 
@@ -87,9 +91,11 @@ def noise_doubts(
         scatter, equal, strong = _scatter(column)
         far = _exceptions(column, column.e, EXTREME)
         if scatter and not uneven and not far.any():
-            words.append(scatter)
-            unequal = True
-            instead |= rejected and not repeated and (strong or _passes(equal, column))
+            explained = not repeated and _passes(equal, column, HARDLY if strong else PASSED)
+            if not rejected or explained:  # else the model is wrong, and its residuals tell nothing of the noise
+                words.append(scatter)
+                unequal = True
+                instead |= rejected
             continue
         far = far if far.any() else _exceptions(column, column.e, FAR)
         if far.any():
@@ -119,6 +125,9 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
                 level = KINDS[kind].from_working(x)
             parts.append((np.full(len(rows), k), rows, q.times[rows], value, level, e))
         trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if KINDS[kind].least > 0:  # small counts are far from normal, and zeros far from everything
+            some = level >= COUNTED
+            trajectory, row, time, value, level, e = (a[some] for a in (trajectory, row, time, value, level, e))
         if len(e) >= FEWEST and KINDS[kind].widen is None:
             yield _Column(name, kind, trajectory, row, time, value=value, level=level, e=e)
 
@@ -130,7 +139,7 @@ def lonely(data: Dataset) -> tuple[str, ...]:
         for q in data.trajectories:
             rows = np.flatnonzero(q.measured[:, d])
             y = q.values[rows, d]
-            if len(y) < FEWEST:
+            if len(y) < FEWEST or KINDS[data.noise[d]].weigh is not None:
                 continue
             near = np.lib.stride_tricks.sliding_window_view(np.pad(y, 2, mode="edge"), 5)
             off = np.abs(y - np.median(near, axis=1))
@@ -235,19 +244,19 @@ def _lopsided(column: _Column) -> str:
     return f'The residuals of {column.name} lie lopsided: try noise="{other}".'
 
 
-def _passes(e: FloatArray, column: _Column) -> bool:
+def _passes(e: FloatArray, column: _Column, least: float = PASSED) -> bool:
     """Whether these residuals do not hang together."""
     if not np.isfinite(e).all():
         return False
     parts = tuple(e[column.trajectory == k, None] for k in np.unique(column.trajectory))
-    return bool(serial(parts).p_value > PASSED)
+    return bool(serial(parts).p_value > least)
 
 
 def _correlation(column: _Column) -> float | None:
     """Of neighbours, where that is all there is, down to the shortest times; None else.
 
-    A slow pattern with white noise on it, as a wrong model leaves it, has differences that are as if the noise were
-    alone: their neighbours have the correlation -½. Those of correlated noise have less.
+    Neighbouring differences of noise with the correlation ρ have `-(1 - ρ)/2`. A slow pattern with white noise on it,
+    as a wrong model leaves it, has less, as if the noise were alone; a slow pattern alone has more.
     """
     same = column.trajectory[1:] == column.trajectory[:-1]
     a, b = column.e[:-1][same], column.e[1:][same]
@@ -261,7 +270,7 @@ def _correlation(column: _Column) -> float | None:
     inner = same[1:] & same[:-1]
     left, right = d[:-1][inner], d[1:][inner]
     rough = float(left @ right) / float(np.sqrt((left @ left) * (right @ right)))
-    if rough < -0.5 + 0.25 * rho:
+    if abs(rough + (1 - rho) / 2) > DIFFERENCES:
         return None
     white = np.where(np.append(False, same), column.e - rho * np.append(0.0, column.e[:-1]), column.e)
     return rho if _passes(white, column) else None
