@@ -34,7 +34,9 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
             if estimator.instead is None or basis != Local():
                 raise
         else:
-            return estimator, _determined(parameters, problem)
+            few = problem.size < int(parameters.free.sum())
+            if not few or estimator.instead is None or basis != Local():
+                return estimator, _determined(parameters, problem)
     if estimator.partly:
         return estimator, LatentProblem.build(parameters, matched.data)
     if estimator.instead is not None:

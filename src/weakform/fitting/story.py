@@ -38,6 +38,8 @@ STIFF = 100.0
 BETTER = 0.5
 FEW, MUCH_LEFT = 100, 0.25
 """Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it looks twice."""
+AGREE, SAME, MORE = 4, 0.05, 24
+"""Starts that have led to the same log-likelihood, so that more would not help; and how many more there are else."""
 NEAR = 40
 """Iterations of a method that solves the equations, from where others have ended."""
 MUCH = 3.0
@@ -198,6 +200,8 @@ def _others(
         status = best.judged.status
         if best.refined.noise_free or (estimator.local and status.sound) or (status.success and not _suspect(best)):
             return []
+        if estimator is first.estimator and (starts is not None or _agreed(best)):
+            return []
         refined = best.refined.best.refined
         if not estimator.local and refined is not None and refined.stiffness > STIFF:
             return []
@@ -213,14 +217,22 @@ def _others(
             prepared = prepare(parameters, matched, estimator, options, Local())
             if estimator.local:
                 prepared = replace(prepared, guesses=guesses)
-            elif starts is None:
+            elif starts is None and estimator is not first.estimator:
                 weak = weak_guesses(parameters, matched, options)
                 prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
             forms = tried[0].refined.task.problem.forms if tried else ()
-            found.append(_told(parameters, prepared, 1 if estimator.local else starts, seed, forms))
+            count, other = 1 if estimator.local else starts, seed
+            if estimator is first.estimator:  # the same once more, from other starts, and more of them
+                count, other = MORE, seed + 1
+            found.append(_told(parameters, prepared, count, other, forms))
         except FitError:
             continue
     return found
+
+
+def _agreed(told: _Told) -> bool:
+    """Whether enough starts have led to the best likelihood."""
+    return sum(abs(record.behind) < SAME for record in told.refined.records) >= AGREE
 
 
 def _suspect(told: _Told) -> bool:

@@ -209,7 +209,7 @@ def _against(goodness: GoodnessOfFit) -> list[float]:
 
 def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
     """Whether the sigma that was given is wrong, and nothing else is."""
-    wrong = goodness.chi_square_p is not None and goodness.chi_square_p < REJECTED
+    wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTED
     return wrong and min(_against(goodness), default=1.0) >= REJECTED
 
 

@@ -7,7 +7,7 @@ nothing else speaks against the model.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,8 @@ ALONE, ALONE_IN_SPREAD = 20.0, 3.0
 """How far a value stands from its neighbours: in units of how far others do, and of the spread of all."""
 COUNTED = 3.0
 """Mean of counts from which on they are looked at."""
+DRAWS, MOST_DRAWN, LEAST_LEFT = 200, 5_000_000, 0.1
+"""Draws of the noise by which that is measured, the most values of them, and the least that is left."""
 SHOWN = 4
 
 
@@ -63,6 +65,7 @@ class _Column:
 
     name: str
     kind: str
+    place: tuple[IntArray, int]
     trajectory: IntArray
     row: IntArray
     time: FloatArray
@@ -87,8 +90,14 @@ def noise_doubts(
     """
     words: list[str] = []
     exceptions = unequal = instead = False
+    sizes: FloatArray | None = None
     for column in _columns(data, refined):
         scatter, equal, strong = _scatter(column)
+        if scatter:  # what fitted values take of the noise, where they can, must not look like a small one
+            if sizes is None:
+                sizes = _sizes(data, refined)
+            even = replace(column, e=column.e / sizes[column.place])
+            scatter, equal, strong = _scatter(even)
         far = _exceptions(column, column.e, EXTREME)
         if scatter and not uneven and not far.any():
             explained = not repeated and _passes(equal, column, HARDLY if strong else PASSED)
@@ -115,6 +124,7 @@ def noise_doubts(
 
 def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
     assert refined.residuals is not None
+    begins = np.cumsum([0, *(len(q.times) for q in data.trajectories)])
     for d, (name, kind) in enumerate(zip(data.labels, data.noise, strict=True)):
         parts: list[tuple[FloatArray | IntArray, ...]] = []
         for k, (q, r) in enumerate(zip(data.trajectories, refined.residuals, strict=True)):
@@ -129,7 +139,19 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
             some = level >= COUNTED
             trajectory, row, time, value, level, e = (a[some] for a in (trajectory, row, time, value, level, e))
         if len(e) >= FEWEST and KINDS[kind].widen is None:
-            yield _Column(name, kind, trajectory, row, time, value=value, level=level, e=e)
+            place = (begins[trajectory] + row, d)
+            yield _Column(name, kind, place, trajectory, row, time=time, value=value, level=level, e=e)
+
+
+def _sizes(data: Dataset, refined: Refined) -> FloatArray:
+    """Standard deviations that residuals over σ have by what the fit takes of the noise, `(samples, columns)`."""
+    there = np.concatenate([q.measured for q in data.trajectories])
+    if refined.leftover is None or there.size * DRAWS > MOST_DRAWN:
+        return np.ones(there.shape)
+    noise = np.random.default_rng(0).standard_normal((*there.shape, DRAWS))
+    with np.errstate(all="ignore"):
+        left = refined.leftover(np.where(there[:, :, None], noise, 0.0)).std(axis=2)
+    return np.where(np.isfinite(left), np.maximum(left, LEAST_LEFT), 1.0)
 
 
 def lonely(data: Dataset) -> tuple[str, ...]:
