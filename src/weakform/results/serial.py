@@ -25,8 +25,10 @@ ABSORBED = 1e-3
 """Share of what was fitted among the values below which the residuals are as good as white."""
 CLEAR = 0.5
 """P-value of the limit above which nobody needs a better one."""
-DRAWS, LEAST_DRAWS, WORK, BATCH = 1000, 200, 1_000_000, 1_000_000
-"""Draws of the noise, fewer where there are many values; and values that are drawn in all, and at a time."""
+DRAWS, NEAR = (500, 10_000), 0.1
+"""Draws of the noise, and again more of them where the p-value is below this."""
+LEAST_DRAWS, WORK, BATCH = 500, 8_000_000, 1_000_000
+"""Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
 COUNTED = 5
 """Draws beyond the statistic that must be there to be counted; the tail behind is that of a scaled χ²."""
 
@@ -101,14 +103,19 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
     limit = chi_square_tail(Q, freedom)
     if left is None or absorbed < ABSORBED or limit > CLEAR:
         return Serial(Q, freedom, limit)
-    drawn = _drawn(there, columns, left)
-    return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
+    p = limit
+    for draws in DRAWS:
+        drawn = _drawn(there, columns, left, draws)
+        p = limit if drawn is None else _tail(Q, drawn)
+        if p > NEAR:
+            break
+    return Serial(Q, freedom, p)
 
 
-def _drawn(there: BoolArray, columns: list[_Column], left: Leftover) -> FloatArray | None:
+def _drawn(there: BoolArray, columns: list[_Column], left: Leftover, draws: int) -> FloatArray | None:
     """Q of what is left of noise, again and again; the same for the same data."""
     rng = np.random.default_rng(0)
-    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, DRAWS))
+    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, draws))
     batch = max(BATCH // there.size, 1)
     found = []
     with np.errstate(all="ignore"):
