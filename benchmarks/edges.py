@@ -168,9 +168,20 @@ HONEST: dict[str, Callable[[int], Trial]] = {
     "oscillator, middle 60% missing": system("oscillator", 100, 0.05, missing=middle(0.6)),
     "oscillator, middle 80% missing": system("oscillator", 100, 0.05, missing=middle(0.8)),
 }
+
+
+def relaxation(seed: int) -> Trial:
+    """Van der Pol with μ = 5: nearly jumps, without noise."""
+    problem = wf.problems.get("van-der-pol")
+    truth = dict(zip(problem.model.parameters, problem.truth, strict=True)) | {"mu": 5.0}
+    t = np.linspace(0, problem.duration, 257)
+    states = solved(problem, t, truth=tuple(truth.values()))
+    return Trial(problem.model, wf.Dataset(t, states), truth, noisy=seed < 0)
+
+
 NOISE_FREE: dict[str, Callable[[int], Trial]] = {
     "Hindmarsh–Rose, M = 256": system("hindmarsh-rose", 257, 0.0),
-    "van der Pol, M = 256": system("van-der-pol", 257, 0.0),
+    "van der Pol, μ = 5, M = 256": relaxation,
     "Rössler, M = 400, 1e-5": system("rossler", 400, 1e-5),
     "Michaelis–Menten, M = 100, 1e-5": system("michaelis-menten", 100, 1e-5),
 }

@@ -16,7 +16,7 @@ edges = importlib.util.module_from_spec(_SPEC)
 sys.modules["edges"] = edges
 _SPEC.loader.exec_module(edges)
 
-SLOW = ("Oregonator",)
+SLOW = ("Oregonator", "van der Pol, μ")
 ROWS = {name: make for rows in (edges.OPTIMUM, edges.HONEST, edges.NOISE_FREE) for name, make in rows.items()}
 
 
