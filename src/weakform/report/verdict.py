@@ -66,7 +66,7 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", "The fit did not converge: do not use these numbers.", (fit.message, *reasons))
     if fit.status is Status.MISSTATED:
         doubt = "The noise is not what it was said to be: the intervals are not to be trusted."
-        return Verdict("bad", doubt, (fit.message, *reasons))
+        return Verdict("bad", doubt, ("See below which values, or which kind of noise.", *reasons))
     if fit.status is Status.REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
         return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))

@@ -280,8 +280,8 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
     for j in np.flatnonzero(at_bound & ~heard):
         which = "lower" if p[j] - box[0][j] < box[1][j] - p[j] else "upper"
         warnings.append(
-            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no Wald interval, and the intervals of the "
-            "others take it as fixed there. Widen the bound if it is not a law of nature."
+            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no standard error, and the errors of the others "
+            "take it as fixed there; profiles do not. Widen the bound if it is not a law of nature."
         )
     error = np.sqrt(np.abs(covariance.diagonal()))
     inner = np.flatnonzero(task.free & ~at_bound & ~heard)
