@@ -185,7 +185,58 @@ NOISE_FREE: dict[str, Callable[[int], Trial]] = {
     "Rössler, M = 400, 1e-5": system("rossler", 400, 1e-5),
     "Michaelis–Menten, M = 100, 1e-5": system("michaelis-menten", 100, 1e-5),
 }
-ROWS = {"optimum": OPTIMUM, "honest": HONEST, "noise-free": NOISE_FREE}
+DECAY = wf.Model.from_text("x' = -k*x")
+
+
+def decay(
+    n: int, size: float, k: float, kind: str, draw: Callable[[np.random.Generator, np.ndarray], np.ndarray]
+) -> Callable:
+    """A decay with any noise."""
+
+    def make(seed: int) -> Trial:
+        t = np.linspace(0, 8, n)
+        values = draw(np.random.default_rng(seed), size * np.exp(-k * t))
+        return Trial(DECAY, wf.Dataset(t, values, kind), {"k": k})
+
+    return make
+
+
+def counts(rng: np.random.Generator, mean: np.ndarray) -> np.ndarray:
+    """Of Poisson."""
+    return rng.poisson(mean).astype(float)
+
+
+def dispersed(rng: np.random.Generator, mean: np.ndarray) -> np.ndarray:
+    """Negative binomial, k = 3."""
+    return rng.poisson(mean * rng.gamma(3, 1 / 3, size=mean.shape)).astype(float)
+
+
+def outliers(share: float) -> Callable:
+    """Small noise, and a share of gross errors."""
+
+    def draw(rng: np.random.Generator, mean: np.ndarray) -> np.ndarray:
+        gross = (rng.random(mean.shape) < share) * rng.choice([-1, 1], mean.shape) * rng.uniform(3, 10, mean.shape)
+        return mean + 0.2 * rng.standard_normal(mean.shape) + gross
+
+    return draw
+
+
+NOISE: dict[str, Callable[[int], Trial]] = {
+    "counts 30 to 0.55, M = 2000": decay(2000, 30, 0.5, "poisson", counts),
+    "counts 30 to 0.55, M = 60": decay(60, 30, 0.5, "poisson", counts),
+    "counts 30 to 0.55, M = 20": decay(20, 30, 0.5, "poisson", counts),
+    "counts 8 to 0.006, M = 60": decay(60, 8, 0.9, "poisson", counts),
+    "negative binomial counts, M = 100": decay(100, 30, 0.5, "negative-binomial", dispersed),
+    "4% outliers, student": decay(100, 10, 0.5, "student", outliers(0.04)),
+    "no outliers, student": decay(100, 10, 0.5, "student", outliers(0.0)),
+}
+BOUNDS: dict[str, Callable[[int], Trial]] = {
+    "Monod, M = 45, 5%": system("monod", 45, 0.05),
+    "Monod, M = 30, 10%": system("monod", 30, 0.1),
+    "Hindmarsh–Rose, M = 513, 10%": system("hindmarsh-rose", 513, 0.1),
+    "Goodwin, M = 513, 5%": system("goodwin", 513, 0.05),
+}
+ROWS = {"optimum": OPTIMUM, "honest": HONEST, "noise-free": NOISE_FREE, "noise": NOISE, "bounds": BOUNDS}
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def _others(
         status = best.judged.status
         if best.refined.noise_free or (estimator.local and status.sound) or (status.success and not _suspect(best)):
             return []
-        if estimator is first.estimator and (starts is not None or _agreed(best)):
+        if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
             return []
         refined = best.refined.best.refined
         if not estimator.local and refined is not None and refined.stiffness > STIFF:
