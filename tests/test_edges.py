@@ -18,13 +18,22 @@ edges = importlib.util.module_from_spec(_SPEC)
 sys.modules["edges"] = edges
 _SPEC.loader.exec_module(edges)
 
-SLOW = ("Oregonator", "van der Pol, μ")
+SLOW = (
+    "Oregonator",
+    "van der Pol, μ",
+    "van der Pol, M = 45, 10%",
+    "HIV, M = 60, log-normal 2%",
+    "oscillator, middle 60% missing",
+    "Monod",
+    "Hindmarsh–Rose, M = 513",
+    "Goodwin",
+)
 ROWS = {name: make for rows in (edges.OPTIMUM, edges.HONEST, edges.NOISE_FREE) for name, make in rows.items()}
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith(SLOW)])
 def test_the_right_optimum_or_no_success(name):
-    ended = edges.run(ROWS[name], 1)
+    ended = edges.run(ROWS[name], 1, compare=False)  # the benchmark compares with the fit from the truth
     assert ended.right, ended.words
     assert ended.success, ended.words
 
