@@ -130,8 +130,7 @@ class LatentProblem:
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> LatentProblem:
         """The same with other weights `(time, K)` of the values."""
-        parts = tuple(q.reweighed(w) for q, w in zip(self.data.trajectories, weights, strict=True))
-        return replace(self, data=self.data.replaced(trajectories=parts))
+        return replace(self, data=self.data.reweighed(weights))
 
     @property
     def beginnings(self) -> int:

@@ -207,6 +207,11 @@ class Relaxed:
         off = self.working(self.observables(p, X))[0] - self.layout.data
         return np.where(self.W > 0, off * self.W, 0.0)
 
+    def _middle(self, X: FloatArray, f0: FloatArray, f1: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Times and states in the middle of the interval behind each node, by what the equations say at its ends."""
+        h = self.layout.steps[:, None]
+        return self.layout.times + h[:, 0] / 2, 0.5 * (X + _next(X)) + h / 8 * (f0 - f1)
+
     def constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """v, `(N, D)`."""
         L, F = self.layout, self.functions
@@ -215,7 +220,7 @@ class Relaxed:
         f1 = f0 if L.before is None else F.f(L.times, X, own, L.before)
         h = L.steps[:, None]
         x1, f1 = _next(X), _next(f1)
-        middle = F.f(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
+        middle = F.f(*self._middle(X, f0, f1), own, L.middle)
         v = np.where(L.inner[:, None], x1 - X - h / 6 * (f0 + 4 * middle + f1), 0.0)
         if F.given.any():
             at = np.flatnonzero(L.ahead)
@@ -241,7 +246,7 @@ class Relaxed:
         x1, f1, F1, g1 = _next(X), _next(f1), _next(F1), _next(g1)
         h = L.steps[:, None]
         H, I = h[:, :, None], np.eye(X.shape[1])
-        fm, Fm, gm = F.f.linearised(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
+        fm, Fm, gm = F.f.linearised(*self._middle(X, f0, f1), own, L.middle)
         inner = L.inner[:, None]
         v = np.where(inner, x1 - X - h / 6 * (f0 + 4 * fm + f1), 0.0)
         left = np.where(inner[:, :, None], -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0)), 0.0)
@@ -261,9 +266,7 @@ class Relaxed:
             return np.ones(len(X), dtype=bool)
         L, F, own = self.layout, self.functions, self.own(p, self.layout.trajectory)
         f0 = F.f(L.times, X, own, L.after)
-        h = L.steps[:, None]
-        x1, f1 = _next(X), _next(f0)
-        middle = F.f(L.times + h[:, 0] / 2, 0.5 * (X + x1) + h / 8 * (f0 - f1), own, L.middle)
+        middle = F.f(*self._middle(X, f0, _next(f0)), own, L.middle)
         good = np.asarray(np.isfinite(f0).all(axis=1))
         # Where only the middle between two nodes is outside, both have to give way.
         between = L.inner & good & np.append(good[1:], True) & ~np.isfinite(middle).all(axis=1)

@@ -82,7 +82,6 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
         notes.append(f"{int(rows.sum()) - len(merged.times)} repeated measurements joined with those at the same time.")
     weighed = bool((rough != 1).any())
     plain = points is None and len(merged.times) == rows.sum() and not weighed
-    first = np.unique(times[rows], return_index=True)[1]
     trajectory = Trajectory(
         merged.times,
         merged.values,
@@ -91,7 +90,7 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
         within=None if plain else merged.within,
         repeats=None if plain else merged.freedom,
         density=merged.density,
-        weights=rough[rows][first] if weighed else None,
+        weights=rough[rows][np.unique(times[rows], return_index=True)[1]] if weighed else None,
     )
     return trajectory, Parts(kinds, level, covariance, names, tuple(given.inputs), tuple(notes))
 

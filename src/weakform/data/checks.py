@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,9 +66,9 @@ def check_amount(trajectories: Sequence[Trajectory]) -> None:
             )
 
 
-def check_columns(trajectories: Sequence[Trajectory], labels: tuple[str, ...]) -> None:
-    """Columns that are fitted have values, and these vary."""
-    for d, label in enumerate(labels):
+def check_columns(trajectories: Sequence[Trajectory], labels: Mapping[int, str]) -> None:
+    """Columns that are fitted, by their place, have values, and these vary."""
+    for d, label in labels.items():
         values = np.concatenate([q.values[:, d] for q in trajectories])
         values = values[np.isfinite(values)]
         if not len(values):
@@ -186,11 +186,15 @@ def _some(words: list[str]) -> str:
 
 
 def rough_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ...]) -> FloatArray:
-    """What values weigh by their kind of noise, before anything is fitted, `(rows, D)`; the same at the same time."""
+    """What values weigh by their kind of noise, before anything is fitted, `(rows, D)`; the same at the same time.
+
+    Rows are sorted by time.
+    """
     weights = np.ones(values.shape)
     for d, kind in enumerate(kinds):
+        if KINDS[kind].weigh is None:
+            continue
         there = np.flatnonzero(np.isfinite(values[:, d]))
-        there = there[np.argsort(times[there], kind="stable")]
         found = KINDS[kind].rough(values[there, d])
         _, first, group = np.unique(times[there], return_index=True, return_inverse=True)
         weights[there, d] = found[first][group]

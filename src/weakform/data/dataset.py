@@ -134,6 +134,11 @@ class Dataset:
         for name, value in {"own_noise": own_noise, "selected": selected, **values}.items():
             object.__setattr__(self, name, value)  # what the constructor of a frozen dataclass does itself
 
+    def reweighed(self, weights: Sequence[FloatArray]) -> Dataset:
+        """The same with other weights `(time, D)` of the values of each trajectory."""
+        parts = tuple(q.reweighed(w) for q, w in zip(self.trajectories, weights, strict=True))
+        return self.replaced(trajectories=parts)
+
     def replaced(self, **changes: Any) -> Dataset:
         """The same dataset with some attributes changed."""
         return Dataset(**{**{field.name: getattr(self, field.name) for field in fields(self)}, **changes})

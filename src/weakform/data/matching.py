@@ -78,7 +78,7 @@ def match(data: Dataset, model: Model) -> Matched:
         measured = list(model.states)
     names = data.names or tuple(measured)
     order = [names.index(name) for name in measured]
-    check_columns([q.columns(order) for q in data.trajectories], tuple(data.labels[d] for d in order))
+    check_columns(data.trajectories, {d: data.labels[d] for d in order})
     notes += _check_beginning(data, reduced)
     if order == list(range(data.D)) and data.names is not None and not notes:
         return Matched(reduced, data, complete, left)

@@ -92,6 +92,11 @@ class Trajectory:
         """`scale`, or ones."""
         return np.ones(self.values.shape) if self.scale is None else self.scale
 
+    @property
+    def base(self) -> FloatArray:
+        """The scales without the weights, `(time, D)`."""
+        return self.scales if self.weights is None else self.scales / self.weights
+
     def rescaled(self, ratio: FloatArray) -> Trajectory:
         """The same values with another scale, `(D,)` times as large."""
         within = None if self.within is None else self.within / ratio**2
@@ -101,8 +106,7 @@ class Trajectory:
 
     def reweighed(self, weights: FloatArray) -> Trajectory:
         """The same values with other weights, `(time, D)`."""
-        old = np.ones(self.values.shape) if self.weights is None else self.weights
-        return replace(self, scale=self.scales / old * weights, weights=weights)
+        return replace(self, scale=self.base * weights, weights=weights)
 
     def columns(self, order: list[int]) -> Trajectory:
         """Some of the columns, in another order."""

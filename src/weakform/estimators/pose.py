@@ -29,14 +29,10 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     sparse = is_sparse(matched.data)
     if whole and not sparse and estimator.weak:
         try:
-            problem = WeakProblem.build(parameters.scale.substituted(parameters.model), matched.data, basis)
-        except FitError:  # gaps that no test function bridges
+            return estimator, _weak(parameters, matched.data, basis)
+        except FitError:  # gaps that no test function bridges, or too few weak residuals
             if estimator.instead is None or basis != Local():
                 raise
-        else:
-            few = problem.size < int(parameters.free.sum())
-            if not few or estimator.instead is None or basis != Local():
-                return estimator, _determined(parameters, problem)
     if estimator.partly:
         return estimator, LatentProblem.build(parameters, matched.data)
     if estimator.instead is not None:
@@ -53,7 +49,8 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     )
 
 
-def _determined(parameters: Parameters, problem: WeakProblem) -> WeakProblem:
+def _weak(parameters: Parameters, data: Dataset, basis: Basis) -> WeakProblem:
+    problem = WeakProblem.build(parameters.scale.substituted(parameters.model), data, basis)
     count = int(parameters.free.sum())
     if problem.size < count:
         raise FitError(

@@ -37,7 +37,7 @@ def _columns(task: Task, refined: Refined) -> tuple[FloatArray, FloatArray, Floa
     """Values, residuals in their units and scales without weights `(samples, columns)`, of all trajectories."""
     assert refined.residuals is not None
     data = task.problem.data.trajectories
-    base = np.concatenate([q.scales if q.weights is None else q.scales / q.weights for q in data])
+    base = np.concatenate([q.base for q in data])
     off = np.concatenate([r * refined.sigma * q.scales for r, q in zip(refined.residuals, data, strict=True)])
     return np.concatenate([q.values for q in data]), off, base
 

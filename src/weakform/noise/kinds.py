@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -194,44 +194,35 @@ def _one(_: Any) -> Any:
     return se.Integer(1)
 
 
+_GAUSSIAN = Kind(_same, _same, _one, np.ones_like, _gaussian, relative=True)
+_POISSON = Kind(
+    _same,
+    _same,
+    _one,
+    np.ones_like,
+    _counts,
+    ratio=1.0,
+    needs="values that are not negative",
+    lowest=0.0,
+    closed=True,
+    weigh=_count_scale,
+    least=1.0,
+    error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, SMALLEST)),
+)
 KINDS: dict[str, Kind] = {
-    "gaussian": Kind(_same, _same, _one, np.ones_like, _gaussian, relative=True),
+    "gaussian": _GAUSSIAN,
     "lognormal": Kind(np.log, np.exp, lambda u: u, _same, _lognormal, needs="positive values", lowest=0.0),
-    "poisson": Kind(
-        _same,
-        _same,
-        _one,
-        np.ones_like,
-        _counts,
-        ratio=1.0,
-        needs="values that are not negative",
-        lowest=0.0,
-        closed=True,
-        weigh=_count_scale,
-        least=1.0,
-        error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, SMALLEST)),
-    ),
-    "negative-binomial": Kind(
-        _same,
-        _same,
-        _one,
-        np.ones_like,
-        _overdispersed,
+    "poisson": _POISSON,
+    "negative-binomial": replace(
+        _POISSON,
+        draw=_overdispersed,
         ratio=0.3,
-        needs="values that are not negative",
-        lowest=0.0,
-        closed=True,
         weigh=_scatter_scale,
-        least=1.0,
         error=lambda u, sigma: np.sqrt(np.maximum(u, SMALLEST) + (sigma * u) ** 2),
     ),
-    "student": Kind(
-        _same,
-        _same,
-        _one,
-        np.ones_like,
-        _student,
-        relative=True,
+    "student": replace(
+        _GAUSSIAN,
+        draw=_student,
         weigh=_tail_scale,
         widen=_tail_excess,
         error=lambda u, sigma: sigma * np.sqrt((TAIL + 3) / (TAIL + 1)) * np.ones_like(u),

@@ -237,11 +237,18 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     z = fit.quantile(level)
     for j in suspects:
         if beyond[j] or not _parabolic(refit, int(j), ends[j], z):
-            found = np.array(profile(fit, fit.model.parameters[j], level, refit).interval)
+            found = np.array(_curve(fit, fit.model.parameters[j], level, refit).interval)
             lost = np.isnan(found)
             ends[j] = np.where(lost, np.clip(ends[j], *fit.bounds[j]), found)
             kinds[j] = WALD if lost.all() else PROFILE if not lost.any() else PARTLY
     return ends, tuple(kinds)
+
+
+def _curve(fit: FitResult, name: str, level: float, refit: Refitted) -> Profile:
+    """The profile of a parameter, computed once."""
+    if (name, level) not in fit.late.curves:
+        fit.late.curves[name, level] = profile(fit, name, level, refit)
+    return fit.late.curves[name, level]
 
 
 def _parabolic(refit: Refitted, j: int, ends: FloatArray, z: float) -> bool:
@@ -260,6 +267,6 @@ def _profiled(fit: FitResult, level: float) -> FloatArray:
     free = np.flatnonzero(~fit.fixed)
     for j in counted(free, "profile", len(free)):
         name = fit.model.parameters[j]
-        fit.late.profiles[name] = profile(fit, name, level, refit)
+        fit.late.profiles[name] = _curve(fit, name, level, refit)
         ends[j] = fit.late.profiles[name].interval
     return ends

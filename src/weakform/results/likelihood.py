@@ -46,12 +46,13 @@ def _tails(task: Task, refined: Refined) -> float:
         kind = KINDS[name]
         if kind.density is None or refined.residuals is None:
             continue
-        scale = np.concatenate([q.scales[:, d] for q in data.trajectories])
-        weights = np.concatenate([q.scales[:, d] if q.weights is None else q.weights[:, d] for q in data.trajectories])
         r = np.concatenate([part[:, d] for part in refined.residuals])
         there = np.isfinite(r)
-        r, scale, weights = r[there], scale[there], weights[there]
-        base = scale / weights
+        scale, base = (
+            np.concatenate([part[:, d] for part in parts])[there]
+            for parts in ([q.scales for q in data.trajectories], [q.base for q in data.trajectories])
+        )
+        r, weights = r[there], scale / base
         # σ of these weights is that of the estimate's scatter; the σ that belongs to the density gives the weights.
         off = r * refined.sigma[d] * weights
         sigma = math.sqrt(float(np.sum(off**2)) / max(float(np.sum((TAIL + 1) * weights**2 - TAIL)), 1e-300))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import Dataset
+from ..data.trajectory import Trajectory
 from ..estimators.task import Refined
 from ..noise.kinds import KINDS
 from ..support.typing import BoolArray, FloatArray, IntArray
@@ -98,7 +99,7 @@ def noise_doubts(
                 sizes = _sizes(data, refined)
             even = replace(column, e=column.e / sizes[column.place])
             scatter, equal, strong = _scatter(even)
-        far = _exceptions(column, column.e, EXTREME)
+        far = _exceptions(column, EXTREME)
         if scatter and not uneven and not far.any():
             explained = not repeated and _passes(equal, column, HARDLY if strong else PASSED)
             if not rejected or explained:  # else the model is wrong, and its residuals tell nothing of the noise
@@ -106,7 +107,7 @@ def noise_doubts(
                 unequal = True
                 instead |= rejected
             continue
-        far = far if far.any() else _exceptions(column, column.e, FAR)
+        far = far if far.any() else _exceptions(column, FAR)
         if far.any():
             words.append(_named(column, far, data))
             exceptions = True
@@ -166,9 +167,8 @@ def lonely(data: Dataset) -> tuple[str, ...]:
             near = np.lib.stride_tricks.sliding_window_view(np.pad(y, 2, mode="edge"), 5)
             off = np.abs(y - np.median(near, axis=1))
             far = off > max(ALONE * _robust(off), ALONE_IN_SPREAD * _robust(y - np.median(y)))
-            for i in np.flatnonzero(far)[:SHOWN] if far.sum() <= max(1.0, COMMON * len(y)) else ():
-                of = f" of {q.label}" if q.label else ""
-                found.append(f"row {int(rows[i]) + 1}{of}, {name} = {y[i]:g} at t = {q.times[rows[i]]:g}")
+            if far.sum() <= max(1.0, COMMON * len(y)):
+                found += [_place(q, int(rows[i]), name, float(y[i])) for i in np.flatnonzero(far)[:SHOWN]]
     if not found:
         return ()
     words = (
@@ -177,12 +177,19 @@ def lonely(data: Dataset) -> tuple[str, ...]:
     return (f'{words}, or let heavy tails take care of it: noise="student".',)
 
 
+def _place(q: Trajectory, row: int, name: str, value: float) -> str:
+    """A value as a person finds it in the table."""
+    of = f" of {q.label}" if q.label else ""
+    return f"row {row + 1}{of}, {name} = {value:g} at t = {q.times[row]:g}"
+
+
 def _robust(e: FloatArray) -> float:
     return 1.4826 * float(np.median(np.abs(e)))
 
 
-def _exceptions(column: _Column, e: FloatArray, limit: float) -> BoolArray:
+def _exceptions(column: _Column, limit: float) -> BoolArray:
     """Values far out, alone among their neighbours."""
+    e = column.e
     size = _robust(e)
     z = np.abs(e) / size if size > 0 else np.zeros(len(e))
     same = column.trajectory[1:] == column.trajectory[:-1]
@@ -198,11 +205,8 @@ def _exceptions(column: _Column, e: FloatArray, limit: float) -> BoolArray:
 def _named(column: _Column, far: BoolArray, data: Dataset) -> str:
     places = []
     for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), SHOWN))]:
-        label = data.trajectories[int(column.trajectory[i])].label
-        of = f" of {label}" if label else ""
-        places.append(
-            f"row {int(column.row[i]) + 1}{of}, {column.name} = {column.value[i]:g} at t = {column.time[i]:g}"
-        )
+        q = data.trajectories[int(column.trajectory[i])]
+        places.append(_place(q, int(column.row[i]), column.name, float(column.value[i])))
     more = f", and {int(far.sum()) - SHOWN} more" if far.sum() > SHOWN else ""
     return (
         f"No noise of this size explains: {'; '.join(places)}{more}. Correct or leave out what is wrong, or let "

@@ -104,8 +104,11 @@ class Late:
         Fitted trajectories with bands, by number, level and kind.
     automatic : dict
         Intervals by level, with the kind of each.
+    curves : dict
+        Profiles by parameter and level, whoever asked for them.
     """
 
     profiles: dict[str, Profile] = field(default_factory=dict)
     bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict)
     automatic: dict[float, tuple[FloatArray, tuple[str, ...]]] = field(default_factory=dict)
+    curves: dict[tuple[str, float], Profile] = field(default_factory=dict)

@@ -90,6 +90,20 @@ def _noise_drawn(fit: FitResult, rng: np.random.Generator) -> float:
     return float(np.sqrt(freedom / rng.chisquare(freedom)))
 
 
+def _drawn_problem(
+    fit: FitResult, problem: LatentProblem, shown: list[FloatArray], rng: np.random.Generator
+) -> LatentProblem:
+    """The problem with data drawn about the fitted columns `(time, K)` of each trajectory."""
+    sigma, parts = _noise_drawn(fit, rng) * problem.sigma, []
+    for q, fitted in zip(problem.data.trajectories, shown, strict=True):
+        values = np.empty_like(q.values)
+        for d, (to, back) in enumerate(problem.transforms):
+            noisy = to(fitted[:, d]) + sigma[d] * q.scales[:, d] * rng.standard_normal(len(fitted))
+            values[:, d] = np.where(q.measured[:, d], back(noisy), np.nan)
+        parts.append(replace(q, values=values))
+    return replace(problem, data=problem.data.replaced(trajectories=tuple(parts)))
+
+
 class Refit:
     """The constraint problem behind a result of method "wendy", ready to be solved again."""
 
@@ -191,18 +205,8 @@ class LatentRefit:
         """A fit to data drawn from the fitted states."""
         problem, relaxed = self.problem, self.problem.relaxed(self.meshes, self.problem.sigma, self.free)
         best = self._point(self.best, self.best.p)
-        columns, trajectories, row = relaxed.observables(best.p, best.X), [], 0
-        sigma = _noise_drawn(self.fit, rng) * problem.sigma
-        for q in problem.data.trajectories:
-            part = columns[row : row + len(q.times)]
-            row += len(q.times)
-            values = np.empty_like(q.values)
-            for d, (to, back) in enumerate(problem.transforms):
-                noisy = to(part[:, d]) + sigma[d] * q.scales[:, d] * rng.standard_normal(len(part))
-                values[:, d] = np.where(q.measured[:, d], back(noisy), np.nan)
-            trajectories.append(replace(q, values=values))
-        data = problem.data.replaced(trajectories=tuple(trajectories))
-        drawn = replace(problem, data=data)
+        ends = np.cumsum([len(q.times) for q in problem.data.trajectories])[:-1]
+        drawn = _drawn_problem(self.fit, problem, np.split(relaxed.observables(best.p, best.X), ends), rng)
         search = replace(self.search, prior=_drawn_prior(self.search.prior, rng))
         solved = self._solved(drawn, best, self.free, search, DRAWN**2 / 2)
         return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
@@ -257,17 +261,10 @@ class ShotRefit:
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""
-        problem, parts = self.task.problem, []
+        problem = self.task.problem
         assert isinstance(problem, LatentProblem)
-        size = _noise_drawn(self.fit, rng)
-        for k, q in enumerate(problem.data.trajectories):
-            shown = observed(self.fit, k)
-            values = np.empty_like(q.values)
-            for d, (to, back) in enumerate(problem.transforms):
-                noise = size * self.fit.sigma[d] * q.scales[:, d] * rng.standard_normal(len(shown))
-                values[:, d] = np.where(q.measured[:, d], back(to(shown[:, d]) + noise), np.nan)
-            parts.append(replace(q, values=values))
-        drawn = replace(problem, data=problem.data.replaced(trajectories=tuple(parts)))
+        shown = [observed(self.fit, k) for k in range(len(problem.data.trajectories))]
+        drawn = _drawn_problem(self.fit, problem, shown, rng)
         prior = self.task.prior if self.task.prior is None else _drawn_prior(self.task.prior, rng)
         assert prior is None or isinstance(prior, Priors)
         return self._solved(replace(self.task, problem=drawn, prior=prior), self.best.p, self.best.states)

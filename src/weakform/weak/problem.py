@@ -121,8 +121,7 @@ class WeakProblem:
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
         """The same with other weights `(time, D)` of the values, for what comes after the weak form."""
-        parts = tuple(q.reweighed(w) for q, w in zip(self.data.trajectories, weights, strict=True))
-        return replace(self, data=self.data.replaced(trajectories=parts))
+        return replace(self, data=self.data.reweighed(weights))
 
     @property
     def beginnings(self) -> int:
