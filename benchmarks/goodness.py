@@ -85,13 +85,13 @@ def size(runs: int) -> None:
     print(f"share of {runs} true models below 5% and 1%\n{'model':16s}" + "".join(f"{f'M = {M}':>16s}" for M in SIZES))
     with ProcessPoolExecutor() as pool:
         for name in TRUE:
-            shown = []
+            print(f"{name:16s}", end="", flush=True)
             for M in SIZES:
                 parts = np.array_split(np.arange(runs), 8)
                 jobs = [(name, M, range(int(part[0]), int(part[-1]) + 1)) for part in parts if len(part)]
                 p = np.concatenate(list(pool.map(p_values, jobs)))
-                shown.append(f"{np.mean(p < 0.05):.1%} {np.mean(p < 0.01):.2%}")
-            print(f"{name:16s}" + "".join(f"{text:>16s}" for text in shown), flush=True)
+                print(f"{f'{np.mean(p < 0.05):.1%} {np.mean(p < 0.01):.2%}':>16s}", end="", flush=True)
+            print()
 
 
 def main() -> None:
