@@ -8,7 +8,7 @@ import numpy as np
 
 import weakform as wf
 from weakform.basis import TestFunctions
-from weakform.collocation.mesh import Mesh
+from weakform.collocation.mesh import Mesh, Part
 from weakform.experiments.store import Store
 from weakform.experiments.worker import perform
 from weakform.forward.solve import simulate
@@ -118,7 +118,7 @@ def mesh_of(name, M=60, noise=0.02):
     data = problem.simulate(M=M, noise=noise, seed=1)
     q = data.trajectories[0]
     system = problem.model.system(data.noise)
-    return problem, data, Mesh(system, q.times, system.to_working(q.values), q.measured)
+    return problem, data, Mesh.of([Part(system, q.times, system.to_working(q.values), q.measured)])
 
 
 # Studies.

@@ -8,7 +8,7 @@ import pytest
 import weakform as wf
 from support import mesh_of
 from weakform.collocation.helmert import Settings, solve
-from weakform.collocation.mesh import Mesh
+from weakform.collocation.mesh import Mesh, Part
 
 
 def settings_of(problem):
@@ -20,9 +20,9 @@ def settings_of(problem):
 def test_the_solution_obeys_the_model_and_is_stationary(name):
     problem, data, mesh = mesh_of(name, M=150, noise=0.05)
     settings = settings_of(problem)
-    solved = solve((mesh,), data.truth.sigma, problem.parameters, (mesh.data,), settings)
+    solved = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
     assert solved.stop.converged
-    x = solved.states[0]
+    x = solved.states
     assert np.abs(mesh.defects(solved.p, x)).max() < 1e-4 * np.abs(np.diff(x, axis=0)).max()
     # No neighbouring parameters fit better.
     for j in range(len(solved.p)):
@@ -32,16 +32,16 @@ def test_the_solution_obeys_the_model_and_is_stationary(name):
             p = solved.p.copy()
             p[j] *= change
             if problem.box[j][0] <= p[j] <= problem.box[j][1]:
-                near = solve((mesh,), data.truth.sigma, p, solved.states, replace(settings, free=held))
+                near = solve(mesh, data.truth.sigma, p, solved.states, replace(settings, free=held))
                 assert near.misfit > solved.misfit - 0.05
 
 
 def test_a_finer_mesh_changes_little_where_the_samples_suffice():
     problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
     settings = settings_of(problem)
-    coarse = solve((mesh,), data.truth.sigma, problem.parameters, (mesh.data,), settings)
-    fine, states = mesh.halved(coarse.p, coarse.states[0])
-    again = solve((fine,), data.truth.sigma, problem.parameters, (states,), settings)
+    coarse = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
+    fine, states = mesh.halved(coarse.p, coarse.states)
+    again = solve(fine, data.truth.sigma, problem.parameters, states, settings)
     errors = np.sqrt(np.diag(np.linalg.inv(coarse.information)))
     assert (np.abs(again.p - coarse.p) < 0.05 * errors).all()
     assert again.misfit == pytest.approx(coarse.misfit, rel=1e-2)
@@ -55,22 +55,22 @@ def test_values_that_were_not_measured_carry_no_weight():
     estimates = []
     for junk in (0.0, 5.0):
         holes = replace(mesh, data=np.where(lost, mesh.data + junk, mesh.data), measured=~lost)
-        states = (mesh.data,)
-        estimates.append(solve((holes,), data.truth.sigma, problem.parameters, states, settings).p)
+        estimates.append(solve(holes, data.truth.sigma, problem.parameters, mesh.data, settings).p)
     assert np.allclose(estimates[0], estimates[1], rtol=1e-3)
     assert np.linalg.norm(estimates[0] / problem.parameters - 1) < 0.1
 
 
 def test_two_trajectories_share_the_parameters():
     problem = wf.problems.get("logistic")
-    meshes = []
+    parts = []
     for seed in (1, 2):
         q = problem.simulate(M=80, noise=0.05, seed=seed).trajectories[0]
         system = problem.model.system(("gaussian",))
-        meshes.append(Mesh(system, q.times, q.values, q.measured))
+        parts.append(Part(system, q.times, q.values, q.measured))
     sigma = np.array([0.03])
     settings = settings_of(problem)
-    both = solve(tuple(meshes), sigma, problem.parameters, tuple(m.data for m in meshes), settings)
-    one = solve((meshes[0],), sigma, problem.parameters, (meshes[0].data,), settings)
+    two, first = Mesh.of(parts), Mesh.of(parts[:1])
+    both = solve(two, sigma, problem.parameters, two.data, settings)
+    one = solve(first, sigma, problem.parameters, first.data, settings)
     assert both.stop.converged
     assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(one.information))).all()

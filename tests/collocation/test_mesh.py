@@ -5,7 +5,7 @@ import pytest
 
 import weakform as wf
 from support import ALL, mesh_of
-from weakform.collocation.mesh import Mesh
+from weakform.collocation.mesh import Mesh, Part
 from weakform.data.matching import system_of
 
 
@@ -26,10 +26,10 @@ def test_derivatives_match_differences(name):
 
         by_x = ends(lambda s, dx=dx: mesh.defects(p, x + s * dx))
         by_p = ends(lambda s, dp=dp: mesh.defects(p + s * dp, x))
-        assert np.allclose(line.apply(dx), by_x, rtol=1e-6, atol=1e-7 * np.abs(by_x).max())
+        assert np.allclose(line.A.apply(dx), by_x, rtol=1e-6, atol=1e-7 * np.abs(by_x).max())
         assert np.allclose(line.G @ dp, by_p, rtol=1e-6, atol=1e-7 * np.abs(by_p).max())
         z = rng.standard_normal(line.c.shape)
-        assert np.sum(z * line.apply(dx)) == pytest.approx(np.sum(line.transposed(z) * dx), rel=1e-10)
+        assert np.sum(z * line.A.apply(dx)) == pytest.approx(np.sum(line.A.transposed(z, len(x)) * dx), rel=1e-10)
 
 
 def test_the_covariance_is_the_dense_one():
@@ -39,8 +39,8 @@ def test_the_covariance_is_the_dense_one():
     A = np.zeros((M * D, (M + 1) * D))
     for m in range(M):
         rows = slice(m * D, (m + 1) * D)
-        A[rows, m * D : (m + 1) * D] = line.left[m]
-        A[rows, (m + 1) * D : (m + 2) * D] = line.right[m]
+        A[rows, m * D : (m + 1) * D] = line.A.left[m]
+        A[rows, (m + 1) * D : (m + 2) * D] = line.A.right[m]
     v = np.random.default_rng(1).uniform(0.5, 2, (M + 1, D))
     S = (A * v.ravel()) @ A.T
     factor = line.covariance(v)
@@ -74,7 +74,8 @@ def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
     t = np.cumsum(rng.uniform(0.1, 0.3, 12))
     data = wf.Dataset(t, rng.uniform(1, 2, (12, 2)), names=["x", "y"], inputs={"q": rng.integers(0, 3, 12)}, hold=hold)
     system = system_of(model, data, 0)
-    mesh = Mesh(system, t, data.trajectories[0].values, rng.uniform(size=(12, 2)) < 0.8, np.full((12, 2), 0.5))
+    there = rng.uniform(size=(12, 2)) < 0.8
+    mesh = Mesh.of([Part(system, t, data.trajectories[0].values, there, np.full((12, 2), 0.5))])
     p, x = np.array([0.5, 0.3, 0.8]), rng.uniform(1, 2, (12, 2))
     line = mesh.linearise(p, x)
     h = 1e-6
@@ -84,4 +85,4 @@ def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
         assert np.allclose(line.G[:, :, j], numeric, atol=1e-8)
     dx = rng.standard_normal((12, 2))
     numeric = (mesh.defects(p, x + h * dx) - mesh.defects(p, x - h * dx)) / (2 * h)
-    assert np.allclose(line.apply(dx), numeric, atol=1e-8)
+    assert np.allclose(line.A.apply(dx), numeric, atol=1e-8)

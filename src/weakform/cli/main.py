@@ -143,7 +143,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "study",
         metavar="STUDY",
-        help="a TOML file, or one of those that come with the package: accuracy, lorenz, paper, paper-small",
+        help="a TOML file, or one of those that come with the package: accuracy, edges, lorenz, paper, paper-small",
     )
     one.add_argument("--out", metavar="FILE", help="the study file (default: the study's name, .sqlite)")
     one.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one for each core)")

@@ -1,12 +1,16 @@
 """Gauss–Helmert iteration on the collocation constraint (see `collocation` for the equations).
 
-Several trajectories share p; each has states of its own. A step is safeguarded by the exact penalty function
+σ, unless it is given, is that of the residuals, taken anew from step to step as soon as the states have settled. A step
+is safeguarded by the exact penalty function
 
-    ½ Σ (x^data - x)²/v + μ ‖c(p, x)‖_{S⁻¹},     μ >= 2 ‖z‖_S,
+    ½ Σ (x^data - x)²/v + Σ log σ + μ ‖c(p, x)‖_{S⁻¹},     μ >= 2 ‖z‖_S.
 
-and put back onto the constraint, or halved, until it decreases. Parameters stay inside their box by an active set.
-Along a direction that the data do not determine the iteration would run away; what has moved more than `RUNAWAY` of its
-first standard errors is such a direction, and the iteration begins again with it held.
+Where it moves the states by less than their noise it is taken as it is, and only where a few of them bring no decrease
+the iteration goes back to the best of them (a watchdog: along a curved constraint good steps may increase the penalty
+for a while, the more so the longer the series); else it is put back onto the constraint, or halved, until it decreases.
+Parameters stay inside their box by an active set. Along a direction that the data do not determine the iteration would
+run away; where something has moved more than `RUNAWAY` of its first standard errors, and by more than itself, the
+iteration begins again with the direction of least information held.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.banded import Banded
-from ..linalg.symmetric import symmetric_inverse
+from ..linalg.chain import BandFactor, ChainFactor
+from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..linalg.threads import single_thread
 from ..optimize import Stop, never
 from ..optimize.rules import TrustRegion
@@ -28,6 +32,13 @@ from ..support.typing import FloatArray
 from .mesh import Linearised, Mesh
 
 RUNAWAY = 20.0
+"""Standard errors; and more than a parameter was at the start, as in long series standard errors are very small."""
+DRIFT, WATCHED = 0.5, 4
+"""Change of the states, in σ, below which a step is taken as it is; and how many of them without a decrease."""
+AGREED = 1e-3
+"""Relative change of σ that does not matter."""
+ROUNDING = 1e-11
+"""Relative change of the parameters below which steps are rounding, however small the standard errors."""
 SLACK, RELATIVE_SLACK, FLAT, PATIENCE = 1e-3, 1e-8, 2e-3, 4
 """Increase of the penalty function, in units of log-likelihood, that does not matter: near the solution its second term
 is not smooth, and would refuse good steps; `RELATIVE_SLACK` is the same relative to its value, for very long series. A
@@ -42,8 +53,9 @@ class Solution:
     Attributes
     ----------
     p : ndarray, (J,)
-    states : tuple of ndarray, (nodes, D)
+    states : ndarray, (nodes, D)
         States that obey the model.
+    sigma : ndarray, (D,)
     information : ndarray, (F, F)
         `Gᵀ S⁻¹ G` of the free parameters; its inverse is their covariance.
     misfit : float
@@ -55,12 +67,18 @@ class Solution:
     """
 
     p: FloatArray
-    states: tuple[FloatArray, ...]
+    states: FloatArray
+    sigma: FloatArray
     information: FloatArray
     misfit: float
     stop: Stop
     iterations: int
     held: FloatArray | None = None
+
+    @classmethod
+    def known(cls, p: FloatArray, states: FloatArray, sigma: FloatArray, misfit: float, stop: Stop) -> Solution:
+        """One that another iteration has found, which keeps no information."""
+        return cls(p, states, sigma, np.zeros((0, 0)), misfit, stop=stop, iterations=0)
 
 
 class Prior(Protocol):
@@ -93,6 +111,8 @@ class Settings:
         Standard errors beyond which a direction is held.
     prior : Prior, optional
         Of the parameters.
+    noise : callable, optional
+        σ `(D,)` from residuals `(nodes, D)`, where it is not given.
     """
 
     free: NDArray[np.bool_]
@@ -103,24 +123,19 @@ class Settings:
     stop: Callable[[], bool] = never
     runaway: float = RUNAWAY
     prior: Prior | None = None
+    noise: Callable[[FloatArray], FloatArray] | None = None
 
 
-def solve(
-    meshes: tuple[Mesh, ...],
-    sigma: FloatArray,
-    p: FloatArray,
-    states: tuple[FloatArray, ...],
-    settings: Settings,
-) -> Solution:
+def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, settings: Settings) -> Solution:
     """Iterate from parameters `p` `(J,)` and states `(nodes, D)`; `sigma` is `(D,)`.
 
     Raises `NotPositiveDefinite` if the constraint is singular at the start.
     """
     with single_thread(), np.errstate(all="ignore"):
-        first = _Iteration(meshes, sigma, settings, None).run(p, states)
+        first = _Iteration(mesh, sigma, settings, None).run(p, states)
         if isinstance(first, Solution):
             return first
-        again = _Iteration(meshes, sigma, settings, first).run(p, states)
+        again = _Iteration(mesh, sigma, settings, first).run(p, states)
         assert isinstance(again, Solution)
         return again
 
@@ -128,61 +143,89 @@ def solve(
 class _Iteration:
     """One run, with a direction held or not."""
 
-    def __init__(
-        self, meshes: tuple[Mesh, ...], sigma: FloatArray, settings: Settings, held: FloatArray | None
-    ) -> None:
-        self.meshes, self.settings, self.held = meshes, settings, held
-        self.v = [mesh.variances(sigma) for mesh in meshes]
+    def __init__(self, mesh: Mesh, sigma: FloatArray, settings: Settings, held: FloatArray | None) -> None:
+        self.mesh, self.settings, self.held = mesh, settings, held
+        self.counts = mesh.measured.sum(axis=0)
         self.penalty = 0.0
+        self._set(sigma)
 
-    def run(self, p: FloatArray, states: tuple[FloatArray, ...]) -> Solution | FloatArray:
+    def _set(self, sigma: FloatArray) -> None:
+        self.sigma, self.v = sigma, self.mesh.variances(sigma)
+
+    def _renewed(self, x: FloatArray) -> bool:
+        """Take σ from the residuals; whether it had been that before."""
+        if self.settings.noise is None:
+            return True
+        before = self.sigma
+        self._set(self.settings.noise(self.mesh.residuals(x)))
+        return bool((np.abs(self.sigma / before - 1) < AGREED).all())
+
+    def run(self, p: FloatArray, x: FloatArray) -> Solution | FloatArray:
         """The solution, or the direction that ran away."""
         settings, free = self.settings, self.settings.free
-        p, x = np.clip(p, settings.lower, settings.upper), list(states)
-        start, errors = p[free], None
-        stop, iteration, flat = Stop.ITERATIONS, 0, 0
+        p = np.clip(p, settings.lower, settings.upper)
+        step = self._step(p, x)
+        first, start = step, p[free]
+        errors = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal()))
+        watch = _Watch(p, x, step)
+        stop, iteration, flat, agreed = Stop.ITERATIONS, 0, 0, settings.noise is None
         while iteration < settings.max_iterations:
             iteration += 1
-            step = self._step(p, x)
-            if errors is None:
-                errors, first = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal())), step
             small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
-            share, decrease, x = self._search(p, x, step)
-            if share == 0.0:
-                stop = Stop.STUCK
-                break
+            small |= bool((np.abs(step.dp) <= ROUNDING * np.abs(p)).all())
+            here = self._value(watch.now)
+            if step.drift <= DRIFT and watch.patient:
+                share, x = 1.0, step.states
+            else:
+                p, x, step = watch.back() if not watch.patient else (p, x, step)
+                share, x = self._search(p, x, step)
+                if share == 0.0:
+                    stop = Stop.STUCK
+                    break
             p = np.clip(p + share * step.dp, settings.lower, settings.upper)
-            small &= share == 1.0
-            flat = flat + 1 if share == 1.0 and decrease < FLAT else 0
             moved = np.abs(p[free] - start)
             # A σ that is too small makes all errors too small; then steps are long, and no direction is to blame.
-            if self.held is None and (moved > settings.runaway * errors * self._excess(x)).any():
+            far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
+            if self.held is None and (moved > far).any():
                 return _weakest(first.information)
-            if small:
+            if small and agreed and share == 1.0:
                 stop = Stop.STEP
-                break
-            if flat >= PATIENCE:
-                stop = Stop.VALUE
                 break
             if settings.stop():
                 stop = Stop.TIME
                 break
-        return Solution(p, tuple(x), step.information, self._misfit(x), stop, iterations=iteration, held=self.held)
+            if step.drift <= DRIFT:
+                agreed = self._renewed(x)
+            try:
+                step = self._step(p, x)
+            except NotPositiveDefinite:
+                if watch.since < 0:
+                    raise
+                p, x, step = watch.best
+                watch.since = WATCHED
+                continue
+            watch.see(p, x, step, self._value)
+            flat = flat + 1 if share == 1.0 and abs(here - self._value(watch.now)) < FLAT else 0
+            if flat >= PATIENCE:
+                stop = Stop.VALUE
+                break
+        return Solution(
+            p, x, self.sigma, step.information, self._misfit(x), stop=stop, iterations=iteration, held=self.held
+        )
 
-    def _step(self, p: FloatArray, x: list[FloatArray]) -> _Step:
-        free = self.settings.free
+    def _step(self, p: FloatArray, x: FloatArray) -> _Step:
+        free, mesh, v = self.settings.free, self.mesh, self.v
         F = int(free.sum())
-        H, g = np.zeros((F, F)), np.zeros(F)
-        parts = []
-        for mesh, a, v in zip(self.meshes, x, self.v, strict=True):
-            line = mesh.linearise(p, a)
-            e = np.where(mesh.measured, mesh.data - a, 0.0)
-            factor = line.covariance(v)
-            rho = line.c + line.apply(e)
-            white = factor.whiten(np.column_stack([line.G[:, :, free].reshape(rho.size, F), rho.ravel()]))
-            H += white[:, :F].T @ white[:, :F]
-            g += white[:, :F].T @ white[:, F]
-            parts.append((line, factor, white, e))
+        line = mesh.linearise(p, x)
+        e = np.where(mesh.measured, mesh.data - x, 0.0)
+        factor = line.covariance(v)
+        rho = line.c + line.A.apply(e)
+        columns = np.empty((rho.size, F + 2))
+        columns[:, :F] = line.G[:, :, free].reshape(rho.size, F)
+        columns[:, F], columns[:, F + 1] = rho.ravel(), line.c.ravel()
+        white = factor.whiten(columns)
+        gram = white.T @ white
+        H, g = gram[:F, :F].copy(), gram[:F, F].copy()
         if self.settings.prior is not None:
             H += self.settings.prior.hessian(p, exact=False)[np.ix_(free, free)]
             g += self.settings.prior.gradient(p)[free]
@@ -191,22 +234,20 @@ class _Iteration:
         theta = self._parameters(g, H, d, low, high)
         dp = np.zeros(len(p))
         dp[free] = theta
-        states, drift, dual = [], 0.0, 0.0
-        for (line, factor, white, e), a, v in zip(parts, x, self.v, strict=True):
-            z = factor.back(white[:, F] + white[:, :F] @ theta).reshape(line.c.shape)
-            w = line.transposed(z)
-            new = a + e - v * w
-            states.append(new)
-            drift = max(drift, float(np.sqrt(np.mean((new - a) ** 2 / v))))
-            dual += float(np.sum(v * w**2))
-        self.penalty = max(self.penalty, 2 * np.sqrt(dual))
+        z = factor.back(white[:, F] + white[:, :F] @ theta).reshape(line.c.shape)
+        w = line.A.transposed(z, len(x))
+        states = x + e - v * w
+        self.penalty = max(self.penalty, 2 * float(np.sqrt(np.sum(v * w**2))))
         return _Step(
-            dp,
-            tuple(states),
-            H,
-            float(np.linalg.norm(d * theta)),
-            drift,
-            [(line, factor) for line, factor, _, _ in parts],
+            dp=dp,
+            states=states,
+            information=H,
+            size=float(np.linalg.norm(d * theta)),
+            drift=float(np.sqrt(np.mean((states - x) ** 2 / v))),
+            cost=self._cost(p, x),
+            violation=float(gram[F + 1, F + 1]),
+            line=line,
+            factor=factor,
         )
 
     def _parameters(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -220,29 +261,35 @@ class _Iteration:
         spring = 1e8 * np.outer(self.held * d, self.held * d)
         return rule.step(g, H + spring, d, low, high)
 
-    def _excess(self, x: list[FloatArray]) -> float:
+    def _excess(self, x: FloatArray) -> float:
         """How much larger the residuals are than σ says, at least 1."""
-        values = sum(int(mesh.measured.sum()) for mesh in self.meshes)
-        return max(1.0, math.sqrt(self._misfit(x) / max(values, 1)))
+        return max(1.0, math.sqrt(self._misfit(x) / max(int(self.counts.sum()), 1)))
 
-    def _misfit(self, x: list[FloatArray]) -> float:
+    def _misfit(self, x: FloatArray) -> float:
         """`Σ (x^data - x)²/v` over measured values."""
-        parts = zip(self.meshes, x, self.v, strict=True)
-        return sum(float(np.sum(((mesh.data - a) ** 2 / v)[mesh.measured])) for mesh, a, v in parts)
+        return float(np.sum(((self.mesh.data - x) ** 2 / self.v)[self.mesh.measured]))
 
-    def _merit(self, p: FloatArray, x: list[FloatArray], step: _Step) -> float:
-        violation = 0.0
-        for mesh, a, (_, factor) in zip(self.meshes, x, step.parts, strict=True):
-            c = mesh.defects(p, a)
-            if not np.isfinite(c).all():
-                return np.inf
-            white = factor.whiten(c.ravel())
-            violation += float(white @ white)
+    def _cost(self, p: FloatArray, x: FloatArray) -> float:
+        """Minus the log-likelihood, and the prior."""
         known = 0.0 if self.settings.prior is None else self.settings.prior.value(p)
-        return 0.5 * self._misfit(x) + known + self.penalty * math.sqrt(violation)
+        with np.errstate(all="ignore"):
+            noise = float(self.counts @ np.log(self.sigma)) if self.settings.noise is not None else 0.0
+        return 0.5 * self._misfit(x) + known + noise
 
-    def _search(self, p: FloatArray, x: list[FloatArray], step: _Step) -> tuple[float, float, list[FloatArray]]:
-        """The share of the step that decreases the penalty function (0 if none does), the decrease, and the states.
+    def _value(self, step: _Step) -> float:
+        """The penalty function where a step begins."""
+        return step.cost + self.penalty * math.sqrt(step.violation)
+
+    def _merit(self, p: FloatArray, x: FloatArray, step: _Step) -> float:
+        """The same elsewhere, with the covariance of a step nearby."""
+        c = self.mesh.defects(p, x)
+        if not np.isfinite(c).all():
+            return np.inf
+        white = step.factor.whiten(c.ravel())
+        return self._cost(p, x) + self.penalty * math.sqrt(float(white @ white))
+
+    def _search(self, p: FloatArray, x: FloatArray, step: _Step) -> tuple[float, FloatArray]:
+        """The share of the step that decreases the penalty function (0 if none does), and the states.
 
         A full step along a curved constraint leaves it to second order, which the penalty may refuse however good the
         step (Maratos); then the states are first put back onto the constraint.
@@ -252,34 +299,61 @@ class _Iteration:
         share = 1.0
         while share > 1e-4:
             q = p + share * step.dp
-            moved = [a + share * (b - a) for a, b in zip(x, step.states, strict=True)]
+            moved = x + share * (step.states - x)
             there = self._merit(q, moved, step)
             if there > limit and share == 1.0:
                 moved = self._returned(q, moved, step)
                 there = self._merit(q, moved, step)
             if there <= limit:
-                return share, here - there, moved
+                return share, moved
             share /= 2
-        return 0.0, 0.0, x
+        return 0.0, x
 
-    def _returned(self, p: FloatArray, x: list[FloatArray], step: _Step) -> list[FloatArray]:
+    def _returned(self, p: FloatArray, x: FloatArray, step: _Step) -> FloatArray:
         """The states moved by `-v Aᵀ S⁻¹ c`, which takes the violation of the constraint away to first order."""
-        returned = []
-        for mesh, a, v, (line, factor) in zip(self.meshes, x, self.v, step.parts, strict=True):
-            c = mesh.defects(p, a)
-            z = factor.back(factor.whiten(c.ravel())).reshape(c.shape)
-            returned.append(a - v * line.transposed(z))
-        return returned
+        c = self.mesh.defects(p, x)
+        z = step.factor.back(step.factor.whiten(c.ravel())).reshape(c.shape)
+        return np.asarray(x - self.v * step.line.A.transposed(z, len(x)))
 
 
 @dataclass(frozen=True)
 class _Step:
+    """A step, and what is known where it begins: its cost, and the violation of the constraint."""
+
     dp: FloatArray
-    states: tuple[FloatArray, ...]
+    states: FloatArray
     information: FloatArray
     size: float
     drift: float
-    parts: list[tuple[Linearised, Banded]]
+    cost: float
+    violation: float
+    line: Linearised
+    factor: ChainFactor | BandFactor
+
+
+class _Watch:
+    """The best point so far, and for how many steps there was none better."""
+
+    def __init__(self, p: FloatArray, x: FloatArray, step: _Step) -> None:
+        self.best, self.now, self.since = (p, x, step), step, 0
+
+    @property
+    def patient(self) -> bool:
+        """Whether steps may still be taken as they are."""
+        return self.since < WATCHED
+
+    def see(self, p: FloatArray, x: FloatArray, step: _Step, value: Callable[[_Step], float]) -> None:
+        """A new point."""
+        self.now = step
+        if self.since < 0 or value(step) < value(self.best[2]) - SLACK:
+            self.best, self.since = (p, x, step), 0
+        else:
+            self.since += 1
+
+    def back(self) -> tuple[FloatArray, FloatArray, _Step]:
+        """To the best point; what comes from there is the best, as it has been looked at."""
+        self.since = -1
+        return self.best
 
 
 def _weakest(information: FloatArray) -> FloatArray:

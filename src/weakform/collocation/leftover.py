@@ -34,33 +34,20 @@ def of_directions(T: FloatArray) -> Leftover:
     return left
 
 
-def of_meshes(
-    meshes: tuple[Mesh, ...], solution: Solution, sigma: FloatArray, moving: BoolArray, every: int
-) -> Leftover:
-    """On meshes that have a sample at every so many nodes; `moving` `(J,)` are the parameters that may."""
+def of_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Leftover:
+    """On a mesh; `moving` `(J,)` are the parameters that may."""
 
     def left(noise: FloatArray) -> FloatArray:
-        parts, white, row, draws = [], [], 0, noise.shape[2]
-        for mesh, x in zip(meshes, solution.states, strict=True):
-            v, line = mesh.variances(sigma), mesh.linearise(solution.p, x)
-            factor = line.covariance(v)
-            G = factor.whiten(line.G[:, :, moving].reshape(line.c.size, int(moving.sum())))
-            size, here = np.sqrt(v[::every])[:, :, None], np.zeros((*v.shape, draws))
-            here[::every] = noise[row : row + len(size)] * size
-            row += len(size)
-            moved = line.left @ here[:-1] + line.right @ here[1:]
-            white.append(factor.whiten(moved.reshape(line.c.size, draws)))
-            parts.append((mesh, size, line, factor, G))
-        G = np.concatenate([part[-1] for part in parts])
-        theta = np.linalg.pinv(G.T @ G, hermitian=True) @ (G.T @ np.concatenate(white))
-        found = []
-        for (mesh, size, line, factor, G), w in zip(parts, white, strict=True):
-            z = factor.back(w - G @ theta).reshape(*line.c.shape, draws)
-            back = np.zeros((len(line.c) + 1, *z.shape[1:]))
-            back[:-1] += line.left.transpose(0, 2, 1) @ z
-            back[1:] += line.right.transpose(0, 2, 1) @ z
-            found.append(np.where(mesh.measured[::every, :, None], back[::every] * size, 0.0))
-        return np.concatenate(found)
+        v, line = mesh.variances(solution.sigma), mesh.linearise(solution.p, solution.states)
+        factor, draws, rows = line.covariance(v), noise.shape[2], line.c.size
+        G = factor.whiten(line.G[:, :, moving].reshape(rows, int(moving.sum())))
+        size, here = np.sqrt(v[mesh.samples])[:, :, None], np.zeros((*v.shape, draws))
+        here[mesh.samples] = noise * size
+        white = factor.whiten(line.A.apply(here).reshape(rows, draws))
+        theta = np.linalg.pinv(G.T @ G, hermitian=True) @ (G.T @ white)
+        z = factor.back(white - G @ theta).reshape(*line.c.shape, draws)
+        back = line.A.transposed(z, len(v))[mesh.samples] * size
+        return np.where(mesh.measured[mesh.samples, :, None], back, 0.0)
 
     return left
 

@@ -18,18 +18,21 @@ G = ∂c/∂p, S = A diag(v) Aᵀ and ρ = c + A e:
 
 S is banded with 2D - 1 sub-diagonals: a step costs O(M D²(D + J)). A value that was not measured has a large v and is
 put back to its current estimate before each step, so that it carries no weight; a finer mesh is data with such rows.
+Trajectories stand one behind the other, with no interval between the last node of one and the first of the next.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..linalg.banded import Banded
+from ..linalg.chain import BandFactor, Chain, ChainFactor
 from ..model.system import System
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray, IntArray
+from .simpson import NAMES, dense_f, linearised
 
 SUBSTEPS = 16
 """Steps of the solution by which the rule on an interval is checked."""
@@ -40,25 +43,118 @@ LATENT = 1e6
 
 
 @dataclass(frozen=True)
+class Part:
+    """One trajectory on the nodes of a mesh; see `Mesh`."""
+
+    system: System
+    times: FloatArray
+    data: FloatArray
+    measured: BoolArray
+    scale: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Trajectories in a row that have the same equations: their nodes, and their intervals."""
+
+    system: System
+    nodes: slice
+    intervals: slice
+
+
+@dataclass(frozen=True)
 class Mesh:
-    """One trajectory on the nodes of a mesh.
+    """Trajectories on the nodes of a mesh, one behind the other.
 
     Attributes
     ----------
-    system : System
+    systems : tuple of System
+        Of each trajectory.
+    begins : ndarray of int, (trajectories + 1,)
+        The first node of each, and the number of all.
     times : ndarray, (nodes,)
     data : ndarray, (nodes, D)
         In working coordinates; anything finite where not measured.
     measured : ndarray of bool, (nodes, D)
     scale : ndarray, (nodes, D), or None for ones
         Standard deviation of each value relative to the σ of its state.
+    samples : ndarray of int, or slice
+        The nodes at which the data are; all, unless the mesh is a finer one.
     """
 
-    system: System
+    systems: tuple[System, ...]
+    begins: IntArray
     times: FloatArray
     data: FloatArray
-    measured: NDArray[np.bool_]
+    measured: BoolArray
     scale: FloatArray | None = None
+    samples: IntArray | slice = field(default_factory=lambda: slice(None))
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> Mesh:
+        """Of trajectories."""
+        begins = np.cumsum([0, *(len(part.times) for part in parts)])
+        scale = None
+        if any(part.scale is not None for part in parts):
+            scale = np.concatenate([np.ones(p.data.shape) if p.scale is None else p.scale for p in parts])
+        return cls(
+            tuple(part.system for part in parts),
+            begins,
+            np.concatenate([part.times for part in parts]),
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.measured for part in parts]),
+            scale=scale,
+        )
+
+    def split(self, values: FloatArray) -> tuple[FloatArray, ...]:
+        """What belongs to each trajectory of `(nodes, ...)`."""
+        return tuple(np.split(values, self.begins[1:-1]))
+
+    @property
+    def system(self) -> System:
+        """That of the first trajectory; states and noise are the same in all."""
+        return self.systems[0]
+
+    @cached_property
+    def begin(self) -> IntArray:
+        """The node at which each interval begins, `(intervals,)`."""
+        inner = np.ones(len(self.times), dtype=bool)
+        inner[self.begins[1:] - 1] = False
+        return np.flatnonzero(inner)
+
+    @cached_property
+    def h(self) -> FloatArray:
+        """The length of each interval, `(intervals,)`."""
+        return np.asarray(self.times[self.begin + 1] - self.times[self.begin])
+
+    @cached_property
+    def _groups(self) -> tuple[_Group, ...]:
+        found: list[_Group] = []
+        for k, system in enumerate(self.systems):
+            first, last = int(self.begins[k]), int(self.begins[k + 1])
+            if found and found[-1].system.core == system.core:
+                nodes, intervals = found[-1].nodes, found[-1].intervals
+                found[-1] = _Group(system, slice(nodes.start, last), slice(intervals.start, last - k - 1))
+            else:
+                found.append(_Group(system, slice(first, last), slice(first - k, last - k - 1)))
+        return tuple(found)
+
+    def _driven(self, times: FloatArray, begins: IntArray, before: bool = False) -> FloatArray | None:
+        """Inputs at the times of each trajectory, `(times, I)`."""
+        parts = np.split(times, begins[1:-1])
+        values = [s.inputs(t, before) for s, t in zip(self.systems, parts, strict=True) if s.inputs is not None]
+        return np.concatenate(values) if values else None
+
+    @cached_property
+    def _inputs(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
+        """At the nodes; at the nodes before they jump, if they do; in the middle of each interval."""
+        jump = any(system.jumps for system in self.systems)
+        intervals = self.begins - np.arange(len(self.begins))
+        return (
+            self._driven(self.times, self.begins),
+            self._driven(self.times, self.begins, before=True) if jump else None,
+            self._driven(self.times[self.begin] + self.h / 2, intervals),
+        )
 
     def variances(self, sigma: FloatArray) -> FloatArray:
         """Of the noise, `(nodes, D)`, from that of the states `(D,)`."""
@@ -72,46 +168,43 @@ class Mesh:
         e = np.where(self.measured, self.data - x, 0.0)
         return e if self.scale is None else np.where(self.measured, e / self.scale, 0.0)
 
-    def _evaluate(
-        self, times: FloatArray, x: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
-    ) -> list[FloatArray]:
-        """Dense tensors with time first, `(nodes, D, ...)`."""
-        D, J = self.system.D, self.system.J
-        shapes = {"f": (D,), "fu": (D, D), "fp": (D, J)}
-        tensors = self.system.evaluate(times, self.system.from_working(x), p, names, before)
-        return [np.moveaxis(tensors[name].dense(shapes[name]), -1, 0) for name in names]
-
-    def _ends(self, x: FloatArray, p: FloatArray, names: tuple[str, ...]) -> list[tuple[FloatArray, FloatArray]]:
-        """Tensors at the left and at the right end of each interval; they differ at a node where an input jumps."""
-        after = self._evaluate(self.times, x, p, names)
-        if not self.system.jumps:
-            return [(tensor[:-1], tensor[1:]) for tensor in after]
-        before = self._evaluate(self.times[1:], x[1:], p, names, before=True)
-        return [(a[:-1], b) for a, b in zip(after, before, strict=True)]
-
-    def _middle(self, x: FloatArray, f: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        h = np.diff(self.times)
-        return self.times[:-1] + h / 2, 0.5 * (x[1:] + x[:-1]) + h[:, None] / 8 * (f[0] - f[1])
+    def _evaluated(
+        self, x: FloatArray, p: FloatArray, names: tuple[str, ...]
+    ) -> Iterator[tuple[_Group, FloatArray, FloatArray, FloatArray]]:
+        """For each group, rows of tensors at the beginning, at the end and in the middle of its intervals."""
+        after, before, middle = self._inputs
+        for group in self._groups:
+            system, here, intervals = group.system, group.nodes, group.intervals
+            begin, h, times = self.begin[intervals], self.h[intervals], self.times[here]
+            u = system.from_working(x[here])
+            every = system.rows(times, u, p, names, None if after is None else after[here])
+            ends = every if before is None else system.rows(times, u, p, names, before[here])
+            inside = begin - here.start
+            if len(inside) == len(times) - 1:  # one trajectory: no copies
+                left, right = every[:-1], ends[1:]
+            else:
+                left, right = every[inside], ends[inside + 1]
+            middle_x = _middle(x[begin], x[begin + 1], h, dense_f(system, left), dense_f(system, right))
+            driven = None if middle is None else middle[intervals]
+            rows = system.rows(self.times[begin] + h / 2, system.from_working(middle_x), p, names, driven)
+            yield group, left, right, rows
 
     def defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
         """`c(p, x)`, `(intervals, D)`."""
-        h = np.diff(self.times)[:, None]
-        ((f0, f1),) = self._ends(x, p, ("f",))
-        (middle,) = self._evaluate(*self._middle(x, (f0, f1)), p, ("f",))
-        return np.asarray(x[1:] - x[:-1] - h / 6 * (f0 + 4 * middle + f1))
+        c = x[self.begin + 1] - x[self.begin]
+        for group, *rows in self._evaluated(x, p, ("f",)):
+            f0, f1, fm = (dense_f(group.system, part) for part in rows)
+            c[group.intervals] -= self.h[group.intervals, None] / 6 * (f0 + 4 * fm + f1)
+        return c
 
     def linearise(self, p: FloatArray, x: FloatArray) -> Linearised:
         """`c` and its derivatives at (p, x)."""
-        h = np.diff(self.times)[:, None]
-        names = ("f", "fu", "fp")
-        (f0, f1), (F0, F1), (fp0, fp1) = self._ends(x, p, names)
-        fm, Fm, fpm = self._evaluate(*self._middle(x, (f0, f1)), p, names)
-        c = x[1:] - x[:-1] - h / 6 * (f0 + 4 * fm + f1)
-        H, I = h[:, :, None], np.eye(self.system.D)
-        left = -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0))
-        right = I - H / 6 * (F1 + 4 * Fm @ (I / 2 - H / 8 * F1))
-        G = -H / 6 * (fp0 + 4 * (fpm + Fm @ (H / 8 * (fp0 - fp1))) + fp1)
-        return Linearised(c, left, right, G)
+        parts = []
+        for group, *rows in self._evaluated(x, p, NAMES):
+            begin, h = self.begin[group.intervals], self.h[group.intervals]
+            parts.append(linearised(group.system, h, (x[begin], x[begin + 1]), (rows[0], rows[1], rows[2])))
+        c, left, right, G = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        return Linearised(c, Chain(self.begin, left, right), G)
 
     def halved(self, p: FloatArray, x: FloatArray) -> tuple[Mesh, FloatArray]:
         """A mesh twice as fine, and the states on it.
@@ -119,83 +212,82 @@ class Mesh:
         The Hermite midpoint is of fourth order, as the rule itself; two passes that carry the end points to the middle
         by the rule on each half make it better than the rule.
         """
-        times, middle = self._middle(x, *self._ends(x, p, ("f",)))
-        fine = np.empty((2 * len(x) - 1, x.shape[1]))
-        fine[::2], fine[1::2] = x, middle
-        nodes = np.empty(len(fine))
-        nodes[::2], nodes[1::2] = self.times, times
+        place = np.arange(len(x)) + np.searchsorted(self.begin, np.arange(len(x)))
+        between = place[self.begin] + 1
+        nodes = len(x) + len(self.begin)
+        times, fine = np.empty(nodes), np.empty((nodes, x.shape[1]))
+        times[place], times[between] = self.times, self.times[self.begin] + self.h / 2
+        fine[place] = x
+        for group, left, right, _ in self._evaluated(x, p, ("f",)):
+            begin, h = self.begin[group.intervals], self.h[group.intervals]
+            f0, f1 = dense_f(group.system, left), dense_f(group.system, right)
+            fine[between[group.intervals]] = _middle(x[begin], x[begin + 1], h, f0, f1)
         measured = np.zeros(fine.shape, dtype=bool)
-        measured[::2] = self.measured
-        data = np.where(measured, np.repeat(self.data, 2, axis=0)[: len(fine)], fine)
+        measured[place] = self.measured
+        data = fine.copy()
+        data[place] = np.where(self.measured, self.data, x)
         scale = None
         if self.scale is not None:
             scale = np.ones(fine.shape)
-            scale[::2] = self.scale
-        mesh = Mesh(self.system, nodes, data, measured, scale)
+            scale[place] = self.scale
+        begins = np.append(place[self.begins[:-1]], nodes)
+        mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=place[self.samples])
         for _ in range(2):
             c = mesh.defects(p, fine)
-            fine[1::2] += 0.5 * (c[1::2] - c[::2])
+            fine[between] += 0.5 * (c[1::2] - c[::2])
         return mesh, fine
 
-    def truncation(self, p: FloatArray, x: FloatArray) -> FloatArray:
+    def truncation(self, p: FloatArray, x: FloatArray, substeps: int = SUBSTEPS) -> FloatArray:
         """What an exact solution over each interval would change in `c`, `(intervals, D)`: the error of the rule.
 
         By the classical Runge–Kutta method with many small steps in each interval, all intervals at once; not finite
         where the equations are too stiff even for these.
         """
-        h = np.diff(self.times) / SUBSTEPS
-        y, wide = x[:-1], h[:, None]
+        h, times = self.h / substeps, self.times[self.begin]
+        y, wide = x[self.begin], h[:, None]
+        f = self._right_side(p)
+        for k in range(substeps):
+            a = f(times + k * h, y)
+            b = f(times + (k + 0.5) * h, y + wide / 2 * a)
+            c = f(times + (k + 0.5) * h, y + wide / 2 * b)
+            d = f(times + (k + 1 - AFTER) * h, y + wide * c)
+            y = y + wide / 6 * (a + 2 * b + 2 * c + d)
+        return np.asarray(x[self.begin + 1] - y - self.defects(p, x))
 
-        def f(share: float, y: FloatArray) -> FloatArray:
-            (value,) = self._evaluate(self.times[:-1] + share * h, y, p, ("f",))
+    def _right_side(self, p: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:
+        """The right-hand side of a time in each interval, and states `(intervals, D)` then."""
+        intervals = self.begins - np.arange(len(self.begins))
+
+        def f(times: FloatArray, y: FloatArray) -> FloatArray:
+            driven, value = self._driven(times, intervals), np.empty(y.shape)
+            for group in self._groups:
+                part = group.intervals
+                u, inputs = group.system.from_working(y[part]), None if driven is None else driven[part]
+                value[part] = dense_f(group.system, group.system.rows(times[part], u, p, ("f",), inputs))
             return value
 
-        for k in range(SUBSTEPS):
-            a = f(k, y)
-            b = f(k + 0.5, y + wide / 2 * a)
-            c = f(k + 0.5, y + wide / 2 * b)
-            d = f(k + 1 - AFTER, y + wide * c)
-            y = y + wide / 6 * (a + 2 * b + 2 * c + d)
-        return np.asarray(x[1:] - y - self.defects(p, x))
+        return f
+
+
+def _middle(x0: FloatArray, x1: FloatArray, h: FloatArray, f0: FloatArray, f1: FloatArray) -> FloatArray:
+    return 0.5 * (x0 + x1) + h[:, None] / 8 * (f0 - f1)
 
 
 @dataclass(frozen=True)
 class Linearised:
-    """`c(p + δp, x + δx) ≈ c + A δx + G δp`, with `A δx = left δx_m + right δx_{m+1}`.
+    """`c(p + δp, x + δx) ≈ c + A δx + G δp`.
 
     Attributes
     ----------
     c : ndarray, (intervals, D)
-    left, right : ndarray, (intervals, D, D)
+    A : Chain
     G : ndarray, (intervals, D, J)
     """
 
     c: FloatArray
-    left: FloatArray
-    right: FloatArray
+    A: Chain
     G: FloatArray
 
-    def apply(self, dx: FloatArray) -> FloatArray:
-        """`A δx`, `(intervals, D)`."""
-        return np.asarray((self.left @ dx[:-1, :, None] + self.right @ dx[1:, :, None])[:, :, 0])
-
-    def transposed(self, z: FloatArray) -> FloatArray:
-        """`Aᵀ z`, `(nodes, D)`."""
-        result = np.zeros((len(z) + 1, z.shape[1]))
-        result[:-1] += (z[:, None, :] @ self.left)[:, 0]
-        result[1:] += (z[:, None, :] @ self.right)[:, 0]
-        return result
-
-    def covariance(self, v: FloatArray) -> Banded:
-        """S = A diag(v) Aᵀ, factorised; `v` is `(nodes, D)`."""
-        M, D, _ = self.left.shape
-        diagonal = (self.left * v[:-1, None, :]) @ self.left.transpose(0, 2, 1)
-        diagonal += (self.right * v[1:, None, :]) @ self.right.transpose(0, 2, 1)
-        lower = (self.left[1:] * v[1:-1, None, :]) @ self.right[:-1].transpose(0, 2, 1)
-        band = np.zeros((2 * D, M * D))
-        for i in range(D):
-            for j in range(D):
-                if i >= j:
-                    band[i - j, j::D] = diagonal[:, i, j]
-                band[D + i - j, j : (M - 1) * D : D] = lower[:, i, j]
-        return Banded.factorised(band)
+    def covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
+        """S = A diag(v) Aᵀ, factorised; `v` is `(nodes, D)`. Raises `NotPositiveDefinite`."""
+        return self.A.covariance(v)

@@ -20,7 +20,7 @@ import numpy as np
 import symengine as se
 
 from ..noise.kinds import KINDS
-from ..support.typing import FloatArray
+from ..support.typing import FloatArray, IntArray
 from .algebra import affordable, combined, divide, multiply
 from .compiled import compiled
 from .functions import Expr
@@ -103,7 +103,7 @@ class System:
         self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }
-        self._compiled: dict[tuple[str, ...], Any] = {}
+        self._compiled: dict[tuple[str, ...], tuple[Any, int]] = {}
 
     def driven_by(self, inputs: Inputs | None) -> System:
         """The same system, sharing what is compiled, with the inputs of one trajectory."""
@@ -183,10 +183,20 @@ class System:
         for k, column in enumerate(self.mix.T):
             yield k, combined(column, [single.get(b, se.Integer(0)) for b in range(self.D)])
 
-    def evaluate(
-        self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
-    ) -> dict[str, Tensor]:
-        """Evaluate tensors at all times at once.
+    @property
+    def core(self) -> int:
+        """The same for systems that share their equations, whatever drives them."""
+        return id(self._compiled)
+
+    def places(self, names: tuple[str, ...]) -> IntArray:
+        """Index of each column of `rows`, `(columns, 2)`: equation, then state or parameter, if any."""
+        indices = [index for name in names for index in self.structure(name)]
+        return np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
+
+    def rows(
+        self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], driven: FloatArray | None = None
+    ) -> FloatArray:
+        """Structural nonzeros of tensors at all times, one behind the other, `(time, columns)`.
 
         Parameters
         ----------
@@ -196,31 +206,47 @@ class System:
         p : ndarray, (J,)
         names : tuple of str
             Which of `TENSORS`.
-        before : bool
-            Whether inputs that jump are taken before the jump.
+        driven : ndarray, (time, I), optional
+            Values of the inputs.
         """
-        indices = [list(self.structure(name)) for name in names]
-        if names not in self._compiled:
-            expressions = [e for name in names for e in self.structure(name).values()]
-            self._compiled[names] = compiled(self._names, expressions) if expressions else None
-        function = self._compiled[names]
-        total = sum(map(len, indices))
-        values = np.empty((total, len(t)))
-        # The compiled function reads rows (t, u, p) and writes rows; tiles keep both in cache.
+        function, total = self._function(names)
+        values = np.empty((len(t), total))
+        # The compiled function reads rows (t, u, q, p) and writes rows; tiles keep both in cache.
         D, n = self.D, 1 + self.D + len(self._q)
-        rows = np.empty((min(len(t), _TILE), n + self.J))
-        rows[:, n:] = p
-        driven = None if self.inputs is None else self.inputs(t, before)
+        tile = np.empty((min(len(t), _TILE), n + self.J))
+        tile[:, n:] = p
         for start in range(0, len(t) if total else 0, _TILE):
             part = slice(start, min(start + _TILE, len(t)))
-            tile = rows[: part.stop - start]
-            tile[:, 0] = t[part]
-            tile[:, 1 : 1 + D] = u[part]
+            row = tile[: part.stop - start]
+            row[:, 0] = t[part]
+            row[:, 1 : 1 + D] = u[part]
             if driven is not None:
-                tile[:, 1 + D : n] = driven[part]
-            values[:, part] = np.asarray(function(tile)).reshape(len(tile), total).T
+                row[:, 1 + D : n] = driven[part]
+            function(row, out=values[part])
+        return values
+
+    def _function(self, names: tuple[str, ...]) -> tuple[Any, int]:
+        """The compiled function of some tensors, and how many numbers it returns."""
+        if names not in self._compiled:
+            expressions = [e for name in names for e in self.structure(name).values()]
+            function = compiled(self._names, expressions) if expressions else None
+            self._compiled[names] = function, len(expressions)
+        found: tuple[Any, int] = self._compiled[names]
+        return found
+
+    def evaluate(
+        self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
+    ) -> dict[str, Tensor]:
+        """Evaluate tensors at all times at once, with the inputs as they are then; or `before` they jump."""
+        driven = None if self.inputs is None else self.inputs(t, before)
+        _, total = self._function(names)
+        values = np.empty((total, len(t)))
+        for start in range(0, len(t), _TILE):
+            part = slice(start, start + _TILE)
+            values[:, part] = self.rows(t[part], u[part], p, names, None if driven is None else driven[part]).T
         tensors, offset = {}, 0
-        for name, index in zip(names, indices, strict=True):
+        for name in names:
+            index = list(self.structure(name))
             tensors[name] = Tensor(index, values[offset : offset + len(index)])
             offset += len(index)
         return tensors

@@ -10,7 +10,7 @@ import numpy as np
 from ..collocation.helmert import Prior, Settings, Solution, solve
 from ..collocation.latent import LatentProblem
 from ..collocation.levels import FINE, Point, Search, settle
-from ..collocation.mesh import Mesh
+from ..collocation.mesh import Mesh, Part
 from ..data.matching import system_of
 from ..estimators import ESTIMATORS, Options, Task, output_error
 from ..estimators.task import Deadline
@@ -47,6 +47,9 @@ class Refitted(Protocol):
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states; None where there is none."""
+
+    def first(self, solution: Solution, trajectory: int) -> FloatArray:
+        """The states `(D,)` at which a trajectory begins, in working coordinates."""
 
 
 def refit_of(fit: FitResult) -> Refitted:
@@ -109,19 +112,19 @@ class Refit:
 
     def __init__(self, fit: FitResult) -> None:
         self.fit, self.p, self.sigma = fit, fit.estimate, fit.sigma
-        pairs = []
+        parts, begin = [], []
         for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
             system = system_of(fit.model, fit.data, k)
             states, there = system.to_working(u), q.measured
             data = np.where(there, system.to_working(np.where(there, q.values, u)), states)
-            mesh = Mesh(system, q.times, data, there, q.scale)
-            for _ in range(fit.mesh.bit_length() - 1):
-                mesh, states = mesh.halved(self.p, states)
-            pairs.append((mesh, states))
-        self.meshes, self.states = (tuple(part) for part in zip(*pairs, strict=True))
+            parts.append(Part(system, q.times, data, there, q.scale))
+            begin.append(states)
+        self.mesh, self.states = Mesh.of(parts), np.concatenate(begin)
+        for _ in range(fit.mesh.bit_length() - 1):
+            self.mesh, self.states = self.mesh.halved(self.p, self.states)
         self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf, prior=fit.prior)
         self.covariance = np.nan_to_num(fit.covariance)
-        self.best = solve(self.meshes, self.sigma, self.p, self.states, self.settings)
+        self.best = solve(self.mesh, self.sigma, self.p, self.states, self.settings)
 
     def total(self, solution: Solution) -> float:
         """Misfit to the data and to the prior."""
@@ -134,27 +137,26 @@ class Refit:
         free[j] = False
         p = _moved(near.p, self.covariance, j, value)
         try:
-            solved = solve(self.meshes, self.sigma, p, near.states, replace(self.settings, free=free))
+            solved = solve(self.mesh, self.sigma, p, near.states, replace(self.settings, free=free))
         except NotPositiveDefinite:
             return None
         return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
 
-    def _noise(self, mesh: Mesh) -> FloatArray:
-        return self.sigma * np.where(mesh.measured, 1.0 if mesh.scale is None else mesh.scale, 0.0)
-
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""
-        size = _noise_drawn(self.fit, rng)
-        meshes = tuple(
-            replace(mesh, data=np.where(mesh.measured, x + size * self._noise(mesh) * rng.standard_normal(x.shape), x))
-            for mesh, x in zip(self.meshes, self.best.states, strict=True)
-        )
+        mesh, x = self.mesh, self.best.states
+        noise = _noise_drawn(self.fit, rng) * np.sqrt(mesh.variances(self.sigma)) * rng.standard_normal(x.shape)
+        mesh = replace(mesh, data=np.where(mesh.measured, x + noise, x))
         try:
             rough = replace(self.settings, tolerance=DRAWN, prior=_drawn_prior(self.settings.prior, rng))
-            solved = solve(meshes, self.sigma, self.best.p, self.best.states, rough)
+            solved = solve(mesh, self.sigma, self.best.p, self.best.states, rough)
         except NotPositiveDefinite:
             return None
         return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
+
+    def first(self, solution: Solution, trajectory: int) -> FloatArray:
+        """The states at which a trajectory begins."""
+        return np.asarray(solution.states[self.mesh.begins[trajectory]])
 
 
 class LatentRefit:
@@ -179,13 +181,8 @@ class LatentRefit:
         point = settle(relaxed, near, search, tolerance)
         with np.errstate(all="ignore"):
             r = relaxed.residual(point.p, point.X)
-        states = tuple(problem.states_at(self.meshes, point.X, k) for k in range(len(self.meshes)))
         stop = Stop.STEP if point.done else Stop.ITERATIONS
-        return Solution(point.p, states, np.zeros((0, 0)), float(np.sum(r * r)), stop, iterations=point.steps)
-
-    @staticmethod
-    def _point(near: Solution, p: FloatArray) -> Point:
-        return Point(p, np.concatenate([part for states in near.states for part in (states[:1], states)]))
+        return Solution.known(point.p, point.X, problem.sigma, float(np.sum(r * r)), stop)
 
     def total(self, solution: Solution) -> float:
         """Misfit to the data and to the prior."""
@@ -198,18 +195,22 @@ class LatentRefit:
         free[j] = False
         p = np.clip(_moved(near.p, self.covariance, j, value), self.search.lower, self.search.upper)
         p[j] = value
-        solved = self._solved(self.problem, self._point(near, p), free, self.search)
+        solved = self._solved(self.problem, Point(p, near.states), free, self.search)
         return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""
         problem, relaxed = self.problem, self.problem.relaxed(self.meshes, self.problem.sigma, self.free)
-        best = self._point(self.best, self.best.p)
+        best = Point(self.best.p, self.best.states)
         ends = np.cumsum([len(q.times) for q in problem.data.trajectories])[:-1]
         drawn = _drawn_problem(self.fit, problem, np.split(relaxed.observables(best.p, best.X), ends), rng)
         search = replace(self.search, prior=_drawn_prior(self.search.prior, rng))
         solved = self._solved(drawn, best, self.free, search, DRAWN**2 / 2)
         return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
+
+    def first(self, solution: Solution, trajectory: int) -> FloatArray:
+        """The states at which a trajectory begins."""
+        return np.asarray(self.problem.states_at(self.meshes, solution.states, trajectory)[0])
 
 
 class ShotRefit:
@@ -233,19 +234,19 @@ class ShotRefit:
             prior=fit.prior,
         )
         begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]
-        initial = tuple(states[0, ~problem.functions.given] for _, states in begin)
-        self.best = self._solved(self.task, fit.estimate, initial) or Solution(
-            fit.estimate, initial, np.zeros((0, 0)), np.nan, Stop.STUCK, iterations=0
+        initial = np.stack([states[0, ~problem.functions.given] for _, states in begin])
+        self.best = self._solved(self.task, fit.estimate, initial) or Solution.known(
+            fit.estimate, initial, fit.sigma, np.nan, Stop.STUCK
         )
 
-    def _solved(self, task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> Solution | None:
-        """States of a solution are its initial values."""
-        found = output_error.search(task, p, initial)
+    def _solved(self, task: Task, p: FloatArray, initial: FloatArray) -> Solution | None:
+        """States of a solution are its initial values, `(trajectories, ...)`."""
+        found = output_error.search(task, p, tuple(initial))
         if found.initial is None or not found.status.converged:
             return None
         prior = 0.0 if task.prior is None else 2 * task.prior.value(found.estimate)
         misfit = 2 * found.objective - prior
-        return Solution(found.estimate, found.initial, np.zeros((0, 0)), misfit, Stop.STEP, iterations=found.iterations)
+        return Solution.known(found.estimate, np.stack(found.initial), self.fit.sigma, misfit, Stop.STEP)
 
     def total(self, solution: Solution) -> float:
         """Misfit to the data and to the prior."""
@@ -268,3 +269,12 @@ class ShotRefit:
         prior = self.task.prior if self.task.prior is None else _drawn_prior(self.task.prior, rng)
         assert prior is None or isinstance(prior, Priors)
         return self._solved(replace(self.task, problem=drawn, prior=prior), self.best.p, self.best.states)
+
+    def first(self, solution: Solution, trajectory: int) -> FloatArray:
+        """The states at which a trajectory begins."""
+        problem = self.task.problem
+        assert isinstance(problem, LatentProblem)
+        functions, begin = problem.functions, np.ones((1, len(problem.functions.given)))
+        states = functions.g(np.zeros(1), begin, functions.own(solution.p, trajectory))[0]
+        states[~functions.given] = solution.states[trajectory]
+        return np.asarray(states)

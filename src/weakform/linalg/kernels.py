@@ -1,0 +1,42 @@
+"""The compiled kernels, if they are there: passes over intervals one behind the other, in C (`kernels.c`).
+
+Every kernel stands beside a few lines of NumPy that do the same, where no compiler was at hand when the package was
+installed, or with `WEAKFORM_KERNELS=0` in the environment. While a kernel runs, other threads of Python may.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..support.typing import FloatArray, IntArray
+
+SUFFIXES = (".so", ".dll")
+
+
+@cache
+def library() -> Any:
+    """The shared library, or None."""
+    if os.environ.get("WEAKFORM_KERNELS") == "0":
+        return None
+    for suffix in SUFFIXES:
+        path = Path(__file__).with_name(f"libkernels{suffix}")
+        if path.exists():
+            try:
+                loaded = ctypes.CDLL(str(path))
+            except OSError:  # of another platform
+                return None
+            loaded.chain_factor.restype = ctypes.c_int64
+            return loaded
+    return None
+
+
+def call(name: str, sizes: tuple[int, ...], arrays: Sequence[FloatArray | IntArray]) -> int:
+    """Run a kernel: sizes go as 64-bit integers, arrays as pointers: C-ordered, of 8 bytes, and written in place."""
+    assert all(array.flags.c_contiguous for array in arrays)
+    pointers = (ctypes.c_void_p(array.ctypes.data) for array in arrays)
+    return int(getattr(library(), name)(*map(ctypes.c_int64, sizes), *pointers) or 0)
