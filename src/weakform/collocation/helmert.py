@@ -10,7 +10,7 @@ the iteration goes back to the best of them (a watchdog: along a curved constrai
 for a while, the more so the longer the series); else it is put back onto the constraint, or halved, until it decreases.
 Parameters stay inside their box by an active set. Along a direction that the data do not determine the iteration would
 run away; where something has moved more than `RUNAWAY` of its first standard errors, and by more than itself, the
-iteration begins again with the direction of least information held.
+iteration begins again with the direction of least information held, which is then let go.
 """
 
 from __future__ import annotations
@@ -135,9 +135,11 @@ def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, sett
         first = _Iteration(mesh, sigma, settings, None).run(p, states)
         if isinstance(first, Solution):
             return first
-        again = _Iteration(mesh, sigma, settings, first).run(p, states)
-        assert isinstance(again, Solution)
-        return again
+        held = _Iteration(mesh, sigma, settings, first).run(p, states)
+        assert isinstance(held, Solution)
+        # From there it may find its way.
+        free = _Iteration(mesh, held.sigma, settings, None).run(held.p, held.states)
+        return free if isinstance(free, Solution) and free.stop.converged else held
 
 
 class _Iteration:
@@ -148,6 +150,7 @@ class _Iteration:
         self.counts = mesh.measured.sum(axis=0)
         self.penalty = 0.0
         self._set(sigma)
+        self.first = self.v
 
     def _set(self, sigma: FloatArray) -> None:
         self.sigma, self.v = sigma, self.mesh.variances(sigma)
@@ -262,8 +265,9 @@ class _Iteration:
         return rule.step(g, H + spring, d, low, high)
 
     def _excess(self, x: FloatArray) -> float:
-        """How much larger the residuals are than σ says, at least 1."""
-        return max(1.0, math.sqrt(self._misfit(x) / max(int(self.counts.sum()), 1)))
+        """How much larger the residuals are than σ was at first, at least 1."""
+        off = ((self.mesh.data - x) ** 2 / self.first)[self.mesh.measured]
+        return max(1.0, math.sqrt(float(np.sum(off)) / max(off.size, 1)))
 
     def _misfit(self, x: FloatArray) -> float:
         """`Σ (x^data - x)²/v` over measured values."""
