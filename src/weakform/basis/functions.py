@@ -8,7 +8,7 @@ as independent unit residuals that are exactly zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -101,6 +101,18 @@ class TestFunctions:
     def used(self) -> slice:
         """The functions of the last block that are used."""
         return slice(0, self.length - (self.blocks * self.length - self.count))
+
+    @property
+    def thinned(self) -> TestFunctions:
+        """A few of them: one or two of each block, about a radius apart; all where they are not local."""
+        if self.blocks == 1:
+            return self
+        few = slice(0, None, max(self.length // 2, 1))
+        phi, dphi = self.phi[:, few], self.dphi[:, few]
+        last = self.used.stop
+        kept = len(range(self.length)[few])
+        count = (self.blocks - 1) * kept + len(range(last)[few])
+        return replace(self, phi=phi, dphi=dphi, count=count)
 
     def apply(self, values: FloatArray, derivative: bool = False) -> FloatArray:
         """`Φ F` or `Φ' F`: `(D, time)` to `(B, D, L)`."""

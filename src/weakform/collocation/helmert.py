@@ -23,25 +23,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.chain import BandFactor, ChainFactor
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..linalg.threads import single_thread
 from ..optimize import Stop, never
 from ..optimize.rules import TrustRegion
 from ..support.typing import FloatArray
-from .mesh import Linearised, Mesh
+from .mesh import Mesh
+from .watch import SLACK, WATCHED, Step, Watch
 
 RUNAWAY = 20.0
 """Standard errors; and more than a parameter was at the start, as in long series standard errors are very small."""
-DRIFT, WATCHED = 0.5, 4
-"""Change of the states, in σ, below which a step is taken as it is; and how many of them without a decrease."""
+DRIFT = 0.5
+"""Change of the states, in σ, below which a step is taken as it is."""
 AGREED = 1e-3
 """Relative change of σ that does not matter."""
 ROUNDING = 1e-11
 """Relative change of the parameters below which steps are rounding, however small the standard errors."""
-SLACK, RELATIVE_SLACK, FLAT, PATIENCE = 1e-3, 1e-8, 2e-3, 4
-"""Increase of the penalty function, in units of log-likelihood, that does not matter: near the solution its second term
-is not smooth, and would refuse good steps; `RELATIVE_SLACK` is the same relative to its value, for very long series. A
+RELATIVE_SLACK, FLAT, PATIENCE = 1e-8, 5e-3, 4
+"""`RELATIVE_SLACK` is `SLACK` relative to the value of the penalty function, for very long series. A
 decrease below `FLAT` in each of `PATIENCE` full steps in a row is the floor of a valley along which the data hardly
 tell the parameters apart."""
 
@@ -170,7 +169,7 @@ class _Iteration:
         step = self._step(p, x)
         first, start = step, p[free]
         errors = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal()))
-        watch = _Watch(p, x, step)
+        watch = Watch(p, x, step)
         stop, iteration, flat, agreed = Stop.ITERATIONS, 0, 0, settings.noise is None
         while iteration < settings.max_iterations:
             iteration += 1
@@ -216,7 +215,7 @@ class _Iteration:
             p, x, self.sigma, step.information, self._misfit(x), stop=stop, iterations=iteration, held=self.held
         )
 
-    def _step(self, p: FloatArray, x: FloatArray) -> _Step:
+    def _step(self, p: FloatArray, x: FloatArray) -> Step:
         free, mesh, v = self.settings.free, self.mesh, self.v
         F = int(free.sum())
         line = mesh.linearise(p, x)
@@ -241,7 +240,7 @@ class _Iteration:
         w = line.A.transposed(z, len(x))
         states = x + e - v * w
         self.penalty = max(self.penalty, 2 * float(np.sqrt(np.sum(v * w**2))))
-        return _Step(
+        return Step(
             dp=dp,
             states=states,
             information=H,
@@ -280,11 +279,11 @@ class _Iteration:
             noise = float(self.counts @ np.log(self.sigma)) if self.settings.noise is not None else 0.0
         return 0.5 * self._misfit(x) + known + noise
 
-    def _value(self, step: _Step) -> float:
+    def _value(self, step: Step) -> float:
         """The penalty function where a step begins."""
         return step.cost + self.penalty * math.sqrt(step.violation)
 
-    def _merit(self, p: FloatArray, x: FloatArray, step: _Step) -> float:
+    def _merit(self, p: FloatArray, x: FloatArray, step: Step) -> float:
         """The same elsewhere, with the covariance of a step nearby."""
         c = self.mesh.defects(p, x)
         if not np.isfinite(c).all():
@@ -292,7 +291,7 @@ class _Iteration:
         white = step.factor.whiten(c.ravel())
         return self._cost(p, x) + self.penalty * math.sqrt(float(white @ white))
 
-    def _search(self, p: FloatArray, x: FloatArray, step: _Step) -> tuple[float, FloatArray]:
+    def _search(self, p: FloatArray, x: FloatArray, step: Step) -> tuple[float, FloatArray]:
         """The share of the step that decreases the penalty function (0 if none does), and the states.
 
         A full step along a curved constraint leaves it to second order, which the penalty may refuse however good the
@@ -313,51 +312,11 @@ class _Iteration:
             share /= 2
         return 0.0, x
 
-    def _returned(self, p: FloatArray, x: FloatArray, step: _Step) -> FloatArray:
+    def _returned(self, p: FloatArray, x: FloatArray, step: Step) -> FloatArray:
         """The states moved by `-v Aᵀ S⁻¹ c`, which takes the violation of the constraint away to first order."""
         c = self.mesh.defects(p, x)
         z = step.factor.back(step.factor.whiten(c.ravel())).reshape(c.shape)
         return np.asarray(x - self.v * step.line.A.transposed(z, len(x)))
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A step, and what is known where it begins: its cost, and the violation of the constraint."""
-
-    dp: FloatArray
-    states: FloatArray
-    information: FloatArray
-    size: float
-    drift: float
-    cost: float
-    violation: float
-    line: Linearised
-    factor: ChainFactor | BandFactor
-
-
-class _Watch:
-    """The best point so far, and for how many steps there was none better."""
-
-    def __init__(self, p: FloatArray, x: FloatArray, step: _Step) -> None:
-        self.best, self.now, self.since = (p, x, step), step, 0
-
-    @property
-    def patient(self) -> bool:
-        """Whether steps may still be taken as they are."""
-        return self.since < WATCHED
-
-    def see(self, p: FloatArray, x: FloatArray, step: _Step, value: Callable[[_Step], float]) -> None:
-        """A new point."""
-        self.now = step
-        if self.since < 0 or value(step) < value(self.best[2]) - SLACK:
-            self.best, self.since = (p, x, step), 0
-        else:
-            self.since += 1
-
-    def back(self) -> tuple[FloatArray, FloatArray, _Step]:
-        """To the best point; what comes from there is the best, as it has been looked at."""
-        self.since = -1
-        return self.best
 
 
 def _weakest(information: FloatArray) -> FloatArray:

@@ -27,8 +27,8 @@ def check(task: Task) -> None:
         )
 
 
-def search(task: Task, start: FloatArray | None) -> Outcome:
-    """One estimate from one start."""
+def search(task: Task, start: FloatArray | None, enough: float = 0.0) -> Outcome:
+    """One estimate from one start; `enough` as `minimise` has it."""
     assert start is not None
     lower, upper = task.box
     likelihood, first = task.objective(), start[task.free]
@@ -44,6 +44,7 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
         Cubic() if task.options.solver == "cubic" else TrustRegion(),
         tolerance=task.options.tolerance,
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
+        enough=enough,
         stop=task.stop,
     )
     objective = best.value if np.isfinite(best.value) else np.inf

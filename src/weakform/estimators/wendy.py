@@ -1,6 +1,7 @@
 """WENDy without its bias: the weak likelihood finds the parameters, the states that obey the model make them exact.
 
-1. WENDy-MLE from every start. Its log-determinant widens the domain of convergence and biases the estimate.
+1. Weak least squares on few test functions from every start (`quick`); where step 2 does not lead from there to the
+   noise of the data, WENDy-MLE. Its log-determinant widens the domain of convergence and biases the estimate.
 2. From the best of them, and from the data denoised by it, the Gauss–Helmert iteration on the finest test functions
    (`collocation.helmert`): linearised about the denoised states, no log-determinant, no information left out. σ, unless
    given, is the root mean square of the residuals, which the iteration finds together with the states.
@@ -22,7 +23,7 @@ from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize import Stop
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
-from . import mle
+from . import mle, quick
 from .estimator import Estimator
 from .residuals import counts, degrees_of_freedom, noise_of, within_misfit
 from .status import Status
@@ -31,6 +32,8 @@ from .task import Outcome, Refined, Task
 MAX_ITERATIONS = 100
 BIAS = 0.1
 FINEST = 16
+ENOUGH = 0.1
+"""Log-likelihood that a step of the search must promise."""
 FEW, CLEARLY = 2, 0.2
 """Substeps that tell roughly how large the error of the rule is, and the share of `BIAS` at which that will do."""
 
@@ -161,10 +164,15 @@ def _sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray) -> Floa
     return np.asarray(C @ (flat.T @ flat) @ C) * values / max(degrees_of_freedom(task), 1)
 
 
+def search(task: Task, start: FloatArray | None) -> Outcome:
+    """WENDy-MLE, as near to its minimum as the refinement needs it."""
+    return mle.search(task, start, enough=ENOUGH)
+
+
 ESTIMATOR = Estimator(
     "wendy",
     "WENDy-MLE, then refined to remove its bias",
-    mle.search,
+    search,
     refine,
     mle.check,
     options=("solver", "covariance"),
@@ -172,4 +180,5 @@ ESTIMATOR = Estimator(
     refits=True,
     instead="relaxed",
     then=("relaxed", "output-error"),
+    quick=quick.search,
 )

@@ -19,10 +19,14 @@ from ..estimators.task import Deadline
 from ..estimators.wls import ESTIMATOR as WLS
 from ..parameters import Parameters
 from ..results.records import Alternative, StartRecord
+from ..results.serial import serial
 from ..support.errors import FitError, UndefinedError, WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import Basis
 
+SPREAD, WHITE = 6.0, 0.05
+"""How much larger than the filter's the variance may be, times the square root of the number of values; and the p-value
+of the residuals as white noise."""
 NARROW = (3, 4, 6)
 """Radii, in samples, of test functions for dynamics that are sampled rarely."""
 
@@ -103,8 +107,8 @@ class Searched:
         return self.outcomes[0]
 
 
-def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
-    """Run the estimator from every start."""
+def search(prepared: Prepared, starts: int | None, seed: int, quick: bool = False) -> Searched:
+    """Run the estimator from every start; or what it has that is `quick`."""
     estimator, task = prepared.estimator, prepared.task
     direct = task.is_linear and estimator.closed_form
     begin = estimator.starts or make_starts
@@ -122,8 +126,9 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
         estimator = WLS
         points = [None] if task.is_linear else points
     tried: list[tuple[FloatArray | None, Outcome]] = []
+    run = estimator.quick if quick and estimator.quick is not None else estimator.search
     for point in points:
-        tried.append((point, estimator.search(task, point)))
+        tried.append((point, run(task, point)))
         enough = estimator.enough if starts is None else None
         if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in tried])):
             break
@@ -173,3 +178,22 @@ def refine(searched: Searched) -> Searched:
         notes.append("The data are noise-free: the model follows them to rounding, which leaves no errors to tell.")
         noise_free = True
     return Searched(estimator, task, records, (best,), noise_free, tuple(notes), alternatives=alternatives)
+
+
+def reaches_noise(searched: Searched) -> bool:
+    """Whether the residuals of an estimate are white, and as small as the noise that a filter sees in the data.
+
+    What the filter sees is at least the noise; an estimate that leaves no more has nothing more to find.
+    """
+    best, problem = searched.best, searched.task.problem
+    refined = best.refined
+    if searched.noise_free:
+        return True
+    if refined is None or refined.residuals is None or refined.held is not None or not best.status.converged:
+        return False
+    values = sum(int(np.isfinite(part).sum()) for part in refined.residuals)
+    known = problem.data.sigma is not None
+    excess = refined.misfit / max(refined.freedom, 1) if known else float(np.max((refined.sigma / problem.sigma) ** 2))
+    if not excess < 1.0 + SPREAD / np.sqrt(max(values, 1)):
+        return False
+    return serial(refined.residuals).p_value > WHITE

@@ -31,7 +31,7 @@ from ..support.errors import FitError, UndefinedError
 from ..weak.form import WeakForm
 from ..weak.problem import Basis
 from .judge import Judged, judge
-from .search import Prepared, Searched, prepare, refine, search, weak_guesses
+from .search import Prepared, Searched, prepare, reaches_noise, refine, search, weak_guesses
 
 STIFF = 100.0
 """Decay in the time between samples above which only a solver for stiff equations can follow."""
@@ -162,7 +162,11 @@ def _told(
 ) -> _Told:
     """From the search to the verdict; where the method has no weak forms, those of another tell where a model fails."""
     with prepared.task.stop.on_interrupt():
-        refined = refine(search(prepared, starts, seed))
+        refined = None
+        if prepared.estimator.quick is not None and "solver" not in prepared.task.options.given:
+            refined = refine(search(prepared, starts, seed, quick=True))
+        if refined is None or not reaches_noise(refined):
+            refined = refine(search(prepared, starts, seed))
     quantified = quantify(refined.task, refined.best, refined.noise_free)
     return _Told(refined, quantified, judge(parameters, refined, quantified, forms))
 

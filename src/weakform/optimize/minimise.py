@@ -93,6 +93,7 @@ def minimise(
     *,
     tolerance: float = 1e-8,
     max_iterations: int = 200,
+    enough: float = 0.0,
     stop: Callable[[], bool] = never,
 ) -> Minimum:
     """Minimise `objective(x, order)` over the box.
@@ -105,6 +106,8 @@ def minimise(
     rule : Rule
     tolerance : float
     max_iterations : int
+    enough : float
+        A decrease that is not worth a step, as the quadratic model foretells it.
     stop : callable
         Whether to stop now, asked before each evaluation.
     """
@@ -141,6 +144,8 @@ def minimise(
             predicted = -quadratic(g, H, s)
             if not predicted > 0:
                 break
+            if predicted < enough:
+                return finish(Stop.VALUE, iteration)
             moved = np.clip(x + s, lower, upper)
             trial = objective(moved, 0).value
             evaluations += 1

@@ -17,8 +17,10 @@ from .evaluation import Computed, Evaluation
 if TYPE_CHECKING:
     from .form import WeakForm
 
-PROBES = 8
-"""Random vectors that estimate the traces of large models."""
+MANY = 600
+"""Weak residuals from which on traces are estimated by random vectors."""
+PROBES, FEW_PROBES = 8, 2
+"""Random vectors: where there are few weak residuals, and where there are many to average over."""
 
 
 class Derivatives:
@@ -103,23 +105,24 @@ class Derivatives:
         return H
 
     def _traces(self) -> FloatArray:
-        """`tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`: exact for small models, else the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z`, z ~ N(0, S⁻¹).
+        """`tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`: exact for small problems, else the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z`, z ~ N(0, S⁻¹).
 
         A probe z averages over all KD residuals, so that few make the Hessian right to a few per cent, which is all
         that a trust region asks of it; they cost J vectors each instead of J matrices. The gradient is exact.
         """
-        if not self.form.large:
+        if not self.form.large and self.form.size < MANY:
             assert self.inverse_diagonal is not None
             return _symmetric(self.factor.traces(self.J, self.inverse_diagonal, self._dS()))
         total = np.zeros((self.J, self.J))
         rng = np.random.default_rng(0)
         functions = self.form.functions
-        for _ in range(PROBES):
+        probes = PROBES if self.form.size < MANY else FEW_PROBES
+        for _ in range(probes):
             z = self.factor.unwhiten(rng.choice((-1.0, 1.0), self.z.shape))
             z.reshape(functions.blocks, -1, functions.length)[-1, :, functions.used.stop :] = 0.0
             V = self.factor.whiten(self._dS_times(*self._in_time(z)))
             total += np.tensordot(V, V, axes=((0, 1), (0, 1)))
-        return total / PROBES
+        return total / probes
 
     def _second_derivatives(self) -> FloatArray:
         """`V : ∂_ijF + y·∂_ijf`, summed over time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +43,10 @@ class WeakForm:
     variance: FloatArray
     functions: TestFunctions
 
+    def seen_through(self, functions: TestFunctions) -> WeakForm:
+        """The same trajectory with other test functions."""
+        return replace(self, functions=functions)
+
     @property
     def size(self) -> int:
         """Number of weak residuals, KD."""
@@ -66,14 +70,19 @@ class WeakForm:
         before = self.system.evaluate(self.times, self.u, p, names, before=True)
         return {name: Tensor(t.index, 0.5 * (t.values + before[name].values)) for name, t in after.items()}
 
-    @property
+    @cached_property
     def x(self) -> FloatArray:
         """The data in working coordinates, `(D, time)`."""
         return self.system.to_working(self.u).T
 
+    @cached_property
+    def left_side(self) -> FloatArray:
+        """`Φ' x`, `(B, D, L)`."""
+        return self.functions.apply(self.x, derivative=True)
+
     def residual(self, f: FloatArray) -> FloatArray:
         """`r = Φ f + Φ' x`, `(B, D, L)`; `f` is `(D, time)`."""
-        return self.functions.apply(f) + self.functions.apply(self.x, derivative=True)
+        return self.functions.apply(f) + self.left_side
 
     def jacobian(self, fp: Tensor) -> FloatArray:
         """`∂r/∂p`, `(B, b, J)`."""

@@ -119,6 +119,14 @@ class WeakProblem:
             forms.append(WeakForm(systems[k], q.times, u, variance, basis.build(q)))
         return cls(model, data, tuple(forms), sigma)
 
+    @cached_property
+    def coarse(self) -> WeakProblem:
+        """The same seen through few test functions, one radius apart."""
+        forms = [
+            form if form.functions.blocks == 1 else form.seen_through(form.functions.thinned) for form in self.forms
+        ]
+        return replace(self, forms=tuple(forms))
+
     def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
         """The same with other weights `(time, D)` of the values, for what comes after the weak form."""
         return replace(self, data=self.data.reweighed(weights))
@@ -156,16 +164,12 @@ class WeakProblem:
         """
         if (self.sigma > 0).all():
             return 1.0 / self.sigma
-        squares = np.sum([np.sum(self._left_side(form) ** 2, axis=(0, 2)) for form in self.forms], axis=0)
+        squares = np.sum([np.sum(form.left_side**2, axis=(0, 2)) for form in self.forms], axis=0)
         return np.asarray(1.0 / np.sqrt(np.maximum(squares / self.size, np.finfo(float).tiny)))
-
-    @staticmethod
-    def _left_side(form: WeakForm) -> FloatArray:
-        return form.functions.apply(form.x, derivative=True)
 
     def left_side_norm(self) -> float:
         """`‖Φ'x‖`, weighted."""
-        return math.sqrt(sum(float(np.sum(self._weighted(self._left_side(form)) ** 2)) for form in self.forms))
+        return math.sqrt(sum(float(np.sum(self._weighted(form.left_side) ** 2)) for form in self.forms))
 
     def _weighted(self, r: FloatArray) -> FloatArray:
         return r * self.weights[:, None]
