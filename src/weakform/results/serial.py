@@ -4,9 +4,15 @@
 
 over columns d and lags k, with n_dk pairs of values that are k apart; trajectories are pooled, and no pair straddles
 two. For white noise Q is χ² with one degree of freedom for each lag and column, but residuals are not white: a fit
-takes part of the noise with it, more so with few samples. Where that matters, noise is drawn, what the fit leaves of it
-is found (`collocation.leftover`), and Q is compared with its values there: for a model that is linear over its standard
-errors the test is exact.
+takes part of the noise with it, more so with few samples (`collocation.leftover`). Where that matters, noise is drawn,
+and Q is compared with its values in what the fit leaves: for a model that is linear over its standard errors the test
+is exact. What the fit takes is a subspace of few dimensions, found by a few draws. In long series the sums
+`r_dk = Σ e_i e_{i+k}` are normal, and their moments follow from the subspace: with an orthonormal basis B of it and the
+matrix L_dk of the pairs (one half at each),
+
+    E r_i = -tr C_i,    Cov(r_i, r_j) = 2 [tr L_i L_j - 2 ⟨L_i B, L_j B⟩ + tr C_i C_j],    C_i = Bᵀ L_i B,
+
+and Q, a sum of squares of normal variables, is compared with a χ² of the same three first cumulants.
 """
 
 from __future__ import annotations
@@ -23,12 +29,17 @@ FEWEST = 10
 """Values of a column below which nothing is said of it."""
 ABSORBED = 1e-3
 """Share of what was fitted among the values below which the residuals are as good as white."""
+LONG, DIMENSIONS, SMALL = 300, 64, 1e-2
+"""Values of every column from which on sums are normal enough for small p-values; dimensions of the subspace up to
+which it is looked for; and what is not part of it, relative to what is."""
 CLEAR = 0.5
 """P-value of the limit above which nobody needs a better one."""
-DRAWS, NEAR = (500, 10_000), 0.1
-"""Draws of the noise, and again more of them where the p-value is below this."""
-LEAST_DRAWS, WORK, BATCH = 500, 8_000_000, 1_000_000
+DRAWS, NEAR = 10_000, 0.1
+"""Draws of the noise, where the p-value is below this."""
+LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
 """Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
+SPARE = 4
+"""Random vectors beyond the rank, so that the least of what is found stands out."""
 COUNTED = 5
 """Draws beyond the statistic that must be there to be counted; the tail behind is that of a scaled χ²."""
 
@@ -103,19 +114,83 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
     limit = chi_square_tail(Q, freedom)
     if left is None or absorbed < ABSORBED or limit > CLEAR:
         return Serial(Q, freedom, limit)
-    p = limit
-    for draws in DRAWS:
-        drawn = _drawn(there, columns, left, draws)
-        p = limit if drawn is None else _tail(Q, drawn)
-        if p > NEAR:
-            break
-    return Serial(Q, freedom, p)
+    basis = _taken(there, left)
+    if basis is not None:
+        p = _by_moments(Q, basis, columns)
+        if p > NEAR or min(len(column.rows) for column in columns if column.pairs) >= LONG:
+            return Serial(Q, freedom, p)
+        left = _without(basis)
+    drawn = _drawn(there, columns, left)
+    return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
 
 
-def _drawn(there: BoolArray, columns: list[_Column], left: Leftover, draws: int) -> FloatArray | None:
+def _taken(there: BoolArray, left: Leftover) -> FloatArray | None:
+    """What the fit takes of noise: an orthonormal basis `(rows, columns, m)`; None where that is too much.
+
+    The range of a projection is that of its product with a few random vectors, if they are more than its rank.
+    """
+    rng = np.random.default_rng(1)
+    count = 16
+    while count <= min(DIMENSIONS, there.size // 2):
+        noise = np.where(there[:, :, None], rng.standard_normal((*there.shape, count)), 0.0)
+        with np.errstate(all="ignore"):
+            taken = noise - left(noise)
+        if not np.isfinite(taken).all():
+            return None
+        basis, sizes, _ = np.linalg.svd(taken.reshape(there.size, count), full_matrices=False)
+        rank = int(np.sum(sizes > SMALL * sizes[0]))
+        if rank < count - SPARE:
+            return basis[:, :rank].reshape(*there.shape, rank)
+        count *= 2
+    return None
+
+
+def _without(basis: FloatArray) -> Leftover:
+    """Noise less its part in a subspace."""
+    flat = basis.reshape(-1, basis.shape[2])
+
+    def left(noise: FloatArray) -> FloatArray:
+        columns = noise.reshape(len(flat), -1)
+        return (columns - flat @ (flat.T @ columns)).reshape(noise.shape)
+
+    return left
+
+
+def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
+    """The p-value as if the sums were normal."""
+    m = basis.shape[2]
+    weights: list[float] = []
+    inner: list[FloatArray] = []
+    lags = [len(column.pairs) for column in columns]
+    white = np.zeros((sum(lags), sum(lags)))
+    for d, column in enumerate(columns):
+        part, row = basis[column.rows, d], len(inner)
+        n, freedom = len(part), len(part) - float(np.sum(part * part))
+        moved = np.zeros((lags[d], *part.shape))
+        for k, pair in enumerate(column.pairs, 1):
+            moved[k - 1, k:][pair] += 0.5 * part[:-k][pair]
+            moved[k - 1, :-k][pair] += 0.5 * part[k:][pair]
+            weights.append(n * (n + 2) / pair.sum() / (freedom * (freedom + 2)))
+            inner.append(part.T @ moved[k - 1])
+        flat, here = moved.reshape(lags[d], -1), slice(row, row + lags[d])
+        white[here, here] = np.diag([float(pair.sum()) for pair in column.pairs]) - 4 * flat @ flat.T
+    C = np.array(inner).reshape(-1, m, m)
+    covariance = white + 2 * C.reshape(len(C), -1) @ C.transpose(0, 2, 1).reshape(len(C), -1).T
+    root, means = np.sqrt(weights), -np.trace(C, axis1=1, axis2=2)
+    values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
+    values = np.maximum(values, 1e-12)
+    shift = (vectors.T @ (root * means)) ** 2 / values
+    first, second, third = (
+        factor * float(np.sum(values**s * (1 + s * shift))) for s, factor in ((1, 1.0), (2, 2.0), (3, 8.0))
+    )
+    freedom = 8 * second**3 / third**2
+    return chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
+
+
+def _drawn(there: BoolArray, columns: list[_Column], left: Leftover) -> FloatArray | None:
     """Q of what is left of noise, again and again; the same for the same data."""
     rng = np.random.default_rng(0)
-    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, draws))
+    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, DRAWS))
     batch = max(BATCH // there.size, 1)
     found = []
     with np.errstate(all="ignore"):
