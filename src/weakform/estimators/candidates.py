@@ -7,6 +7,7 @@ Others that fit as well, and lie elsewhere, are alternatives: the data cannot te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from .task import Outcome, Refined, Task
 MOST = 4
 """Distinct outcomes that are refined."""
 SAME = 0.02
-"""Relative difference of parameters below which two outcomes are the same."""
+"""Relative difference of parameters, or of a sum of squares between them, below which two outcomes are the same."""
 EQUAL = 1.0
 """Difference of log-likelihoods below which two estimates fit equally well."""
 APART = 5.0
@@ -56,7 +57,7 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
     kept: list[Outcome] = []
     place: list[int] = []
     for outcome in outcomes:
-        same = [k for k, other in enumerate(kept) if _same(outcome.estimate, other.estimate)]
+        same = [k for k, other in enumerate(kept) if _same(task, outcome, other)]
         new = np.isfinite(outcome.objective) and len(kept) < MOST and not task.stop()
         if not same and (new or not kept):
             kept.append(outcome)
@@ -80,7 +81,22 @@ def _cost(task: Task, outcome: Outcome) -> float:
     return np.nan if outcome.refined is None else cost(task, outcome.refined)
 
 
-def _same(a: FloatArray, b: FloatArray) -> bool:
+def distinct(task: Task, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those that are not the same as one before."""
+    kept: list[Outcome] = []
+    for outcome in outcomes:
+        if np.isfinite(outcome.objective) and not any(_same(task, outcome, other) for other in kept):
+            kept.append(outcome)
+    return kept
+
+
+def _same(task: Task, one: Outcome, other: Outcome) -> bool:
+    a, b = one.estimate, other.estimate
+    if one.curvature is not None and other.curvature is not None:
+        # Along a valley of a sum of squares places are the same though parameters differ.
+        moved = (a - b)[task.free]
+        most = SAME * max(one.objective, other.objective)
+        return all(float(moved @ H @ moved) <= most for H in (one.curvature, other.curvature))
     size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.finfo(float).tiny)
     return bool((np.abs(a - b) <= SAME * size).all())
 

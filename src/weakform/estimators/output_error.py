@@ -231,7 +231,7 @@ class _LeastSquares:
         task, F = self.task, int(self.task.free.sum())
         known = task.problem.data.sigma is not None
         if self.weighted and not known:
-            self.sigma = noise_of(task, self.residuals(point))
+            self.sigma = noise_of(task)(np.concatenate(self.residuals(point)))
         pairs = list(enumerate(point.initial))
         states = tuple(u for k, x0 in pairs if (u := self.shots.states(k, point.p, x0)) is not None)
         theta = np.concatenate([point.p[task.free], *point.initial])
@@ -254,7 +254,7 @@ class _LeastSquares:
                 residuals=None,
             )
         residuals = self.residuals(point)
-        sigma = self.sigma if known or self.weighted else noise_of(task, residuals)
+        sigma = self.sigma if known or self.weighted else noise_of(task)(np.concatenate(residuals))
         misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
         # The initial states are fitted too: what they absorb is no information about the parameters.
         I = K.T @ K

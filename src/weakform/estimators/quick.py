@@ -16,7 +16,7 @@ from .status import Status
 from .task import Outcome, Task
 
 MAX_ITERATIONS = 50
-NEAR = 1e-3
+NEAR = 1e-5
 """Decrease of the sum of squares, relative to it, that is not worth a step."""
 
 
@@ -57,5 +57,11 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
         max_iterations=MAX_ITERATIONS,
         stop=task.stop,
     )
-    objective_value = best.value if np.isfinite(best.value) else np.inf
-    return Outcome(task.expand(best.x), objective_value, Status.of(best.stop), best.iterations, best.evaluations)
+    return Outcome(
+        task.expand(best.x),
+        best.value if np.isfinite(best.value) else np.inf,
+        Status.of(best.stop),
+        best.iterations,
+        best.evaluations,
+        curvature=best.hessian,
+    )

@@ -44,18 +44,22 @@ def cost(task: Task, refined: Refined) -> float:
         return 0.5 * refined.misfit + float(counts(task) @ np.log(refined.sigma))
 
 
-def noise_of(task: Task, residuals: tuple[FloatArray, ...]) -> FloatArray:
-    """`σ_d² = Σ residuals²/(n_d - share of what was fitted)`, `(D,)`.
+def noise_of(task: Task) -> Callable[[FloatArray], FloatArray]:
+    """A function of residuals: `σ_d² = Σ residuals²/(n_d - share of what was fitted)`, `(D,)`.
 
-    Residuals `(time, D)` in working coordinates, over their scale, zero where nothing was measured.
+    Residuals `(rows, D)` in working coordinates, over their scale, zero where nothing was measured.
     """
     problem, values = task.problem, counts(task)
     left = np.maximum(values * degrees_of_freedom(task) / values.sum(), 1.0)
-    squares = np.sum([np.sum(part**2, axis=0) for part in residuals], axis=0)
-    for q in problem.data.trajectories:
-        squares = squares if q.within is None else squares + q.within
+    within = sum(q.within for q in problem.data.trajectories if q.within is not None)
     # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-    return np.asarray(np.maximum(np.sqrt(squares / left), np.maximum(EXACT * problem.spread, _least(problem))))
+    least = np.maximum(EXACT * problem.spread, _least(problem))
+
+    def sigma(residuals: FloatArray) -> FloatArray:
+        squares = np.einsum("id,id->d", residuals, residuals) + within
+        return np.asarray(np.maximum(np.sqrt(squares / left), least))
+
+    return sigma
 
 
 def _least(problem: Problem) -> FloatArray:
@@ -84,14 +88,15 @@ def with_noise(
     solve : callable
         A solution for another σ, from one nearby, and whether to go on.
     residuals : callable
-        Of a solution, as `noise_of` takes them.
+        Of a solution `(time, D)`, of each trajectory, as `noise_of` takes them.
     rounds : int
         At most.
     """
     if task.problem.data.sigma is not None:
         return solution, sigma
+    noise = noise_of(task)
     for _ in range(rounds):
-        new = noise_of(task, residuals(solution))
+        new = noise(np.concatenate(residuals(solution)))
         agreed = (np.abs(new / sigma - 1) < AGREED).all()
         sigma = new
         solution, good = solve(sigma, solution)

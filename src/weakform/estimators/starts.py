@@ -4,7 +4,7 @@
 - Partly linear models: only the nonlinear parameters are drawn: inside the bounds; where there are none, on a log scale
   over 10⁻³..10³ times a natural unit (one, the size of a state, the time span, or a quotient of these). For each draw
   the linear ones are solved for (variable projection on the weak residual). Many draws are screened by their weak
-  residual and the best few are optimised.
+  residual on a few windows (`sieve`) and the best few are optimised.
 - A start that is given competes with these, or stands alone with `starts=1`.
 """
 
@@ -15,9 +15,11 @@ import numpy as np
 from ..support.errors import FitError, UndefinedError
 from ..support.typing import FloatArray
 from .least_squares import project_linear
+from .sieve import sieved
 from .task import Task
 
 SEARCH = (1e-3, 1e3)
+FAR = 100.0
 DRAWS = 150
 DEFAULT_STARTS = 4
 
@@ -60,26 +62,18 @@ def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: in
 
 
 def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
-    """Draws with finite residuals, in the order of their weak residual."""
+    """Draws with finite residuals, in the order of their weak residual on a few windows."""
     drawn = task.free & ~task.linear if not task.is_linear else task.free
     lower, upper, units = task.scale.natural(task.lower)[drawn], task.scale.natural(task.upper)[drawn], _units(task)
-    found = []
     # Stratified in each parameter, so that few draws cover the range.
     n = int(drawn.sum())
     cells = (np.array([rng.permutation(DRAWS) for _ in range(n)]).T + rng.uniform(size=(DRAWS, n))) / DRAWS
-    for share in cells:
+    P = np.tile(task.base, (DRAWS, 1))
+    for k, share in enumerate(cells):
         p = task.base.copy()
-        p[drawn] = between(lower, upper, share, rng.choice(units, size=n))
-        p[drawn] = task.scale.working(p)[drawn]
-        if not task.is_linear:
-            p = project_linear(task, p)
-        with np.errstate(all="ignore"):
-            r = task.weak.residual(p)
-            size = float(r @ r)
-        if np.isfinite(size):
-            found.append((size, p))
-    found.sort(key=lambda pair: pair[0])
-    return [p for _, p in found]
+        p[drawn] = between(lower, upper, share, rng.choice(units, size=n), decades=k % 2 == 1)
+        P[k, drawn] = task.scale.working(p)[drawn]
+    return sieved(task, P)
 
 
 def _units(task: Task) -> FloatArray:
@@ -91,12 +85,23 @@ def _units(task: Task) -> FloatArray:
 
 
 def between(
-    lower: FloatArray, upper: FloatArray, share: FloatArray, unit: FloatArray, reach: tuple[float, float] = SEARCH
+    lower: FloatArray,
+    upper: FloatArray,
+    share: FloatArray,
+    unit: FloatArray,
+    reach: tuple[float, float] = SEARCH,
+    *,
+    decades: bool = False,
 ) -> FloatArray:
-    """Uniform between two bounds; where one or both are missing, log-uniform over `reach` from the bound or zero."""
+    """Uniform between two bounds; where one or both are missing, log-uniform over `reach` from the bound or zero.
+
+    With `decades` log-uniform also between positive bounds that are two orders of magnitude apart or more.
+    """
     span = unit * reach[0] * (reach[1] / reach[0]) ** share
     with np.errstate(invalid="ignore"):
         between = lower + (upper - lower) * share
+        far = decades & (lower > 0) & (upper >= FAR * lower)
+        between = np.where(far, lower * (upper / np.where(far, lower, 1.0)) ** share, between)
     above = np.where(np.isfinite(lower), lower, 0.0) + span
     one_sided = np.where(np.isfinite(upper), upper - span, above)
     return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), between, one_sided))

@@ -256,6 +256,8 @@ class Outcome:
     iterations : int
     evaluations : int
     refined : Refined, optional
+    curvature : ndarray, (F, F), optional
+        Of a sum of squares, where the objective is one.
     initial : tuple of ndarray, (D,), optional
         Initial state of each trajectory in working coordinates, where the method has one.
     note : str
@@ -273,3 +275,4 @@ class Outcome:
     initial: tuple[FloatArray, ...] | None = None
     note: str = ""
     latent: Latent | None = None
+    curvature: FloatArray | None = None

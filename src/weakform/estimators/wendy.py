@@ -52,7 +52,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
         stop=task.stop,
         prior=task.prior,
-        noise=None if problem.data.sigma is not None else lambda residuals: noise_of(task, (residuals,)),
+        noise=None if problem.data.sigma is not None else noise_of(task),
     )
     pairs = zip(problem.forms, problem.data.trajectories, strict=True)
     mesh = Mesh.of([Part(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
@@ -169,6 +169,14 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     return mle.search(task, start, enough=ENOUGH)
 
 
+def enough(task: Task, outcomes: list[Outcome]) -> bool:
+    """Whether two searches have led to the best value."""
+    del task
+    best = min(outcome.objective for outcome in outcomes)
+    agree = [o for o in outcomes if o.status.converged and o.objective - best < 2 * ENOUGH and o.curvature is None]
+    return len(agree) > 1
+
+
 ESTIMATOR = Estimator(
     "wendy",
     "WENDy-MLE, then refined to remove its bias",
@@ -181,4 +189,5 @@ ESTIMATOR = Estimator(
     instead="relaxed",
     then=("relaxed", "output-error"),
     quick=quick.search,
+    enough=enough,
 )

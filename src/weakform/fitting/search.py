@@ -10,7 +10,7 @@ import numpy as np
 from ..basis import Local
 from ..data.matching import Matched
 from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, takes
-from ..estimators.candidates import rank
+from ..estimators.candidates import distinct, rank
 from ..estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
 from ..estimators.pose import pose
 from ..estimators.reweighed import settled
@@ -24,9 +24,9 @@ from ..support.errors import FitError, UndefinedError, WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import Basis
 
-SPREAD, WHITE = 6.0, 0.05
-"""How much larger than the filter's the variance may be, times the square root of the number of values; and the p-value
-of the residuals as white noise."""
+SPREAD, WHITE = 10.0, 1e-3
+"""How much larger than the filter's the variance may be, times the square root of the number of values of a column; and
+the p-value of the residuals as white noise."""
 NARROW = (3, 4, 6)
 """Radii, in samples, of test functions for dynamics that are sampled rarely."""
 
@@ -107,12 +107,15 @@ class Searched:
         return self.outcomes[0]
 
 
-def search(prepared: Prepared, starts: int | None, seed: int, quick: bool = False) -> Searched:
-    """Run the estimator from every start; or what it has that is `quick`."""
+def search(prepared: Prepared, starts: int | None, seed: int, before: Searched | None = None) -> Searched:
+    """Run the estimator from every start; from where another search has led `before`, first."""
     estimator, task = prepared.estimator, prepared.task
     direct = task.is_linear and estimator.closed_form
     begin = estimator.starts or make_starts
     points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guesses, starts, seed)
+    if before is not None and not direct:
+        found = [outcome.estimate for outcome in distinct(task, before.outcomes)]
+        points = [*found, *points][: max(len(points), 1)]
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and estimator is not WLS and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)
@@ -126,9 +129,8 @@ def search(prepared: Prepared, starts: int | None, seed: int, quick: bool = Fals
         estimator = WLS
         points = [None] if task.is_linear else points
     tried: list[tuple[FloatArray | None, Outcome]] = []
-    run = estimator.quick if quick and estimator.quick is not None else estimator.search
     for point in points:
-        tried.append((point, run(task, point)))
+        tried.append((point, estimator.search(task, point)))
         enough = estimator.enough if starts is None else None
         if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in tried])):
             break
@@ -191,9 +193,9 @@ def reaches_noise(searched: Searched) -> bool:
         return True
     if refined is None or refined.residuals is None or refined.held is not None or not best.status.converged:
         return False
-    values = sum(int(np.isfinite(part).sum()) for part in refined.residuals)
+    values = np.maximum(problem.data.measurements, 1)
     known = problem.data.sigma is not None
-    excess = refined.misfit / max(refined.freedom, 1) if known else float(np.max((refined.sigma / problem.sigma) ** 2))
-    if not excess < 1.0 + SPREAD / np.sqrt(max(values, 1)):
+    excess = refined.misfit / max(refined.freedom, 1) if known else (refined.sigma / problem.sigma) ** 2
+    if not np.all(excess < 1.0 + SPREAD / np.sqrt(values)):
         return False
     return serial(refined.residuals).p_value > WHITE

@@ -162,11 +162,13 @@ def _told(
 ) -> _Told:
     """From the search to the verdict; where the method has no weak forms, those of another tell where a model fails."""
     with prepared.task.stop.on_interrupt():
-        refined = None
-        if prepared.estimator.quick is not None and "solver" not in prepared.task.options.given:
-            refined = refine(search(prepared, starts, seed, quick=True))
+        refined, found = None, None
+        quick = prepared.estimator.quick
+        if quick is not None and "solver" not in prepared.task.options.given:
+            found = search(replace(prepared, estimator=replace(prepared.estimator, search=quick)), starts, seed)
+            refined = refine(found)
         if refined is None or not reaches_noise(refined):
-            refined = refine(search(prepared, starts, seed))
+            refined = refine(search(prepared, starts, seed, before=found))
     quantified = quantify(refined.task, refined.best, refined.noise_free)
     return _Told(refined, quantified, judge(parameters, refined, quantified, forms))
 

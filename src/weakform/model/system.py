@@ -203,7 +203,7 @@ class System:
         t : ndarray, (time,)
         u : ndarray, (time, D)
             States as measured, not in working coordinates.
-        p : ndarray, (J,)
+        p : ndarray, (J,) or (time, J)
         names : tuple of str
             Which of `TENSORS`.
         driven : ndarray, (time, I), optional
@@ -214,7 +214,8 @@ class System:
         # The compiled function reads rows (t, u, q, p) and writes rows; tiles keep both in cache.
         D, n = self.D, 1 + self.D + len(self._q)
         tile = np.empty((min(len(t), _TILE), n + self.J))
-        tile[:, n:] = p
+        if p.ndim == 1:
+            tile[:, n:] = p
         for start in range(0, len(t) if total else 0, _TILE):
             part = slice(start, min(start + _TILE, len(t)))
             row = tile[: part.stop - start]
@@ -222,6 +223,8 @@ class System:
             row[:, 1 : 1 + D] = u[part]
             if driven is not None:
                 row[:, 1 + D : n] = driven[part]
+            if p.ndim > 1:
+                row[:, n:] = p[part]
             function(row, out=values[part])
         return values
 

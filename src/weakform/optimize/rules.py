@@ -84,9 +84,11 @@ class TrustRegion:
 
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """A step between `low` and `high` that decreases the model."""
+        plain = self._solve(g, H, d, self.radius)
+        if ((plain >= low) & (plain <= high)).all():
+            return plain
         candidates = [self._active_set(g, H, d, low, high), self._cauchy(g, H, d, low, high)]
-        candidates.append(np.clip(self._solve(g, H, d, self.radius), low, high))
-        return min(candidates, key=lambda s: quadratic(g, H, s))
+        return min([*candidates, np.clip(plain, low, high)], key=lambda s: quadratic(g, H, s))
 
     def _solve(self, g: FloatArray, H: FloatArray, d: FloatArray, radius: float) -> FloatArray:
         w, V = np.linalg.eigh(H / np.outer(d, d))
