@@ -57,11 +57,11 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
     kept: list[Outcome] = []
     place: list[int] = []
     for outcome in outcomes:
-        same = [k for k, other in enumerate(kept) if _same(task, outcome, other)]
+        equal = [k for k, other in enumerate(kept) if same(task, outcome, other)]
         new = np.isfinite(outcome.objective) and len(kept) < MOST and not task.stop()
-        if not same and (new or not kept):
+        if not equal and (new or not kept):
             kept.append(outcome)
-        place.append(same[0] if same else len(kept) - 1 if kept and kept[-1] is outcome else -1)
+        place.append(equal[0] if equal else len(kept) - 1 if kept and kept[-1] is outcome else -1)
     refined = [estimator.refine(task, outcome) for outcome in kept]
     costs = [_cost(task, outcome) for outcome in refined]
     # States of an estimate that has not converged need not obey the model: its likelihood is none.
@@ -69,8 +69,8 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
     others = sorted((k for k in range(len(refined)) if k != best), key=lambda k: costs[k])
     found: list[tuple[Outcome, float]] = []
     for k in others:
-        equal = refined[k].status.converged and costs[k] - costs[best] < EQUAL
-        if equal and all(_apart(task, refined[k], one) for one in (refined[best], *(one for one, _ in found))):
+        close = refined[k].status.converged and costs[k] - costs[best] < EQUAL
+        if close and all(_apart(task, refined[k], one) for one in (refined[best], *(one for one, _ in found))):
             found.append((refined[k], costs[k]))
     return Ranked(
         refined[best], tuple(costs[k] if k >= 0 else np.nan for k in place), costs[best], alternatives=tuple(found)
@@ -85,12 +85,13 @@ def distinct(task: Task, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Those that are not the same as one before."""
     kept: list[Outcome] = []
     for outcome in outcomes:
-        if np.isfinite(outcome.objective) and not any(_same(task, outcome, other) for other in kept):
+        if np.isfinite(outcome.objective) and not any(same(task, outcome, other) for other in kept):
             kept.append(outcome)
     return kept
 
 
-def _same(task: Task, one: Outcome, other: Outcome) -> bool:
+def same(task: Task, one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes are at the same place."""
     a, b = one.estimate, other.estimate
     if one.curvature is not None and other.curvature is not None:
         # Along a valley of a sum of squares places are the same though parameters differ.

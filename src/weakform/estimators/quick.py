@@ -1,43 +1,92 @@
 """The first rung of the default: weak least squares on few test functions, which costs next to nothing.
 
 Bumps one radius apart carry most of what a series says about the parameters; least squares on them has no covariance to
-factorise. It is biased by the noise, and not efficient, but it mostly leads near enough for the refinement. Where that
-does not reach the noise of the data, WENDy-MLE searches with all test functions.
+factorise. It is biased by the noise, and not efficient; from there two sweeps of generalised least squares on all test
+functions mostly lead near enough for the refinement. Where that does not reach the noise of the data, WENDy-MLE
+searches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ..optimize import TrustRegion, minimise
+from ..linalg.symmetric import NotPositiveDefinite
+from ..optimize import Minimum, TrustRegion, minimise
 from ..support.typing import FloatArray
 from ..weak.evaluation import Evaluation
+from .candidates import same
 from .status import Status
 from .task import Outcome, Task
 
 MAX_ITERATIONS = 50
+SWEEPS, STEPS = 2, 3
 NEAR = 1e-5
 """Decrease of the sum of squares, relative to it, that is not worth a step."""
+FIRST = 0.5
+"""Of the box, for the first step: sums of squares are less treacherous than the likelihood."""
 
 
 def search(task: Task, start: FloatArray | None) -> Outcome:
     """One estimate from one start."""
     assert start is not None
-    problem, free = task.weak.coarse, task.free
+    problem = task.weak.coarse
     if task.is_linear:  # the start is the estimate
         r = problem.residual(start)
-        return Outcome(start, 0.5 * float(r @ r), Status.CONVERGED, 0, 1)
+        return Outcome(start, 0.5 * float(r @ r), Status.CONVERGED, 0, 1, rough=True)
+    best = _minimum(task, problem.residual, problem.jacobian, start, MAX_ITERATIONS)
+    return Outcome(
+        task.expand(best.x),
+        best.value if np.isfinite(best.value) else np.inf,
+        Status.of(best.stop),
+        best.iterations,
+        best.evaluations,
+        curvature=best.hessian,
+        rough=True,
+    )
+
+
+def enough(task: Task, outcomes: list[Outcome]) -> bool:
+    """Whether two searches have led to the best place."""
+    best = min(outcomes, key=lambda outcome: outcome.objective)
+    return any(same(task, best, other) for other in outcomes if other is not best)
+
+
+def weighed(task: Task, p: FloatArray) -> FloatArray:
+    """A few steps of generalised least squares on all test functions, weighed by their covariance at p."""
+    for _ in range(SWEEPS):
+        try:
+            residual, jacobian = task.weak.whitened(task.weak.factors(p))
+        except NotPositiveDefinite:
+            return p
+        best = _minimum(task, residual, jacobian, p, STEPS)
+        if not np.isfinite(best.value):
+            return p
+        p = task.expand(best.x)
+    return p
+
+
+Function = Callable[[FloatArray], FloatArray]
+
+
+def _minimum(task: Task, residual: Function, jacobian: Function, start: FloatArray, steps: int) -> Minimum:
+    """Of `½‖residual(p)‖²` inside the box, by Gauss–Newton steps in a trust region."""
+    free = task.free
+    last: tuple[FloatArray, FloatArray] | None = None
 
     def objective(theta: FloatArray, order: int) -> Evaluation:
+        nonlocal last
         p = task.expand(theta)
-        r = problem.residual(p)
+        r = last[1] if last is not None and (last[0] == p).all() else residual(p)
+        last = p, r
         value = 0.5 * float(r @ r)
         if not np.isfinite(value):
             return Evaluation(np.inf)
         known = 0.0 if task.prior is None else task.prior.value(p)
         if order == 0:
             return Evaluation(value + known)
-        G = problem.jacobian(p)[:, free]
+        G = jacobian(p)[:, free]
         gradient, hessian = G.T @ r, G.T @ G
         if not np.isfinite(hessian).all():
             return Evaluation(np.inf)
@@ -47,21 +96,5 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
         return Evaluation(value + known, gradient, hessian)
 
     lower, upper = task.box
-    best = minimise(
-        objective,
-        start[free],
-        lower,
-        upper,
-        TrustRegion(),
-        tolerance=NEAR,
-        max_iterations=MAX_ITERATIONS,
-        stop=task.stop,
-    )
-    return Outcome(
-        task.expand(best.x),
-        best.value if np.isfinite(best.value) else np.inf,
-        Status.of(best.stop),
-        best.iterations,
-        best.evaluations,
-        curvature=best.hessian,
-    )
+    rule = TrustRegion(share=FIRST, growth=2.0)
+    return minimise(objective, start[free], lower, upper, rule, tolerance=NEAR, max_iterations=steps, stop=task.stop)

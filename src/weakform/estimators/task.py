@@ -258,6 +258,8 @@ class Outcome:
     refined : Refined, optional
     curvature : ndarray, (F, F), optional
         Of a sum of squares, where the objective is one.
+    rough : bool
+        Whether a better search will follow where the refinement does not go well.
     initial : tuple of ndarray, (D,), optional
         Initial state of each trajectory in working coordinates, where the method has one.
     note : str
@@ -276,3 +278,4 @@ class Outcome:
     note: str = ""
     latent: Latent | None = None
     curvature: FloatArray | None = None
+    rough: bool = False

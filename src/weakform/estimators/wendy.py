@@ -24,7 +24,7 @@ from ..optimize import Stop
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
 from . import mle, quick
-from .estimator import Estimator
+from .estimator import Estimator, Quick
 from .residuals import counts, degrees_of_freedom, noise_of, within_misfit
 from .status import Status
 from .task import Outcome, Refined, Task
@@ -44,6 +44,8 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     p, sigma = outcome.estimate, problem.sigma
     if not (np.isfinite(outcome.objective) and (sigma > 0).all()):
         return outcome
+    if outcome.rough:
+        p = quick.weighed(task, p)
     settings = Settings(
         task.free,
         task.lower,
@@ -173,7 +175,7 @@ def enough(task: Task, outcomes: list[Outcome]) -> bool:
     """Whether two searches have led to the best value."""
     del task
     best = min(outcome.objective for outcome in outcomes)
-    agree = [o for o in outcomes if o.status.converged and o.objective - best < 2 * ENOUGH and o.curvature is None]
+    agree = [o for o in outcomes if o.status.converged and o.objective - best < 2 * ENOUGH and not o.rough]
     return len(agree) > 1
 
 
@@ -188,6 +190,6 @@ ESTIMATOR = Estimator(
     refits=True,
     instead="relaxed",
     then=("relaxed", "output-error"),
-    quick=quick.search,
+    quick=Quick(quick.search, quick.enough),
     enough=enough,
 )

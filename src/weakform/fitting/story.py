@@ -165,7 +165,8 @@ def _told(
         refined, found = None, None
         quick = prepared.estimator.quick
         if quick is not None and "solver" not in prepared.task.options.given:
-            found = search(replace(prepared, estimator=replace(prepared.estimator, search=quick)), starts, seed)
+            cheap = replace(prepared.estimator, search=quick.search, enough=quick.enough)
+            found = search(replace(prepared, estimator=cheap), starts, seed)
             refined = refine(found)
         if refined is None or not reaches_noise(refined):
             refined = refine(search(prepared, starts, seed, before=found))

@@ -67,20 +67,22 @@ FIRST_SHARE = 0.1
 """With 0.5 three of 60 random starts ran into a corner of the box on SIR-TDI and on Goodwin; with 0.1 none."""
 
 
-def _first_radius(g: FloatArray, d: FloatArray, extent: FloatArray) -> float:
-    return FIRST_SHARE * float(np.linalg.norm(d * extent)) or float(np.linalg.norm(g / d))
+def _first_radius(g: FloatArray, d: FloatArray, extent: FloatArray, share: float = FIRST_SHARE) -> float:
+    return share * float(np.linalg.norm(d * extent)) or float(np.linalg.norm(g / d))
 
 
 @dataclass
 class TrustRegion:
-    """Steps within `‖d∘s‖ <= radius`."""
+    """Steps within `‖d∘s‖ <= radius`, which begins as a share of the extent of the box."""
 
     bounded = True
     radius: float = 0.0
+    share: float = FIRST_SHARE
+    growth: float = 3.0
 
     def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
         """Start with a share of the extent of the box, or of the start; else with a gradient step."""
-        self.radius = _first_radius(g, d, extent)
+        self.radius = _first_radius(g, d, extent, self.share)
 
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """A step between `low` and `high` that decreases the model."""
@@ -139,7 +141,7 @@ class TrustRegion:
         if not ratio > 0.25:
             self.radius = 0.25 * min(norm, self.radius)
         elif ratio > 0.75 and norm > 0.8 * self.radius:
-            self.radius *= 3.0
+            self.radius *= self.growth
 
 
 @dataclass
