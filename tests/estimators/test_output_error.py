@@ -92,8 +92,8 @@ def test_hybrid_falls_back_where_the_solution_is_lost():
     data = problem.simulate(M=2000, noise=0.1, seed=1, duration=30.0)
     weak = wf.fit(problem.model, data, bounds=problem.bounds)
     fit = wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid")
-    assert np.array_equal(fit.estimate, weak.estimate)
-    assert np.array_equal(fit.covariance, weak.covariance)
+    assert np.allclose(fit.estimate, weak.estimate, rtol=1e-6)
+    assert np.allclose(fit.covariance, weak.covariance, rtol=1e-3)
     assert "the estimate of 'wendy' was kept" in " ".join(fit.notes)
 
 

@@ -177,7 +177,8 @@ class _Iteration:
             small |= bool((np.abs(step.dp) <= ROUNDING * np.abs(p)).all())
             here = self._value(watch.now)
             if step.drift <= DRIFT and watch.patient:
-                share, x = 1.0, step.states
+                share = 0.5 if watch.swings else 1.0
+                x = x + share * (step.states - x)
             else:
                 p, x, step = watch.back() if not watch.patient else (p, x, step)
                 share, x = self._search(p, x, step)
@@ -190,7 +191,7 @@ class _Iteration:
             far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
             if self.held is None and (moved > far).any():
                 return _weakest(first.information)
-            if small and agreed and share == 1.0:
+            if small and agreed and share >= 0.5:
                 stop = Stop.STEP
                 break
             if settings.stop():
@@ -207,7 +208,7 @@ class _Iteration:
                 watch.since = WATCHED
                 continue
             watch.see(p, x, step, self._value)
-            flat = flat + 1 if share == 1.0 and abs(here - self._value(watch.now)) < FLAT else 0
+            flat = flat + 1 if share >= 0.5 and abs(here - self._value(watch.now)) < FLAT else 0
             if flat >= PATIENCE:
                 stop = Stop.VALUE
                 break
@@ -244,7 +245,7 @@ class _Iteration:
             dp=dp,
             states=states,
             information=H,
-            size=float(np.linalg.norm(d * theta)),
+            scaled=d * theta,
             drift=float(np.sqrt(np.mean((states - x) ** 2 / v))),
             cost=self._cost(p, x),
             violation=float(gram[F + 1, F + 1]),

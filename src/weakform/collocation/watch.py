@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..linalg.chain import BandFactor, ChainFactor
 from ..support.typing import FloatArray
 from .mesh import Linearised
@@ -14,28 +16,36 @@ SLACK = 1e-3
 is not smooth, and would refuse good steps."""
 WATCHED = 4
 """Steps without a decrease after which the iteration goes back."""
+TURNED = 0.5
+"""Steps swing if each is against the last, and not much shorter: across a curved valley half of a step is right."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step, and what is known where it begins: its cost, and the violation of the constraint."""
+    """A step of all parameters and, scaled, of the free ones; what is known where it begins: cost and violation."""
 
     dp: FloatArray
     states: FloatArray
+    scaled: FloatArray
     information: FloatArray
-    size: float
     drift: float
     cost: float
     violation: float
     line: Linearised
     factor: ChainFactor | BandFactor
 
+    @property
+    def size(self) -> float:
+        """In standard errors, but for correlations."""
+        return float(np.linalg.norm(self.scaled))
+
 
 class Watch:
-    """The best point so far, and for how many steps there was none better."""
+    """The best point so far, for how many steps there was none better, and whether steps swing to and fro."""
 
     def __init__(self, p: FloatArray, x: FloatArray, step: Step) -> None:
         self.best, self.now, self.since = (p, x, step), step, 0
+        self.swings = False
 
     @property
     def patient(self) -> bool:
@@ -44,6 +54,8 @@ class Watch:
 
     def see(self, p: FloatArray, x: FloatArray, step: Step, value: Callable[[Step], float]) -> None:
         """A new point."""
+        turned = float(step.scaled @ self.now.scaled) < -TURNED * self.now.size * step.size
+        self.swings = turned and step.size > TURNED * self.now.size
         self.now = step
         if self.since < 0 or value(step) < value(self.best[2]) - SLACK:
             self.best, self.since = (p, x, step), 0

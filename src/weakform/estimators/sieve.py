@@ -82,8 +82,8 @@ def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
         Q[:, linear] = np.clip(value, task.lower[linear], task.upper[linear])
         with np.errstate(all="ignore"):
             parts = [each.evaluate(Q, linear) for each in windows]
-            r = np.concatenate([(a * weights).reshape(len(Q), -1) for a, _ in parts], axis=1)
-            G = np.concatenate([(b * weights[:, None]).reshape(len(Q), -1, len(linear)) for _, b in parts], axis=1)
+            r = np.concatenate([a * weights for a, _ in parts], axis=1).reshape(len(Q), -1)
+            G = np.concatenate([b * weights[:, None] for _, b in parts], axis=1).reshape(*r.shape, len(linear))
             good = np.isfinite(r).all(axis=1) & np.isfinite(G).all(axis=(1, 2))
             theta = np.zeros((len(Q), len(linear)))
             if len(linear) and good.any():

@@ -85,6 +85,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         status=Status.of(solution.stop),
         iterations=outcome.iterations + iterations,
         refined=_refined(task, mesh, solution, finer, bias),
+        rough=False,
     )
 
 

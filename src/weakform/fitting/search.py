@@ -115,7 +115,7 @@ def search(prepared: Prepared, starts: int | None, seed: int, before: Searched |
     points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guesses, starts, seed)
     if before is not None and not direct:
         found = [outcome.estimate for outcome in distinct(task, before.outcomes)]
-        points = [*found, *points][: max(len(points), 1)]
+        points = ([*points, *found] if prepared.guesses else [*found, *points])[: max(len(points), 1)]
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and estimator is not WLS and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)

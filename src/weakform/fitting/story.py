@@ -209,16 +209,17 @@ def _others(
             return []
         if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
             return []
-        refined = best.refined.best.refined
-        if not estimator.local and refined is not None and refined.stiffness > STIFF:
+        found = best.refined.best
+        stiff = found.refined is not None and found.status.converged and found.refined.stiffness > STIFF
+        if stiff and not estimator.local:
             return []
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
     if estimator.local:  # what is not near is not to be found by solving on and on
         options = replace(options, max_iterations=NEAR)
     ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
-    found: list[_Told] = []
+    others: list[_Told] = []
     for guesses in [(end,) for end in ends] if estimator.local else [ends]:
-        if task.stop() or (found and found[-1].judged.status.success):
+        if task.stop() or (others and others[-1].judged.status.success):
             break
         try:
             prepared = prepare(parameters, matched, estimator, options, Local())
@@ -231,10 +232,10 @@ def _others(
             count, other = 1 if estimator.local else starts, seed
             if estimator is first.estimator:  # the same once more, from other starts, and more of them
                 count, other = MORE, seed + 1
-            found.append(_told(parameters, prepared, count, other, forms))
+            others.append(_told(parameters, prepared, count, other, forms))
         except FitError:
             continue
-    return found
+    return others
 
 
 def _agreed(told: _Told) -> bool:
