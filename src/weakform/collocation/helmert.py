@@ -187,9 +187,10 @@ class _Iteration:
                     break
             p = np.clip(p + share * step.dp, settings.lower, settings.upper)
             moved = np.abs(p[free] - start)
-            # A σ that is too small makes all errors too small; then steps are long, and no direction is to blame.
+            # A σ that is too small makes all errors too small; then steps are long, and no direction is to blame; nor
+            # where the states still have a long way to go.
             far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
-            if self.held is None and (moved > far).any():
+            if self.held is None and step.drift <= DRIFT and (moved > far).any():
                 return _weakest(first.information)
             if small and agreed and share >= 0.5:
                 stop = Stop.STEP

@@ -32,6 +32,8 @@ from .task import Outcome, Refined, Task
 MAX_ITERATIONS = 100
 BIAS = 0.1
 FINEST = 16
+NEAR = 10.0
+"""Standard errors of the last step, times the root of the tolerance: 1e-3 by default."""
 ENOUGH = 0.1
 """Log-likelihood that a step of the search must promise."""
 FEW, CLEARLY = 2, 0.2
@@ -50,7 +52,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         task.free,
         task.lower,
         task.upper,
-        tolerance=float(np.sqrt(task.options.tolerance)),
+        tolerance=NEAR * float(np.sqrt(task.options.tolerance)),
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
         stop=task.stop,
         prior=task.prior,
