@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..support.errors import FitError, UndefinedError
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray
 from .least_squares import project_linear
 from .sieve import sieved
 from .task import Task
@@ -69,10 +69,9 @@ def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     n = int(drawn.sum())
     cells = (np.array([rng.permutation(DRAWS) for _ in range(n)]).T + rng.uniform(size=(DRAWS, n))) / DRAWS
     P = np.tile(task.base, (DRAWS, 1))
-    for k, share in enumerate(cells):
-        p = task.base.copy()
-        p[drawn] = between(lower, upper, share, rng.choice(units, size=n), decades=k % 2 == 1)
-        P[k, drawn] = task.scale.working(p)[drawn]
+    every_other = np.arange(DRAWS)[:, None] % 2 == 1
+    P[:, drawn] = between(lower, upper, cells, rng.choice(units, size=cells.shape), decades=every_other)
+    P[:, drawn] = task.scale.working(P)[:, drawn]
     return sieved(task, P)
 
 
@@ -91,7 +90,7 @@ def between(
     unit: FloatArray,
     reach: tuple[float, float] = SEARCH,
     *,
-    decades: bool = False,
+    decades: bool | BoolArray = False,
 ) -> FloatArray:
     """Uniform between two bounds; where one or both are missing, log-uniform over `reach` from the bound or zero.
 
