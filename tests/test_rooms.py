@@ -122,5 +122,5 @@ def test_no_module_asks_for_a_method_by_its_name():
 
 
 def test_rooms_are_not_called_like_public_functions():
-    functions = {"fit", "simulate", "read_model"}
+    functions = {"fit", "fit_many", "simulate", "read_model"}
     assert not functions & {part for name in modules() for part in name.split(".")}

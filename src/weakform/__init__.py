@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .data import Dataset as Dataset
     from .estimators import Options as Options
     from .estimators import Status as Status
+    from .experiments.many import fit_many as fit_many
     from .files.model_file import read_model as read_model
     from .fitting import fit as fit
     from .forward import simulate as simulate
@@ -46,6 +47,7 @@ _HOME = {
     "Status": ".estimators",
     "WeakformError": ".support.errors",
     "fit": ".fitting",
+    "fit_many": ".experiments.many",
     "problems": ".problems",
     "read_model": ".files.model_file",
     "simulate": ".forward",
@@ -65,6 +67,7 @@ __all__ = [
     "Status",
     "WeakformError",
     "fit",
+    "fit_many",
     "problems",
     "read_model",
     "simulate",

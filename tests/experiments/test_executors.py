@@ -183,7 +183,7 @@ def test_a_dask_cluster_with_a_killed_worker(tmp_path):
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
 
         def wounded(runs):
-            for k, pair in enumerate(dask(cluster.scheduler_address)(runs)):
+            for k, pair in enumerate(dask(cluster.scheduler_address, perform)(runs)):
                 if k == 15:
                     os.kill(cluster.workers[0].pid, signal.SIGKILL)
                 yield pair
@@ -202,7 +202,7 @@ def test_no_scheduler_is_said(monkeypatch):
         distributed, "Client", lambda address, timeout, Client=distributed.Client: Client(address, timeout="1s")
     )
     with pytest.raises(WeakformError, match="No Dask scheduler"):
-        list(dask("tcp://127.0.0.1:9")(read_study(SMALL).runs))
+        list(dask("tcp://127.0.0.1:9", perform)(read_study(SMALL).runs))
 
 
 def killed_once(run):

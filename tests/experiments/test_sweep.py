@@ -21,7 +21,7 @@ def backwards(runs):
 
 def test_order_and_workers_do_not_change_a_number(tmp_path):
     study = read_study(SMALL)
-    for name, execute in (("a", inside), ("b", backwards), ("c", local(2)), ("d", local(1))):
+    for name, execute in (("a", inside), ("b", backwards), ("c", local(2, perform)), ("d", local(1, perform))):
         outcome = sweep(study, tmp_path / name, execute)
         assert (outcome.total, outcome.done, outcome.lost) == (36, 36, ())
     for name in "bcd":

@@ -16,11 +16,12 @@ def sweep(arguments: argparse.Namespace) -> int:
     from ..experiments.executors import dask, local
     from ..experiments.study import read_study
     from ..experiments.sweep import sweep as run_sweep
+    from ..experiments.worker import perform
 
     study = read_study(arguments.study)
     out = Path(arguments.out or f"{study.name}.sqlite")
     workers = arguments.workers or os.cpu_count() or 1
-    execute = dask(arguments.dask) if arguments.dask else local(workers)
+    execute = dask(arguments.dask, perform) if arguments.dask else local(workers, perform)
     try:
         outcome = run_sweep(study, out, execute)
     except KeyboardInterrupt:

@@ -16,16 +16,18 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 from ..support.errors import WeakformError
 from .study import Run
-from .worker import Record, perform
+from .worker import Record
 
 MAX_DEATHS = 3
 AHEAD = 3
 """Runs queued for each worker."""
 
+J = TypeVar("J")
+R = TypeVar("R")
 Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | Lost"]]]
 
 
@@ -41,10 +43,10 @@ def _quiet() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def local(workers: int, do: Callable[[Run], Record] = perform) -> Execute:
+def local(workers: int, do: Callable[[J], R]) -> Callable[[Iterable[J]], Iterator[tuple[J, R | Lost]]]:
     """Processes of this machine, spawned, with one thread each; `do` does one run."""
 
-    def execute(runs: Iterable[Run]) -> Iterator[tuple[Run, Record | Lost]]:
+    def execute(runs: Iterable[J]) -> Iterator[tuple[J, R | Lost]]:
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         before = {name: os.environ.get(name) for name in threads}
         os.environ.update(threads)
@@ -60,10 +62,7 @@ def local(workers: int, do: Callable[[Run], Record] = perform) -> Execute:
     return execute
 
 
-Results = Generator[tuple[Run, "Record | Lost"], None, list[Run]]
-
-
-def _pool(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record]) -> Iterator[tuple[Run, Record | Lost]]:
+def _pool(waiting: Iterator[J], workers: int, do: Callable[[J], R]) -> Iterator[tuple[J, R | Lost]]:
     while True:
         suspects = yield from _together(waiting, workers, do)
         if not suspects:
@@ -77,10 +76,10 @@ def _pool(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record]) -> 
                 yield run, Lost(f"its worker died {MAX_DEATHS} times, out of memory or killed")
 
 
-def _together(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record]) -> Results:
+def _together(waiting: Iterator[J], workers: int, do: Callable[[J], R]) -> Generator[tuple[J, R | Lost], None, list[J]]:
     """Do runs in one pool until they are done or a worker dies; returns the runs in flight when it did."""
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
-    flying: dict[Future[Record], Run] = {}
+    flying: dict[Future[R], J] = {}
     try:
         while True:
             for run in islice(waiting, AHEAD * workers - len(flying)):
@@ -102,16 +101,16 @@ def _together(waiting: Iterator[Run], workers: int, do: Callable[[Run], Record])
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _record(future: Any) -> Record | Lost:
+def _record(future: Any) -> Any | Lost:
     """What a finished future holds; an error in it is a bug of ours or a broken installation, and is shown."""
     error = future.exception()
     return Lost(f"{type(error).__name__}: {error}") if error else future.result()
 
 
-def dask(address: str) -> Execute:
-    """The workers of a Dask cluster; `address` is that of its scheduler."""
+def dask(address: str, do: Callable[[J], R]) -> Callable[[Iterable[J]], Iterator[tuple[J, R | Lost]]]:
+    """The workers of a Dask cluster; `address` is that of its scheduler, `do` does one run."""
 
-    def execute(runs: Iterable[Run]) -> Iterator[tuple[Run, Record | Lost]]:
+    def execute(runs: Iterable[J]) -> Iterator[tuple[J, R | Lost]]:
         try:
             from distributed import Client, as_completed
         except ImportError:
@@ -129,11 +128,11 @@ def dask(address: str) -> Execute:
                 if run is None:
                     return None
                 # The scheduler does the runs of a lost worker again, up to its allowed-failures.
-                future = client.submit(perform, run, pure=False, retries=MAX_DEATHS)
+                future = client.submit(do, run, pure=False, retries=MAX_DEATHS)
                 flying[future] = run
                 return future
 
-            flying: dict[Any, Run] = {}
+            flying: dict[Any, J] = {}
             queue = as_completed([future for future in (send() for _ in range(ahead)) if future is not None])
             for future in queue:
                 yield flying.pop(future), _record(future)

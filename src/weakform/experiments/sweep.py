@@ -12,6 +12,7 @@ from ..support.messages import Progress
 from .executors import Execute, Lost, local
 from .store import Store
 from .study import Run, Study
+from .worker import perform
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Don
     execute : callable, optional
         See `executors`; by default processes of this machine, one for each core.
     """
-    execute = execute or local(os.cpu_count() or 1)
+    execute = execute or local(os.cpu_count() or 1, perform)
     with Store.writing(path, study) as store:
         there = store.done()
         todo = [run for run in study.runs if run.key not in there]

@@ -19,14 +19,14 @@ from ..estimators.task import Deadline
 from ..estimators.wls import ESTIMATOR as WLS
 from ..parameters import Parameters
 from ..results.records import Alternative, StartRecord
-from ..results.serial import serial
+from ..results.serial import hangs_together
 from ..support.errors import FitError, UndefinedError, WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import Basis
 
 SPREAD, WHITE = 10.0, 1e-3
 """How much larger than the filter's the variance may be, times the square root of the number of values of a column; and
-the p-value of the residuals as white noise."""
+the p-value below which the residuals hang together."""
 NARROW = (3, 4, 6)
 """Radii, in samples, of test functions for dynamics that are sampled rarely."""
 
@@ -198,4 +198,4 @@ def reaches_noise(searched: Searched) -> bool:
     excess = refined.misfit / max(refined.freedom, 1) if known else (refined.sigma / problem.sigma) ** 2
     if not np.all(excess < 1.0 + SPREAD / np.sqrt(values)):
         return False
-    return serial(refined.residuals).p_value > WHITE
+    return not hangs_together(refined.residuals, WHITE)

@@ -79,15 +79,16 @@ def _columns(there: BoolArray, trajectory: IntArray) -> list[_Column]:
     return found
 
 
-def _statistic(e: FloatArray, columns: list[_Column]) -> FloatArray:
-    """Q of residuals `(rows, columns, draws)`."""
+def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) -> FloatArray:
+    """Q of residuals `(rows, columns, draws)`; only of what is `positive` of ρ̂."""
     total = np.zeros(e.shape[2])
     for d, column in enumerate(columns):
         part = e[column.rows, d]
         n, power = len(part), np.sum(part * part, axis=0)
         for k, pair in enumerate(column.pairs, 1):
             product = np.einsum("ib,ib->b", part[k:][pair], part[:-k][pair])
-            total += n * (n + 2) / pair.sum() * (product / np.maximum(power, np.finfo(float).tiny)) ** 2
+            rho = product / np.maximum(power, np.finfo(float).tiny)
+            total += n * (n + 2) / pair.sum() * (np.maximum(rho, 0.0) if positive else rho) ** 2
     return total
 
 
@@ -102,14 +103,10 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
     left : callable, optional
         What the fit leaves of noise.
     """
-    rows = np.concatenate(residuals)
-    there = np.isfinite(rows)
-    trajectory = np.repeat(np.arange(len(residuals)), [len(part) for part in residuals])
-    columns = _columns(there, trajectory)
+    e, there, columns = _arranged(residuals)
     freedom = sum(len(column.pairs) for column in columns)
     if not freedom:
         return Serial(0.0, 0, np.nan)
-    e = np.where(there, rows, 0.0)
     Q = float(_statistic(e[:, :, None], columns)[0])
     limit = chi_square_tail(Q, freedom)
     if left is None or absorbed < ABSORBED or limit > CLEAR:
@@ -122,6 +119,24 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
         left = _without(basis)
     drawn = _drawn(there, columns, left)
     return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
+
+
+def _arranged(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray, list[_Column]]:
+    """All rows, zero where missing; where they are not; and the pairs."""
+    rows = np.concatenate(residuals)
+    there = np.isfinite(rows)
+    trajectory = np.repeat(np.arange(len(residuals)), [len(part) for part in residuals])
+    return np.where(there, rows, 0.0), there, _columns(there, trajectory)
+
+
+def hangs_together(residuals: tuple[FloatArray, ...], level: float) -> bool:
+    """Whether neighbouring residuals are clearly alike: quickly, and without regard to what the fit has taken.
+
+    What a fit takes makes neighbours unlike; only a model, or an estimate, that is wrong makes them alike.
+    """
+    e, _, columns = _arranged(residuals)
+    freedom = sum(len(column.pairs) for column in columns)
+    return freedom > 0 and chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom) < level
 
 
 def _taken(there: BoolArray, left: Leftover) -> FloatArray | None:
