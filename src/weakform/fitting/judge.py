@@ -48,9 +48,11 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined, data = best.refined, problem.data
     goodness = None
+    residuals = () if fitted.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
     if refined is not None and refined.residuals is not None and not fitted.noise_free:
         known = data.sigma is not None
-        where = misfits(problem.forms or forms, best.estimate)
+        seen = residuals or tuple(form.standardised(best.estimate) for form in forms)
+        where = misfits(problem.forms or forms, seen)
         repeated = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
         within = (within_misfit(task, refined.sigma), repeated)
         left = refined.leftover
@@ -69,7 +71,6 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     contradiction: tuple[str, ...] = ()
     if fitted.noise_free and (refined is None or data.sigma is not None):
         contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
-    residuals = () if fitted.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
     telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
     scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)

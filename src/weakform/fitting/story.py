@@ -207,6 +207,8 @@ def _others(
         status = best.judged.status
         if best.refined.noise_free or (estimator.local and status.sound) or (status.success and not _suspect(best)):
             return []
+        if not _few(best) and reaches_noise(best.refined):  # no search would find anything better
+            return []
         if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
             return []
         found = best.refined.best
@@ -246,8 +248,12 @@ def _agreed(told: _Told) -> bool:
 def _suspect(told: _Told) -> bool:
     """Whether a success leaves much of what varies, and there are few samples to tell that from noise."""
     refined, problem = told.refined.best.refined, told.refined.task.problem
-    few = max(len(q.times) for q in problem.data.trajectories) < FEW
-    return few and refined is not None and bool((refined.sigma > MUCH_LEFT * problem.spread).any())
+    return _few(told) and refined is not None and bool((refined.sigma > MUCH_LEFT * problem.spread).any())
+
+
+def _few(told: _Told) -> bool:
+    """Whether there are few samples to tell what varies from noise."""
+    return max(len(q.times) for q in told.refined.task.problem.data.trajectories) < FEW
 
 
 def _best(tried: list[_Told]) -> _Told:

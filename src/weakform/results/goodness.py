@@ -17,6 +17,7 @@ the model.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -163,18 +164,17 @@ def threshold(count: int, level: float = 0.01) -> float:
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))
 
 
-def misfits(forms: tuple[WeakForm, ...], p: FloatArray) -> tuple[Misfit, ...]:
+def misfits(forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[Misfit, ...]:
     """Stretches of time in which an equation does not hold: the weak residuals that are too large, joined.
 
     A weak residual sees only its own window of the data, so that it tells where; it is measured by the noise that the
-    filter finds, which no model has a part in.
+    filter finds, which no model has a part in. They come with their centres, as `WeakForm.standardised` has them.
     """
     found: list[Misfit] = []
-    for number, form in enumerate(forms):
+    for number, (form, (centres, scores)) in enumerate(zip(forms, standardised, strict=True)):
         if form.functions.blocks == 1:  # not local
             continue
         here: list[Misfit] = []
-        centres, scores = form.standardised(p)
         limit = threshold(scores.size, level=1e-3)
         for equation, row in enumerate(scores):
             for k in np.flatnonzero(np.abs(row) > limit):

@@ -34,8 +34,8 @@ LONG, DIMENSIONS, SMALL = 300, 64, 1e-2
 which it is looked for; and what is not part of it, relative to what is."""
 CLEAR = 0.5
 """P-value of the limit above which nobody needs a better one."""
-DRAWS, NEAR = 10_000, 0.1
-"""Draws of the noise, where the p-value is below this."""
+DRAWS, NEAR = 10_000, 0.03
+"""Draws of the noise, where the p-value by moments is below this: far out, sums of few products are not normal."""
 LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
 """Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
 SPARE = 4
