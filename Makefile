@@ -39,11 +39,11 @@ docs: .venv/.dev
 	touch $@
 
 # An editable install: the checkout is the package. Redone when its requirements change.
-.venv/.run: .venv/.python pyproject.toml
+.venv/.run: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
 	touch $@
 
-.venv/.dev: .venv/.python pyproject.toml
+.venv/.dev: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch .venv/.run $@
 

@@ -218,7 +218,9 @@ def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, 
     H = None if best.refined is None else best.refined.information
     if H is None or best.latent is None or not np.isfinite(H).all() or np.abs(best.estimate).max() > RUNAWAY:
         return ()
-    d = np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
+    if not (H.diagonal() > 0).all():  # far from any solution
+        return ()
+    d = np.sqrt(H.diagonal())
     # With one of several parameters the initial values may take all of its information: then its own is nearly none.
     relative = d * np.maximum(np.abs(best.estimate[task.free]), np.finfo(float).tiny)
     if np.linalg.eigvalsh(H / np.outer(d, d))[0] > SUSPECT and (relative > 1 / UNKNOWN).all():
