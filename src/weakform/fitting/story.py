@@ -212,7 +212,7 @@ def _others(
         if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
             return []
         found = best.refined.best
-        stiff = found.refined is not None and found.status.converged and found.refined.stiffness > STIFF
+        stiff = found.refined is not None and found.refined.held is None and found.refined.stiffness > STIFF
         if stiff and not estimator.local:
             return []
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
