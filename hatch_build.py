@@ -1,4 +1,4 @@
-"""Compile the kernels where a C compiler is at hand; without one the package is pure Python, and does the same slower."""
+"""Compile the kernels where a C compiler is at hand; without one the package is pure Python: the same, slower."""
 
 from __future__ import annotations
 
