@@ -203,9 +203,9 @@ def test_the_memory_of_larger_models_grows_slowly():
 
 def test_ctrl_c_returns_the_best_so_far():
     problem = wf.problems.get("hindmarsh-rose")
-    data = problem.simulate(M=4096, noise=0.05, seed=1)
+    data = problem.simulate(M=32768, noise=0.05, seed=1)
     main = threading.main_thread().ident
-    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer = threading.Timer(0.7, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
     fit = wf.fit(problem.model, data, bounds=problem.bounds, method="mle", start=problem.start(3), starts=1)
     timer.cancel()
