@@ -7,7 +7,6 @@ Others that fit as well, and lie elsewhere, are alternatives: the data cannot te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +56,7 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
     kept: list[Outcome] = []
     place: list[int] = []
     for outcome in outcomes:
-        equal = [k for k, other in enumerate(kept) if same(task, outcome, other)]
+        equal = [k for k, other in enumerate(kept) if _same(task, outcome, other)]
         new = np.isfinite(outcome.objective) and len(kept) < MOST and not task.stop()
         if not equal and (new or not kept):
             kept.append(outcome)
@@ -81,17 +80,7 @@ def _cost(task: Task, outcome: Outcome) -> float:
     return np.nan if outcome.refined is None else cost(task, outcome.refined)
 
 
-def distinct(task: Task, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Those that are not the same as one before."""
-    kept: list[Outcome] = []
-    for outcome in outcomes:
-        if np.isfinite(outcome.objective) and not any(same(task, outcome, other) for other in kept):
-            kept.append(outcome)
-    return kept
-
-
-def same(task: Task, one: Outcome, other: Outcome) -> bool:
-    """Whether two outcomes are at the same place."""
+def _same(task: Task, one: Outcome, other: Outcome) -> bool:
     a, b = one.estimate, other.estimate
     if one.curvature is not None and other.curvature is not None:
         # Along a valley of a sum of squares places are the same though parameters differ.

@@ -14,14 +14,6 @@ from .task import Outcome, Task
 
 
 @dataclass(frozen=True)
-class Quick:
-    """A search of little cost: `search` and `enough` as an `Estimator` has them."""
-
-    search: Callable[[Task, FloatArray | None], Outcome]
-    enough: Callable[[Task, list[Outcome]], bool]
-
-
-@dataclass(frozen=True)
 class Estimator:
     """A method of `fit`.
 
@@ -31,7 +23,7 @@ class Estimator:
         As the user writes it, and what it is, in a few words.
     search : callable
         `search(task, start) -> Outcome`, run for every start; the best outcome is kept.
-    quick : Quick, optional
+    quick : callable, optional
         A search of little cost: where the refinement of what it finds reaches the noise of the data, that will do.
     refine : callable, optional
         `refine(task, outcome) -> Outcome`, run for the best outcome.
@@ -83,4 +75,4 @@ class Estimator:
     weak: bool = True
     instead: str | None = None
     then: tuple[str, ...] = ()
-    quick: Quick | None = None
+    quick: Callable[[Task, FloatArray | None], Outcome] | None = None

@@ -16,7 +16,6 @@ from ..linalg.symmetric import NotPositiveDefinite
 from ..optimize import Minimum, TrustRegion, minimise
 from ..support.typing import FloatArray
 from ..weak.evaluation import Evaluation
-from .candidates import same
 from .status import Status
 from .task import Outcome, Task
 
@@ -45,12 +44,6 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
         curvature=best.hessian,
         rough=True,
     )
-
-
-def enough(task: Task, outcomes: list[Outcome]) -> bool:
-    """Whether two searches have led to the best place."""
-    best = min(outcomes, key=lambda outcome: outcome.objective)
-    return any(same(task, best, other) for other in outcomes if other is not best)
 
 
 def weighed(task: Task, p: FloatArray) -> FloatArray:

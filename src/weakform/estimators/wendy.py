@@ -24,7 +24,7 @@ from ..optimize import Stop
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
 from . import mle, quick
-from .estimator import Estimator, Quick
+from .estimator import Estimator
 from .residuals import counts, degrees_of_freedom, noise_of, within_misfit
 from .status import Status
 from .task import Outcome, Refined, Task
@@ -193,6 +193,6 @@ ESTIMATOR = Estimator(
     refits=True,
     instead="relaxed",
     then=("relaxed", "output-error"),
-    quick=Quick(quick.search, quick.enough),
+    quick=quick.search,
     enough=enough,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from ..basis import Local
 from ..data.matching import Matched
 from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, takes
-from ..estimators.candidates import distinct, rank
+from ..estimators.candidates import rank
 from ..estimators.noise_free import fits_to_rounding, follows_to_rounding, is_noise_free
 from ..estimators.pose import pose
 from ..estimators.reweighed import settled
@@ -107,15 +107,12 @@ class Searched:
         return self.outcomes[0]
 
 
-def search(prepared: Prepared, starts: int | None, seed: int, before: Searched | None = None) -> Searched:
-    """Run the estimator from every start; from where another search has led `before`, first."""
+def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
+    """Run the estimator from every start."""
     estimator, task = prepared.estimator, prepared.task
     direct = task.is_linear and estimator.closed_form
     begin = estimator.starts or make_starts
     points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guesses, starts, seed)
-    if before is not None and not direct:
-        found = [outcome.estimate for outcome in distinct(task, before.outcomes)]
-        points = ([*points, *found] if prepared.guesses else [*found, *points])[: max(len(points), 1)]
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and estimator is not WLS and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)

@@ -1,0 +1,102 @@
+"""Output error with a horizon that grows: for spikes that a small error of the period puts between other samples.
+
+Where a solution has jumps of a sample or two, the sum of squares knows nothing of parameters that put the next jump
+elsewhere. Over the first part of the series there is at most one of them: initial states are drawn there, as noise may
+hide them altogether, the best are fitted, and the horizon grows as far as the fit stays good, by fewer samples where it
+does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..support.typing import FloatArray
+from .output_error import search
+from .status import Status
+from .task import Outcome, Task
+
+FIRST, LARGEST = 0.2, 0.2
+"""Of the series: the first horizon, and the largest step by which it grows."""
+DRAWS, TRIED, DECADES = 40, 6, 3.0
+"""Draws of the initial states, how many of them are fitted, and over how many decades towards zero they reach."""
+GOOD = 3.0
+"""Sum of squares, over the number of values, up to which a fit is good."""
+STEPS = 25
+"""Evaluations for each horizon."""
+
+
+def grown(task: Task, start: FloatArray | None) -> Outcome:
+    """One estimate from one start, all states measured."""
+    assert start is not None
+    samples = max(len(form.times) for form in task.weak.forms)
+    first = max(int(FIRST * samples), len(start) + len(task.weak.forms) + 2)
+    best = Outcome(start, np.inf, Status.START, 0, 0)
+    for begin in _beginnings(task, start, first)[:TRIED]:
+        found = _followed(task, start, begin, first)
+        if found is not None and found.objective < best.objective:
+            best = found
+        if task.stop() or _good(task, best):
+            break
+    return best
+
+
+def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon: int) -> Outcome | None:
+    """From one beginning as far as the fit stays good; None unless that is to the end."""
+    samples = max(len(form.times) for form in task.weak.forms)
+    step = most = max(int(LARGEST * samples), 1)
+    part = _cut(task, horizon, STEPS)
+    found = search(part, p, begin)
+    if not _good(part, found):
+        return None
+    while horizon < samples and not task.stop():
+        assert found.initial is not None
+        further = min(horizon + step, samples)
+        part = _cut(task, further, STEPS)
+        tried = search(part, found.estimate, found.initial)
+        if _good(part, tried):
+            found, horizon, step = tried, further, min(2 * step, most)
+        elif step > 1:
+            step = max(step // 3, 1)
+        else:
+            return None
+    assert found.initial is not None
+    return search(replace(task, options=replace(task.options, max_iterations=None)), found.estimate, found.initial)
+
+
+def _good(task: Task, outcome: Outcome) -> bool:
+    values = sum(int(q.measured.sum()) for q in task.problem.data.trajectories)
+    return bool(2 * outcome.objective < GOOD * values)
+
+
+def _cut(task: Task, samples: int, steps: int) -> Task:
+    """The task on the first samples of each trajectory."""
+    problem = task.weak
+    parts = [
+        replace(
+            q,
+            times=q.times[:samples],
+            values=q.values[:samples],
+            scale=None if q.scale is None else q.scale[:samples],
+            weights=None if q.weights is None else q.weights[:samples],
+        )
+        for q in problem.data.trajectories
+    ]
+    forms = [replace(form, times=form.times[:samples], u=form.u[:samples]) for form in problem.forms]
+    cut = replace(problem, data=problem.data.replaced(trajectories=tuple(parts)), forms=tuple(forms))
+    return replace(task, problem=cut, options=replace(task.options, max_iterations=steps))
+
+
+def _beginnings(task: Task, p: FloatArray, horizon: int) -> list[tuple[FloatArray, ...]]:
+    """Initial states in working coordinates, those with the least sum of squares over the horizon first."""
+    rng, part = np.random.default_rng(3), _cut(task, horizon, 1)
+    rows = [form.x[:, 0] for form in task.weak.forms]
+    side = np.sum([form.x.sum(axis=1) for form in task.weak.forms], axis=0)
+    drawn = [tuple(rows)]
+    for _ in range(DRAWS):
+        shrunk = [10 ** (-DECADES * rng.random(len(x))) for x in rows]
+        noisy = [np.abs(x + task.problem.sigma * rng.standard_normal(len(x))) for x in rows]
+        drawn.append(tuple(np.copysign(x * s, side) for x, s in zip(noisy, shrunk, strict=True)))
+    costs = [search(part, p, begin).objective for begin in drawn]
+    return [drawn[k] for k in np.argsort(costs, kind="stable") if np.isfinite(costs[k])]

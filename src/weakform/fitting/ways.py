@@ -1,0 +1,227 @@
+"""The ways to an estimate: the method itself, others that come to its help, and which of them is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..basis import Local
+from ..data.matching import Matched
+from ..estimators import ESTIMATORS, Estimator, Options, Status
+from ..estimators.candidates import APART, EQUAL
+from ..estimators.horizon import grown
+from ..parameters import Parameters
+from ..results.covariance import Quantified, quantify
+from ..results.diagnosis import rivals
+from ..results.likelihood import log_likelihood
+from ..results.records import Alternative
+from ..support.errors import FitError, UndefinedError
+from ..support.typing import FloatArray
+from ..weak.form import WeakForm
+from .judge import Judged, judge
+from .search import Prepared, Searched, prepare, reaches_noise, refine, search, weak_guesses
+
+STIFF = 100.0
+"""Decay in the time between samples above which only a solver for stiff equations can follow."""
+BETTER = 0.5
+FEW, MUCH_LEFT = 100, 0.25
+"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it looks twice."""
+AGREE, SAME, MORE = 4, 0.05, 24
+"""Starts that have led to the same log-likelihood, so that more would not help; and how many more there are else."""
+ELSEWHERE, MOST = 0.1, 3
+"""Relative difference of places that are not the same, and from how many of them equations are solved."""
+PLACES = 2
+"""Where the search has led: how many of them stiff equations are followed from over a growing horizon."""
+NEAR = 40
+"""Iterations of a method that solves the equations, from where others have ended."""
+MUCH = 3.0
+"""Log-likelihood by which a second way must be better, and where it is no success either."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A fit from its search to its verdict."""
+
+    refined: Searched
+    quantified: Quantified
+    judged: Judged
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the data; NaN where there is none."""
+        return log_likelihood(self.refined.task, self.refined.best.refined, self.refined.noise_free)
+
+
+def _told(
+    parameters: Parameters, prepared: Prepared, starts: int | None, seed: int, forms: tuple[WeakForm, ...] = ()
+) -> Told:
+    """From the search to the verdict; where the method has no weak forms, those of another tell where a model fails."""
+    with prepared.task.stop.on_interrupt():
+        refined = None
+        quick = prepared.estimator.quick
+        if quick is not None and "solver" not in prepared.task.options.given:
+            # From all starts: two that agree are no proof that there is no other place that fits as well.
+            cheap = replace(prepared.estimator, search=quick, enough=None)
+            refined = refine(search(replace(prepared, estimator=cheap), starts, seed))
+        if refined is None or not reaches_noise(refined):
+            refined = refine(search(prepared, starts, seed))
+    quantified = quantify(refined.task, refined.best, refined.noise_free)
+    return Told(refined, quantified, judge(parameters, refined, quantified, forms))
+
+
+def all_tried(
+    parameters: Parameters, matched: Matched, prepared: Prepared, starts: int | None, seed: int
+) -> list[Told]:
+    """Fits of the method, and of those that come to its help."""
+    tried, refusal = [], None
+    try:
+        tried.append(_told(parameters, prepared, starts, seed))
+    except UndefinedError as error:  # at the data; the states of other methods need not be there
+        refusal = error
+    for name in prepared.estimator.then:
+        tried += _others(parameters, matched, prepared, ESTIMATORS[name], tried, starts=starts, seed=seed)
+    if refusal is not None and not tried:
+        raise refusal
+    if prepared.estimator.then and matched.complete:
+        tried += _grown(parameters, matched, prepared, tried, seed)
+    return tried
+
+
+def _others(
+    parameters: Parameters,
+    matched: Matched,
+    first: Prepared,
+    estimator: Estimator,
+    tried: list[Told],
+    *,
+    starts: int | None,
+    seed: int,
+) -> list[Told]:
+    """Fits of another method, where none so far is a success; a local one begins where the others have ended."""
+    task = first.task
+    if task.options.given or matched.data.covariance is not None or (estimator.local and not tried):
+        return []
+    if tried:
+        best = best_of(tried)
+        status = best.judged.status
+        if best.refined.noise_free or (estimator.local and status.sound) or (status.success and not _suspect(best)):
+            return []
+        if not _few(best) and reaches_noise(best.refined):  # no search would find anything better
+            return []
+        if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
+            return []
+        found = best.refined.best
+        stiff = found.refined is not None and found.refined.held is None and found.refined.stiffness > STIFF
+        if stiff and not estimator.local:
+            return []
+    options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
+    if estimator.local:  # what is not near is not to be found by solving on and on
+        options = replace(options, max_iterations=NEAR)
+    ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
+    if estimator.local:  # other places of the search, too: one of them may fit as well
+        ends = _distinct((*ends, *(task.scale.working(record.estimate) for record in tried[0].refined.records)))
+    others: list[Told] = []
+    for guesses in [(end,) for end in ends] if estimator.local else [ends]:
+        if task.stop():
+            break
+        try:
+            prepared = prepare(parameters, matched, estimator, options, Local())
+            if estimator.local:
+                prepared = replace(prepared, guesses=guesses)
+            elif starts is None and estimator is not first.estimator:
+                weak = weak_guesses(parameters, matched, options)
+                prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
+            forms = tried[0].refined.task.problem.forms if tried else ()
+            count, other = 1 if estimator.local else starts, seed
+            if estimator is first.estimator:  # the same once more, from other starts, and more of them
+                count, other = MORE, seed + 1
+            others.append(_told(parameters, prepared, count, other, forms))
+        except FitError:
+            continue
+    return others
+
+
+def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: list[Told], seed: int) -> list[Told]:
+    """The last resort for stiff equations: solutions over a horizon that grows, from where the weak search has led."""
+    best, task = best_of(tried), first.task
+    refined = [told.refined.best.refined for told in tried]
+    stiff = any(one is not None and one.stiffness > STIFF for one in refined)
+    if (
+        best.judged.status.sound
+        or not stiff
+        or task.options.given
+        or matched.data.covariance is not None
+        or task.stop()
+    ):
+        return []
+    estimator = replace(ESTIMATORS[first.estimator.then[-1]], search=grown)
+    options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
+    prepared = prepare(parameters, matched, estimator, options, Local())
+    found: list[Told] = []
+    for record in tried[0].refined.records[:PLACES]:
+        guess = task.scale.working(record.estimate)
+        try:
+            found.append(_told(parameters, replace(prepared, guesses=(guess,)), 1, seed, task.problem.forms))
+        except FitError:
+            continue
+        if found[-1].judged.status.success:
+            break
+    return found
+
+
+def _agreed(told: Told) -> bool:
+    """Whether enough starts have led to the best likelihood."""
+    return sum(abs(record.behind) < SAME for record in told.refined.records) >= AGREE
+
+
+def _suspect(told: Told) -> bool:
+    """Whether a success leaves much of what varies, and there are few samples to tell that from noise."""
+    refined, problem = told.refined.best.refined, told.refined.task.problem
+    return _few(told) and refined is not None and bool((refined.sigma > MUCH_LEFT * problem.spread).any())
+
+
+def _few(told: Told) -> bool:
+    """Whether there are few samples to tell what varies from noise."""
+    return max(len(q.times) for q in told.refined.task.problem.data.trajectories) < FEW
+
+
+def best_of(tried: list[Told]) -> Told:
+    """The first, unless another is a success and better, or sound and much better."""
+    best = tried[0]
+    for other in tried[1:]:
+        old, new = best.judged.status, other.judged.status
+        gain = other.log_likelihood - best.log_likelihood
+        gained = not gain <= (BETTER if new.success else MUCH)  # NaN where there was nothing to compare with
+        if (new.success and (gained or not old.sound)) or (new.sound and gained and old is not Status.UNDETERMINED):
+            how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
+            first = tried[0].refined.estimator.name
+            note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."
+            best = replace(other, refined=replace(other.refined, notes=(*other.refined.notes, note)))
+    return _with_rivals(best, tried) if best.judged.status.success else best
+
+
+def _with_rivals(best: Told, tried: list[Told]) -> Told:
+    """With successes elsewhere that fit equally well."""
+    C, free = best.quantified.covariance, best.refined.task.free
+    found = list(best.refined.alternatives)
+    for other in tried:
+        behind = best.log_likelihood - other.log_likelihood
+        moved = np.abs(other.quantified.p - best.quantified.p)[free]
+        far = bool((moved > APART * np.sqrt(np.abs(np.diag(C))[free])).any())
+        if other.judged.status.success and abs(behind) < EQUAL and far and not found:
+            found.append(Alternative(other.quantified.p, behind))
+    if len(found) == len(best.refined.alternatives):
+        return best
+    words = rivals(best.refined.task, tuple(found))
+    judged = replace(best.judged, warnings=(*words, *best.judged.warnings))
+    return replace(best, refined=replace(best.refined, alternatives=tuple(found)), judged=judged)
+
+
+def _distinct(places: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+    """The first few that differ by more than a few per cent."""
+    kept: list[FloatArray] = []
+    for p in places:
+        if np.isfinite(p).all() and not any(np.allclose(p, other, rtol=ELSEWHERE) for other in kept):
+            kept.append(p)
+    return tuple(kept[:MOST])
