@@ -28,7 +28,7 @@ SHIFTED, UNRESOLVED = 0.3, 0.5
 """Error of the discretisation in standard errors that is told, and that is no success."""
 UNEXPLAINED = 0.5
 SHOWN = 4
-INFLATED = 1e6
+INFLATED, KNOWN = 1e6, 0.01
 UNTENABLE = 2.0
 STILL = 4.0
 PIECES = 16
@@ -114,7 +114,8 @@ def verdict(status: Status, evidence: Evidence) -> Status:
         size = np.maximum(size, np.where(np.isfinite(evidence.width), NARROW * evidence.width, 0.0)[inner])
     share = np.sqrt(variance) / np.maximum(size, np.finfo(float).tiny)
     nothing = (share > UNKNOWN).any() or (share > POORLY_DETERMINED).all()
-    return Status.UNDETERMINED if inflated.any() or nothing else status
+    # What is known well is determined, even if a combination is known far better, as in long chaotic series.
+    return Status.UNDETERMINED if (inflated & (share > KNOWN)).any() or nothing else status
 
 
 def is_constant(problem: Problem) -> bool:

@@ -34,7 +34,7 @@ LONG, DIMENSIONS, SMALL = 300, 64, 1e-2
 which it is looked for; and what is not part of it, relative to what is."""
 CLEAR = 0.5
 """P-value of the limit above which nobody needs a better one."""
-DRAWS, NEAR = 10_000, 0.03
+DRAWS = ((0.1, 2_500), (0.03, 10_000))
 """Draws of the noise, where the p-value by moments is below this: far out, sums of few products are not normal."""
 LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
 """Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
@@ -114,10 +114,12 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
     basis = _taken(there, left)
     if basis is not None:
         p = _by_moments(Q, basis, columns)
-        if p > NEAR or min(len(column.rows) for column in columns if column.pairs) >= LONG:
+        if p > DRAWS[0][0] or min(len(column.rows) for column in columns if column.pairs) >= LONG:
             return Serial(Q, freedom, p)
         left = _without(basis)
-    drawn = _drawn(there, columns, left)
+    else:
+        p = limit
+    drawn = _drawn(there, columns, left, max((draws for level, draws in DRAWS if p < level), default=LEAST_DRAWS))
     return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
 
 
@@ -202,10 +204,10 @@ def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
     return chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
 
 
-def _drawn(there: BoolArray, columns: list[_Column], left: Leftover) -> FloatArray | None:
+def _drawn(there: BoolArray, columns: list[_Column], left: Leftover, draws: int) -> FloatArray | None:
     """Q of what is left of noise, again and again; the same for the same data."""
     rng = np.random.default_rng(0)
-    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, DRAWS))
+    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, draws))
     batch = max(BATCH // there.size, 1)
     found = []
     with np.errstate(all="ignore"):
