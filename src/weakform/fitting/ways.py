@@ -146,9 +146,9 @@ def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: lis
     """The last resort for stiff equations: solutions over a horizon that grows, from where the weak search has led."""
     best, task = best_of(tried), first.task
     refined = [told.refined.best.refined for told in tried]
-    stiff = any(one is not None and one.stiffness > STIFF for one in refined)
+    stiff = any(one is None or one.stiffness > STIFF for one in refined)
     if (
-        best.judged.status.sound
+        best.judged.status.success
         or not stiff
         or task.options.given
         or matched.data.covariance is not None
