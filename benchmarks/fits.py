@@ -18,6 +18,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 from scipy.integrate import odeint
@@ -104,11 +105,9 @@ def whole_fits(runs: int) -> None:
     warnings.simplefilter("ignore")
     one = unit()
     others = {"SciPy": by_scipy}
-    try:
-        import lmfit  # noqa: F401
-
+    if find_spec("lmfit"):
         others["lmfit"] = by_lmfit
-    except ImportError:
+    else:
         print("lmfit is not installed, and left out")
     print(f"unit of work: {1e3 * one:.1f} ms; CPU ms")
     print(

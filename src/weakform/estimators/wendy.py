@@ -178,7 +178,7 @@ def enough(task: Task, outcomes: list[Outcome]) -> bool:
     """Whether two searches have led to the best value."""
     del task
     best = min(outcome.objective for outcome in outcomes)
-    agree = [o for o in outcomes if o.status.converged and o.objective - best < 2 * ENOUGH and not o.rough]
+    agree = [o for o in outcomes if o.status.converged and o.objective - best < 2 * ENOUGH]
     return len(agree) > 1
 
 

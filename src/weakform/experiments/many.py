@@ -10,6 +10,7 @@ from typing import Any
 
 from ..data import Dataset
 from ..fitting import fit
+from ..fitting.arguments import check_model
 from ..model import Model
 from ..results.result import FitResult
 from ..support.checks import is_whole
@@ -63,8 +64,7 @@ def fit_many(
     datasets = list(datasets)
     if workers is not None and not is_whole(workers, 1):
         raise FitError(f"workers must be a whole number, at least 1; received {workers!r}.")
-    if not isinstance(model, Model):
-        raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
+    check_model(model)
     found: dict[int, Fitted] = {}
     bar = Progress(lambda: f"fits: {len(found)} of {len(datasets)}")
     try:

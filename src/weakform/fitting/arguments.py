@@ -10,10 +10,15 @@ from ..support.checks import is_whole
 from ..support.errors import FitError
 
 
-def check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
-    """Raise `FitError` for what is not as it should be."""
+def check_model(model: Any) -> None:
+    """Raise `FitError` for what is no model."""
     if not isinstance(model, Model):
         raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
+
+
+def check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
+    """Raise `FitError` for what is not as it should be."""
+    check_model(model)
     if not isinstance(data, Dataset):
         raise FitError(f"The data must be a Dataset, such as Dataset(t, U); received a {type(data).__name__}.")
     if starts is not None and not is_whole(starts, 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Told:
     quantified: Quantified
     judged: Judged
 
-    @property
+    @cached_property
     def log_likelihood(self) -> float:
         """Of the data; NaN where there is none."""
         return log_likelihood(self.refined.task, self.refined.best.refined, self.refined.noise_free)

@@ -75,6 +75,13 @@ API idx chain_factor(idx M, idx D, const idx *node, const double *left, const do
     return 0;
 }
 
+/* y -= a x, n numbers. */
+static inline void less(idx n, double a, const double *x, double *y)
+{
+    for (idx c = 0; c < n; c++)
+        y[c] -= a * x[c];
+}
+
 /* b (M, D, n) becomes L^-1 b. */
 API void chain_whiten(idx M, idx D, idx n, const idx *node, const double *T, const double *X, double *b)
 {
@@ -87,18 +94,10 @@ API void chain_whiten(idx M, idx D, idx n, const idx *node, const double *T, con
         for (idx i = 0; i < D; i++) {
             double *yi = y + i * n;
             if (linked)
-                for (idx k = 0; k < D; k++) {
-                    const double a = x[i * D + k];
-                    const double *o = before + k * n;
-                    for (idx c = 0; c < n; c++)
-                        yi[c] -= a * o[c];
-                }
-            for (idx k = 0; k < i; k++) {
-                const double a = t[i * D + k];
-                const double *o = y + k * n;
-                for (idx c = 0; c < n; c++)
-                    yi[c] -= a * o[c];
-            }
+                for (idx k = 0; k < D; k++)
+                    less(n, x[i * D + k], before + k * n, yi);
+            for (idx k = 0; k < i; k++)
+                less(n, t[i * D + k], y + k * n, yi);
             const double inverse = 1.0 / t[i * D + i];
             for (idx c = 0; c < n; c++)
                 yi[c] *= inverse;
@@ -118,18 +117,10 @@ API void chain_back(idx M, idx D, idx n, const idx *node, const double *T, const
         for (idx i = D - 1; i >= 0; i--) {
             double *zi = z + i * n;
             if (linked)
-                for (idx k = 0; k < D; k++) {
-                    const double a = x[k * D + i];
-                    const double *o = after + k * n;
-                    for (idx c = 0; c < n; c++)
-                        zi[c] -= a * o[c];
-                }
-            for (idx k = i + 1; k < D; k++) {
-                const double a = t[k * D + i];
-                const double *o = z + k * n;
-                for (idx c = 0; c < n; c++)
-                    zi[c] -= a * o[c];
-            }
+                for (idx k = 0; k < D; k++)
+                    less(n, x[k * D + i], after + k * n, zi);
+            for (idx k = i + 1; k < D; k++)
+                less(n, t[k * D + i], z + k * n, zi);
             const double inverse = 1.0 / t[i * D + i];
             for (idx c = 0; c < n; c++)
                 zi[c] *= inverse;

@@ -104,6 +104,7 @@ class System:
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }
         self._compiled: dict[tuple[str, ...], tuple[Any, int]] = {}
+        self._places: dict[tuple[str, ...], IntArray] = {}
 
     def driven_by(self, inputs: Inputs | None) -> System:
         """The same system, sharing what is compiled, with the inputs of one trajectory."""
@@ -190,8 +191,10 @@ class System:
 
     def places(self, names: tuple[str, ...]) -> IntArray:
         """Index of each column of `rows`, `(columns, 2)`: equation, then state or parameter, if any."""
-        indices = [index for name in names for index in self.structure(name)]
-        return np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
+        if names not in self._places:
+            indices = [index for name in names for index in self.structure(name)]
+            self._places[names] = np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
+        return self._places[names]
 
     def rows(
         self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], driven: FloatArray | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -42,10 +42,6 @@ class WeakForm:
     u: FloatArray
     variance: FloatArray
     functions: TestFunctions
-
-    def seen_through(self, functions: TestFunctions) -> WeakForm:
-        """The same trajectory with other test functions."""
-        return replace(self, functions=functions)
 
     @property
     def size(self) -> int:

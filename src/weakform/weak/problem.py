@@ -122,10 +122,7 @@ class WeakProblem:
     @cached_property
     def coarse(self) -> WeakProblem:
         """The same seen through few test functions, one radius apart."""
-        forms = [
-            form if form.functions.blocks == 1 else form.seen_through(form.functions.thinned) for form in self.forms
-        ]
-        return replace(self, forms=tuple(forms))
+        return replace(self, forms=tuple(replace(form, functions=form.functions.thinned) for form in self.forms))
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
         """The same with other weights `(time, D)` of the values, for what comes after the weak form."""
