@@ -139,7 +139,7 @@ def test_held_inputs_drive_a_hidden_state():
     u = (t % 8 < 4).astype(float)
     from weakform.model.inputs import Inputs
 
-    solved = wf.simulate(model, [0.7, 0.5, 0.3], [0.0, 0.0], t, inputs=Inputs(t, u[:, None], "hold")).states
+    solved = wf.simulate(model, [0.7, 0.5, 0.3], [0.0, 0.0], t, inputs=Inputs(t, u[:, None], (True,))).states
     values = solved[:, 1] + 0.01 * np.random.default_rng(1).standard_normal(81)
     data = wf.Dataset(t, values, names=["T"], inputs={"u": u}, hold=True)
     fit = wf.fit(model, data, bounds={"a": (0.35, 5), "b": (0, 5), "c": (0, 0.6)}, fixed={"h(0)": 0.0})

@@ -13,7 +13,7 @@ def test_known_inputs(hold):
     model = wf.Model.from_text("T' = a*Q - b*(T - 20)", inputs=["Q"])
     t = np.linspace(0, 60, 121)
     Q = np.where((t >= 10) & (t < 30), 50.0, 5.0)
-    u = simulate(model, [0.05, 0.1], [20.0], t, inputs=Inputs(t, Q[:, None], "hold" if hold else "linear")).states
+    u = simulate(model, [0.05, 0.1], [20.0], t, inputs=Inputs(t, Q[:, None], (hold,))).states
     data = wf.Dataset(t, u + 0.2 * np.random.default_rng(1).standard_normal(u.shape), inputs={"Q": Q}, hold=hold)
     for method in ("wendy", "hybrid", "mle"):
         fit = wf.fit(model, data, method=method)
@@ -28,7 +28,7 @@ def test_weak_methods_at_the_jumps_of_inputs():
     model = wf.Model.from_text("T' = k*(T0 - T) + a*Q", inputs=["Q"])
     truth = {"T0": 20.0, "a": 3.0, "k": 0.2}
     p = [truth[name] for name in model.parameters]
-    u = simulate(model, p, [18.0], t, inputs=Inputs(t, Q[:, None], "hold")).states
+    u = simulate(model, p, [18.0], t, inputs=Inputs(t, Q[:, None], (True,))).states
     exact = wf.fit(model, wf.Dataset(t, u, sigma=0, inputs={"Q": Q}, hold=True))
     assert np.allclose(exact.estimate, p, rtol=0.01)
     noisy = wf.Dataset(t, u + 0.2 * np.random.default_rng(1).standard_normal(u.shape), inputs={"Q": Q}, hold=True)

@@ -44,8 +44,8 @@ def test_round_trip(fit, tmp_path):
 
 def test_a_later_format_is_refused(tmp_path):
     path = tmp_path / "fit.json"
-    path.write_text('{"format": 3, "weakform": "9.0"}')
-    with pytest.raises(DataError, match=r"format 3.*9\.0"):
+    path.write_text('{"format": 4, "weakform": "9.0"}')
+    with pytest.raises(DataError, match=r"format 4.*9\.0"):
         wf.FitResult.load(path)
 
 
@@ -56,8 +56,8 @@ def test_a_later_format_is_refused(tmp_path):
         pytest.param("[]", id="list"),
         pytest.param("{}", id="nothing"),
         pytest.param("nonsense", id="nonsense"),
-        pytest.param('{"format": 2}', id="format alone"),
-        pytest.param('{"format": 2, "fit": {}, "model": 3}', id="model as a number"),
+        pytest.param('{"format": 3}', id="format alone"),
+        pytest.param('{"format": 3, "fit": {}, "model": 3}', id="model as a number"),
     ],
 )
 def test_what_is_not_a_fit(text, tmp_path):

@@ -116,13 +116,13 @@ def test_a_short_pulse_of_an_input_is_not_stepped_over():
     pulse = np.zeros(1001)
     pulse[500] = 1.0
     model = wf.Model.from_text("x' = -k*x + q", inputs=["q"])
-    found = simulate(model, [1.0], [0.0], t, inputs=Inputs(t, pulse[:, None], "linear"))
+    found = simulate(model, [1.0], [0.0], t, inputs=Inputs(t, pulse[:, None], (False,)))
     assert found.states.max() == pytest.approx(0.0952, abs=0.01)
 
 
 def test_held_inputs_are_solved_exactly():
     model = wf.Model.from_text("x' = q - k*x", inputs=["q"])
-    inputs = Inputs(np.array([0.0, 1.0, 2.0]), np.array([[0.0], [1.0], [0.0]]), "hold")
+    inputs = Inputs(np.array([0.0, 1.0, 2.0]), np.array([[0.0], [1.0], [0.0]]), (True,))
     at = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
     found = simulate(model, [2.0], [0.0], at, inputs=inputs, sensitivities=True).states[:, 0]
     rise = 0.5 * (1 - np.exp(-2 * 1.0))

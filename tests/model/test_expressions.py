@@ -38,7 +38,7 @@ def test_arithmetic(text, value):
         pytest.param("u' = __import__(u)", "line 1, column 6", "unknown function", id="import"),
         pytest.param("u' = eval(u)", "line 1, column 6", "unknown function", id="eval"),
         pytest.param("u' = u.__class__", "line 1, column 7", "attribute access", id="attribute"),
-        pytest.param("u' = -p*u\nv' = (lambda: 1)", "line 2", "unexpected character ':'", id="lambda"),
+        pytest.param("u' = -p*u\nv' = (lambda: 1)", "line 2", "expected ')', found ':'", id="lambda"),
         pytest.param("u' = p*u[0]", "line 1, column 9", "indexing", id="indexing"),
         pytest.param("u' = u**10**10**10", "line 1", "exponent is too large", id="tower with u"),
         pytest.param("u' = 9**9**9 * p*u", "line 1", "exponent", id="tower"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..model.inputs import INTERPOLATIONS, Inputs
+from ..model.inputs import Inputs
 from ..support.errors import DataError
 from ..support.typing import FloatArray
 from . import checks
@@ -128,4 +128,4 @@ def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> I
     if (table != table[first][group]).any():
         m = int(np.argmax((table != table[first][group]).any(axis=1)))
         raise DataError(f"The inputs have two values at t = {times[m]:g}; a known input has one.")
-    return Inputs(distinct, np.column_stack(columns)[first], INTERPOLATIONS[1] if hold else INTERPOLATIONS[0])
+    return Inputs(distinct, np.column_stack(columns)[first], (hold,) * len(columns))

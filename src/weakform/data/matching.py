@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import symengine as se
 
@@ -168,7 +168,6 @@ def system_of(model: Model, data: Dataset, k: int) -> System:
 def inputs_of(model: Model, data: Dataset, k: int) -> Inputs | None:
     """The inputs of trajectory k, in the order of the model's."""
     inputs = data.trajectories[k].inputs
-    if inputs is None or not model.inputs:
+    if inputs is None or not model.driven:
         return None
-    order = [data.inputs.index(name) for name in model.inputs]
-    return replace(inputs, values=inputs.values[:, order])
+    return inputs.columns([data.inputs.index(name) for name in model.driven])

@@ -33,7 +33,7 @@ from ..support.errors import DataError, WeakformError
 from ..support.versions import __version__
 from .whole import check
 
-FORMAT = 2
+FORMAT = 3
 
 
 def save(fit: FitResult, path: str | Path) -> Path:
@@ -194,7 +194,7 @@ def _restored_data(table: dict[str, Any]) -> Dataset:
                 scale=_array(q["scale"]),
                 inputs=None
                 if inputs is None
-                else Inputs(**{k: _array(inputs[k]) for k in ("times", "values")}, kind=inputs["kind"]),
+                else Inputs(_array(inputs["times"]), _array(inputs["values"]), tuple(map(bool, inputs["hold"]))),
                 label=q["label"],
                 within=_array(q["within"]),
                 repeats=_array(q["repeats"]),

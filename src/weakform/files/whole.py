@@ -11,7 +11,6 @@ import numpy as np
 
 from ..estimators import ESTIMATORS
 from ..estimators.wendy import FINEST
-from ..model.inputs import INTERPOLATIONS
 from ..noise.kinds import KINDS
 from ..results.result import FitResult
 from ..support.checks import is_whole
@@ -105,7 +104,7 @@ def _data(fit: FitResult) -> None:
             _want(q.inputs is not None, "a trajectory has no inputs", None)
         if q.inputs is not None:
             _shaped("inputs", q.inputs.values, len(q.inputs.times), len(data.inputs))
-            _want(q.inputs.kind in INTERPOLATIONS, "an unknown kind of input", q.inputs.kind)
+            _want(len(q.inputs.hold) == len(data.inputs), "inputs that hold", q.inputs.hold)
 
 
 def _numbers(fit: FitResult) -> None:

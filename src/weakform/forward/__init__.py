@@ -1,5 +1,6 @@
 """Forward solutions, and the bound on what any estimator can know."""
 
-from .solve import Simulation, SimulationStatus, simulate
+from .solve import Simulation, simulate
+from .status import SimulationStatus
 
 __all__ = ["Simulation", "SimulationStatus", "simulate"]

@@ -2,46 +2,32 @@
 
     u' = f(t, u, p),    Ṡ = F S + [f_p, 0],    S = [∂u/∂p, ∂u/∂u₀],    S(0) = [0, I]
 
-solved by LSODA (SciPy's `odeint`), which switches between stiff and non-stiff methods, on compiled right-hand sides;
-with known inputs, in pieces between their jumps. Work is bounded by a budget of evaluations; a solution that blows up
-or exhausts it is a failed status with NaN from the last time that was reached, never what the solver left in memory.
+solved by LSODA, which switches between stiff and non-stiff methods, piece by piece between jumps (see `course`). Work
+is bounded by a budget of evaluations; a solution that blows up or exhausts it is a failed status with NaN from the last
+time that was reached, never what the solver left in memory.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import symengine as se
 from numpy.typing import ArrayLike
 
-from ..model.compiled import compiled
+from ..model.events import Event
 from ..model.inputs import Inputs
-from ..model.maps import BESIDE
 from ..model.model import Model
 from ..support.errors import DataError
 from ..support.messages import suggestion
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray
+from .course import Course, Setting
+from .jumps import Jumps
+from .status import SimulationStatus
 
 MAX_EVALUATIONS = 150_000
 SMALL = 1e-3
 """What a state that passes through zero is not less than, as a share of what it begins with."""
-MAX_STEPS = 20_000
-
-
-class SimulationStatus(Enum):
-    """How a forward solution ended; the text says what to do."""
-
-    SUCCESS = "solved"
-    BLOWS_UP = "the solution blows up or its right-hand side is not finite; check the parameters and the initial state"
-    TOO_MUCH_WORK = (
-        "the budget of evaluations is spent; loosen the tolerance, shorten the time, or raise max_evaluations"
-    )
 
 
 @dataclass(frozen=True)
@@ -74,10 +60,6 @@ class Simulation:
         return self.status is SimulationStatus.SUCCESS
 
 
-class _Spent(Exception):
-    """The budget of evaluations is spent."""
-
-
 @np.errstate(all="ignore")
 def begin(model: Model, p: ArrayLike) -> dict[str, float]:
     """Initial values that the model gives, by state."""
@@ -94,6 +76,8 @@ def simulate(
     times: ArrayLike,
     *,
     inputs: Inputs | None = None,
+    events: Sequence[Event] = (),
+    held: BoolArray | None = None,
     sensitivities: bool = False,
     rtol: float = 1e-8,
     atol: float | None = None,
@@ -111,6 +95,10 @@ def simulate(
         Increasing.
     inputs : Inputs, optional
         Of a model that has some.
+    events : sequence of Event
+        What happens besides the events of the model, such as doses.
+    held : ndarray of bool, optional
+        Which events hold before the first time, and have happened; by default nothing has.
     sensitivities : bool
         Whether to solve for the derivatives by p and u0 too.
     rtol, atol : float
@@ -146,9 +134,12 @@ def simulate(
         raise DataError("Parameters, initial states and times must be finite numbers.")
     if (np.diff(grid) <= 0).any():
         raise DataError("The times must increase.")
-    if (inputs is None) == bool(model.inputs):
+    # Where a fit gives the values of switches, too, they are left out: the model itself tells them.
+    driven = None if inputs is None or not model.inputs else inputs.columns(range(len(model.inputs)))
+    if (model.inputs and driven is None) or (inputs is not None and not model.driven):
         needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
         raise DataError(f"The model needs {needed}; received {'none' if inputs is None else 'some'}.")
+    jumps = Jumps(model, events)
     sizes = _sizes(initial)
     columns = 1 + (J + D if sensitivities else 0)
     start, tolerances = np.zeros((columns, D)), np.empty((columns, D))
@@ -160,7 +151,8 @@ def simulate(
         tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
-        return _solve(model, parameters, start, grid, inputs, rtol=rtol, atol=tolerances, budget=max_evaluations)
+        setting = Setting(model, parameters, driven, jumps, rtol, atol=tolerances, budget=max_evaluations, held=held)
+        return Course(setting, start, grid).run()
 
     solved, status, evaluations = solve()
     if atol is None and status is SimulationStatus.SUCCESS:
@@ -205,110 +197,3 @@ def _least(states: FloatArray) -> FloatArray:
     one_sign = (states > 0).all(axis=0) | (states < 0).all(axis=0)
     most = np.maximum(size.max(axis=0), np.finfo(float).tiny)
     return np.asarray(np.where(one_sign, size.min(axis=0), SMALL * most))
-
-
-def _solve(
-    model: Model,
-    p: FloatArray,
-    start: FloatArray,
-    times: FloatArray,
-    driven: Inputs | None,
-    *,
-    rtol: float,
-    atol: FloatArray,
-    budget: int,
-) -> tuple[FloatArray, SimulationStatus, int]:
-    """Solve for `(columns, D)` values at all times: the state, then the columns of S, transposed."""
-    from scipy.integrate import odeint
-
-    columns, D = start.shape
-    J = len(p)
-    function = _compiled(model, columns > 1)
-    inputs = np.concatenate([[times[0]], start[0], np.zeros(len(model.inputs)), p])
-    signal = slice(1 + D, 1 + D + len(model.inputs))
-    outputs = np.empty(D if columns == 1 else D + D * D + D * J)
-    f, F = outputs[:D], outputs[D : D + D * D].reshape(-1, D)
-    fp = outputs[D + D * D :].reshape(D, -1)
-    change = np.empty(columns * D)
-    by_column = change.reshape(columns, D)
-    used, reached, cost = 0, times[0], 1 if columns == 1 else 4
-
-    def rhs(values: FloatArray, t: float) -> FloatArray:
-        nonlocal used, reached
-        used += cost
-        if used > budget:
-            raise _Spent
-        reached = t
-        inputs[0] = t
-        inputs[1 : 1 + D] = values[:D]
-        if driven is not None and driven.kind != "hold":
-            inputs[signal] = driven(np.array([t]))[0]
-        function.unsafe_real(inputs, outputs)
-        if columns == 1:
-            return f
-        if not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
-            there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
-            inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
-            function.unsafe_real(inputs, outputs)
-            f[:] = there
-        by_column[0] = f
-        np.matmul(values[D:].reshape(columns - 1, D), F.T, out=by_column[1:])
-        by_column[1 : 1 + J] += fp.T
-        return change
-
-    result = np.full((len(times), columns * D), np.nan)
-    result[0] = start.ravel()
-    if len(times) == 1:
-        return result.reshape(-1, columns, D), SimulationStatus.SUCCESS, used
-    # A system at rest would step over a short pulse of an input: no step is longer than what tells its samples apart.
-    longest = 0.0
-    if driven is not None and driven.kind != "hold":
-        longest = max(float(np.diff(driven.times).min(initial=np.inf)), (times[-1] - times[0]) / MAX_STEPS)
-    status, carried = SimulationStatus.SUCCESS, start.ravel()
-    for begin, end in _pieces(times, driven):
-        inside = np.flatnonzero((times > begin) & (times <= end))
-        nodes = np.concatenate([[begin], times[inside], [end][: int(not len(inside) or times[inside[-1]] < end)]])
-        if driven is not None and driven.kind == "hold":
-            inputs[signal] = driven(np.array([(begin + end) / 2]))[0]
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            try:
-                values, info = odeint(
-                    rhs, carried, nodes, rtol=rtol, atol=atol.ravel(), full_output=True, mxstep=budget, hmax=longest
-                )
-            except _Spent:
-                return result.reshape(-1, columns, D), SimulationStatus.TOO_MUCH_WORK, used
-        if info["message"] != "Integration successful.":
-            status = SimulationStatus.BLOWS_UP
-            good = nodes <= min(reached, float(info["tcur"].max()))
-            good[np.argmax(~good) - 1 if not good.all() else len(good) - 1 :] = False
-            kept = good[1 : 1 + len(inside)]
-            result[inside[kept]] = values[1 : 1 + len(inside)][kept]
-            break
-        result[inside], carried = values[1 : 1 + len(inside)], values[-1]
-    broken = ~np.isfinite(result).all(axis=1)
-    if broken.any():
-        result[np.argmax(broken) :] = np.nan
-        status = SimulationStatus.BLOWS_UP
-    return result.reshape(-1, columns, D), status, used
-
-
-def _pieces(times: FloatArray, driven: Inputs | None) -> list[tuple[float, float]]:
-    """Stretches of time between jumps of the inputs, over which the right-hand side is smooth."""
-    jumps = np.empty(0) if driven is None else driven.jumps
-    inner = jumps[(jumps > times[0]) & (jumps < times[-1])]
-    edges = np.concatenate([times[:1], inner, times[-1:]])
-    return list(pairwise(edges))
-
-
-def _compiled(model: Model, sensitivities: bool) -> Any:
-    """`f`, or `f`, `F` and `f_p` row by row, as one compiled function of (t, u, p); kept with the model."""
-    key = "sensitivities" if sensitivities else "states"
-    if key not in model.compiled:
-        expressions = list(model.expressions)
-        if sensitivities:
-            for part in (model.states, model.parameters):
-                expressions += [expr.diff(se.Symbol(name)) for expr in model.expressions for name in part]
-        names = ["t", *model.states, *model.inputs, *model.parameters]
-        model.compiled[key] = compiled(names, expressions)
-    return model.compiled[key]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import symengine as se
 
 from ..support.errors import ModelError
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray
 from .functions import Expr
 
 MAX_EXPANDED = 2_000
@@ -60,3 +61,18 @@ def _terms(expr: Expr) -> int:
         inside, power = _terms(expr.args[0]), abs(int(expr.args[1]))
         return math.comb(inside + power - 1, power)
     return 1
+
+
+def curved(expressions: Iterable[Expr], names: Sequence[str]) -> BoolArray:
+    """Pairs of names with `∂²e/∂p_i∂p_j ≠ 0` for some expression e, `(n, n)`."""
+    symbols = [se.Symbol(name) for name in names]
+    n = len(symbols)
+    found = np.zeros((n, n), dtype=bool)
+    for expr in expressions:
+        present = [i for i in range(n) if symbols[i] in expr.free_symbols]
+        for i in present:
+            first = expr.diff(symbols[i])
+            for j in present:
+                if j <= i and not found[i, j] and expanded(first.diff(symbols[j])) != 0:
+                    found[i, j] = found[j, i] = True
+    return found

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import symengine as se
 
 from ..support.errors import ModelError
 from ..support.messages import suggestion
-from .expressions import Parser, Value
+from .events import TIME, Event
+from .expressions import Parser
 from .functions import FUNCTIONS, RESERVED, WORDS, Expr
 from .names import initial_name, meaning
 from .tokens import Source, Token
+from .values import Value, shown
 
 BEGINNING, VELOCITY = -1, -2
 """In place of the order of an equation: the initial value of a state, and of its first derivative."""
@@ -43,6 +45,9 @@ class Equations:
         Named expressions, in the order of their lines.
     initial : dict
         Initial values that are given, by state.
+    events : tuple of Event
+    switches : dict
+        What each switch in the expressions stands for; see `events`.
     """
 
     states: Names
@@ -51,12 +56,15 @@ class Equations:
     hidden: Names
     observables: dict[str, Expr]
     initial: dict[str, Expr]
+    events: tuple[Event, ...] = ()
+    switches: dict[str, Expr] = field(default_factory=dict)
 
 
 def read_equations(text: str, declared: Names | None, inputs: Names) -> Equations:
-    """Read equations, named expressions and initial values, one for each line."""
+    """Read equations, named expressions, initial values and events, one for each line."""
     source = Source(text)
-    statements = _statements(source, source.tokens())
+    plain, happenings = _divided(source.tokens())
+    statements = _statements(source, plain)
     states = [name.text for name, order, _ in statements if order > 0]
     hidden = [f"{name.text}'" for name, order, _ in statements if order == 2]
     defined = {name.text: name for name, order, _ in statements if order == 0}
@@ -82,6 +90,7 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
     expressions: dict[str, Expr] = {}
     observables: dict[str, Expr] = {}
     initial: dict[str, Expr] = {}
+    switches: dict[str, Expr] = {}
     moving = {se.Symbol(name) for name in ("t", *states, *hidden, *inputs)}
     for name, order, tokens in statements:
         begun = f"{name.text}'" if order == VELOCITY else name.text
@@ -93,7 +102,14 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             raise source.error(name, f"{name.text!r} has two equations.")
         if name.text in RESERVED or name.text in FUNCTIONS:
             raise source.error(name, f"{name.text!r} is reserved: it is {meaning(name.text)}. Rename it.")
-        parser = Parser(source, tokens, names, unknown, beginning if order < 0 else None)
+        parser = Parser(
+            source,
+            tokens,
+            names,
+            unknown,
+            beginning if order < 0 else None,
+            switches=switches if order >= 0 else None,
+        )
         value = parser.expression()
         if parser.next.kind != "end":
             raise source.error(parser.next, f"expected the end of the equation, found {parser.next.text!r}.")
@@ -116,10 +132,20 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             names[name.text] = Value(value.expr, value.size, value.depth + 1, value.constant)
             observables[name.text] = value.expr
     every = (*states, *hidden)
+    events = [
+        event for tokens in happenings for event in _events(Parser(source, tokens, names, unknown, switches={}), every)
+    ]
     initial, free = resolved_initial(initial)
     found = declared if declared is not None else tuple(sorted(parameters, key=_natural))
     return Equations(
-        every, (*found, *free), tuple(expressions[name] for name in every), tuple(hidden), observables, initial
+        every,
+        (*found, *free),
+        tuple(expressions[name] for name in every),
+        tuple(hidden),
+        observables,
+        initial,
+        tuple(events),
+        switches,
     )
 
 
@@ -142,6 +168,68 @@ def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Name
         resolved[state] = current
     free = sorted({str(s) for e in resolved.values() for s in e.free_symbols if str(s).endswith("(0)")})
     return {**resolved, **{name[:-3]: se.Symbol(name) for name in free}}, tuple(free)
+
+
+def _divided(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
+    """Lines of equations, and each line that begins with `at t` or `when`, which tells of an event."""
+    plain: list[Token] = []
+    happenings: list[list[Token]] = []
+    line: list[Token] = []
+    for token in tokens:
+        line.append(token)
+        if token.kind not in ("newline", "end"):
+            continue
+        words = [t.text for t in line[:2]]
+        if words == ["at", "t"] or (words[:1] == ["when"] and words[1:] not in (["="], ["'"])):
+            happenings.append([*line[:-1], Token("end", "", token.line, token.column)])
+            line = [token] if token.kind == "end" else []
+        plain += line
+        line = []
+    return plain, happenings
+
+
+def _events(parser: Parser, states: Names) -> list[Event]:
+    """`at t = 10, 20: x = 0, y = y/2` or `when x > 5: x = 0`."""
+    source, first = parser.source, parser.take()
+    triggers = []
+    if first.text == "at":
+        parser.expect("t")
+        parser.expect("=")
+        while True:
+            place, time = parser.next, parser.expression().expr
+            wrong = sorted({str(s) for s in time.free_symbols} & {"t", *states})
+            if wrong:
+                raise source.error(place, f"the time depends on {wrong[0]!r}; write when ... for such an event.")
+            triggers.append(TIME - time)
+            if parser.next.text != ",":
+                break
+            parser.take()
+    else:
+        place = parser.next
+        held = parser.condition().expr
+        assert parser.switches is not None
+        one = next(iter(parser.switches.items()))
+        if held not in (se.Symbol(one[0]), 1 - se.Symbol(one[0])):
+            raise source.error(place, "an event has one comparison, such as x > 5; write a line for each.")
+        triggers.append(one[1] if held == se.Symbol(one[0]) else -one[1])
+        parser.switches.clear()
+    parser.expect(":")
+    after: dict[str, Expr] = {}
+    while True:
+        name = parser.take()
+        if name.text not in states or name.text in after:
+            reason = "changes twice in one event" if name.text in after else "is not a state, so that it cannot jump"
+            raise source.error(name, f"{shown(name)} {reason}.{suggestion(name.text, states)}")
+        parser.expect("=")
+        after[name.text] = parser.expression().expr
+        if parser.next.text != ",":
+            break
+        parser.take()
+    if parser.next.kind != "end":
+        raise source.error(parser.next, f"expected ',' or the end of the line, found {shown(parser.next)}.")
+    if parser.switches:
+        raise source.error(first, "a switch inside an event; write one event for each case.")
+    return [Event(trigger, after, waits=first.text != "at") for trigger in triggers]
 
 
 def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:

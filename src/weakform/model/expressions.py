@@ -6,7 +6,12 @@ A hand-written tokenizer and precedence-climbing parser build SymEngine expressi
     term       := factor (("*" | "/") factor)*
     factor     := ("+" | "-")* power
     power      := atom (("**" | "^") factor)?
-    atom       := number | name | function "(" expression ("," expression)* ")" | "(" expression ")"
+    atom       := number | name | function "(" expression ("," expression)* ")" | "(" expression ")" | switch
+    switch     := "if" "(" condition "," expression "," expression ")"
+                | "piecewise" "(" expression "," condition ("," expression "," condition)* "," expression ")"
+    condition  := both ("or" both)*
+    both       := compared ("and" compared)*
+    compared   := "not" compared | "(" condition ")" | expression ("<" | "<=" | ">" | ">=") expression
 
 Everything is bounded before it is built: nesting, size, the size of constant exponents, and the value of every
 constant sub-expression (real and finite). A refusal is a `ModelError` that shows the line and points at the column.
@@ -16,30 +21,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import symengine as se
 
 from ..support.messages import suggestion
-from .functions import FUNCTIONS, NOT_SMOOTH, Expr
+from .conditions import JOINED, Conditions
+from .functions import FUNCTIONS, NOT_SMOOTH, SWITCHES, Expr
 from .tokens import Source, Token
+from .values import MAX_DEPTH, Nested, Value, shown
 
-MAX_DEPTH = 50
 MAX_SIZE = 20_000
 MAX_EXPONENT = 100
 
 
-@dataclass(frozen=True)
-class Value:
-    """A parsed sub-expression with what is needed to bound it."""
-
-    expr: Expr
-    size: int = 1
-    depth: int = 1
-    constant: bool = False
-
-
-class Parser:
+class Parser(Conditions):
     """Parses one expression at a time from a list of tokens.
 
     Parameters
@@ -52,6 +47,8 @@ class Parser:
         Makes a `Value` for a new name, or raises.
     at_zero : mapping
         Names that may stand as `name(0)`, and what that stands for.
+    switches : dict, optional
+        Where switches are collected: what each name stands for. Without it there may be none.
     """
 
     def __init__(
@@ -61,9 +58,11 @@ class Parser:
         names: Mapping[str, Value],
         unknown: Callable[[Token], Value],
         at_zero: Mapping[str, Value] | None = None,
+        *,
+        switches: dict[str, Expr] | None = None,
     ) -> None:
         self.source, self.tokens, self.names, self.unknown = source, tokens, names, unknown
-        self.at_zero = at_zero or {}
+        self.at_zero, self.switches = at_zero or {}, switches
         self.position = 0
         self.nesting = 0
 
@@ -82,7 +81,7 @@ class Parser:
         """Read the token `text`, or complain."""
         token = self.take()
         if token.text != text:
-            raise self.source.error(token, f"expected {text!r}, found {_shown(token)}.")
+            raise self.source.error(token, f"expected {text!r}, found {shown(token)}.")
         return token
 
     def expression(self) -> Value:
@@ -90,7 +89,7 @@ class Parser:
         left = self.term()
         while self.next.text in ("+", "-"):
             op, right = self.take(), self.term()
-            left = self._join(op, left, right, left.expr + right.expr if op.text == "+" else left.expr - right.expr)
+            left = self.join(op, left, right, left.expr + right.expr if op.text == "+" else left.expr - right.expr)
         return left
 
     def term(self) -> Value:
@@ -100,7 +99,7 @@ class Parser:
             op, right = self.take(), self.factor()
             if op.text == "/" and right.expr == 0:
                 raise self.source.error(op, "division by zero.")
-            left = self._join(op, left, right, left.expr * right.expr if op.text == "*" else left.expr / right.expr)
+            left = self.join(op, left, right, left.expr * right.expr if op.text == "*" else left.expr / right.expr)
         return left
 
     def factor(self) -> Value:
@@ -117,7 +116,7 @@ class Parser:
         if self.next.text not in ("**", "^"):
             return base
         op, begin = self.take(), self.tokens[self.position - 2]
-        with _Nested(self, op):
+        with Nested(self, op):
             exponent = self.factor()
         if begin.text in ("e", "E") and begin.text not in self.names and not exponent.constant:
             raise self.source.error(
@@ -142,7 +141,7 @@ class Parser:
                     raise self.source.error(op, "this constant power is not a finite real number.")
                 if abs(result) > 1e15:
                     return Value(se.RealDouble(result), constant=True)
-        return self._join(op, base, exponent, base.expr**exponent.expr)
+        return self.join(op, base, exponent, base.expr**exponent.expr)
 
     def atom(self) -> Value:
         """A number, a name, a function call or an expression in parentheses."""
@@ -150,7 +149,7 @@ class Parser:
         if token.kind == "number":
             value = self._literal(token)
         elif token.text == "(":
-            with _Nested(self, token):
+            with Nested(self, token):
                 value = self.expression()
             self.expect(")")
         elif token.kind == "name" and (begun := self._beginning(token)) is not None:
@@ -160,10 +159,10 @@ class Parser:
         elif token.kind == "name":
             value = self._name(token)
         else:
-            raise self.source.error(token, f"expected a number, a name or '(', found {_shown(token)}.")
-        if self.next.kind in ("number", "name") or self.next.text == "(":
+            raise self.source.error(token, f"expected a number, a name or '(', found {shown(token)}.")
+        if (self.next.kind in ("number", "name") and self.next.text not in JOINED) or self.next.text == "(":
             raise self.source.error(
-                self.next, f"an operator is missing before {_shown(self.next)} (write * for a product)."
+                self.next, f"an operator is missing before {shown(self.next)} (write * for a product)."
             )
         return value
 
@@ -203,6 +202,8 @@ class Parser:
         return self.unknown(token)
 
     def _call(self, token: Token) -> Value:
+        if token.text in SWITCHES:
+            return self.switch(token)
         if token.text.lower() in NOT_SMOOTH:
             raise self.source.error(
                 token,
@@ -217,7 +218,7 @@ class Parser:
             )
         arity, function = FUNCTIONS[token.text]
         opening = self.take()
-        with _Nested(self, opening):
+        with Nested(self, opening):
             arguments = [self.expression()]
             while self.next.text == ",":
                 self.take()
@@ -235,9 +236,10 @@ class Parser:
             raise self.source.error(token, f"this is never a finite real number: {error}.") from None
         size, depth = sum(a.size for a in arguments), max(a.depth for a in arguments)
         inner = Value(arguments[0].expr, size, depth, all(a.constant for a in arguments))
-        return self._join(token, inner, Value(None, 0, 0, True), made)
+        return self.join(token, inner, Value(None, 0, 0, True), made)
 
-    def _join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
+    def join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
+        """Two parts as one, within the limits."""
         size, depth = left.size + right.size + 1, max(left.depth, right.depth) + 1
         constant = left.constant and right.constant
         if size > MAX_SIZE:
@@ -250,21 +252,6 @@ class Parser:
         if (constant or expr.is_Number) and _number(expr) is None:
             raise self.source.error(place, "this constant is not a finite real number.")
         return Value(expr, size, depth, constant)
-
-
-class _Nested:
-    """Counts open parentheses, function calls and exponents, and refuses too many."""
-
-    def __init__(self, parser: Parser, place: Token) -> None:
-        self.parser, self.place = parser, place
-
-    def __enter__(self) -> None:
-        self.parser.nesting += 1
-        if self.parser.nesting > MAX_DEPTH:
-            raise self.parser.source.error(self.place, f"nested more than {MAX_DEPTH} deep.")
-
-    def __exit__(self, *_: object) -> None:
-        self.parser.nesting -= 1
 
 
 def _number(expr: Expr) -> float | None:
@@ -282,11 +269,9 @@ def _rounded(token: Token) -> str:
     return f" smooth_{name}(a, b, width) is, with a corner rounded over a width." if name in ("min", "max") else ""
 
 
-def _shown(token: Token) -> str:
-    return {"end": "the end", "newline": "the end of the line"}.get(token.kind, repr(token.text))
-
-
-def parse_expression(text: str, names: Iterable[str], what: str = "expression") -> Expr:
+def parse_expression(
+    text: str, names: Iterable[str], what: str = "expression", switches: dict[str, Expr] | None = None
+) -> Expr:
     """Parse one expression in the given names.
 
     Parameters
@@ -296,6 +281,8 @@ def parse_expression(text: str, names: Iterable[str], what: str = "expression") 
         The only names that may occur.
     what : str
         What the text is, for error messages.
+    switches : dict, optional
+        Where switches are collected; without it there may be none.
     """
     known = list(names)
     source = Source(text, what)
@@ -308,8 +295,8 @@ def parse_expression(text: str, names: Iterable[str], what: str = "expression") 
     values = {name: Value(se.Symbol(name)) for name in known}
     beginnings = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
     beginnings |= {name: value for name, value in values.items() if "(0)_" in name}
-    parser = Parser(source, source.tokens(), values, unknown, beginnings)
+    parser = Parser(source, source.tokens(), values, unknown, beginnings, switches=switches)
     value = parser.expression()
     if parser.next.kind != "end":
-        raise source.error(parser.next, f"expected the end, found {_shown(parser.next)}.")
+        raise source.error(parser.next, f"expected the end, found {shown(parser.next)}.")
     return value.expr

@@ -70,7 +70,8 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
 }
 """Every function a model may use: all are smooth, and SymEngine compiles each of them and its derivatives."""
 
-NOT_SMOOTH = {"min", "max", "sign", "floor", "ceil", "round", "mod", "heaviside", "where", "piecewise", "if"}
+NOT_SMOOTH = {"min", "max", "sign", "floor", "ceil", "round", "mod", "heaviside", "where"}
+SWITCHES = ("if", "piecewise")
 RESERVED = {"t", "pi"}
 WORDS = {"time": "t", "Time": "t", "Pi": "pi", "PI": "pi", "π": "pi", "exp": "exp(...)", "log": "log(...)"}
 """Names that nobody gives to a parameter, and what they should be."""

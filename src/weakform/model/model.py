@@ -1,15 +1,14 @@
 """A model: `u' = f(t, u, p)` with named states and parameters, as symbolic expressions.
 
 A model comes from text equations or from a plain NumPy function (see `expressions` and `tracing`); either way it holds
-one SymEngine expression for each state. What is linear in the parameters is detected here, never declared:
-`f` is jointly affine in a set L of parameters exactly if `∂²f/∂p_i∂p_j = 0` for all i, j in L.
+one SymEngine expression for each state. What is linear in the parameters is detected, never declared (see `affine`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,11 @@ from numpy.typing import ArrayLike
 
 from ..support.errors import ModelError
 from ..support.messages import suggestion
-from ..support.typing import BoolArray, FloatArray
+from ..support.typing import FloatArray
+from .affine import Affine
 from .algebra import expanded
 from .equations import Names, read_equations
+from .events import Event, known_time, switch_name
 from .functions import Expr
 from .maps import Map
 from .names import checked_initial, checked_names, checked_observables, initial_name
@@ -28,7 +29,7 @@ from .system import System
 from .tracing import RightHandSide, trace
 
 
-class Model:
+class Model(Affine):
     """A system of ordinary differential equations `u' = f(t, u, p)`.
 
     Parameters
@@ -51,6 +52,10 @@ class Model:
     initial : mapping, optional
         Initial values by state: numbers, or text such as `"1 - I0"` in the names of parameters; `"1 - I(0)"` for the
         initial value of another state. Those that are not given are estimated.
+    events : sequence of Event
+        Jumps of states; see `from_text`.
+    switches : mapping, optional
+        What each switch in the expressions stands for, as readers of text make it.
 
     Examples
     --------
@@ -71,7 +76,10 @@ class Model:
         observables: Mapping[str, Expr] | Sequence[str] | None = None,
         observe: RightHandSide | None = None,
         initial: Mapping[str, Any] | None = None,
+        events: Sequence[Event] = (),
+        switches: Mapping[str, Expr] | None = None,
     ) -> None:
+        self.events, self.switches = tuple(events), dict(switches or {})
         self.hidden, self.variants = tuple(hidden), tuple(variants)
         plain = checked_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
         self.states = (*plain, *self.hidden)
@@ -118,7 +126,8 @@ class Model:
             abbreviation for the lines below it that may be measured, too; `name(0) = ...` is an initial value, a number
             or an expression of parameters and of other initial values; `#` starts a comment. `t` is time, `pi` is π,
             powers are `**` or `^`. An expression goes on in the next line inside parentheses or around an operator.
-            `name'' = ...` is a second-order equation, whose right-hand side may use `name'`.
+            `name'' = ...` is a second-order equation, whose right-hand side may use `name'`. `if(t < 10, a, b)` and
+            `piecewise(a, t < 10, b)` switch; `at t = 10: x = 0, y = y/2` and `when x > 5: x = 0` make states jump.
         parameters : sequence of str, optional
             The parameters in the order wanted. By default every other name is a parameter, in natural order
             (p2 before p10).
@@ -136,14 +145,15 @@ class Model:
             hidden=read.hidden,
             observables=read.observables,
             initial=read.initial,
+            events=read.events,
+            switches=read.switches,
         )
         model._refuse_idle()
         return model
 
     def _refuse_idle(self) -> None:
         """Refuse parameters and inputs that no equation has."""
-        every = (*self.expressions, *self.observables.values(), *self.initial.values())
-        used = {str(symbol) for expr in every for symbol in expr.free_symbols}
+        used = self._used(self.observables)
         idle = [name for name in (*self.parameters, *self.inputs) if name not in used]
         if idle:
             what = "parameter" if idle[0] in self.parameters else "input"
@@ -152,10 +162,39 @@ class Model:
                 f"Remove it from the list.{suggestion(idle[0], used)}"
             )
 
+    @property
+    def driven(self) -> Names:
+        """What a right-hand side depends on besides time, states and parameters: inputs, then switches."""
+        return (*self.inputs, *self.switches)
+
+    def timed(self, trigger: Expr) -> Expr | None:
+        """When a trigger fires, as an expression of parameters; None where that depends on states or inputs."""
+        moving = {se.Symbol(name) for name in (*self.states, *self.inputs)}
+        return None if (time := known_time(trigger)) is None or time.free_symbols & moving else time
+
+    def _used(self, observables: Mapping[str, Expr]) -> set[str]:
+        """Every name in the equations, with some of the observables."""
+        every = [*self.expressions, *observables.values(), *self.initial.values(), *self._happens]
+        return {str(symbol) for expr in every for symbol in expr.free_symbols}
+
+    @property
+    def _happens(self) -> list[Expr]:
+        """Expressions of switches and events."""
+        found = list(self.switches.values())
+        return found + [expr for event in self.events for expr in (event.trigger, *event.after.values())]
+
+    @property
+    def everything(self) -> tuple[Expr, ...]:
+        """Every expression of the model."""
+        return (*self.expressions, *self.observables.values(), *self.initial.values(), *self._happens)
+
+    def _parts(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        names = ("states", "parameters", "inputs", "hidden", "variants", "observables", "initial", "events", "switches")
+        return {"f": self.expressions, **{name: getattr(self, name) for name in names}}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        more: dict[str, Any] = {"hidden": self.hidden, "variants": self.variants}
-        more |= {"observables": self.observables, "initial": self.initial}
-        return _rebuild, (self.expressions, self.states, self.parameters, self.inputs, more)
+        return _rebuild, (self._parts(),)
 
     def of(self, trajectory: int) -> Model:
         """The model of one trajectory: this one, unless parameters are local."""
@@ -165,15 +204,25 @@ class Model:
         self, parameters: Sequence[str], change: Callable[[Expr], Expr], variants: Sequence[Model] = ()
     ) -> Model:
         """The same model with every expression changed, and other parameters, some of which may be idle."""
-        return Model(
-            [change(e) for e in self.expressions],
-            self.states,
-            parameters,
-            self.inputs,
-            hidden=self.hidden,
-            variants=variants,
-            observables={name: change(e) for name, e in self.observables.items()},
-            initial={name: change(e) for name, e in self.initial.items()},
+        switches: dict[str, Expr] = {}
+        renamed = {}
+        for name, trigger in self.switches.items():
+            other = switch_name(change(trigger))
+            renamed[se.Symbol(name)] = se.Symbol(name if other in switches else other)
+            switches[str(renamed[se.Symbol(name)])] = change(trigger)
+        if renamed:
+            change = partial(_renamed, change=change, names=renamed)
+        return _rebuild(
+            {
+                **self._parts(),
+                "f": [change(e) for e in self.expressions],
+                "parameters": parameters,
+                "variants": variants,
+                "observables": {name: change(e) for name, e in self.observables.items()},
+                "initial": {name: change(e) for name, e in self.initial.items()},
+                "events": [event.changed(change) for event in self.events],
+                "switches": switches,
+            }
         )
 
     @staticmethod
@@ -226,30 +275,16 @@ class Model:
     def measured_by(self, names: Sequence[str]) -> Model:
         """The model with those observables alone that have these names, and the parameters that they leave."""
         kept = {name: e for name, e in self.observables.items() if name in names}
-        every = (*self.expressions, *kept.values(), *self.initial.values())
-        used = {str(symbol) for e in every for symbol in e.free_symbols}
+        used = self._used(kept)
         left = [name for name in self.parameters if name in used]
-        return Model(
-            self.expressions,
-            self.states,
-            left,
-            self.inputs,
-            hidden=self.hidden,
-            observables=kept,
-            initial=self.initial,
-        )
+        return _rebuild({**self._parts(), "parameters": left, "variants": (), "observables": kept})
 
     def beginning_at(self, states: Sequence[str]) -> Model:
         """The model with the initial values of some states as parameters, `x(0)`, where they are not given."""
         free = {state: se.Symbol(initial_name(state)) for state in states if state not in self.initial}
-        return Model(
-            self.expressions,
-            self.states,
-            [*self.parameters, *map(initial_name, free)],
-            self.inputs,
-            hidden=self.hidden,
-            observables=self.observables,
-            initial={**self.initial, **free},
+        parameters = [*self.parameters, *map(initial_name, free)]
+        return _rebuild(
+            {**self._parts(), "parameters": parameters, "variants": (), "initial": {**self.initial, **free}}
         )
 
     def map(self, what: str, names: Sequence[str] = ()) -> Map:
@@ -262,7 +297,7 @@ class Model:
                 "h": [known[name] for name in names],
                 "g": [self.initial.get(state, se.Integer(0)) for state in self.states],
             }[what]
-            self._maps[key] = Map(expressions, self.states, self.inputs, self.parameters)
+            self._maps[key] = Map(expressions, self.states, self.driven, self.parameters)
         return self._maps[key]
 
     def __str__(self) -> str:
@@ -275,7 +310,8 @@ class Model:
         ]
         lines += [f"{name} = {e}" for name, e in self.observables.items()]
         begun = [(initial_name(s), str(e)) for s, e in self.initial.items()]
-        return "\n".join([*lines, *(f"{name} = {text}" for name, text in begun if name != text)])
+        lines += [f"{name} = {text}" for name, text in begun if name != text]
+        return "\n".join([*lines, *map(str, self.events)])
 
     def __repr__(self) -> str:
         return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
@@ -299,8 +335,8 @@ class Model:
                 f"Expected {len(self.states)} states and {len(self.parameters)} parameters, "
                 f"received {rows.shape[1]} and {parameters.size}."
             )
-        if self.inputs:
-            raise ModelError("A model with inputs cannot be called alone; use simulate(..., inputs=...).")
+        if self.driven:
+            raise ModelError("A model with inputs or switches cannot be called alone; use simulate(...).")
         f = self.system(("gaussian",) * len(self.states)).evaluate(times, rows, parameters, ("f",))["f"]
         return f.dense((len(self.states),)).T.reshape(values.shape)
 
@@ -309,57 +345,21 @@ class Model:
         key = (noise, None if covariance is None else covariance.tobytes())
         if key not in self._systems:
             mix = None if covariance is None else np.asarray(np.linalg.cholesky(covariance), dtype=float)
-            self._systems[key] = System(self.states, self.parameters, self.expressions, noise, self.inputs, mix)
+            self._systems[key] = System(self.states, self.parameters, self.expressions, noise, self.driven, mix)
         return self._systems[key]
 
-    @cached_property
-    def _curved(self) -> BoolArray:
-        """Pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`, `(J, J)`."""
-        symbols = [se.Symbol(name) for name in self.parameters]
-        n = len(symbols)
-        curved = np.zeros((n, n), dtype=bool)
-        every = self.variants or (self,)
-        everywhere = [e for m in every for e in (*m.expressions, *m.observables.values(), *m.initial.values())]
-        for expr in everywhere:
-            present = [i for i in range(n) if symbols[i] in expr.free_symbols]
-            for i in present:
-                first = expr.diff(symbols[i])
-                for j in present:
-                    if j <= i and not curved[i, j] and expanded(first.diff(symbols[j])) != 0:
-                        curved[i, j] = curved[j, i] = True
-        return curved
 
-    def linear_among(self, names: Sequence[str]) -> tuple[str, ...]:
-        """A largest set found among `names` in which, all other parameters being fixed, the equations are affine."""
-        # A greedy independent set in the graph of curved pairs, the least entangled parameters first.
-        curved = self._curved
-        candidates = [self.parameters.index(name) for name in names]
-        chosen: list[int] = []
-        for i in sorted(candidates, key=lambda i: (int(curved[i, candidates].sum()), i)):
-            if not curved[i, i] and not curved[i, chosen].any():
-                chosen.append(i)
-        return tuple(self.parameters[i] for i in sorted(chosen))
-
-    @property
-    def linear_parameters(self) -> tuple[str, ...]:
-        """A largest set found of parameters in which, the others being fixed, the equations are affine."""
-        return self.linear_among(self.parameters)
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether the equations are linear (affine) in all parameters."""
-        return len(self.linear_parameters) == len(self.parameters)
-
-
-def _rebuild(
-    expressions: tuple[Expr, ...], states: Names, parameters: Names, inputs: Names, more: dict[str, Any]
-) -> Model:
-    return Model(expressions, states, parameters, inputs, **more)
+def _rebuild(parts: dict[str, Any]) -> Model:
+    return Model(**parts)
 
 
 def _joined(name: str, label: str) -> str:
     """`name_label`, as a name."""
     return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"
+
+
+def _renamed(expr: Expr, change: Callable[[Expr], Expr], names: Mapping[Expr, Expr]) -> Expr:
+    return change(expr).subs(names)
 
 
 def _substituted(expr: Expr, here: Mapping[Expr, Expr]) -> Expr:

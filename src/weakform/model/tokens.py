@@ -12,7 +12,7 @@ MAX_CHARACTERS = 200_000
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v]+)|(?P<comment>\#[^\n]*)|(?P<newline>\n|;)"
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"|(?P<name>[^\W\d]\w*)|(?P<op>\*\*|[-+*/^(),='])"
+    r"|(?P<name>[^\W\d]\w*)|(?P<op>\*\*|<=|>=|[-+*/^(),='<>:])"
 )
 
 
@@ -75,8 +75,6 @@ def _unexpected_character(character: str) -> str:
         '"': "text in quotes is not part of a model",
         "[": "indexing is not part of a text model; use plain names such as u1",
         ".": "attribute access (a dot) is not part of a model",
-        "<": "comparisons are not part of a model; a right-hand side must be smooth",
-        ">": "comparisons are not part of a model; a right-hand side must be smooth",
         "%": "the remainder is not smooth; comments start with #",
     }
     hint = hints.get(character, "expected numbers, names, + - * / ** ^ ( ) and functions such as exp")

@@ -1,0 +1,331 @@
+"""A forward solution piece by piece: between two jumps the right-hand side is smooth.
+
+Between jumps of inputs, of switches and of states the equations are solved by LSODA (SciPy's `odeint`) on compiled
+right-hand sides. Where the solution itself tells when something happens, the same method runs in `solve_ivp`, which
+looks for the zeros of triggers. A value at the very time of a jump is that after it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import symengine as se
+
+from ..model.compiled import compiled
+from ..model.inputs import Inputs
+from ..model.maps import BESIDE
+from ..model.model import Model
+from ..support.typing import BoolArray, FloatArray
+from .jumps import Jumps, Known
+from .status import SimulationStatus
+
+MAX_STEPS = 20_000
+MAX_EVENTS = 10_000
+"""Jumps in a row, or in all, after which a solution goes nowhere."""
+
+
+class _Spent(Exception):
+    """The budget of evaluations is spent."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is solved, and how well.
+
+    Attributes
+    ----------
+    model : Model
+    p : ndarray, (J,)
+    driven : Inputs, or None
+    jumps : Jumps
+    rtol : float
+    atol : ndarray, (columns, D)
+    budget : int
+        Of evaluations.
+    held : ndarray of bool, (events,), or None
+        Events that hold already, and have happened.
+    """
+
+    model: Model
+    p: FloatArray
+    driven: Inputs | None
+    jumps: Jumps
+    rtol: float
+    atol: FloatArray
+    budget: int
+    held: BoolArray | None = None
+
+
+class Course:
+    """One forward solution, `(columns, D)` values: the state, then the columns of S, transposed."""
+
+    def __init__(self, setting: Setting, start: FloatArray, times: FloatArray) -> None:
+        self.setting, self.times = setting, times
+        self.columns, self.D = start.shape
+        model, p = setting.model, setting.p
+        self.J = len(p)
+        self.function = _compiled(model, self.columns > 1)
+        D, own, n = self.D, len(model.inputs), len(model.driven)
+        self.inputs = np.concatenate([[times[0]], start[0], np.zeros(n), p])
+        self.signal, self.switches = slice(1 + D, 1 + D + own), slice(1 + D + own, 1 + D + n)
+        self.outputs = np.empty(D if self.columns == 1 else D + D * D + D * self.J)
+        self.change = np.empty(self.columns * D)
+        self.used, self.reached, self.cost = 0, float(times[0]), 1 if self.columns == 1 else 4
+        self.result = np.full((len(times), self.columns * D), np.nan)
+        self.now, self.y = float(times[0]), start.ravel().copy()
+        self.happened = 0
+        # A system at rest would step over a short pulse of an input: no step is longer than what tells samples apart.
+        driven = setting.driven
+        self.moving = driven is not None and not all(driven.hold)
+        self.longest = 0.0
+        if driven is not None and self.moving:
+            least = float(np.diff(driven.times).min(initial=np.inf))
+            self.longest = max(least, (times[-1] - times[0]) / MAX_STEPS)
+
+    def rhs(self, values: FloatArray, t: float) -> FloatArray:
+        """The change of all columns, `(columns·D,)`."""
+        self.used += self.cost
+        if self.used > self.setting.budget:
+            raise _Spent
+        self.reached = t
+        D, inputs, outputs = self.D, self.inputs, self.outputs
+        inputs[0] = t
+        inputs[1 : 1 + D] = values[:D]
+        if self.moving and self.setting.driven is not None:
+            inputs[self.signal] = self.setting.driven(np.array([t]))[0]
+        self.function.unsafe_real(inputs, outputs)
+        f = outputs[:D]
+        if self.columns == 1:
+            return f
+        if not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
+            there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
+            inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
+            self.function.unsafe_real(inputs, outputs)
+            f[:] = there
+        by_column = self.change.reshape(self.columns, D)
+        by_column[0] = f
+        F, fp = outputs[D : D + D * D].reshape(-1, D), outputs[D + D * D :].reshape(D, -1)
+        np.matmul(values[D:].reshape(self.columns - 1, D), F.T, out=by_column[1:])
+        by_column[1 : 1 + self.J] += fp.T
+        return self.change
+
+    def run(self) -> tuple[FloatArray, SimulationStatus, int]:
+        """Values `(time, columns, D)`, how it ended, and the evaluations used."""
+        status = SimulationStatus.SUCCESS
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                status = self._pieces()
+            except _Spent:
+                status = SimulationStatus.TOO_MUCH_WORK
+        broken = ~np.isfinite(self.result).all(axis=1)
+        if broken.any():
+            self.result[np.argmax(broken) :] = np.nan
+            status = SimulationStatus.BLOWS_UP if status is SimulationStatus.SUCCESS else status
+        return self.result.reshape(-1, self.columns, self.D), status, self.used
+
+    def _pieces(self) -> SimulationStatus:
+        jumps, p, times = self.setting.jumps, self.setting.p, self.times
+        known = [one for one in jumps.known(p) if one.time >= times[0]] if jumps.any else []
+        if jumps.any:
+            self._begin(known)
+        self.result[0] = self.y
+        driven = self.setting.driven
+        edges = [] if driven is None else [float(t) for t in driven.jumps if times[0] < t < times[-1]]
+        edges = sorted({*edges, *(one.time for one in known if times[0] < one.time <= times[-1]), float(times[-1])})
+        for edge in edges:
+            while self.now < edge:
+                if not self._piece(edge):
+                    return SimulationStatus.BLOWS_UP
+            here = [one for one in known if one.time == edge]
+            if here:
+                self._happen(here)
+                self.result[times == edge] = self.y
+        return SimulationStatus.SUCCESS
+
+    def _begin(self, known: list[Known]) -> None:
+        """Switches, and what happens at the first moment."""
+        jumps, p = self.setting.jumps, self.setting.p
+        u = self.y[: self.D]
+        self.inputs[self.switches] = jumps.switched(self.now, u, p)
+        held = self.setting.held
+        at_once = [one for one in known if one.time == self.now and one.event >= 0]
+        at_once = [one for one in at_once if not jumps.events[one.event].waits and held is None]
+        for one in at_once:
+            self._jump(one.event, self._row(one.by_p))
+        if jumps.by_state:
+            fresh = np.array([not event.waits for event in jumps.events]) if held is None else ~held
+            before = jumps.holding(self.now, self.y[: self.D], p) & ~fresh
+            self._cascade(before)
+        if at_once or jumps.by_state:
+            self.inputs[self.switches] = jumps.switched(self.now, self.y[: self.D], p)
+
+    def _row(self, by_p: FloatArray) -> FloatArray | None:
+        """`dτ` `(J + D,)` of a time that depends on parameters; None where there is nothing to tell."""
+        return np.concatenate([by_p, np.zeros(self.D)]) if self.columns > 1 and by_p.any() else None
+
+    def _nodes(self, edge: float) -> tuple[Any, FloatArray]:
+        inside = np.flatnonzero((self.times > self.now) & (self.times <= edge))
+        last = [edge] if not len(inside) or self.times[inside[-1]] < edge else []
+        return inside, np.concatenate([[self.now], self.times[inside], last])
+
+    def _piece(self, edge: float) -> bool:
+        """Solve up to an edge, or up to what happens before it; False where it cannot be solved."""
+        driven = self.setting.driven
+        if driven is not None and not self.moving:
+            self.inputs[self.signal] = driven(np.array([(self.now + edge) / 2]))[0]
+        elif driven is not None:
+            held = list(driven.hold)
+            self.inputs[self.signal] = np.where(
+                held, driven(np.array([(self.now + edge) / 2]))[0], self.inputs[self.signal]
+            )
+        if self.setting.jumps.watched:
+            return self._watched_piece(edge)
+        from scipy.integrate import odeint
+
+        inside, nodes = self._nodes(edge)
+        values, info = odeint(
+            self.rhs,
+            self.y,
+            nodes,
+            rtol=self.setting.rtol,
+            atol=self.setting.atol.ravel(),
+            full_output=True,
+            mxstep=self.setting.budget,
+            hmax=self.longest,
+        )
+        if info["message"] != "Integration successful.":
+            good = nodes <= min(self.reached, float(info["tcur"].max()))
+            good[np.argmax(~good) - 1 if not good.all() else len(good) - 1 :] = False
+            kept = good[1 : 1 + len(inside)]
+            self.result[inside[kept]] = values[1 : 1 + len(inside)][kept]
+            return False
+        self.result[inside], self.y, self.now = values[1 : 1 + len(inside)], values[-1], edge
+        return True
+
+    def _watched_piece(self, edge: float) -> bool:
+        """The same, with an eye on what the solution itself makes happen."""
+        from scipy.integrate import solve_ivp
+
+        jumps, p, n = self.setting.jumps, self.setting.p, len(self.setting.jumps.by_state)
+        inside, nodes = self._nodes(edge)
+        modes = self.inputs[self.switches][jumps.modes]
+        looks = []
+        for k in range(n + len(jumps.modes)):
+
+            def look(t: float, y: FloatArray, k: int = k) -> float:
+                return float(jumps.triggers(t, y[: self.D], p)[k])
+
+            look.terminal = True  # type: ignore[attr-defined]
+            look.direction = 1.0 if k < n or modes[k - n] == 0 else -1.0  # type: ignore[attr-defined]
+            looks.append(look)
+        solved = solve_ivp(
+            lambda t, y: self.rhs(y, t).copy(),
+            (self.now, edge),
+            self.y,
+            method="LSODA",
+            t_eval=nodes[1:],
+            events=looks,
+            rtol=self.setting.rtol,
+            atol=self.setting.atol.ravel(),
+            max_step=self.longest or np.inf,
+        )
+        if solved.status < 0:
+            return False
+        inner = inside[: min(len(solved.t), len(inside))]
+        self.result[inner] = np.reshape(solved.y, (len(self.y), -1)).T[: len(inner)]
+        if solved.status == 0:
+            self.y, self.now = solved.y[:, -1], edge
+            return True
+        which = next(k for k, found in enumerate(solved.t_events) if len(found))
+        self.now, self.y = float(solved.t_events[which][0]), np.array(solved.y_events[which][0])
+        f = self.rhs(self.y, self.now)[: self.D].copy()
+        row = None
+        if self.columns > 1:
+            S = self.y[self.D :].reshape(-1, self.D).T
+            row = jumps.when(which, self.now, self.y[: self.D], p, S, f)
+        if which < n:
+            before = jumps.holding(self.now, self.y[: self.D], p)
+            before[jumps.by_state[which]] = True
+            self._jump(jumps.by_state[which], row)
+            self._cascade(before)
+        else:
+            place = self.switches.start + jumps.modes[which - n]
+            self.inputs[place] = 1.0 - self.inputs[place]
+            self._bend(f, row)
+        self.result[self.times == self.now] = self.y
+        return True
+
+    def _happen(self, here: list[Known]) -> None:
+        """What happens at a known time: switches first, then events in their order, then what follows from them."""
+        jumps, p = self.setting.jumps, self.setting.p
+        before = jumps.holding(self.now, self.y[: self.D], p)
+        f = self.rhs(self.y, self.now)[: self.D].copy()
+        turned = jumps.switched(self.now, self.y[: self.D], p, self.inputs[self.switches])
+        if (turned != self.inputs[self.switches]).any():
+            row = next((self._row(one.by_p) for one in here if one.event < 0 and one.by_p.any()), None)
+            self.inputs[self.switches] = turned
+            self._bend(f, row)
+        for one in here:
+            if one.event >= 0:
+                self._jump(one.event, self._row(one.by_p))
+        self._cascade(before)
+
+    def _cascade(self, before: BoolArray) -> None:
+        """Events that a jump has made true."""
+        jumps, p = self.setting.jumps, self.setting.p
+        for _ in range(MAX_EVENTS if jumps.by_state else 0):
+            now = jumps.holding(self.now, self.y[: self.D], p)
+            fired = np.flatnonzero(now & ~before)
+            if not len(fired):
+                return
+            before = now
+            self._jump(int(fired[0]), None)
+            before[fired[1:]] = False
+
+    def _bend(self, f: FloatArray, row: FloatArray | None) -> None:
+        """The right-hand side jumps at a time that parameters tell: `S⁺ = S + (f - f⁺) dτ`."""
+        self._count()
+        if row is not None:
+            beyond = self.rhs(self.y, self.now)[: self.D].copy()
+            S = self.y[self.D :].reshape(-1, self.D)
+            S += row[:, None] * (f - beyond)[None]
+
+    def _jump(self, which: int, row: FloatArray | None) -> None:
+        """States change at once."""
+        self._count()
+        jumps, D, J = self.setting.jumps, self.D, self.J
+        signals = self.inputs[self.signal.start : self.switches.stop].copy()
+        u, by_u, by_p = jumps.after(which, self.now, self.y[:D], self.setting.p, signals)
+        if self.columns > 1:
+            S = self.y[D:].reshape(-1, D).T
+            if row is not None:
+                S = S + self.rhs(self.y, self.now)[:D, None] * row[None]
+            S = by_u @ S
+            S[:, :J] += by_p
+            self.y[:D] = u
+            if row is not None:
+                S = S - self.rhs(self.y, self.now)[:D, None] * row[None]
+            self.y[D:] = S.T.ravel()
+        self.y[:D] = u
+
+    def _count(self) -> None:
+        self.happened += 1
+        if self.happened > MAX_EVENTS:
+            raise _Spent
+
+
+def _compiled(model: Model, sensitivities: bool) -> Any:
+    """`f`, or `f`, `F` and `f_p` row by row, as one compiled function of (t, u, p); kept with the model."""
+    key = "sensitivities" if sensitivities else "states"
+    if key not in model.compiled:
+        expressions = list(model.expressions)
+        if sensitivities:
+            for part in (model.states, model.parameters):
+                expressions += [expr.diff(se.Symbol(name)) for expr in model.expressions for name in part]
+        names = ["t", *model.states, *model.driven, *model.parameters]
+        model.compiled[key] = compiled(names, expressions)
+    return model.compiled[key]

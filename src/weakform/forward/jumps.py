@@ -1,0 +1,143 @@
+"""What happens at once along a forward solution, and what becomes of its sensitivities.
+
+At a jump at the time τ(p, u₀) the states go from u to R(u, p), and the right-hand side from f to f⁺. With `S = [∂u/∂p,
+∂u/∂u₀]` and `dτ = [∂τ/∂p, ∂τ/∂u₀]`,
+
+    S⁺ = R_u (S + f dτ) + R_p - f⁺ dτ
+
+and where the time is that at which `g(t, u, p)` passes through zero, `dτ = -(g_u S + g_p)/(g_t + g_u f)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import symengine as se
+
+from ..model.events import TIME, Event
+from ..model.maps import Map
+from ..model.model import Model
+from ..support.errors import ModelError
+from ..support.typing import BoolArray, FloatArray
+
+ROUNDING = 1e-12
+"""Relative error of a time at which something happens."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Something that happens at a known time.
+
+    Attributes
+    ----------
+    time : float
+    by_p : ndarray, (J,)
+        `∂τ/∂p`.
+    event : int
+        Which event, or -1 for a switch.
+    """
+
+    time: float
+    by_p: FloatArray
+    event: int
+
+
+class Jumps:
+    """Events and switches of a model.
+
+    Parameters
+    ----------
+    model : Model
+    events : sequence of Event
+        Besides those of the model: doses of a trajectory.
+    """
+
+    def __init__(self, model: Model, events: Sequence[Event] = ()) -> None:
+        self.model = model
+        self.events = (*model.events, *events)
+        self.parameters = tuple(model.parameters)
+        triggers = [event.trigger for event in self.events]
+        self._times = [model.timed(trigger) for trigger in triggers]
+        self._switches = list(model.switches.values())
+        self._switched = [model.timed(trigger) for trigger in self._switches]
+        self.by_state = [k for k, time in enumerate(self._times) if time is None]
+        self.modes = [k for k, time in enumerate(self._switched) if time is None]
+        self._maps: dict[Any, Map] = {}
+        watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
+        self._watched = watched
+
+    @property
+    def any(self) -> bool:
+        """Whether anything happens at all."""
+        return bool(self.events or self._switches)
+
+    @property
+    def watched(self) -> bool:
+        """Whether something happens at a time that the solution itself tells."""
+        return bool(self._watched)
+
+    def _map(self, key: Any, expressions: Sequence[Any], *, states: bool = True) -> Map:
+        if key not in self._maps:
+            named = self.model.states if states else ()
+            self._maps[key] = Map(expressions, named, self.model.driven if states else (), self.parameters)
+        return self._maps[key]
+
+    def known(self, p: FloatArray) -> list[Known]:
+        """What happens at times that parameters alone tell, in their order; events after switches."""
+        sources = [(time, -1) for time in self._switched if time is not None]
+        sources += [(time, k) for k, time in enumerate(self._times) if time is not None]
+        if not sources:
+            return []
+        map_ = self._map("times", [time for time, _ in sources], states=False)
+        value, _, by_p = map_.linearised(np.zeros(1), np.zeros((1, 0)), p)
+        found = [Known(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
+        return sorted(found, key=lambda one: one.time)
+
+    def switched(self, t: float, u: FloatArray, p: FloatArray, before: FloatArray | None = None) -> FloatArray:
+        """Switches at a time and state, `(switches,)`; those that depend on states stay where `before` has them."""
+        if not self._switches:
+            return np.empty(0)
+        idle = np.zeros((1, len(self.model.driven)))
+        g = self._map("switches", self._switches)(np.array([t]), u[None], p, idle)[0]
+        found: FloatArray = (g >= -ROUNDING * max(1.0, abs(t))).astype(float)
+        if before is not None:
+            found[self.modes] = before[self.modes]
+        return found
+
+    def triggers(self, t: float, u: FloatArray, p: FloatArray) -> FloatArray:
+        """What is watched: triggers of events, then of switches that depend on states."""
+        idle = np.zeros((1, len(self.model.driven)))
+        return np.asarray(self._map("watched", self._watched)(np.array([t]), u[None], p, idle)[0])
+
+    def when(self, which: int, t: float, u: FloatArray, p: FloatArray, S: FloatArray, f: FloatArray) -> FloatArray:
+        """`dτ`, `(J + D,)`, of one that is watched; S is `(D, J + D)`."""
+        g = self._watched[which]
+        idle = np.zeros((1, len(self.model.driven)))
+        map_ = self._map(("when", which), [g, g.diff(TIME)])
+        value, by_u, by_p = map_.linearised(np.array([t]), u[None], p, idle)
+        pace = value[0, 1] + by_u[0, 0] @ f
+        row = by_u[0, 0] @ S
+        row[: len(p)] += by_p[0, 0]
+        return -row / pace if pace != 0 else np.zeros_like(row)
+
+    def after(self, which: int, t: float, u: FloatArray, p: FloatArray, driven: FloatArray) -> tuple[FloatArray, ...]:
+        """States after an event `(D,)`, with R_u `(D, D)` and R_p `(D, J)`."""
+        event = self.events[which]
+        for state in event.after:
+            if state not in self.model.states:
+                raise ModelError(f"An event changes {state!r}, which is not a state of the model.")
+        expressions = [event.after.get(state, se.Symbol(state)) for state in self.model.states]
+        value, by_u, by_p = self._map(("after", which), expressions).linearised(
+            np.array([t]), u[None], p, driven[None] if len(driven) else None
+        )
+        return value[0], by_u[0], by_p[0]
+
+    def holding(self, t: float, u: FloatArray, p: FloatArray) -> BoolArray:
+        """Which events hold at a time and state, `(events,)`; those at known times do from then on."""
+        held = np.zeros(len(self.events), dtype=bool)
+        if self.by_state:
+            held[self.by_state] = self.triggers(t, u, p)[: len(self.by_state)] >= 0
+        return held

@@ -1,0 +1,15 @@
+"""How a forward solution ends."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class SimulationStatus(Enum):
+    """How a forward solution ended; the text says what to do."""
+
+    SUCCESS = "solved"
+    BLOWS_UP = "the solution blows up or its right-hand side is not finite; check the parameters and the initial state"
+    TOO_MUCH_WORK = (
+        "the budget of evaluations is spent; loosen the tolerance, shorten the time, or raise max_evaluations"
+    )

@@ -1,0 +1,68 @@
+"""Forward solutions with jumps: against closed forms, and their sensitivities against differences."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.forward.solve import simulate
+
+TIMES = np.linspace(0, 10, 41)
+
+CASES = {
+    "a dose at a known time": ("A' = -k*A\nA(0) = 1\nat t = 3: A = A + F*10", {"k": 0.4, "F": 0.7}),
+    "a dose at the beginning": ("A' = -k*A\nA(0) = 0\nat t = 0, 4: A = A + D", {"k": 0.4, "D": 2.0}),
+    "a dose at an unknown time": ("A' = -k*A\nA(0) = 1\nat t = tau: A = A/2 + F", {"k": 0.4, "F": 0.7, "tau": 3.3}),
+    "a switch": ("x' = if(t < 4, a, -b*x)\nx(0) = 1", {"a": 0.4, "b": 0.7}),
+    "a switch at an unknown time": (
+        "x' = piecewise(a, t < tau, -b*x, t < tau + 2, c)\nx(0) = 1",
+        {"a": 0.4, "b": 0.7, "c": 0.2, "tau": 3.3},
+    ),
+    "an event by a state": ("x' = v\nv' = -g\nx(0) = 5\nv(0) = 0\nwhen x < 0: x = 0, v = -e*v", {"g": 2.0, "e": 0.8}),
+    "a switch by a state": ("x' = if(x < 3, a, -b*(x - 2))\nx(0) = 1", {"a": 0.7, "b": 0.5}),
+    "two at once": ("x' = -k*x\ny' = k*x\nx(0) = 1\ny(0) = 0\nat t = 5: x = x + y\nat t = 5: y = 0", {"k": 0.3}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sensitivities_agree_with_differences(case):
+    text, values = CASES[case]
+    model = wf.Model.from_text(text)
+    p = np.array([values[name] for name in model.parameters])
+    found = simulate(model, p, None, TIMES, sensitivities=True, rtol=1e-10)
+    assert found.success
+    for j in range(len(p)):
+        h = 1e-5 * abs(p[j])
+        ends = [simulate(model, p + s * h * np.eye(len(p))[j], None, TIMES, rtol=1e-10).states for s in (1, -1)]
+        # A sample at the very time of a jump that moves has no derivative.
+        away = np.abs(ends[0] - ends[1]).max(axis=1) < 0.05
+        assert away.sum() > 35
+        slope = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose(found.by_parameters[away, :, j], slope[away], rtol=2e-4, atol=2e-5)
+
+
+def test_sensitivities_by_the_beginning():
+    model = wf.Model.from_text("x' = v\nv' = -g\nwhen x < 0: x = 0, v = -e*v\nat t = 4: v = v/2")
+    p, u0 = np.array([0.8, 2.0]), np.array([5.0, 0.3])
+    found = simulate(model, p, u0, TIMES, sensitivities=True, rtol=1e-10)
+    for d in range(2):
+        h = 1e-5
+        ends = [simulate(model, p, u0 + s * h * np.eye(2)[d], TIMES, rtol=1e-10).states for s in (1, -1)]
+        np.testing.assert_allclose(found.by_initial[:, :, d], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-4)
+
+
+def test_doses_are_those_of_the_closed_form():
+    model = wf.Model.from_text("A' = -k*A\nA(0) = 0\nat t = 0, 2.5, 5: A = A + D")
+    found = simulate(model, {"D": 3.0, "k": 0.7}, None, TIMES).states[:, 0]
+    exact = sum(np.where(s <= TIMES, 3 * np.exp(-0.7 * (TIMES - s)), 0.0) for s in (0, 2.5, 5))
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_what_a_jump_makes_true_happens_at_once():
+    model = wf.Model.from_text("x' = k\nn' = 0*k\nx(0) = 0\nn(0) = 0\nat t = 2: x = x + 5\nwhen x > 6: n = n + 1")
+    found = simulate(model, [1.0], None, [0.0, 1.9, 2.0, 3.0])
+    np.testing.assert_allclose(found.states[:, 1], [0, 0, 1, 1])
+
+
+def test_events_without_end_are_given_up():
+    model = wf.Model.from_text("x' = -k\nx(0) = 1\nwhen x < 0: x = 1e-7")
+    assert not simulate(model, [1.0], None, [0.0, 5.0]).success
