@@ -18,7 +18,7 @@ CASES = {
         {"a": 0.4, "b": 0.7, "c": 0.2, "tau": 3.3},
     ),
     "an event by a state": ("x' = v\nv' = -g\nx(0) = 5\nv(0) = 0\nwhen x < 0: x = 0, v = -e*v", {"g": 2.0, "e": 0.8}),
-    "a switch by a state": ("x' = if(x < 3, a, -b*(x - 2))\nx(0) = 1", {"a": 0.7, "b": 0.5}),
+    "a switch by a state": ("x' = if(x < 3, a, b*x)\nx(0) = 1", {"a": 0.7, "b": 0.05}),
     "two at once": ("x' = -k*x\ny' = k*x\nx(0) = 1\ny(0) = 0\nat t = 5: x = x + y\nat t = 5: y = 0", {"k": 0.3}),
 }
 

@@ -47,6 +47,8 @@ class Setting:
         Of evaluations.
     held : ndarray of bool, (events,), or None
         Events that hold already, and have happened.
+    open : bool
+        Whether what happens at the very last time is left out.
     """
 
     model: Model
@@ -57,6 +59,7 @@ class Setting:
     atol: FloatArray
     budget: int
     held: BoolArray | None = None
+    open: bool = False
 
 
 class Course:
@@ -112,6 +115,19 @@ class Course:
         by_column[1 : 1 + self.J] += fp.T
         return self.change
 
+    def _band(self, values: FloatArray, t: float) -> FloatArray:
+        """The Jacobian of all columns as a band: F for each, without what couples them to the first.
+
+        Newton's method inside the solver needs no more, and a band is factorised in no time.
+        """
+        self.rhs(values, t)
+        D = self.D
+        F = self.outputs[D : D + D * D].reshape(D, D)
+        band = np.zeros((2 * D - 1, D))
+        for j in range(D):
+            band[D - 1 - j : 2 * D - 1 - j, j] = F[:, j]
+        return np.tile(band, self.columns)
+
     def run(self) -> tuple[FloatArray, SimulationStatus, int]:
         """Values `(time, columns, D)`, how it ended, and the evaluations used."""
         status = SimulationStatus.SUCCESS
@@ -135,7 +151,9 @@ class Course:
         self.result[0] = self.y
         driven = self.setting.driven
         edges = [] if driven is None else [float(t) for t in driven.jumps if times[0] < t < times[-1]]
-        edges = sorted({*edges, *(one.time for one in known if times[0] < one.time <= times[-1]), float(times[-1])})
+        last = times[-1]
+        known = [one for one in known if one.time < last or (one.time == last and not self.setting.open)]
+        edges = sorted({*edges, *(one.time for one in known if times[0] < one.time), float(last)})
         for edge in edges:
             while self.now < edge:
                 if not self._piece(edge):
@@ -153,15 +171,12 @@ class Course:
         self.inputs[self.switches] = jumps.switched(self.now, u, p)
         held = self.setting.held
         at_once = [one for one in known if one.time == self.now and one.event >= 0]
-        at_once = [one for one in at_once if not jumps.events[one.event].waits and held is None]
+        done = np.array([event.waits for event in jumps.events], dtype=bool) if held is None else held
+        at_once = [one for one in at_once if not done[one.event]]
         for one in at_once:
             self._jump(one.event, self._row(one.by_p))
         if jumps.by_state:
-            fresh = np.array([not event.waits for event in jumps.events]) if held is None else ~held
-            before = jumps.holding(self.now, self.y[: self.D], p) & ~fresh
-            self._cascade(before)
-        if at_once or jumps.by_state:
-            self.inputs[self.switches] = jumps.switched(self.now, self.y[: self.D], p)
+            self._cascade(jumps.holding(self.now, self.y[: self.D], p) & done)
 
     def _row(self, by_p: FloatArray) -> FloatArray | None:
         """`dτ` `(J + D,)` of a time that depends on parameters; None where there is nothing to tell."""
@@ -187,10 +202,14 @@ class Course:
         from scipy.integrate import odeint
 
         inside, nodes = self._nodes(edge)
+        banded: dict[str, Any] = {}
+        if self.columns > 1:
+            banded = {"Dfun": self._band, "ml": self.D - 1, "mu": self.D - 1}
         values, info = odeint(
             self.rhs,
             self.y,
             nodes,
+            **banded,
             rtol=self.setting.rtol,
             atol=self.setting.atol.ravel(),
             full_output=True,
@@ -311,6 +330,7 @@ class Course:
                 S = S - self.rhs(self.y, self.now)[:D, None] * row[None]
             self.y[D:] = S.T.ravel()
         self.y[:D] = u
+        self.inputs[self.switches] = jumps.switched(self.now, self.y[:D], self.setting.p)
 
     def _count(self) -> None:
         self.happened += 1

@@ -136,8 +136,11 @@ class Jumps:
         return value[0], by_u[0], by_p[0]
 
     def holding(self, t: float, u: FloatArray, p: FloatArray) -> BoolArray:
-        """Which events hold at a time and state, `(events,)`; those at known times do from then on."""
+        """Which events hold at a time and state, `(events,)`; those at known times do afterwards."""
         held = np.zeros(len(self.events), dtype=bool)
+        for one in self.known(p):
+            if one.event >= 0:
+                held[one.event] = one.time < t
         if self.by_state:
             held[self.by_state] = self.triggers(t, u, p)[: len(self.by_state)] >= 0
         return held

@@ -78,6 +78,7 @@ def simulate(
     inputs: Inputs | None = None,
     events: Sequence[Event] = (),
     held: BoolArray | None = None,
+    open_end: bool = False,
     sensitivities: bool = False,
     rtol: float = 1e-8,
     atol: float | None = None,
@@ -99,6 +100,8 @@ def simulate(
         What happens besides the events of the model, such as doses.
     held : ndarray of bool, optional
         Which events hold before the first time, and have happened; by default nothing has.
+    open_end : bool
+        Whether what happens at the very last time is left out.
     sensitivities : bool
         Whether to solve for the derivatives by p and u0 too.
     rtol, atol : float
@@ -151,7 +154,9 @@ def simulate(
         tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
-        setting = Setting(model, parameters, driven, jumps, rtol, atol=tolerances, budget=max_evaluations, held=held)
+        setting = Setting(
+            model, parameters, driven, jumps, rtol, atol=tolerances, budget=max_evaluations, held=held, open=open_end
+        )
         return Course(setting, start, grid).run()
 
     solved, status, evaluations = solve()

@@ -26,7 +26,9 @@ _CALLS = {
     "ARCSINH": "asinh",
     "ARCCOSH": "acosh",
     "ARCTANH": "atanh",
+    **{name: name.lower() for name in ("COT", "SEC", "CSC", "ARCCOT", "ARCSEC", "ARCCSC", "COTH", "SECH", "CSCH")},
 }
+_COMPARED = {"RELATIONAL_LT": "<", "RELATIONAL_LEQ": "<=", "RELATIONAL_GT": ">", "RELATIONAL_GEQ": ">="}
 _NUMBERS = {
     "AST_CONSTANT_PI": "pi",
     "AST_CONSTANT_E": "exp(1)",
@@ -61,6 +63,8 @@ class Formulas:
             if n.startswith("AST_") and isinstance(getattr(libsbml, n), int)
         }
         self.names: dict[str, str] = {}
+        self.rates: dict[str, str] = {}
+        self.rules: dict[str, str] = {}
         self.nodes = 0
 
     def error(self, what: str) -> ModelError:
@@ -99,12 +103,80 @@ class Formulas:
         function = kind.removeprefix("AST_").removeprefix("FUNCTION_")
         if function in _CALLS and len(inside) == 1:
             return f"{_CALLS[function]}({shown(inside[0])})"
+        if kind == "AST_FUNCTION_PIECEWISE" and inside:
+            return self._piecewise(inside, shown, local, depth)
+        if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and inside:
+            sign, whole = "<" if kind.endswith("MIN") else ">", shown(inside[0])
+            for other in map(shown, inside[1:]):
+                self.nodes += len(whole) // 8
+                whole = f"if({whole} {sign} {other}, {whole}, {other})"
+            return whole
+        if kind == "AST_FUNCTION_RATE_OF" and len(inside) == 1:
+            return self._rate_of(inside[0].getName() or "")
         if kind == "AST_FUNCTION":
             return self._call(node.getName(), [shown(child) for child in inside], depth)
         raise self.error(
             f"{node.getName() or function.lower()!r} in a formula cannot be translated; right-hand sides must be "
-            "smooth and without delays."
+            "smooth between jumps, and without delays."
         )
+
+    def _piecewise(
+        self, inside: list[Any], shown: Callable[[Any], str], local: dict[str, str] | None, depth: int
+    ) -> str:
+        parts = []
+        for k in range(0, len(inside) - 1, 2):
+            parts += [shown(inside[k]), self.condition(inside[k + 1], local, depth + 1)]
+        if len(inside) % 2 == 0:
+            parts.append("0")
+        else:
+            parts.append(shown(inside[-1]))
+        return f"piecewise({', '.join(parts)})" if len(parts) > 1 else parts[0]
+
+    def condition(self, node: Any, local: dict[str, str] | None, depth: int) -> str:
+        """A condition as text for our parser."""
+        kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
+        inside = [node.getChild(k) for k in range(node.getNumChildren())]
+        if depth > MAX_DEPTH:
+            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep.")
+        if kind in _COMPARED and len(inside) == 2:
+            left, right = (self.text(child, local, depth + 1) for child in inside)
+            return f"({left} {_COMPARED[kind]} {right})"
+        if kind in ("LOGICAL_AND", "LOGICAL_OR") and inside:
+            word = f" {kind.removeprefix('LOGICAL_').lower()} "
+            return "(" + word.join(self.condition(child, local, depth + 1) for child in inside) + ")"
+        if kind == "LOGICAL_NOT" and len(inside) == 1:
+            return f"(not {self.condition(inside[0], local, depth + 1)})"
+        raise self.error(
+            f"the condition {kind.lower().removeprefix('relational_')!r} cannot be translated; conditions are "
+            "comparisons (<, <=, >, >=) joined by and, or and not."
+        )
+
+    def rising(self, node: Any, depth: int = 0) -> str:
+        """A trigger as a formula that is at least zero where it holds."""
+        kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
+        inside = [node.getChild(k) for k in range(node.getNumChildren())]
+        if depth > MAX_DEPTH:
+            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep.")
+        if kind in _COMPARED and len(inside) == 2:
+            left, right = (self.text(child) for child in inside)
+            return f"({left} - {right})" if ">" in _COMPARED[kind] else f"({right} - {left})"
+        if kind == "LOGICAL_NOT" and len(inside) == 1:
+            return f"(-{self.rising(inside[0], depth + 1)})"
+        if kind in ("LOGICAL_AND", "LOGICAL_OR") and inside:
+            sign, whole = "-" if kind == "LOGICAL_AND" else "+", self.rising(inside[0], depth + 1)
+            for child in inside[1:]:  # the smaller, or the larger, of two
+                other = self.rising(child, depth + 1)
+                self.nodes += (len(whole) + len(other)) // 8
+                whole = f"(({whole} + {other} {sign} abs({whole} - {other}))/2)"
+            return whole
+        raise self.error(f"the trigger {kind.lower()!r} of an event cannot be translated; it must be a comparison.")
+
+    def _rate_of(self, name: str) -> str:
+        if name in self.rates:
+            return f"({self.rates[name]})"
+        if name in self.names and name not in self.rules:
+            return "0"
+        raise self.error(f"rateOf {name!r} cannot be translated: a rule gives it, or nothing has this name.")
 
     def _number(self, node: Any, kind: str) -> str:
         value = float(node.getValue())
@@ -157,20 +229,6 @@ class Formulas:
     def refuse(self) -> None:
         """Name what cannot be translated."""
         model = self.model
-        if model.getNumEvents():
-            raise self.error(
-                f"the event {model.getEvent(0).getId() or 1!r} cannot be translated: states must be smooth."
-            )
-        for rule in model.getListOfRules():
-            if rule.isAlgebraic():
-                raise self.error("algebraic rules cannot be translated; solve them for a variable first.")
-        for compartment in model.getListOfCompartments():
-            if not compartment.getConstant() or model.getRuleByVariable(compartment.getId()) is not None:
-                raise self.error(
-                    f"the compartment {compartment.getId()!r} changes its size, which cannot be translated."
-                )
         for reaction in model.getListOfReactions():
             if reaction.isSetFast() and reaction.getFast():
                 raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
-        if model.isSetConversionFactor() or any(s.isSetConversionFactor() for s in model.getListOfSpecies()):
-            raise self.error("conversion factors cannot be translated; use one unit of substance.")

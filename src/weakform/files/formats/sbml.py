@@ -6,7 +6,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import symengine as se
+
 from ...model.equations import read_equations
+from ...model.events import Event
+from ...model.expressions import parse_expression
 from ...model.model import Model
 from ...model.printing import Dialect, to_text
 from ...parameters import Parameter
@@ -62,10 +66,15 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
         read = read_equations(found["equations"], tuple(found["parameters"]), ())
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
-    every = (*read.expressions, *read.observables.values(), *read.initial.values())
-    used = {str(symbol) for expr in every for symbol in expr.free_symbols}
-    left = [name for name in read.parameters if name in used]  # without those that cancel
-    model = Model(read.expressions, read.states, left, observables=read.observables, initial=read.initial)
+    model = Model(
+        read.expressions,
+        read.states,
+        read.parameters,
+        observables=read.observables,
+        initial=read.initial,
+        events=events_of(found, (*read.states, *read.parameters), read.observables),
+        switches=read.switches,
+    ).measured_by(tuple(read.observables))  # without parameters that cancel
     values = found["values"]
     constants = set(found["constants"])
     return ModelFile(
@@ -82,13 +91,26 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
     )
 
 
+def events_of(found: dict[str, Any], names: tuple[str, ...], defined: dict[str, Any]) -> list[Event]:
+    """Events as expressions."""
+    here = {se.Symbol(name): expr for name, expr in defined.items()}
+
+    def read(text: str) -> Any:
+        return parse_expression(text, ["t", *names, *defined], "event").subs(here)
+
+    return [
+        Event(read(event["trigger"]), {s: read(text) for s, text in event["after"].items()}, bool(event["waits"]))
+        for event in found["events"]
+    ]
+
+
 def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float], name: str = "weakform_model") -> str:
     """A model as Antimony text: rate rules, parameter values, initial states.
 
     Names that Antimony keeps for itself get an underscore; a comment says so.
     """
-    if model.inputs or model.variants:
-        raise ModelError("A model with inputs or local parameters has no Antimony form.")
+    if model.driven or model.variants or model.events:
+        raise ModelError("A model with inputs, switches, events or local parameters has no Antimony form.")
     plain: dict[str, str] = {}
     for own in (*model.states, *model.parameters):
         other = re.sub(r"[^0-9A-Za-z_]", "_", own.replace("'", "_prime"))

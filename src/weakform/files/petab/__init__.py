@@ -1,0 +1,1 @@
+"""PEtab problems, versions 1 and 2: tables → meaning → likelihood → fit."""

@@ -1,0 +1,136 @@
+"""Steady states: where the right-hand side is zero, and how they depend on parameters.
+
+From a state the model is followed until it hardly changes, and Newton's method takes the rest. What is conserved,
+`Nᵀ u`, is what it was in the beginning: `f(u, p) = 0` and `Nᵀ(u - u₀) = 0` together tell u, and their derivative
+
+    [ F  ]        [ -f_p       ]
+    [ Nᵀ ] du  =  [ Nᵀ du₀ ]
+
+its sensitivities. The conserved quantities are the left null space of f at states all around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.model import Model
+from ..support.typing import FloatArray
+from .jumps import Jumps
+from .solve import simulate
+
+PROBES, NULL = 8, 1e-9
+"""States at which f is looked at for each of its dimensions, and the singular value below which something is zero."""
+FIRST, LONGEST = 10.0, 1e12
+"""How long the model is followed at first, in units of its own time, and at most."""
+CLOSE, STEADY = 1e-4, 1e-9
+"""Relative rate of change below which Newton's method takes over, and below which a state is steady."""
+NEWTON = 20
+
+
+@dataclass(frozen=True)
+class Steady:
+    """A steady state.
+
+    Attributes
+    ----------
+    state : ndarray, (D,)
+    by_parameters : ndarray, (D, J)
+    by_initial : ndarray, (D, D)
+    time : float
+        How long it took, after which it is steady.
+    """
+
+    state: FloatArray
+    by_parameters: FloatArray
+    by_initial: FloatArray
+    time: float
+
+
+def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) -> FloatArray:
+    """Directions N `(D, c)` with `Nᵀ f = 0` for all states."""
+    D = len(u)
+    rng = np.random.default_rng(0)
+    size = np.maximum(np.abs(u), np.abs(u).max(initial=0.0) * 1e-3)
+    size = np.where(size > 0, size, 1.0)
+    states = size * np.exp(rng.uniform(-2, 2, (PROBES * (D + 1), D)))
+    signals = np.tile(driven, (len(states), 1)) if len(driven) else None
+    with np.errstate(all="ignore"):
+        f = model.map("f")(np.zeros(len(states)), states, p, signals)
+    f = f[np.isfinite(f).all(axis=1)]
+    length = np.linalg.norm(f, axis=1, keepdims=True)
+    f = (f / np.where(length > 0, length, 1.0)) if len(f) else np.zeros((1, D))
+    _, s, V = np.linalg.svd(f, full_matrices=True)
+    rank = int((s > NULL * max(s.max(initial=0.0), 1e-300)).sum())
+    return np.asarray(V[rank:].T)
+
+
+def steady_state(
+    model: Model, p: FloatArray, u0: FloatArray, begin: float = 0.0, driven: FloatArray | None = None
+) -> Steady | None:
+    """The steady state that the model reaches from a state; None where it reaches none.
+
+    Parameters
+    ----------
+    model : Model
+    p : ndarray, (J,)
+    u0 : ndarray, (D,)
+    begin : float
+        The time at which it is there.
+    driven : ndarray, optional
+        Inputs as they are in the steady state.
+    """
+    D, J, own = len(u0), len(p), len(model.inputs)
+    jumps = Jumps(model)
+    held = np.zeros(own) if driven is None else driven[:own]
+    f_map = model.map("f")
+
+    def line(u: FloatArray, t: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        signals = np.concatenate([held, jumps.switched(t, u, p)])
+        f, F, fp = f_map.linearised(np.array([t]), u[None], p, signals[None] if len(signals) else None)
+        return f[0], F[0], fp[0]
+
+    N = conserved(model, p, u0, np.concatenate([held, jumps.switched(begin, u0, p)]))
+    u, t, span = u0.copy(), begin, FIRST / _pace(line(u0, begin)[1])
+    while True:
+        size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
+        f, F, _ = line(u, t)
+        if not np.isfinite(f).all():
+            return None
+        relative = float(np.max(np.abs(f) / size, initial=0.0)) / _pace(F)
+        if relative < CLOSE or span > LONGEST * max(1.0, FIRST):
+            break
+        solved = simulate(model, p, u, [t, t + span])
+        if not solved.success:
+            return None
+        u, t, span = solved.states[-1], t + span, span * 10
+    reached = u
+    for _ in range(NEWTON):
+        f, F, fp = line(u, t)
+        A = np.vstack([F, N.T])
+        if not np.isfinite(A).all():
+            return None
+        step = np.linalg.lstsq(A, -np.concatenate([f, N.T @ (u - reached)]), rcond=None)[0]
+        u = u + step
+        if float(np.max(np.abs(step) / np.maximum(np.abs(u), 1e-300), initial=0.0)) < STEADY:
+            break
+    f, F, fp = line(u, t)
+    A = np.vstack([F, N.T])
+    if np.linalg.matrix_rank(A) < D:  # the equations alone do not tell where it is: as the way there does
+        solved = simulate(model, p, u0, [begin, max(t, begin + span)], sensitivities=True)
+        if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+            return None
+        return Steady(solved.states[-1], solved.by_parameters[-1], solved.by_initial[-1], t - begin)
+    right = np.zeros((len(A), J + D))
+    right[:D, :J] = -fp
+    right[D:, J:] = N.T
+    du = np.linalg.lstsq(A, right, rcond=None)[0]
+    return Steady(u, du[:, :J], du[:, J:], t - begin)
+
+
+def _pace(F: FloatArray) -> float:
+    """One over the time in which a model changes."""
+    rates = np.abs(np.linalg.eigvals(F)) if np.isfinite(F).all() else np.ones(1)
+    rates = rates[rates > 1e-12 * max(rates.max(initial=0.0), 1e-300)]
+    return float(np.exp(np.mean(np.log(rates)))) if len(rates) else 1.0
