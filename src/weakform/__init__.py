@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .estimators import Status as Status
     from .experiments.many import fit_many as fit_many
     from .files.model_file import read_model as read_model
+    from .files.petab.problem import read_petab as read_petab
     from .fitting import fit as fit
     from .forward import simulate as simulate
     from .model import Model as Model
@@ -50,6 +51,7 @@ _HOME = {
     "fit_many": ".experiments.many",
     "problems": ".problems",
     "read_model": ".files.model_file",
+    "read_petab": ".files.petab.problem",
     "simulate": ".forward",
 }
 
@@ -70,6 +72,7 @@ __all__ = [
     "fit_many",
     "problems",
     "read_model",
+    "read_petab",
     "simulate",
 ]
 

@@ -1,268 +1,205 @@
-"""PEtab: problems are read and fitted, and what is wrong or goes beyond is named."""
+"""PEtab: the suite of the field passes, gradients are right, problems are fitted, and what is wrong is named."""
 
+import csv
 import json
+import shutil
 from functools import cache
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+import yaml
 
+import weakform as wf
 from weakform.cli.main import main
-from weakform.files.formats.petab import read_petab
-from weakform.files.formats.sbml import from_antimony, to_sbml
 from weakform.files.formats.translate import TASKS
-from weakform.forward.solve import simulate
-from weakform.support.errors import ModelError
+from weakform.files.petab.objective import Objective
+from weakform.files.petab.priors import NUMBERS, Prior
+from weakform.support.errors import FitError, ModelError
 
-MODEL = "model m()\n x = 1; y = 1; k = 0.5; c = 0.3; feed = 1;\n x' = feed - k*x;\n y' = k*x - c*y;\nend\n"
-
-
-@cache
-def made():
-    """The model as SBML and its measurements, once for all tests: each question to the libraries starts a process."""
-    model, rows = from_antimony(MODEL).model, []
-    for condition, feed in (("low", 1.0), ("high", 3.0)):
-        values = {"k": 0.5, "c": 0.3, "feed": feed}
-        t = np.linspace(0, 8, 30)
-        u = simulate(model, [values[p] for p in model.parameters], [1.0, 1.0], t).states
-        u = u * np.exp(0.02 * np.random.default_rng(1).standard_normal(u.shape))
-        for d, name in enumerate(("obs_x", "obs_y")):
-            rows += [(name, condition, float(v), float(s)) for v, s in zip(u[:, d], t, strict=True)]
-    return to_sbml(MODEL), rows
+SUITES = Path(__file__).parent.parent / "data" / "petab"
+CASES = sorted(path.parent for version in ("v1", "v2") for path in SUITES.glob(f"{version}/*/_*_solution.yaml"))
 
 
-@pytest.fixture
-def here(monkeypatch):
-    """The tables are read in this process, which has loaded the library: starting one takes seconds."""
+@pytest.fixture(autouse=True)
+def here(request, monkeypatch):
+    """The tables are read in this process: starting one for each would take seconds."""
+    if "own_process" in request.node.name:
+        return
 
     def ask(task, text, where):
         return json.loads(json.dumps(TASKS[task](text, where)))
 
-    monkeypatch.setattr("weakform.files.formats.petab.ask", ask)
+    monkeypatch.setattr("weakform.files.petab.problem.ask", ask)
 
 
-def petab_folder(folder, scale="lin", **change):
-    """A small PEtab problem: two conditions that differ in a feed."""
-    sbml, rows = made()
-    (folder / "model.xml").write_text(sbml)
-    columns = ["observableId", "simulationConditionId", "measurement", "time"]
-    pd.DataFrame(rows, columns=columns).to_csv(folder / "m.tsv", sep="\t", index=False)
-    pd.DataFrame({"conditionId": ["low", "high"], "feed": [1.0, 3.0]}).to_csv(folder / "c.tsv", sep="\t", index=False)
-    observables = {
-        "observableId": ["obs_x", "obs_y"],
-        "observableFormula": ["x", "y"],
-        "observableTransformation": ["log", "log"],
-        "noiseFormula": ["0.02", "0.02"],
-        **change,
-    }
-    pd.DataFrame(observables).to_csv(folder / "o.tsv", sep="\t", index=False)
-    parameters = {
-        "parameterId": ["k", "c"],
-        "parameterScale": [scale] * 2,
-        "lowerBound": [0.01] * 2,
-        "upperBound": [5.0] * 2,
-        "nominalValue": [0.5, 0.3],
-        "estimate": [1, 1],
-    }
-    pd.DataFrame(parameters).to_csv(folder / "p.tsv", sep="\t", index=False)
-    (folder / "problem.yaml").write_text(
-        "format_version: 1\nparameter_file: p.tsv\nproblems:\n- sbml_files: [model.xml]\n  condition_files: [c.tsv]\n"
-        "  measurement_files: [m.tsv]\n  observable_files: [o.tsv]\n"
-    )
-    return folder / "problem.yaml"
+def named(folder):
+    return folder / f"_{folder.name}.yaml"
 
 
-def rewritten(folder, file, **columns):
-    """A table of a problem with columns replaced, dropped (None) or added."""
-    table = pd.read_csv(folder / file, sep="\t")
-    for name, values in columns.items():
-        if values is None:
-            table = table.drop(columns=name)
-        else:
-            table[name] = values
-    table.to_csv(folder / file, sep="\t", index=False)
+@cache
+def table(path):
+    with path.open() as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scale", ["lin", "log10"])
-def test_petab(tmp_path, scale):
-    problem = read_petab(petab_folder(tmp_path, scale))
-    assert [q.label for q in problem.data.trajectories] == ["high", "low"]
-    assert problem.data.noise == ("lognormal", "lognormal")
-    assert problem.file.said("fixed") == {"feed_high": 3.0, "feed_low": 1.0}
-    assert problem.file.said("log") == ({"k": True, "c": True} if scale == "log10" else {})
-    fit = problem.fit()
-    assert fit["k"].value == pytest.approx(0.5, rel=0.05)
-    assert fit["c"].value == pytest.approx(0.3, rel=0.05)
-    assert fit.goodness.chi_square_p > 1e-4
+@pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_the_suite(folder):
+    expected = yaml.safe_load((folder / f"_{folder.name}_solution.yaml").read_text())
+    problem = wf.read_petab(named(folder))
+    assert problem.log_likelihood() == pytest.approx(expected["llh"], abs=expected["tol_llh"])
+    assert problem.chi2() == pytest.approx(expected["chi2"], abs=expected["tol_chi2"])
+    wanted = [float(row["simulation"]) for row in table(folder / "_simulations.tsv")]
+    np.testing.assert_allclose(problem.simulate()["simulation"], wanted, atol=expected["tol_simulations"])
+    if "log_prior" in expected:
+        assert problem.log_priors() == pytest.approx(expected["log_prior"], abs=1e-12)
+        assert problem.log_posterior() == pytest.approx(expected["unnorm_log_posterior"], abs=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore")
+def test_there_are_all_cases():
+    assert len(CASES) == 20 + 31
+
+
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "folder",
     [
-        pytest.param({"observableFormula": ["x + y", "y"]}, "only states themselves", id="a sum"),
-        pytest.param({"observableFormula": ["x", "x"]}, "two observables", id="a state twice"),
-        pytest.param({"noiseDistribution": ["laplace", "normal"]}, "only normal can be translated", id="Laplace noise"),
+        SUITES / "v1" / "0006",
+        SUITES / "v1" / "0007",
+        SUITES / "v1" / "0010",
+        SUITES / "v1" / "0015",
+        SUITES / "v1" / "0018",
+        SUITES / "v2" / "0010",
+        SUITES / "v2" / "0018",
+        SUITES / "v2" / "0021",
+        SUITES / "v2" / "0026",
+        SUITES / "v2" / "0028",
+        SUITES / "v2" / "0031",
+        SUITES / "boehm",
+        SUITES / "bertozzi",
     ],
+    ids=lambda folder: f"{folder.parent.name}-{folder.name}",
 )
-@pytest.mark.usefixtures("here")
-def test_petab_that_goes_beyond(tmp_path, change, words):
-    with pytest.raises(ModelError, match=words):
-        read_petab(petab_folder(tmp_path, **change))
+def test_gradients_agree_with_differences(folder):
+    problem = wf.read_petab(next(f for f in folder.glob("*.yaml") if "solution" not in f.name))
+    theta = problem._theta({n: v * 1.1 for n, v in problem.nominal.items()})
+    likelihood = problem.likelihood
+    gradient, _ = likelihood.derivatives(likelihood.predicted(theta, True))
+    for k, q in enumerate(problem.found.quantities):
+        h = 1e-5 * max(abs(theta[k]), 1e-4)
+        ends = [likelihood.value(likelihood.predicted(theta + s * h * np.eye(len(theta))[k])) for s in (1, -1)]
+        assert gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3, abs=1e-3 / h * 1e-5), q.name
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_takes_the_row_of_the_condition_that_was_measured(tmp_path):
-    path = petab_folder(tmp_path)
-    table = pd.read_csv(tmp_path / "m.tsv", sep="\t")
-    table[table["simulationConditionId"] == "high"].to_csv(tmp_path / "m.tsv", sep="\t", index=False)
-    problem = read_petab(path)
-    assert problem.file.said("fixed") == {"feed": 3.0}
-    assert problem.fit()["k"].value == pytest.approx(0.5, rel=0.05)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_noise(tmp_path):
-    """Formulas of noise parameters, by measurement; parameters with values; parameters to be estimated."""
-    path = petab_folder(tmp_path, observableTransformation=["lin", "log10"])
-    rewritten(tmp_path, "o.tsv", noiseFormula=["noiseParameter1_obs_x*2 + s", "0.02"])
-    rewritten(tmp_path, "m.tsv", noiseParameters=["0.01", "0.02"] * 60)
-    table = pd.read_csv(tmp_path / "p.tsv", sep="\t")
-    table.loc[2] = ["s", "lin", 0.001, 1.0, 0.005, 0]
-    table.to_csv(tmp_path / "p.tsv", sep="\t", index=False)
-    data = read_petab(path).data
-    assert data.noise == ("gaussian", "lognormal")
-    for q in data.trajectories:
-        sigma = q.scale * data.sigma
-        assert np.allclose(sigma[::2, 0], 0.025)
-        assert np.allclose(sigma[1::2, 0], 0.045)
-        assert np.allclose(sigma[:, 1], 0.02 * np.log(10))
-    rewritten(tmp_path, "p.tsv", estimate=1)
-    data = read_petab(path).data
-    assert data.sigma is None
-    assert "obs_x is to be estimated" in data.notes[-1]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_uniform_priors_are_bounds(tmp_path):
-    path = petab_folder(tmp_path, scale="log10")
-    rewritten(
-        tmp_path,
-        "p.tsv",
-        objectivePriorType=["uniform", "parameterScaleUniform"],
-        objectivePriorParameters=["0.2;0.7", "-1;0"],
-    )
-    assert read_petab(path).file.said("bounds") == {"k": (0.2, 0.7), "c": (0.1, 1.0)}
-    rewritten(tmp_path, "p.tsv", objectivePriorType=None, objectivePriorParameters=["-1;0", "-1;0"])
-    assert read_petab(path).file.said("bounds") == {"k": (0.1, 1.0), "c": (0.1, 1.0)}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_names_and_definitions(tmp_path):
-    """A parameter with a name of ours, and one that the model computes from another."""
-    path = petab_folder(tmp_path)
-    model = "model m()\n x = 1; y = 1; t = 0.5; c = 0.6*t; feed = 1;\n x' = feed - t*x;\n y' = t*x - c*y;\nend\n"
-    (tmp_path / "model.xml").write_text(to_sbml(model))
-    rewritten(tmp_path, "p.tsv", parameterId=["t", "c"])
-    with pytest.raises(ModelError, match="'c', which the model computes"):
-        read_petab(path)
-    table = pd.read_csv(tmp_path / "p.tsv", sep="\t")
-    table.iloc[:1].to_csv(tmp_path / "p.tsv", sep="\t", index=False)
-    problem = read_petab(path)
-    assert problem.file.said("bounds") == {"t_": (0.01, 5.0)}
-    assert problem.fit()["t_"].value == pytest.approx(0.5, rel=0.05)
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("file", "columns", "words"),
-    [
-        pytest.param(
-            "p.tsv",
-            {"parameterId": ["k", "cc"]},
-            "'cc', which nothing uses. Did you mean 'c'",
-            id="an unused parameter",
-        ),
-        pytest.param("p.tsv", {"parameterScale": ["log2", "lin"]}, "only lin, log, log10", id="an unknown scale"),
-        pytest.param("p.tsv", {"estimate": [1, np.nan]}, "must be 0 or 1", id="neither free nor fixed"),
-        pytest.param("p.tsv", {"upperBound": [5.0, np.nan]}, "lacks a bound", id="no bound"),
-        pytest.param(
-            "p.tsv",
-            {"objectivePriorType": ["normal", "uniform"]},
-            "lacks its parameters",
-            id="a prior without parameters",
-        ),
-        pytest.param("p.tsv", {"objectivePriorType": ["laplace", "normal"]}, "only uniform", id="an unknown prior"),
-        pytest.param(
-            "o.tsv",
-            {"observableTransformation": ["Log10", "lin"]},
-            "only lin, log, log10",
-            id="an unknown transformation",
-        ),
-        pytest.param("o.tsv", {"noiseFormula": ["0.1*x", "0.02"]}, "depends on states", id="noise of states"),
-        pytest.param("o.tsv", {"noiseFormula": None}, "noiseFormula", id="no noise"),
-        pytest.param(
-            "o.tsv",
-            {"noiseFormula": ["noiseParameter1_obs_x", "0.02"]},
-            "lacks its noise parameter",
-            id="no noise parameter",
-        ),
-        pytest.param(
-            "m.tsv",
-            {"observableId": ["obs_x"] * 119 + ["obs_z"]},
-            "'obs_z', which is not an observable",
-            id="an unknown observable",
-        ),
-        pytest.param("m.tsv", {"time": ["soon"] + [1.0] * 119}, "PEtab problem|broken", id="time as text"),
-        pytest.param("c.tsv", {"feed": ["k", 1.0]}, "not a number", id="a condition as text"),
-    ],
+    ("name", "nllh"), [("boehm/Boehm_JProteomeRes2014.yaml", 138.22199), ("bertozzi/problem.yaml", 158.86427)]
 )
-@pytest.mark.usefixtures("here")
-def test_petab_with_one_thing_wrong(tmp_path, file, columns, words):
-    path = petab_folder(tmp_path)
-    rewritten(tmp_path, file, **columns)
-    with pytest.raises(ModelError, match=words) as caught:
-        read_petab(path)
-    assert "\n" not in str(caught.value)
+def test_the_likelihood_of_published_problems(name, nllh):
+    assert -wf.read_petab(SUITES / name).log_likelihood() == pytest.approx(nllh, abs=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_of_another_version(tmp_path):
-    path = petab_folder(tmp_path)
-    path.write_text(path.read_text().replace("format_version: 1", "format_version: 2.0.0"))
-    with pytest.raises(ModelError, match="version 1 is read"):
-        read_petab(path)
+def test_scales_and_noise_are_solved_for_inside():
+    problem = wf.read_petab(SUITES / "boehm" / "Boehm_JProteomeRes2014.yaml")
+    objective = Objective(problem.likelihood)
+    assert objective.noise == ["sd_pSTAT5A_rel", "sd_pSTAT5B_rel", "sd_rSTAT5A_rel"]
+    theta = problem._theta(None)
+    inside = objective(objective.coordinates(theta), 2)
+    assert inside.value <= -problem.log_likelihood() + 1e-9
+    x = objective.coordinates(problem._theta({"k_phos": 8000.0, "k_exp_homo": 0.01}))
+    found = objective(x, 2)
+    for k in range(len(x)):
+        h = 1e-5
+        ends = [objective(x + s * h * np.eye(len(x))[k], 0).value for s in (1, -1)]
+        assert found.gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_that_is_broken(tmp_path):
-    path = petab_folder(tmp_path)
-    (tmp_path / "m.tsv").unlink()
-    with pytest.raises(ModelError, match="not a PEtab problem"):
-        read_petab(path)
-    with pytest.raises(ModelError, match="no PEtab problem"):
-        read_petab(tmp_path / "none.yaml")
+def test_a_scale_and_an_offset_are_solved_for_inside():
+    objective = Objective(wf.read_petab(named(SUITES / "v1" / "0004")).likelihood)
+    assert objective.linear == ["scaling_A", "offset_A"]
+    x = np.array([1.2, 0.1, 0.7, 0.5])
+    found = objective(x, 2)
+    # Two values are met by a scale and an offset, unless they are at their bounds.
+    grid = [
+        objective.likelihood.value(objective.likelihood.predicted(np.array([*x, a, b])))
+        for a in np.linspace(0, 10, 41)
+        for b in np.linspace(0, 10, 41)
+    ]
+    assert found.value <= min(grid) + 1e-9
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("here")
-def test_petab_on_the_command_line(tmp_path, capsys):
-    path = str(petab_folder(tmp_path))
+def test_a_fit_reaches_the_published_optimum():
+    problem = wf.read_petab(SUITES / "bertozzi" / "problem.yaml")
+    fit = problem.fit(time_limit=20)
+    assert -fit.log_likelihood < 158.8643 + 0.01
+    assert fit.at_bound == ("R0_NY",)
+    assert fit.agreed >= 2
+    assert "R0_NY" in str(fit)
+    assert fit.to_frame().loc["I0_NY", "estimate"] == pytest.approx(3632, rel=0.01)
+    assert fit.startpoints().shape[1] == len(problem.nominal)
+    again = problem.fit(time_limit=20)
+    assert again.parameters == fit.parameters
+
+
+def test_the_command_line(capsys):
+    path = str(SUITES / "bertozzi" / "problem.yaml")
     assert main(["check", path]) == 0
-    assert "30 samples" in capsys.readouterr().out
-    assert main(["fit", path, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["parameters"]["k"]["estimate"] == pytest.approx(0.5, rel=0.05)
-    assert main(["fit", path, "d.csv"]) == 2
-    assert "leave out d.csv" in capsys.readouterr().err
-    assert main(["fit", path, "--noise", "poisson"]) == 2
-    (tmp_path / "m.txt").write_text("x' = -k*x")
-    assert main(["fit", str(tmp_path / "m.txt")]) == 2
-    assert "No table is given" in capsys.readouterr().err
+    assert "-158.8643" in capsys.readouterr().out
+    main(["fit", path, "--json", "--time-limit", "10"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["log_likelihood"] > -158.88
+    assert main(["fit", path, "--report", "page.html"]) == 2
+    assert "leave out --report" in capsys.readouterr().err
+
+
+def changed(folder, to, file, old, new):
+    shutil.copytree(folder, to)
+    text = (to / file).read_text()
+    assert old in text
+    (to / file).write_text(text.replace(old, new, 1))
+    return to / f"_{folder.name}.yaml"
+
+
+@pytest.mark.parametrize(
+    ("case", "file", "old", "new", "words"),
+    [
+        ("v1/0002", "_parameters.tsv", "lin", "cube", "parameterScale of .* is 'cube'"),
+        ("v1/0002", "_parameters.tsv", "\t1\n", "\tmaybe\n", "must be 0 or 1"),
+        ("v1/0002", "_observables.tsv", "\tA\t", "\tA +\t", "observableFormula of obs_a"),
+        ("v1/0002", "_observables.tsv", "\tA\t", "\tQ\t", "unknown name 'Q'"),
+        ("v1/0002", "_measurements.tsv", "obs_a", "obs_z", "observable 'obs_z', which is not there"),
+        ("v1/0002", "_measurements.tsv", "\tc0\t", "\tc9\t", "condition 'c9', which is not there"),
+        ("v1/0002", "_conditions.tsv", "a0", "zz", "sets 'zz', which the model does not have"),
+        ("v1/0002", "_0002.yaml", "format_version: 1", "format_version: 7", "versions 1 and 2 are read"),
+        ("v1/0002", "_0002.yaml", "_model.xml", "../other.xml", "outside of its folder"),
+        ("v1/0002", "_0002.yaml", "_model.xml", "other.xml", "is not there"),
+        ("v1/0002", "_0002.yaml", "problems:", "problems: [", "not valid YAML"),
+        ("v1/0002", "_measurements.tsv", "0.7", "lots", "must be a number"),
+        ("v1/0007", "_measurements.tsv", "obs_b\tc0\t10\t0.", "obs_b\tc0\t10\t-0.", "must be positive"),
+        ("v2/0021", "_observables.tsv", "normal", "cauchy", "noiseDistribution of 'obs_a' is 'cauchy'"),
+        ("v2/0024", "_parameters.tsv", "\trayleigh", "\tweibull", "prior 'weibull' is not known"),
+        ("v2/0010", "_experiments.tsv", "preeq_c0", "nowhere", "condition 'nowhere', which is not there"),
+    ],
+)
+def test_what_is_wrong_is_named(case, file, old, new, words, tmp_path):
+    with pytest.raises(ModelError, match=words):
+        wf.read_petab(changed(SUITES / case, tmp_path / Path(case).name, file, old, new))
+
+
+def test_parameters_that_are_not_there():
+    problem = wf.read_petab(named(SUITES / "v1" / "0001"))
+    with pytest.raises(FitError, match="not in the parameter table"):
+        problem.log_likelihood({"k_one": 3.0})
+    assert problem.log_likelihood({"k1": 0.7}) != problem.log_likelihood()
+
+
+def test_a_problem_is_read_in_its_own_process():
+    assert wf.read_petab(named(SUITES / "v1" / "0001")).chi2() == pytest.approx(0.79184, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_priors_are_densities(kind):
+    prior = Prior(kind, (1.5, 2.5)[: NUMBERS[kind]], 0.2, 4.0)
+    grid = np.linspace(0.2, 4.0, 20001)
+    density = np.exp([prior.log(x) for x in grid])
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
+    x = 2.0
+    assert prior.slope(x) == pytest.approx((prior.log(x + 1e-5) - prior.log(x - 1e-5)) / 2e-5, abs=1e-4)

@@ -13,28 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError, WeakformError
 from ..support.messages import listed, suggestion
+from . import petab
 from .numbers import as_json
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..files.model_file import ModelFile
     from ..model.model import Model
-
-
-def read_file(arguments: argparse.Namespace) -> tuple[ModelFile, Dataset | None]:
-    """The model, and its data where they come with it, as in a PEtab problem."""
-    from ..files.model_file import read_model
-
-    if Path(arguments.model).suffix.lower() not in (".yaml", ".yml"):
-        return read_model(arguments.model), None
-    from ..files.formats.petab import read_petab
-
-    problem = read_petab(arguments.model)
-    given = [f"--{name}" for name in ("time", "trajectory", "noise") if getattr(arguments, name)]
-    if arguments.data or given:
-        what = arguments.data or given[0]
-        raise ModelError(f"A PEtab problem says itself where its data are and what they mean; leave out {what}.")
-    return problem.file, problem.data
 
 
 def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
@@ -90,12 +75,15 @@ def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> tu
 
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
+    if petab.is_petab(arguments):
+        return petab.run_fit(arguments)
+    from ..files.model_file import read_model
     from ..fitting import fit
 
-    file, data = read_file(arguments)
+    file = read_model(arguments.model)
     result = fit(
         file.model,
-        read_data(file, arguments) if data is None else data,
+        read_data(file, arguments),
         **file.arguments(),
         starts=arguments.starts,
         method=arguments.method,
@@ -138,6 +126,9 @@ def run_fit(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
+    if petab.is_petab(arguments):
+        return petab.check(arguments)
+    from ..files.model_file import read_model
     from .checking import examine
 
     wrong: list[str] = []
@@ -145,7 +136,7 @@ def check(arguments: argparse.Namespace) -> int:
     good: list[str] = []
     file = data = None
     try:
-        file, data = read_file(arguments)
+        file = read_model(arguments.model)
         names = ", ".join(file.model.parameters)
         n = len(file.model.states)
         good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
@@ -153,8 +144,8 @@ def check(arguments: argparse.Namespace) -> int:
         wrong.append(str(error))
     if file is not None:
         try:
-            data = read_data(file, arguments) if data is None else data
-            good.append(f"{arguments.data or arguments.model}: {repr(data)[10:-1]}")
+            data = read_data(file, arguments)
+            good.append(f"{arguments.data}: {repr(data)[10:-1]}")
         except DataError as error:
             wrong.append(str(error))
     if file is not None and data is not None:

@@ -1,4 +1,4 @@
-"""SBML and Antimony as text equations; runs in a process of its own (see `isolated` and, for what is done, `document`)."""
+"""SBML and Antimony as text equations (see `document`); runs in a process of its own (see `isolated`)."""
 
 from __future__ import annotations
 

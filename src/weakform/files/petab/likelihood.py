@@ -28,6 +28,8 @@ from ...support.typing import BoolArray, FloatArray
 from .meaning import Meaning, Period
 
 LN10 = math.log(10.0)
+MOST = 500_000
+"""Evaluations of the right-hand side in one period."""
 FINE = 1e-10
 """Relative tolerance of forward solutions, of which a likelihood is to be known to many digits."""
 
@@ -49,17 +51,8 @@ class Predicted:
     by_sigma: FloatArray | None = None
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """The objective, its gradient and an approximation of its Hessian, as the minimiser takes them."""
-
-    value: float
-    gradient: FloatArray | None = None
-    hessian: FloatArray | None = None
-
-
 @dataclass
-class _Now:
+class Now:
     """Where a solution stands: states and parameters, with their derivatives by θ."""
 
     t: float
@@ -80,11 +73,11 @@ class Likelihood:
         self.own = list(found.own)
         self.dynamic = [self.own.index(name) for name in self.model.parameters]
         self._maps: dict[object, Map] = {}
-        formulas: dict[tuple[Expr, Expr], int] = {}
-        self.kind = [formulas.setdefault((m.formula, m.sigma), len(formulas)) for m in found.measurements]
-        pairs = list(formulas)
-        self.outputs = [Map(list(pair), self.model.states, self.model.driven, self.own) for pair in pairs]
-        # Measurements of each experiment, in the order of time.
+        formulas: dict[tuple[Expr, Expr], list[int]] = {}
+        for k, m in enumerate(found.measurements):
+            formulas.setdefault((m.formula, m.sigma), []).append(k)
+        self.outputs = [Map(list(pair), self.model.states, self.model.driven, self.own) for pair in formulas]
+        self.of_kind = list(formulas.values())
         self.rows: list[list[int]] = [[] for _ in found.experiments]
         for k, m in enumerate(found.measurements):
             self.rows[m.experiment].append(k)
@@ -141,94 +134,99 @@ class Likelihood:
 
     def predicted(self, theta: FloatArray, derivatives: bool = False) -> Predicted | None:
         """Predictions; None where the model cannot be solved."""
-        n, P = len(self.values), len(theta)
-        y, sigma = np.full(n, np.nan), np.full(n, np.nan)
-        by_y, by_sigma = (np.zeros((n, P)), np.zeros((n, P))) if derivatives else (None, None)
+        with np.errstate(all="ignore"):
+            course = self.course(theta, derivatives)
+            return None if course is None else self.seen(course, derivatives)
+
+    def course(self, theta: FloatArray, derivatives: bool = False) -> list[Now] | None:
+        """Where the solution stands at each measurement, with `∂u/∂θ` where asked; None where it cannot be solved."""
+        found: dict[int, Now] = {}
         for (_, periods), rows in zip(self.found.experiments, self.rows, strict=True):
-            if not rows:
-                continue
-            for k, now in self._states(theta, periods, rows, derivatives):
-                map_ = self.outputs[self.kind[k]]
-                signals = self._signals(now)
-                t = 0.0 if math.isinf(now.t) else now.t
-                at = np.array([t]), now.u[None], now.q, signals
-                if not derivatives:
-                    y[k], sigma[k] = map_(*at)[0]
-                    continue
-                value, by_u, by_q = map_.linearised(*at)
-                y[k], sigma[k] = value[0]
-                assert by_y is not None and by_sigma is not None
-                both = by_u[0] @ now.S + by_q[0] @ now.Q
-                by_y[k], by_sigma[k] = both
+            if rows and not self._solved(theta, periods, rows, derivatives, found):
+                return None
+        return [found[k] for k in range(len(self.values))]
+
+    def seen(self, course: list[Now], derivatives: bool) -> Predicted | None:
+        """What is predicted of all measurements; None where something is not finite."""
+        n, P = len(self.values), len(self.names)
+        y, sigma = np.full(n, np.nan), np.full(n, np.nan)
+        by_y, by_sigma = np.zeros((n, P)), np.zeros((n, P))
+        for kind, rows in enumerate(self.of_kind):
+            at = [course[k] for k in rows]
+            t = np.array([0.0 if math.isinf(now.t) else now.t for now in at])
+            u, q = np.stack([now.u for now in at]), np.stack([now.q for now in at])
+            signals = np.stack([self._signals(now) for now in at]) if self.model.driven else None
+            if derivatives:
+                value, by_u, by_q = self.outputs[kind].linearised(t, u, q, signals)
+                both = by_u @ np.stack([now.S for now in at]) + by_q @ np.stack([now.Q for now in at])
+                by_y[rows], by_sigma[rows] = both[:, 0], both[:, 1]
+            else:
+                value = self.outputs[kind](t, u, q, signals)
+            y[rows], sigma[rows] = value[:, 0], value[:, 1]
         if not (np.isfinite(y).all() and np.isfinite(sigma).all() and (sigma > 0).all()):
             return None
-        return Predicted(y, sigma, by_y, by_sigma)
+        return Predicted(y, sigma, by_y, by_sigma) if derivatives else Predicted(y, sigma)
 
-    def _signals(self, now: _Now) -> FloatArray | None:
-        if not self.model.driven:
-            return None
+    def _signals(self, now: Now) -> FloatArray:
         t = 1e300 if math.isinf(now.t) else now.t
-        return self.jumps.switched(t, now.u, now.q[self.dynamic])[None]
+        return self.jumps.switched(t, now.u, now.q[self.dynamic])
 
-    def _states(self, theta: FloatArray, periods: tuple[Period, ...], rows: list[int], derivatives: bool):  # type: ignore[no-untyped-def]
-        """The state at each measurement of an experiment; ends early where the model cannot be solved."""
-        D, n = len(self.model.states), len(self.own)
+    def _solved(
+        self,
+        theta: FloatArray,
+        periods: tuple[Period, ...],
+        rows: list[int],
+        derivatives: bool,
+        found: dict[int, Now],
+    ) -> bool:
+        """Where one experiment stands at each of its measurements, into `found`."""
+        n, times_of = len(self.own), {k: self.found.measurements[k].time for k in rows}
         value, _, by = self._start(periods[0]).linearised(np.zeros(1), np.zeros((1, 0)), theta)
-        now = _Now(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
-        measured = self.found.measurements
-        order = sorted(rows, key=lambda k: measured[k].time)
+        now = Now(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
         for k, period in enumerate(periods):
             if k:
                 self._change(now, period, settled=math.isinf(periods[k - 1].begin))
-            end = periods[k + 1].begin if k + 1 < len(periods) else math.inf
             if math.isinf(period.begin):
                 if not self._settle(now, 0.0):
-                    return
+                    return False
                 continue
             now.t = period.begin
-            inside = [
-                j
-                for j in order
-                if period.begin <= measured[j].time < end or (end == math.inf and measured[j].time == math.inf)
-            ]
-            finite = sorted({measured[j].time for j in inside if math.isfinite(measured[j].time)})
-            times = sorted({period.begin, *finite, *([end] if math.isfinite(end) else [])})
-            solved = simulate(
-                self.model,
-                now.q[self.dynamic],
-                now.u,
-                times,
-                held=now.held,
-                sensitivities=derivatives,
-                rtol=self.rtol,
-                max_evaluations=500_000,
-                open_end=math.isfinite(end),
-            )
-            if not solved.success:
-                return
-            place = {time: m for m, time in enumerate(times)}
-            first = replace(now)
+            end = periods[k + 1].begin if k + 1 < len(periods) else math.inf
+            inside = [j for j in rows if period.begin <= times_of[j] < end and math.isfinite(times_of[j])]
+            times = sorted({period.begin, *(times_of[j] for j in inside), *([end] if math.isfinite(end) else [])})
+            stations = self._period(now, times, derivatives, math.isfinite(end))
+            if stations is None:
+                return False
+            found |= {j: stations[times_of[j]] for j in inside}
+            now = stations[times[-1]]
+        forever = [j for j in rows if times_of[j] == math.inf]
+        if forever:
+            if not self._settle(now, now.t):
+                return False
+            found |= dict.fromkeys(forever, replace(now, t=math.inf))
+        return all(j in found for j in rows)
 
-            def at(m: int, t: float) -> _Now:
-                S = first.S
-                if derivatives:
-                    assert solved.by_parameters is not None and solved.by_initial is not None
-                    S = solved.by_parameters[m] @ first.Q[self.dynamic] + solved.by_initial[m] @ first.S
-                return _Now(t, solved.states[m], S, first.q, first.Q)
+    def _period(self, now: Now, times: list[float], derivatives: bool, open_end: bool) -> dict[float, Now] | None:
+        """Where the solution stands at some times of one period."""
+        solved = simulate(
+            self.model,
+            now.q[self.dynamic],
+            now.u,
+            times,
+            held=now.held,
+            open_end=open_end,
+            sensitivities=derivatives,
+            rtol=self.rtol,
+            max_evaluations=MOST,
+        )
+        if not solved.success:
+            return None
+        S = np.broadcast_to(now.S, (len(times), *now.S.shape))
+        if solved.by_parameters is not None and solved.by_initial is not None:
+            S = solved.by_parameters @ now.Q[self.dynamic] + solved.by_initial @ now.S
+        return {t: Now(t, u, own, now.q, now.Q) for t, u, own in zip(times, solved.states, S, strict=True)}
 
-            for j in inside:
-                if math.isfinite(measured[j].time):
-                    yield j, at(place[measured[j].time], measured[j].time)
-            now = at(len(times) - 1, times[-1])
-            forever = [j for j in inside if measured[j].time == math.inf]
-            if forever:
-                if not self._settle(now, now.t):
-                    return
-                for j in forever:
-                    yield j, replace(now, t=math.inf)
-        assert D
-
-    def _settle(self, now: _Now, begin: float) -> bool:
+    def _settle(self, now: Now, begin: float) -> bool:
         """Let the model come to rest."""
         found = steady_state(self.model, now.q[self.dynamic], now.u, begin)
         if found is None:
@@ -241,7 +239,7 @@ class Likelihood:
                 now.held[k] = event.waits
         return True
 
-    def _change(self, now: _Now, period: Period, settled: bool) -> None:
+    def _change(self, now: Now, period: Period, settled: bool) -> None:
         """What a period changes at its beginning."""
         n = len(self.own)
         if not settled:
@@ -272,25 +270,22 @@ class Likelihood:
         lost = np.log(there)
         return np.asarray(np.where(self.laplace, other, normal) - lost)
 
-    def objective(self, theta: FloatArray, order: int) -> Evaluated:
-        """Minus the log-likelihood as a function of θ, its gradient and its expected Hessian."""
-        found = self.predicted(theta, order > 0)
-        if found is None:
-            return Evaluated(math.inf)
-        value = -float(self.log_densities(found).sum())
-        if not math.isfinite(value):
-            return Evaluated(math.inf)
-        if order == 0:
-            return Evaluated(value)
-        assert found.by_y is not None and found.by_sigma is not None
+    def value(self, found: Predicted | None) -> float:
+        """Minus the log-likelihood; infinite where there is none."""
+        value = math.inf if found is None else -float(self.log_densities(found).sum())
+        return value if math.isfinite(value) else math.inf
+
+    def derivatives(self, found: Predicted) -> tuple[FloatArray, FloatArray]:
+        """Gradient `(P,)` of minus the log-likelihood, and its expected Hessian `(P, P)`."""
+        assert found.by_y is not None
+        assert found.by_sigma is not None
         r, sigma = self.residuals(found), found.sigma
-        slope = np.where(self.scales == "lin", 1.0, 1.0 / (found.y * self._base))
+        with np.errstate(all="ignore"):
+            slope = np.where(self.scales == "lin", 1.0, 1.0 / (found.y * self._base))
         J = -slope[:, None] * found.by_y / sigma[:, None]
         L = found.by_sigma / sigma[:, None]
         pull = np.where(self.laplace, np.sign(r), r)
         about = np.where(self.laplace, np.abs(r), r**2)
-        gradient = J.T @ pull + L.T @ (1.0 - about)
         # Of a Laplace distribution the information about y is 1/σ² as well, that about σ half as large.
         weight = np.where(self.laplace, 1.0, 2.0)
-        hessian = J.T @ J + (L * weight[:, None]).T @ L
-        return Evaluated(value, gradient, hessian)
+        return J.T @ pull + L.T @ (1.0 - about), J.T @ J + (L * weight[:, None]).T @ L

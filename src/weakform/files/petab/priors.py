@@ -27,6 +27,11 @@ NUMBERS = {
 VERSION_1 = {"logNormal": "log-normal", "logLaplace": "log-laplace"}
 
 
+def on_scale(scale: str, x: float) -> float:
+    """A value on the scale of its parameter."""
+    return x if scale == "lin" else math.log(x) if scale == "log" else math.log10(x)
+
+
 @dataclass(frozen=True)
 class Prior:
     """A prior of one parameter.
@@ -126,4 +131,4 @@ class Prior:
             "gamma": lambda: stats.gamma(a, scale=b),
             "rayleigh": lambda: stats.rayleigh(scale=a),
         }[self.kind]()
-        return lambda x: float(made.cdf(np.clip(x, -1e300, 1e300)))
+        return lambda x: float(made.cdf(np.clip(x, -1e100, 1e100)))

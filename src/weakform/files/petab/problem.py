@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...support.checks import is_whole
 from ...support.errors import FitError
 from ...support.messages import suggestion
 from ...support.typing import FloatArray
 from ..formats.isolated import ask
 from .likelihood import Likelihood, Predicted
-from .meaning import Meaning, meaning
+from .meaning import Meaning
+from .priors import on_scale
+from .reader import meaning
+
+if TYPE_CHECKING:
+    from .fit import PetabFit
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ class PetabProblem:
         theta, found = self._theta(parameters), {}
         for q, x in zip(self.found.quantities, theta, strict=True):
             if q.prior is not None:
-                found[q.name] = q.prior.log(_scaled(x, q.scale) if q.prior.scaled else float(x))
+                found[q.name] = q.prior.log(on_scale(q.scale, float(x)) if q.prior.scaled else float(x))
         return found
 
     def log_posterior(self, parameters: Mapping[str, float] | None = None) -> float:
@@ -108,18 +114,81 @@ class PetabProblem:
             rows.append({**row, "time": m.time, "simulation": float(y)})
         return pd.DataFrame(rows)
 
+    def fit(
+        self,
+        *,
+        starts: int | None = None,
+        seed: int = 0,
+        time_limit: float = 60.0,
+        progress: Callable[[str], None] | None = None,
+    ) -> PetabFit:
+        """The maximum of the likelihood (of the posterior, where there are priors) inside the bounds.
+
+        Parameters
+        ----------
+        starts : int, optional
+            How many draws are followed; by default until three agree, or the time is over.
+        seed : int
+        time_limit : float
+            CPU seconds.
+        progress : callable, optional
+            Called with a line of text after each start.
+        """
+        from .fit import fit
+
+        if starts is not None and not is_whole(starts, 1):
+            raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
+        if not time_limit > 0:
+            raise FitError(f"time_limit must be a positive number of seconds; received {time_limit!r}.")
+        return fit(self, starts, seed, float(time_limit), progress)
+
+    def scaled(self, values: FloatArray) -> FloatArray:
+        """Values `(..., estimated)` of what is to be estimated, each on its scale."""
+        columns = [
+            np.vectorize(partial(on_scale, q.scale), otypes=[float])(values[..., k])
+            for k, q in enumerate(q for q in self.found.quantities if q.estimate)
+        ]
+        return np.stack(columns, axis=-1)
+
+    def to_pypesto_objective(self) -> Any:
+        """Minus the log-likelihood as an objective of pyPESTO, with gradient and expected Hessian.
+
+        Its argument is what is to be estimated, each on the scale of its row in the parameter table. Priors are left to
+        pyPESTO.
+        """
+        try:
+            from pypesto import Objective as Pesto
+        except ImportError:
+            raise FitError("pyPESTO is not installed; install it with: pip install pypesto") from None
+        keep = [k for k, q in enumerate(self.found.quantities) if q.estimate]
+        scales = [self.found.quantities[k].scale for k in keep]
+
+        def at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            theta = self.likelihood.nominal.copy()
+            bases = np.array([{"lin": 0.0, "log": 1.0, "log10": math.log(10)}[s] for s in scales])
+            natural = np.where(bases > 0, np.exp(np.asarray(x) * bases), x)
+            theta[keep] = natural
+            return theta, np.where(bases > 0, natural * bases, 1.0)
+
+        def value(x: FloatArray) -> float:
+            return self.likelihood.value(self.likelihood.predicted(at(x)[0]))
+
+        def both(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            theta, pace = at(x)
+            found = self.likelihood.predicted(theta, True)
+            if found is None:
+                return np.full(len(keep), np.nan), np.full((len(keep), len(keep)), np.nan)
+            g, H = self.likelihood.derivatives(found)
+            return g[keep] * pace, H[np.ix_(keep, keep)] * np.outer(pace, pace)
+
+        return Pesto(fun=value, grad=lambda x: both(x)[0], hess=lambda x: both(x)[1], x_names=list(self.nominal))
+
     def __repr__(self) -> str:
         estimated = len(self.nominal)
         return (
             f"<PetabProblem {self.name}: {len(self.found.model.states)} states, {estimated} parameters to estimate, "
             f"{len(self.found.measurements)} measurements in {len(self.found.experiments)} experiments>"
         )
-
-
-def _scaled(x: float, scale: str) -> float:
-    if scale == "lin":
-        return float(x)
-    return math.log(x) if scale == "log" else math.log10(x)
 
 
 def read_petab(path: str | Path) -> PetabProblem:

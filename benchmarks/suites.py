@@ -1,0 +1,111 @@
+"""Suites that others wrote: PEtab's own test cases, and published problems.
+
+    python benchmarks/suites.py FOLDER [fit [SEED]]
+
+FOLDER holds test cases of PEtab (folders with a `*_solution.yaml`: log-likelihood, χ² and simulations are compared with
+what is expected), or problems (folders with a YAML file and simulated data: the log-likelihood at the nominal values is
+compared with that of the simulations that come with them). With `fit` each problem is fitted by the default, with no
+start, and the difference to the nominal values is printed, with CPU seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+import weakform as wf
+from weakform.files.petab.likelihood import Predicted
+from weakform.support.errors import WeakformError
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def case(folder: Path, solution: Path) -> str:
+    """One test case: pass, wrong or refused."""
+    expected = yaml.safe_load(solution.read_text())
+    try:
+        problem = wf.read_petab(folder / solution.name.replace("_solution", ""))
+        off = {
+            "llh": abs(problem.log_likelihood() - expected["llh"]),
+            "chi2": abs(problem.chi2() - expected["chi2"]),
+            "simulations": max(
+                abs(float(row["simulation"]) - y)
+                for row, y in zip(rows_of(folder / "_simulations.tsv"), problem.simulate()["simulation"], strict=True)
+            ),
+        }
+    except WeakformError as error:
+        return f"refused: {error}"
+    wrong = {name: value for name, value in off.items() if not value <= expected[f"tol_{name}"]}
+    return "pass" if not wrong else f"WRONG: {wrong}"
+
+
+def reference(problem: wf.files.petab.problem.PetabProblem, folder: Path) -> float:
+    """Minus the log-likelihood of the simulations that come with a problem; NaN where rows do not match."""
+    files = sorted(folder.glob("simul*.tsv"))
+    found = problem.found.measurements
+    if not files:
+        return float("nan")
+    given: dict[tuple[str, ...], list[float]] = {}
+    keys = ("observableId", "simulationConditionId", "preequilibrationConditionId")
+    for row in rows_of(files[0]):
+        given.setdefault((*(row.get(k) or "" for k in keys), str(float(row["time"]))), []).append(
+            float(row["simulation"])
+        )
+    y = []
+    for m in found:
+        values = given.get((*(m.row.get(k, "") for k in keys), str(m.time)))
+        if not values:
+            return float("nan")
+        y.append(values[0])
+    sigma = problem.likelihood.predicted(problem._theta(None)).sigma
+    return -float(problem.likelihood.log_densities(Predicted(np.array(y), sigma)).sum())
+
+
+def problem_line(path: Path, fitted: bool, seed: int) -> str:
+    """One published problem: its likelihood at the nominal values, and its fit."""
+    try:
+        begin = time.process_time()
+        problem = wf.read_petab(path)
+        nominal = -problem.log_likelihood()
+        line = f"| {path.parent.name} | {nominal:.4f} | {reference(problem, path.parent):.4f} |"
+        if fitted:
+            begin = time.process_time()
+            fit = problem.fit(seed=seed)
+            spent = time.process_time() - begin
+            line += f" {-fit.log_likelihood - nominal:+.3f} | {fit.agreed} of {fit.tried} | {spent:.1f} |"
+    except WeakformError as error:
+        line = f"| {path.parent.name} | refused: {' '.join(str(error).split())[:200]} |"
+    return line
+
+
+def main() -> None:
+    """Run a suite."""
+    root, fitted = Path(sys.argv[1]), "fit" in sys.argv
+    seed = int(sys.argv[-1]) if sys.argv[-1].isdigit() else 0
+    solutions = sorted(root.rglob("*_solution.yaml"))
+    if solutions:
+        ends = [(s.parent.name, case(s.parent, s)) for s in solutions]
+        for name, end in ends:
+            if end != "pass":
+                print(f"{name}: {end}")
+        counts = {word: sum(end.startswith(word) for _, end in ends) for word in ("pass", "WRONG", "refused")}
+        print(f"{len(ends)} cases: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+        return
+    print("| problem | nominal | simulated data |" + (" fit - nominal | starts | CPU s |" if fitted else ""))
+    print("|---|---|---|" + ("---|---|---|" if fitted else ""))
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+        files = [path for path in sorted(folder.glob("*.yaml")) if "test" not in path.name]
+        if files:
+            print(problem_line(files[0], fitted, seed), flush=True)
+
+
+if __name__ == "__main__":
+    main()
