@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .basis import Local as Local
     from .basis import Orthonormal as Orthonormal
     from .data import Dataset as Dataset
+    from .data.doses import Doses as Doses
     from .estimators import Options as Options
     from .estimators import Status as Status
     from .experiments.many import fit_many as fit_many
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _HOME = {
     "DataError": ".support.errors",
     "Dataset": ".data",
+    "Doses": ".data.doses",
     "FitError": ".support.errors",
     "FitResult": ".results.result",
     "Local": ".basis",
@@ -58,6 +60,7 @@ _HOME = {
 __all__ = [
     "DataError",
     "Dataset",
+    "Doses",
     "FitError",
     "FitResult",
     "Local",

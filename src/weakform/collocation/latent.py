@@ -17,6 +17,8 @@ from ..data import Dataset
 from ..data.matching import inputs_of
 from ..model import Model
 from ..model.domain import ends_somewhere
+from ..model.inputs import Inputs
+from ..model.maps import Map
 from ..noise.kinds import KINDS
 from ..noise.level import uneven_squares
 from ..parameters import Parameters
@@ -32,6 +34,8 @@ MOST = 400
 """Intervals between two samples at most, to begin with."""
 FLOOR = 1e-3
 """Share of a measured value below which its working coordinates go on linearly."""
+MOMENT = 1e-6
+"""How long before a jump the state before it is taken, relative to the shortest interval."""
 FALLBACK = 0.1
 """σ, as a share of the spread of a column, where its values are too few to tell."""
 
@@ -185,13 +189,42 @@ class LatentProblem:
         """Whether some initial value is given at t = 0, and not only called a parameter."""
         return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
 
+    def begin(self, k: int) -> float:
+        """When trajectory k begins: with its first sample, at t = 0 where initial values are given, or with what
+        happens before.
+        """
+        q = self.data.trajectories[k]
+        happens = [time for time, _ in self.jumps[k]]
+        happens += [float(dose.time) for doses in q.doses for dose in doses.each]
+        return float(min([q.times[0], *([0.0] if self.at_zero else []), *happens]))
+
+    @cached_property
+    def jumps(self) -> tuple[tuple[tuple[float, tuple[se.Basic, ...]], ...], ...]:
+        """Times at which states jump, with the states after as expressions of those before; for each trajectory."""
+        every = []
+        for k, q in enumerate(self.data.trajectories):
+            model = self.shared.of(k)
+            found: dict[float, dict[str, se.Basic]] = {}
+            for event in model.events:
+                time = model.timed(event.trigger)
+                if time is None or not time.is_Number or float(time) > q.times[-1]:
+                    continue
+                if event.waits and float(time) <= min(q.times[0], 0.0):
+                    continue
+                now = found.setdefault(float(time), {state: se.Symbol(state) for state in model.states})
+                here = {se.Symbol(state): e for state, e in now.items()}
+                now.update({state: se.sympify(e).subs(here) for state, e in event.after.items()})
+            every.append(tuple((time, tuple(found[time].values())) for time in sorted(found)))
+        return tuple(every)
+
     def meshes(self) -> tuple[FloatArray, ...]:
-        """Nodes to begin with, for each trajectory."""
+        """Nodes to begin with, for each trajectory; twice where states jump."""
         made = []
         for k, q in enumerate(self.data.trajectories):
-            times = q.times
-            if self.at_zero and times[0] > 0:
-                times = np.concatenate([[0.0], times])
+            times, begin = q.times, self.begin(k)
+            if begin < times[0]:
+                times = np.concatenate([[begin], times])
+            times = np.union1d(times, [time for time, _ in self.jumps[k]])
             inputs = inputs_of(self.shared, self.data, k)
             if inputs is not None:
                 jumps = inputs.jumps
@@ -200,8 +233,13 @@ class LatentProblem:
             target = min(float(np.median(np.diff(q.times))) / 2, float(times[-1] - times[0]) / INTERVALS)
             counts = np.clip(np.ceil(gaps / target - 1e-9).astype(int), 2, MOST)
             parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
-            made.append(np.append(np.concatenate(parts), times[-1]))
+            made.append(self.doubled(np.append(np.concatenate(parts), times[-1]), k))
         return tuple(made)
+
+    def doubled(self, mesh: FloatArray, k: int) -> FloatArray:
+        """A mesh of trajectory k with two nodes wherever states jump."""
+        jumping = [time for time, _ in self.jumps[k] if mesh[0] <= time <= mesh[-1]]
+        return np.sort(np.concatenate([np.setdiff1d(mesh, jumping), jumping, jumping])) if jumping else mesh
 
     def layout(self, meshes: tuple[FloatArray, ...]) -> Layout:
         """Nodes of all trajectories one behind the other, each with a node ahead of it."""
@@ -213,7 +251,7 @@ class LatentProblem:
         sampled, data, weight, floor = [], [], [], []
         lowest = np.array([KINDS[kind].lowest for kind in self.data.noise])
         for start, mesh, q, x in zip(starts, meshes, self.data.trajectories, self.working, strict=True):
-            sampled.append(start + 1 + np.searchsorted(mesh, q.times))
+            sampled.append(start + 1 + at_samples(mesh, q.times))
             there = np.isfinite(x)
             data.append(np.where(there, x, 0.0))
             weight.append(np.where(there, 1.0 / q.scales, 0.0))
@@ -230,13 +268,37 @@ class LatentProblem:
             floor=np.concatenate(floor),
             span=np.repeat([mesh[-1] - mesh[0] for mesh in meshes], sizes),
         )
-        return self._driven(layout, meshes) if self.shared.inputs else layout
+        layout = self._jumping(layout, meshes) if any(self.jumps) else layout
+        return self._driven(layout, meshes) if self.shared.driven else layout
+
+    def _jumping(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
+        """With the places at which states jump."""
+        jump, made = np.full(len(layout.times), -1, dtype=np.intp), list(self._after)
+        start = 1
+        for k, mesh in enumerate(meshes):
+            for time, after in self.jumps[k]:
+                at = int(np.searchsorted(mesh, time))
+                if at + 1 < len(mesh) and mesh[at] == time == mesh[at + 1]:
+                    jump[start + at] = made.index(after)
+            start += len(mesh) + 1
+        return replace(layout, jump=jump, jumps=tuple(self._after.values()))
+
+    @cached_property
+    def _after(self) -> dict[tuple[se.Basic, ...], Map]:
+        """States after a jump, compiled once for each way to jump."""
+        every = dict.fromkeys(after for jumps in self.jumps for _, after in jumps)
+        model = self.shared
+        return {after: Map(after, model.states, model.driven, model.parameters) for after in every}
 
     def _driven(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
         before, after, middle = [], [], []
         for k, mesh in enumerate(meshes):
             inputs = inputs_of(self.shared, self.data, k)
-            assert inputs is not None
+            if inputs is None or len(inputs.hold) < len(self.shared.driven):  # switches of which nobody knows when
+                half = Inputs(
+                    mesh[:1], np.full((1, len(self.shared.switches)), 0.5), (True,) * len(self.shared.switches)
+                )
+                inputs = half if inputs is None else inputs.beside(half)
             nodes = np.append(mesh[0], mesh)
             centres = np.append(mesh[0], np.append(mesh[:-1] + np.diff(mesh) / 2, mesh[-1]))
             before.append(inputs(nodes, before=True))
@@ -254,6 +316,18 @@ class LatentProblem:
         """States of trajectory k on its nodes, `(nodes, D)`."""
         start = sum(len(mesh) + 1 for mesh in meshes[:k])
         return X[start + 1 : start + 1 + len(meshes[k])]
+
+
+def apart(mesh: FloatArray) -> FloatArray:
+    """Times that increase: of two that are the same, around a jump, the first a moment earlier."""
+    steps = np.diff(mesh)
+    twice = np.append(steps == 0, False)
+    return mesh - np.where(twice, MOMENT * float(steps[steps > 0].min(initial=1.0)), 0.0) if twice.any() else mesh
+
+
+def at_samples(mesh: FloatArray, times: FloatArray) -> IntArray:
+    """Nodes of the samples; the later where states jump."""
+    return np.searchsorted(mesh, times, side="right") - 1
 
 
 def refined(

@@ -55,6 +55,10 @@ class Layout:
         The duration of the trajectory of each node.
     before, after, middle : ndarray, (N, I), or None
         Inputs at the nodes, coming from the left and from the right, and in the middle of the interval behind each.
+    jump : ndarray of int, (N,), or None
+        Where states jump from a node to the next, at the same time: by which of the `jumps`; -1 elsewhere.
+    jumps : tuple of Map
+        States after a jump, in terms of those before.
     """
 
     times: FloatArray
@@ -69,11 +73,14 @@ class Layout:
     before: FloatArray | None = None
     after: FloatArray | None = None
     middle: FloatArray | None = None
+    jump: IntArray | None = None
+    jumps: tuple[Map, ...] = ()
 
     @cached_property
     def inner(self) -> BoolArray:
         """Nodes at which an interval begins, `(N,)`."""
-        return ~(self.ahead | self.last)
+        begins = ~(self.ahead | self.last)
+        return begins if self.jump is None else begins & (self.jump < 0)
 
     @cached_property
     def steps(self) -> FloatArray:
@@ -226,7 +233,17 @@ class Relaxed:
             at = np.flatnonzero(L.ahead)
             start = F.g(L.times[at], X[at], self.own(p, L.trajectory[at]))
             v[at] = np.where(F.given, X[at + 1] - start, 0.0)
+        for at, map_ in self._jumping:
+            v[at] = X[at + 1] - map_(L.times[at], X[at], self.own(p, L.trajectory[at]), _at(L.before, at))
         return v
+
+    @cached_property
+    def _jumping(self) -> list[tuple[IntArray, Map]]:
+        """Nodes at which states jump, by what they become."""
+        L = self.layout
+        if L.jump is None:
+            return []
+        return [(np.flatnonzero(L.jump == k), map_) for k, map_ in enumerate(L.jumps)]
 
     def linearise(self, p: FloatArray, X: FloatArray) -> Linear:
         """Residual and constraint with their derivatives."""
@@ -258,6 +275,9 @@ class Relaxed:
             v[first] = np.where(F.given, X[first + 1] - start, 0.0)
             right[first] = np.diag(F.given.astype(float))
             by_p[first] = -gp
+        for at, map_ in self._jumping:
+            after, Ju, Jp = map_.linearised(L.times[at], X[at], self.own(p, L.trajectory[at]), _at(L.before, at))
+            v[at], left[at], right[at], by_p[at] = X[at + 1] - after, -Ju, I, -Jp
         return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, p, L.trajectory))
 
     def defined(self, p: FloatArray, X: FloatArray) -> BoolArray:
@@ -287,7 +307,14 @@ class Relaxed:
         V = q**2 * (L.steps / L.span)[:, None] * size**2
         V[L.ahead] = np.where(self.functions.given, q**2 * size[L.ahead] ** 2, 1.0)
         V[L.last] = 1.0
+        if L.jump is not None:  # as exact as the shortest interval
+            shares = (L.steps / L.span)[L.inner]
+            V[L.jump >= 0] = q**2 * shares.min(initial=1.0) * size[L.jump >= 0] ** 2
         return np.asarray(V)
+
+
+def _at(values: FloatArray | None, places: IntArray) -> FloatArray | None:
+    return None if values is None else values[places]
 
 
 def _next(a: FloatArray) -> FloatArray:

@@ -20,6 +20,7 @@ from ..support.messages import suggestion
 from ..support.typing import FloatArray
 from . import checks
 from .checked import Given, checked
+from .doses import Doses, checked_doses
 from .trajectory import Trajectory, Truth
 
 
@@ -104,6 +105,7 @@ class Dataset:
         names: Sequence[str] | None = None,
         inputs: Mapping[str, ArrayLike] | Sequence[str] | None = None,
         hold: bool = False,
+        doses: Doses | Sequence[Doses] | None = None,
         truth: Truth | None = None,
         trajectories: Sequence[Trajectory] | None = None,
         covariance: FloatArray | None = None,
@@ -116,6 +118,7 @@ class Dataset:
                 raise DataError("A dataset needs times t and values U: Dataset(t, U).")
             given = Given(t, U, noise, sigma, names=names, inputs=inputs or {}, hold=hold)
             trajectory, parts = checked(given)
+            trajectory = replace(trajectory, doses=checked_doses(doses))
             if truth is not None and len(truth.states) != len(trajectory.times):
                 truth = replace(truth, states=truth.states[np.isin(checks.numbers(t, "times"), trajectory.times)])
             values = {"trajectories": (trajectory,), "truth": truth, **vars(parts)}

@@ -14,6 +14,7 @@ from ..support.errors import DataError
 from ..support.messages import listed, suggestion
 from .checks import check_columns
 from .dataset import Dataset
+from .schedule import scheduled, switches_of
 
 CLOSE = 0.8
 """Likeness of two names above which one is taken for a misspelling of the other."""
@@ -63,6 +64,7 @@ def match(data: Dataset, model: Model) -> Matched:
             f"{both[0]!r} is both a measured column and an input of the data: an input is known, a measured column has "
             "noise. Take it out of names=... or of inputs=..., or rename one."
         )
+    data, model = scheduled(data, model)
     measured, notes = _measured(data, model)
     states = {se.Symbol(state) for state in model.states}
     for name in measured:
@@ -73,7 +75,8 @@ def match(data: Dataset, model: Model) -> Matched:
     if left:
         verb = "occurs" if len(left) == 1 else "occur"
         notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured, and left the fit.")
-    complete = set(measured) == set(model.states) and not model.initial
+    jumps = bool(model.events) or any(variant.events for variant in model.variants)
+    complete = set(measured) == set(model.states) and not model.initial and not jumps
     if complete:
         measured = list(model.states)
     names = data.names or tuple(measured)
@@ -167,7 +170,10 @@ def system_of(model: Model, data: Dataset, k: int) -> System:
 
 def inputs_of(model: Model, data: Dataset, k: int) -> Inputs | None:
     """The inputs of trajectory k, in the order of the model's."""
-    inputs = data.trajectories[k].inputs
-    if inputs is None or not model.driven:
-        return None
-    return inputs.columns([data.inputs.index(name) for name in model.driven])
+    inputs, switches = data.trajectories[k].inputs, switches_of(model.of(k))
+    own = None
+    if inputs is not None and model.inputs:
+        own = inputs.columns([data.inputs.index(name) for name in model.inputs])
+    if own is None or switches is None:
+        return own if switches is None else switches
+    return own.beside(switches)

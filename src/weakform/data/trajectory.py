@@ -8,6 +8,7 @@ import numpy as np
 
 from ..model.inputs import Inputs
 from ..support.typing import BoolArray, FloatArray
+from .doses import Doses
 
 EVEN = 0.01
 """Steps that differ by less than this share are taken as even: printed tables round their times."""
@@ -60,6 +61,7 @@ class Trajectory:
         The part of the scale that follows from the kind of noise and what is fitted; see `noise.kinds`.
     density : float
         What the means of repeated measurements lack in the likelihood of the data.
+    doses : tuple of Doses
     """
 
     times: FloatArray
@@ -71,6 +73,7 @@ class Trajectory:
     repeats: FloatArray | None = None
     density: float = 0.0
     weights: FloatArray | None = None
+    doses: tuple[Doses, ...] = ()
 
     @property
     def step(self) -> float:

@@ -65,7 +65,7 @@ def check_beginnings(problem: LatentProblem, starts: list[FloatArray]) -> None:
     if not functions.given.any():
         return
     for k, q in enumerate(problem.data.trajectories):
-        t = np.array([0.0 if problem.at_zero else q.times[0]])
+        t = np.array([problem.begin(k)])
         inputs = inputs_of(problem.shared, problem.data, k)
         driven = None if inputs is None else inputs(t)
         with np.errstate(all="ignore"):

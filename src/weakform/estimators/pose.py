@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import symengine as se
+
 from ..basis import Local
 from ..collocation.latent import LatentProblem
 from ..data import Dataset
 from ..data.matching import Matched
+from ..data.schedule import unknown_times
 from ..parameters import Parameters
 from ..support.errors import DataError, FitError
 from ..weak.problem import Basis, WeakProblem
@@ -25,7 +28,8 @@ def is_sparse(data: Dataset) -> bool:
 
 def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: Basis) -> tuple[Estimator, Problem]:
     """The problem as the estimator needs it; where only a part is measured, another one may take its place."""
-    whole = matched.complete and not parameters.model.initial
+    unknown = unknown_times(parameters.shared, len(matched.data.trajectories))
+    whole = matched.complete and not parameters.model.initial and not unknown
     sparse = is_sparse(matched.data)
     if whole and not sparse and estimator.weak:
         try:
@@ -33,10 +37,21 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
         except FitError:  # gaps that no test function bridges, or too few weak residuals
             if estimator.instead is None or basis != Local():
                 raise
-    if estimator.partly:
-        return estimator, LatentProblem.build(parameters, matched.data)
-    if estimator.instead is not None:
-        return ESTIMATORS[estimator.instead], LatentProblem.build(parameters, matched.data)
+    chosen = estimator if estimator.partly or estimator.instead is None else ESTIMATORS[estimator.instead]
+    switched = {se.Symbol(name) for name in parameters.shared.switches}
+    seen = [name for name, e in parameters.shared.observables.items() if e.free_symbols & switched]
+    if unknown and seen:
+        raise FitError(
+            f"The named expression {seen[0]!r} switches at a time that is not known; fix what tells the time."
+        )
+    if unknown and not chosen.local:
+        able = " or ".join(e.name for e in ESTIMATORS.values() if e.local)
+        raise FitError(
+            f"Method {estimator.name!r} needs to know beforehand when something happens, but here {unknown}. Fix what "
+            f"tells the time, or use a method that solves the equations: {able}."
+        )
+    if chosen.partly:
+        return chosen, LatentProblem.build(parameters, matched.data)
     able = " or ".join(e.name for e in ESTIMATORS.values() if e.partly or e.instead is not None)
     if not whole:
         what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"

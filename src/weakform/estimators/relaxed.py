@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..collocation.arrow import Arrow
-from ..collocation.latent import Latent, LatentProblem, refined
+from ..collocation.latent import Latent, LatentProblem, at_samples, refined
 from ..collocation.leftover import of_relaxed
 from ..collocation.levels import Point, Search, information, relax, settle, sizes
 from ..collocation.relaxed import Relaxed
@@ -301,7 +301,7 @@ def _refined(task: Task, relaxed: Relaxed, latent: Latent, H: FloatArray, bias: 
     return Refined(
         covariance=symmetric_inverse(H),
         sigma=sigma,
-        states=tuple(x[np.searchsorted(m, q.times)] for x, m, q in zip(states, meshes, data, strict=True)),
+        states=tuple(x[at_samples(m, q.times)] for x, m, q in zip(states, meshes, data, strict=True)),
         misfit=float(np.sum(r * r)) + within_misfit(task, sigma),
         freedom=degrees_of_freedom(task),
         residuals=tuple(

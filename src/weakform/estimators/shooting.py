@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..collocation.latent import Latent, LatentProblem
+from ..collocation.latent import Latent, LatentProblem, apart
 from ..collocation.levels import Point
 from ..data.matching import inputs_of
 from ..forward.solve import Simulation, simulate
@@ -131,10 +131,10 @@ class PartlySeen:
         self.kinds = [KINDS[kind] for kind in problem.data.noise]
         values = problem.working if not additive else [q.values for q in problem.data.trajectories]
         self.data = tuple(np.nan_to_num(x) for x in values)
-        early = [problem.at_zero and q.times[0] > 0 for q in problem.data.trajectories]
+        begins = [problem.begin(k) for k in range(len(problem.data.trajectories))]
         self.grids = meshes or tuple(
-            np.concatenate([[0.0], q.times]) if before else q.times
-            for before, q in zip(early, problem.data.trajectories, strict=True)
+            np.concatenate([[begin], q.times]) if begin < q.times[0] else q.times
+            for begin, q in zip(begins, problem.data.trajectories, strict=True)
         )
 
     def _own(self, k: int, p: FloatArray) -> FloatArray:
@@ -149,7 +149,13 @@ class PartlySeen:
             return None
         inputs = inputs_of(problem.shared, problem.data, k)
         solved = simulate(
-            problem.shared, own, u0, self.grids[k], inputs=inputs, sensitivities=sensitivities, rtol=self.tolerance
+            problem.shared.of(k),
+            own,
+            u0,
+            apart(self.grids[k]),
+            inputs=inputs,
+            sensitivities=sensitivities,
+            rtol=self.tolerance,
         )
         return solved if solved.success else None
 

@@ -15,10 +15,12 @@ import numpy as np
 import symengine as se
 
 from ..data.dataset import Dataset
+from ..data.doses import Doses
 from ..data.trajectory import Trajectory, Truth
 from ..estimators.options import Options
 from ..estimators.status import Status
 from ..forward.identify import Freedom
+from ..model.events import Event
 from ..model.expressions import parse_expression
 from ..model.inputs import Inputs
 from ..model.model import Model
@@ -34,6 +36,7 @@ from ..support.versions import __version__
 from .whole import check
 
 FORMAT = 3
+_DOSE = ("state", "times", "amounts", "duration", "lag")
 
 
 def save(fit: FitResult, path: str | Path) -> Path:
@@ -119,10 +122,24 @@ def _aliases(parameters: tuple[str, ...]) -> dict[str, str]:
     return {name: f"beginning_{k}_" for k, name in enumerate(parameters) if "(" in name}
 
 
+def _switches(model: Model) -> dict[str, str]:
+    """Plain names for switches."""
+    return {name: f"switch_{k}_" for k, name in enumerate(model.switches)}
+
+
 def _texts(model: Model) -> dict[str, Any]:
     """The expressions of a model as text."""
-    dialect = replace(OWN, names=_aliases(model.parameters))
+    dialect = replace(OWN, names={**_aliases(model.parameters), **_switches(model)})
     return {
+        "switches": {name: to_text(e, dialect) for name, e in model.switches.items()},
+        "events": [
+            {
+                "trigger": to_text(event.trigger, dialect),
+                "after": {name: to_text(e, dialect) for name, e in event.after.items()},
+                "waits": event.waits,
+            }
+            for event in model.events
+        ],
         "expressions": [to_text(e, dialect) for e in model.expressions],
         "observables": {name: to_text(e, dialect) for name, e in model.observables.items()},
         "initial": {name: to_text(e, dialect) for name, e in model.initial.items()},
@@ -130,15 +147,14 @@ def _texts(model: Model) -> dict[str, Any]:
 
 
 def _model(model: Model) -> dict[str, Any]:
-    every = (*model.expressions, *model.observables.values(), *model.initial.values())
-    used = {str(symbol) for expr in every for symbol in expr.free_symbols}
+    used = {str(symbol) for expr in model.everything for symbol in expr.free_symbols}
     return {
         "states": model.states,
         "parameters": model.parameters,
         "inputs": model.inputs,
         "hidden": model.hidden,
         # The equations of a model with local parameters are shown in their common names.
-        "common": sorted(used - {"t", *model.states, *model.inputs}),
+        "common": sorted(used - {"t", *model.states, *model.driven}),
         **_texts(model),
         "variants": [_texts(variant) for variant in model.variants],
     }
@@ -151,10 +167,17 @@ def _restored_model(table: dict[str, Any]) -> Model:
     aliases = _aliases(parameters)
     back = {se.Symbol(alias): se.Symbol(name) for name, alias in aliases.items()}
 
-    def parsed(text: str, known: tuple[str, ...]) -> Any:
-        return parse_expression(text, [*names, *known, *aliases.values()]).subs(back)
-
     def model_of(texts: dict[str, Any], variants: tuple[Model, ...], known: tuple[str, ...]) -> Model:
+        plain = {f"switch_{k}_": name for k, name in enumerate(texts["switches"])}
+        there = {**back, **{se.Symbol(alias): se.Symbol(name) for alias, name in plain.items()}}
+
+        def parsed(text: str, known: tuple[str, ...]) -> Any:
+            return parse_expression(text, [*names, *known, *aliases.values(), *plain]).subs(there)
+
+        def event(one: dict[str, Any]) -> Event:
+            after = {name: parsed(text, known) for name, text in one["after"].items()}
+            return Event(parsed(one["trigger"], known), after, bool(one["waits"]))
+
         return Model(
             [parsed(text, known) for text in texts["expressions"]],
             states,
@@ -164,6 +187,8 @@ def _restored_model(table: dict[str, Any]) -> Model:
             variants=variants,
             observables={name: parsed(text, known) for name, text in texts["observables"].items()},
             initial={name: parsed(text, known) for name, text in texts["initial"].items()},
+            events=[event(one) for one in texts["events"]],
+            switches={str(name): parsed(text, known) for name, text in texts["switches"].items()},
         )
 
     variants = tuple(model_of(texts, (), parameters) for texts in table["variants"])
@@ -173,7 +198,8 @@ def _restored_model(table: dict[str, Any]) -> Model:
 def _data(data: Dataset) -> dict[str, Any]:
     return {
         "trajectories": [
-            {**vars(q), "inputs": None if q.inputs is None else vars(q.inputs)} for q in data.trajectories
+            {**vars(q), "inputs": None if q.inputs is None else vars(q.inputs), "doses": [vars(d) for d in q.doses]}
+            for q in data.trajectories
         ],
         "truth": None if data.truth is None else vars(data.truth),
         **{
@@ -200,6 +226,7 @@ def _restored_data(table: dict[str, Any]) -> Dataset:
                 repeats=_array(q["repeats"]),
                 density=float(q["density"]),
                 weights=_array(q.get("weights")),
+                doses=tuple(Doses(**{name: one[name] for name in _DOSE}) for one in q["doses"]),
             )
         )
     truth = table["truth"]

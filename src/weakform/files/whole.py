@@ -126,7 +126,7 @@ def _numbers(fit: FitResult) -> None:
     for (times, states), q in zip(fit.nodes, fit.data.trajectories, strict=False):
         _shaped("nodes", times, None)
         _shaped("states at nodes", states, len(times), D)
-        _want(bool((np.diff(times) > 0).all() and np.isin(q.times, times).all()), "nodes must hold the samples", "")
+        _want(bool((np.diff(times) >= 0).all() and np.isin(q.times, times).all()), "nodes must hold the samples", "")
     if fit.weak_residuals:
         _want(len(fit.weak_residuals) == len(fit.data.trajectories), "weak residuals of each trajectory", "")
     for centres, scores in fit.weak_residuals:

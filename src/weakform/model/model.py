@@ -6,9 +6,7 @@ one SymEngine expression for each state. What is linear in the parameters is det
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,9 @@ from ..support.errors import ModelError
 from ..support.messages import suggestion
 from ..support.typing import FloatArray
 from .affine import Affine
-from .algebra import expanded
+from .changes import Changes
 from .equations import Names, read_equations
-from .events import Event, known_time, switch_name
+from .events import Event, known_time
 from .functions import Expr
 from .maps import Map
 from .names import checked_initial, checked_names, checked_observables, initial_name
@@ -29,7 +27,7 @@ from .system import System
 from .tracing import RightHandSide, trace
 
 
-class Model(Affine):
+class Model(Changes, Affine):
     """A system of ordinary differential equations `u' = f(t, u, p)`.
 
     Parameters
@@ -188,6 +186,10 @@ class Model(Affine):
         """Every expression of the model."""
         return (*self.expressions, *self.observables.values(), *self.initial.values(), *self._happens)
 
+    def with_parts(self, **changes: Any) -> Model:
+        """The model with some of what the constructor takes changed."""
+        return Model(**{**self._parts(), **changes})
+
     def _parts(self) -> dict[str, Any]:
         """What the constructor takes."""
         names = ("states", "parameters", "inputs", "hidden", "variants", "observables", "initial", "events", "switches")
@@ -199,93 +201,6 @@ class Model(Affine):
     def of(self, trajectory: int) -> Model:
         """The model of one trajectory: this one, unless parameters are local."""
         return self.variants[trajectory] if self.variants else self
-
-    def _changed(
-        self, parameters: Sequence[str], change: Callable[[Expr], Expr], variants: Sequence[Model] = ()
-    ) -> Model:
-        """The same model with every expression changed, and other parameters, some of which may be idle."""
-        switches: dict[str, Expr] = {}
-        renamed = {}
-        for name, trigger in self.switches.items():
-            other = switch_name(change(trigger))
-            renamed[se.Symbol(name)] = se.Symbol(name if other in switches else other)
-            switches[str(renamed[se.Symbol(name)])] = change(trigger)
-        if renamed:
-            change = partial(_renamed, change=change, names=renamed)
-        return _rebuild(
-            {
-                **self._parts(),
-                "f": [change(e) for e in self.expressions],
-                "parameters": parameters,
-                "variants": variants,
-                "observables": {name: change(e) for name, e in self.observables.items()},
-                "initial": {name: change(e) for name, e in self.initial.items()},
-                "events": [event.changed(change) for event in self.events],
-                "switches": switches,
-            }
-        )
-
-    @staticmethod
-    def local_name(name: str, label: str) -> str:
-        """The name of a local parameter in the trajectories with a label."""
-        return _joined(name, label)
-
-    def localised(self, local: Mapping[str, Sequence[str]]) -> Model:
-        """A model for several trajectories, in each of which some parameters have values of their own.
-
-        Parameters
-        ----------
-        local : mapping
-            For each local parameter, the label of its value in each trajectory: `{"k": ["a", "a", "b"]}` makes the
-            parameters `k_a` and `k_b`, the first shared by two trajectories.
-        """
-        for name, labels in local.items():
-            by_name: dict[str, str] = {}
-            for label in labels:
-                if by_name.setdefault(_joined(name, label), label) != label:
-                    raise ModelError(
-                        f"The labels {by_name[_joined(name, label)]!r} and {label!r} both make the name "
-                        f"{_joined(name, label)!r}; rename one of them."
-                    )
-        names: list[str] = []
-        for name in self.parameters:
-            names += list(dict.fromkeys(_joined(name, label) for label in local[name])) if name in local else [name]
-        if len(set(names)) < len(names) or set(names) & {*self.states, *self.inputs}:
-            raise ModelError(f"Local parameters get names such as {names}, which are not all different; rename some.")
-        count = len(next(iter(local.values())))
-        variants = []
-        for k in range(count):
-            here = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
-            variants.append(self._changed(names, partial(_substituted, here=here)))
-        return self._changed(names, lambda e: e, variants)
-
-    def substituted(self, values: Mapping[str, Expr], drop: bool) -> Model:
-        """The model with expressions in place of parameters, which leave the list if `drop`."""
-        here = {se.Symbol(name): expr for name, expr in values.items()}
-        names = tuple(name for name in self.parameters if not (drop and name in values))
-        # Expanded, so that what cancels does: r*(1 - x/(2*r)) has no pole at zero.
-        variants = [variant.substituted(values, drop) for variant in self.variants]
-        return self._changed(names, lambda e: expanded(e.subs(here)) if drop else e.subs(here), variants)
-
-    def shifted(self, begin: float) -> Model:
-        """The same model on a clock that starts at `begin`."""
-        t = se.Symbol("t")
-        return self._changed(self.parameters, lambda e: e.subs({t: t + begin}))
-
-    def measured_by(self, names: Sequence[str]) -> Model:
-        """The model with those observables alone that have these names, and the parameters that they leave."""
-        kept = {name: e for name, e in self.observables.items() if name in names}
-        used = self._used(kept)
-        left = [name for name in self.parameters if name in used]
-        return _rebuild({**self._parts(), "parameters": left, "variants": (), "observables": kept})
-
-    def beginning_at(self, states: Sequence[str]) -> Model:
-        """The model with the initial values of some states as parameters, `x(0)`, where they are not given."""
-        free = {state: se.Symbol(initial_name(state)) for state in states if state not in self.initial}
-        parameters = [*self.parameters, *map(initial_name, free)]
-        return _rebuild(
-            {**self._parts(), "parameters": parameters, "variants": (), "initial": {**self.initial, **free}}
-        )
 
     def map(self, what: str, names: Sequence[str] = ()) -> Map:
         """The right-hand side (`"f"`), some observables or states (`"h"`), or the initial values (`"g"`), compiled."""
@@ -351,16 +266,3 @@ class Model(Affine):
 
 def _rebuild(parts: dict[str, Any]) -> Model:
     return Model(**parts)
-
-
-def _joined(name: str, label: str) -> str:
-    """`name_label`, as a name."""
-    return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"
-
-
-def _renamed(expr: Expr, change: Callable[[Expr], Expr], names: Mapping[Expr, Expr]) -> Expr:
-    return change(expr).subs(names)
-
-
-def _substituted(expr: Expr, here: Mapping[Expr, Expr]) -> Expr:
-    return expr.subs(here)

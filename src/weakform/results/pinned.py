@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..collocation.latent import LatentProblem
+from ..collocation.latent import LatentProblem, apart
 from ..collocation.levels import Point, Search, settle
 from ..data.matching import inputs_of
 from ..forward.solve import simulate
@@ -87,7 +87,8 @@ class Pinned:
             at = np.searchsorted(rows, q.times)
             values[at, :K], scale[at, :K] = q.values, q.scales
             parts.append(replace(q, times=rows, values=values, scale=scale, within=None, repeats=None))
-            meshes.append(_extended(mesh, rows))
+            jumps = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data.replaced(trajectories=parts), fit.sigma)
+            meshes.append(jumps.doubled(_extended(mesh, rows), k))
             states.append(_states(fit, k, meshes[-1], x))
         self.K = K
         self.rows = sum(len(q.times) for q in parts[:trajectory]) + np.searchsorted(parts[trajectory].times, times)
@@ -193,6 +194,7 @@ class Pinned:
 
 def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
     """A mesh with nodes at some times, and as fine beyond its end as before."""
+    mesh = np.unique(mesh)
     step = float(np.median(np.diff(mesh)))
     beyond = rows[-1] - mesh[-1]
     more = (
@@ -204,7 +206,7 @@ def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
 def _states(fit: FitResult, k: int, mesh: FloatArray, known: FloatArray) -> FloatArray:
     """The fitted solution on a mesh."""
     inputs = inputs_of(fit.model, fit.data, k)
-    solved = simulate(fit.model.of(k), fit.estimate, known[0], mesh, inputs=inputs, rtol=1e-9)
+    solved = simulate(fit.model.of(k), fit.estimate, known[0], apart(mesh), inputs=inputs, rtol=1e-9)
     if not solved.success:
         raise FitError("The fitted model could not be solved over these times; ask for a shorter time.")
     return solved.states

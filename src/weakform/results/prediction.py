@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.schedule import jump_times
 from ..support.checks import is_whole
 from ..support.errors import DataError, FitError
 from ..support.typing import FloatArray
@@ -90,7 +91,9 @@ def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
     times = np.concatenate([[begin], times]) if begin < times[0] else times
     between = max(1, FINE // len(times))
     parts = times[:-1, None] + np.diff(times)[:, None] * np.arange(between) / between
-    return np.append(parts.ravel(), times[-1])
+    fine = np.append(parts.ravel(), times[-1])
+    jumps = [t for t in jump_times(fit.model.of(trajectory)) if fine[0] < t < fine[-1]]
+    return np.unique([*fine, *jumps, *(np.nextafter(t, -np.inf) for t in jumps)]) if jumps else fine
 
 
 def _grid(times: ArrayLike) -> FloatArray:

@@ -40,6 +40,8 @@ FINAL = 0.1
 """The share of the time that is kept for the last digits."""
 WIDE = 50.0
 """Where nothing bounds a quantity: how far starts reach, in working coordinates."""
+REJECTED = 1e-4
+"""Probability of χ² below which a model is rejected, where the noise is given."""
 UNKNOWN = 1e-9
 """Eigenvalue of the information, relative to the largest, below which a combination is not determined."""
 
@@ -217,12 +219,14 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
     likelihood = problem.likelihood
     objective = Objective(likelihood)
     best = _to_the_end(objective, ends[0], left)
-    theta = objective(best.x, 0).theta
-    assert theta is not None
+    theta = _all(objective, best.x)
     quantities, keep = problem.found.quantities, [k for k, q in enumerate(problem.found.quantities) if q.estimate]
     names = [quantities[k].name for k in keep]
     found = likelihood.predicted(theta, True)
-    assert found is not None
+    if found is None:
+        raise FitError(
+            "The best estimate cannot be solved with a finer tolerance; try another seed, or tighter bounds."
+        )
     _, H = likelihood.derivatives(found)
     logs = objective.logs[keep]
     pace = np.where(logs, theta[keep], 1.0)
@@ -250,9 +254,16 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
     if unknown.any():
         status = Status.UNDETERMINED if status.converged else status
         notes.append(f"The data do not determine {', '.join(n for n, u in zip(names, unknown, strict=True) if u)}.")
+    freedom = len(likelihood.values) - len(keep)
+    if not objective.noise and not np.any(found.by_sigma) and freedom > 0 and not likelihood.laplace.any():
+        r = likelihood.residuals(found)
+        level = _beyond(float(r @ r), freedom)
+        if level < REJECTED and status.converged:
+            status = Status.REJECTED
+            notes.append(f"χ² = {float(r @ r):.4g} with {freedom} degrees of freedom: p = {level:.2g}.")
     if agreed < 2 and len(ends) > 1:
         notes.append("Only one start has led here: a better optimum may exist; raise time_limit, or try another seed.")
-    natural = np.array([objective(end.x, 0).theta[keep] for end in ends[:20]])  # type: ignore[index]
+    natural = np.array([_all(objective, end.x)[keep] for end in ends[:20]])
     return PetabFit(
         problem,
         dict(zip(names, map(float, theta[keep]), strict=True)),
@@ -287,6 +298,19 @@ def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) 
     except np.linalg.LinAlgError:
         return near
     return best if math.isfinite(best.value) else near
+
+
+def _all(objective: Objective, x: FloatArray) -> FloatArray:
+    """All quantities at a point; those inside in the middle where nothing can be solved."""
+    theta = objective(x, 0).theta
+    return objective.natural(x, objective.begin()) if theta is None else theta
+
+
+def _beyond(chi2: float, freedom: int) -> float:
+    """The probability of a larger χ²."""
+    from scipy.special import gammaincc
+
+    return float(gammaincc(freedom / 2, chi2 / 2))
 
 
 def _curvature(objective: Objective, k: int, theta: FloatArray) -> float:

@@ -1,0 +1,113 @@
+"""Doses: amounts that are put into a state at known times, at once or over a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..support.errors import DataError
+from ..support.typing import FloatArray
+
+Amount = float | str
+
+
+@dataclass(frozen=True)
+class Dose:
+    """One dose; see `Doses`."""
+
+    state: str
+    time: float
+    amount: Amount
+    duration: float | None = None
+    lag: Amount = 0.0
+
+
+@dataclass(frozen=True)
+class Doses:
+    """Amounts that are put into a state.
+
+    Parameters
+    ----------
+    state : str
+        The state that jumps, or is infused.
+    times : float or array_like
+        When; a dose before the first sample counts, one after the last has no effect. A value that was measured at the
+        very time of a dose is taken after it.
+    amounts : float, str, or sequence of them
+        How much: one amount for all, or one for each; or text in the names of parameters, such as `"F*100"`.
+    duration : float or array_like, optional
+        How long each is infused, at a constant rate; at once by default. Infusions that overlap add up.
+    lag : float or str
+        How long after its time a dose arrives: a number, or the name of a parameter.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> len(wf.Doses("A", times=[0, 24, 48], amounts=100).each)
+    3
+    """
+
+    state: str
+    times: ArrayLike
+    amounts: Amount | Sequence[Amount] = 1.0
+    duration: ArrayLike | None = None
+    lag: Amount = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.state, str) or not self.state:
+            raise DataError(f"A dose needs the name of a state; received {self.state!r}.")
+        times = _numbers(self.times, "times")
+        if not len(times):
+            raise DataError("There are no times of doses.")
+        for what, given in (("amounts", self._amounts(len(times))), ("durations", self._durations(len(times)))):
+            if len(given) != len(times):
+                raise DataError(f"{len(times)} doses need as many {what}, or one for all; received {len(given)}.")
+        if not isinstance(self.lag, str) and not np.isfinite(_numbers(self.lag, "lag")).all():
+            raise DataError(f"The lag of doses must be a number or the name of a parameter; received {self.lag!r}.")
+
+    def _amounts(self, count: int) -> list[Amount]:
+        if isinstance(self.amounts, str):
+            return [self.amounts] * count
+        if isinstance(self.amounts, Sequence) and any(isinstance(a, str) for a in self.amounts):
+            return [a if isinstance(a, str) else float(_numbers(a, "amounts")[0]) for a in self.amounts]
+        values = [float(a) for a in _numbers(self.amounts, "amounts")]
+        return [*values] * count if len(values) == 1 else [*values]
+
+    def _durations(self, count: int) -> list[float | None]:
+        if self.duration is None:
+            return [None] * count
+        values = _numbers(self.duration, "durations")
+        if (values < 0).any():
+            raise DataError(f"Durations of doses must not be negative; received {self.duration!r}.")
+        return [float(d) if d > 0 else None for d in (np.repeat(values, count) if len(values) == 1 else values)]
+
+    @property
+    def each(self) -> tuple[Dose, ...]:
+        """One by one, in the order of time."""
+        times = _numbers(self.times, "times")
+        lag = self.lag if isinstance(self.lag, str) else float(self.lag)
+        parts = zip(times, self._amounts(len(times)), self._durations(len(times)), strict=True)
+        return tuple(Dose(self.state, float(t), a, d, lag) for t, a, d in sorted(parts, key=lambda one: one[0]))
+
+
+def _numbers(values: ArrayLike, what: str) -> FloatArray:
+    try:
+        found = np.atleast_1d(np.array(values, dtype=float))
+    except (TypeError, ValueError):
+        raise DataError(f"The {what} of doses must be numbers; received {values!r}.") from None
+    if found.ndim != 1 or not np.isfinite(found).all():
+        raise DataError(f"The {what} of doses must be finite numbers; received {values!r}.")
+    return found
+
+
+def checked_doses(doses: object) -> tuple[Doses, ...]:
+    """Doses of a trajectory as they are kept."""
+    found = (doses,) if isinstance(doses, Doses) else doses
+    if found is None:
+        return ()
+    if not isinstance(found, Sequence) or not all(isinstance(one, Doses) for one in found):
+        raise DataError(f"doses must be Doses(...), or a list of them; received {doses!r}.")
+    return tuple(found)
