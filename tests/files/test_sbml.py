@@ -82,15 +82,10 @@ def test_amounts_and_local_parameters():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("model a() x' = -k*x; k = 1; x = 1; at (x < 0.5): x = 1; end", "event", id="event"),
-        pytest.param("model a() x' = piecewise(1, x > 1, 0)*k; x = 1; k = 1; end", "piecewise", id="piecewise"),
+        pytest.param("model a() x' = -k*x; k = 1; x = 1; at 2 after (x < 0.5): x = 1; end", "delay", id="late"),
+        pytest.param("model a() x' = floor(x)*k; x = 1; k = 1; end", "floor", id="floor"),
         pytest.param("model a() x' = delay(x, 1)*k; x = 1; k = 1; end", "delay", id="delay"),
         pytest.param("model a() x = 1; end", "nothing changes", id="nothing changes"),
-        pytest.param(
-            "model a() compartment c; c' = 1; species S in c; S -> ; S; end",
-            "changes its size",
-            id="growing compartment",
-        ),
         pytest.param("model a() x' = k*y; y := z; z := y; k = 1; x = 1; end", "circle|not valid", id="circle"),
         pytest.param("nonsense(", "not valid Antimony", id="nonsense"),
         pytest.param('import "other.ant"\nmodel a() x\' = 1; end', "imports another file", id="import"),
@@ -99,6 +94,94 @@ def test_amounts_and_local_parameters():
 def test_what_cannot_be_translated_is_named(text, words):
     with pytest.raises(ModelError, match=words):
         from_antimony(text)
+
+
+TIMES = np.array([0.0, 0.5, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "exact"),
+    [
+        pytest.param(
+            "model a() x' = -x; x = 1; at (time > 0.9): x = x + 1; end",
+            "x",
+            np.exp(-TIMES) + np.where(TIMES >= 0.9, np.exp(-(TIMES - 0.9)), 0.0),
+            id="event at a time",
+        ),
+        pytest.param(
+            "model a() x' = p; p = 1; x = 0; at (x > 1.2): p = 0; end",
+            "x",
+            np.minimum(TIMES, 1.2),
+            id="event by a state",
+        ),
+        pytest.param(
+            "model a() x' = piecewise(1, time < 1.5, -1); x = 0; end", "x", 1.5 - np.abs(TIMES - 1.5), id="piecewise"
+        ),
+        pytest.param(
+            "model a() compartment c = 1; c' = 1; species S in c; S = 6; J: S -> ; 0; end",
+            "S",
+            6 / (1 + TIMES),
+            id="growing compartment",
+        ),
+        pytest.param(
+            "model a() compartment c = 2; species S in c; S = 6; J: S -> ; 0; at (time > 0.7): c = 6; end",
+            "S",
+            np.where(TIMES >= 0.7, 2.0, 6.0),
+            id="compartment that jumps",
+        ),
+        pytest.param(
+            "model a() compartment c; c := 1 + time; species S in c; S = 6; J: S -> ; 0; end",
+            "S",
+            6 / (1 + TIMES),
+            id="compartment by a rule",
+        ),
+        pytest.param("model a() x' = -x; x = 1; y' = rateOf(x); y = 1; end", "y", np.exp(-TIMES), id="rateOf"),
+        pytest.param("model a() x' = max(1, 2 - x); x = 1; end", "x", 1 + TIMES, id="max"),
+    ],
+)
+def test_what_happens_at_once(text, name, exact):
+    file = from_antimony(text)
+    u0 = [file.initial[s] for s in file.model.states]
+    p = [
+        file.parameters[n].fixed if file.parameters[n].fixed is not None else file.parameters[n].start
+        for n in file.model.parameters
+    ]
+    solved = wf.simulate(file.model, p, u0, TIMES)
+    np.testing.assert_allclose(solved.states[:, file.model.states.index(name)], exact, rtol=1e-6, atol=1e-7)
+
+
+ALGEBRAIC = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model id="m">
+<listOfParameters><parameter id="x" value="1" constant="false"/><parameter id="y" constant="false"/>
+<parameter id="k" value="1" constant="true"/></listOfParameters>
+<listOfRules><rateRule variable="x"><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><minus/><apply><times/>
+<ci>k</ci><ci>y</ci></apply></apply></math></rateRule><algebraicRule>
+<math xmlns="http://www.w3.org/1998/Math/MathML"><apply><minus/><apply><times/><cn>2</cn><ci>x</ci></apply>
+<ci>y</ci></apply></math></algebraicRule></listOfRules></model></sbml>"""
+
+
+def test_algebraic_rules_are_solved_for_one_symbol():
+    file = from_sbml(ALGEBRAIC)
+    solved = wf.simulate(file.model, [1.0], [1.0], TIMES)
+    np.testing.assert_allclose(solved.states[:, 0], np.exp(-2 * TIMES), rtol=1e-6)
+    np.testing.assert_allclose(solved.observables["y"], 2 * np.exp(-2 * TIMES), rtol=1e-6)
+
+
+def test_conversion_factors():
+    text = ALGEBRAIC.replace('id="m"', 'id="m" conversionFactor="f"')
+    a, b = text.index("<listOfParameters>"), text.index("</model>")
+    text = (
+        text[:a]
+        + """<listOfCompartments><compartment id="c" size="2" constant="true"/></listOfCompartments>
+<listOfSpecies><species id="A" compartment="c" initialConcentration="1" hasOnlySubstanceUnits="false"
+boundaryCondition="false" constant="false"/></listOfSpecies><listOfParameters>
+<parameter id="f" value="3" constant="true"/>
+</listOfParameters><listOfReactions><reaction id="r" reversible="false" fast="false"><listOfProducts>
+<speciesReference species="A" stoichiometry="1" constant="true"/></listOfProducts><kineticLaw>
+<math xmlns="http://www.w3.org/1998/Math/MathML"><cn>4</cn></math></kineticLaw></reaction></listOfReactions>"""
+        + text[b:]
+    )
+    file = from_sbml(text)
+    assert wf.simulate(file.model, [3.0], [1.0], [0.0, 1.0]).states[1, 0] == pytest.approx(1 + 3 * 4 / 2)
 
 
 @pytest.mark.parametrize(

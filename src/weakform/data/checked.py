@@ -113,6 +113,9 @@ def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> I
     if not inputs:
         return None
     columns = []
+    apart = {name: given for name, given in inputs.items() if isinstance(given, tuple) and len(given) in (2, 3)}
+    if apart:
+        return _apart(times, inputs, apart, hold)
     for name, values in inputs.items():
         column = checks.numbers(values, f"input {name!r}")
         if column.shape != times.shape:
@@ -129,3 +132,31 @@ def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> I
         m = int(np.argmax((table != table[first][group]).any(axis=1)))
         raise DataError(f"The inputs have two values at t = {times[m]:g}; a known input has one.")
     return Inputs(distinct, np.column_stack(columns)[first], (hold,) * len(columns))
+
+
+def _apart(times: FloatArray, inputs: Mapping[str, Any], apart: Mapping[str, Any], hold: bool) -> Inputs:
+    """Inputs of which some have times of their own: `(times, values)`, or with "hold" or "linear" behind."""
+    parts = []
+    for name, given in inputs.items():
+        if name not in apart:
+            one = _inputs(times, {name: given}, hold)
+            assert one is not None
+            parts.append(one)
+            continue
+        own, values = (checks.numbers(part, f"input {name!r}") for part in given[:2])
+        word = given[2] if len(given) == 3 else "hold" if hold else "linear"
+        if own.ndim != 1 or own.shape != values.shape or not len(own) or not np.isfinite([own, values]).all():
+            raise DataError(
+                f"The input {name!r} on times of its own needs as many values as times, all finite; received "
+                f"{own.shape} times and {values.shape} values."
+            )
+        if (np.diff(own) <= 0).any() or word not in ("hold", "linear"):
+            raise DataError(
+                f"The times of the input {name!r} must increase, and what it does between them be 'linear' or 'hold'; "
+                f"received {word!r}."
+            )
+        parts.append(Inputs(own, values[:, None], (word == "hold",)))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.beside(part)
+    return whole

@@ -92,7 +92,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     if roles.trajectory is None:
         data = Dataset(times, table, roles.noise, sigma, names=list(states), inputs=driven, hold=roles.hold)
         return data.replaced(notes=(*notes, *data.notes), selected=roles.names is not None)
-    group = np.array([_label(v) for v in columns[roles.trajectory]])
+    group = np.array([label_of(v) for v in columns[roles.trajectory]])
     parts, labels = [], list(dict.fromkeys(group))
     for label in labels:
         rows = group == label
@@ -116,7 +116,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     return joined.replaced(notes=(*notes, *joined.notes), selected=roles.names is not None)
 
 
-def _label(value: Any) -> str:
+def label_of(value: Any) -> str:
     """The name of a trajectory; whole numbers without a point."""
     if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
         raise DataError(

@@ -41,6 +41,8 @@ class Dataset:
         Standard deviation of the noise in the coordinates in which it is additive (of the logarithm where it is
         log-normal): one number, one for each state `(D,)`, one for each point `(time, D)`; or a covariance of the
         states `(D, D)`. Estimated if not given; 0 means noise-free.
+    doses : Doses, or sequence of them, optional
+        Amounts that were put into states.
     names : sequence of str, optional
         Names of the columns, those of a pandas frame or series by default. Columns without names are taken in the order
         of the model's states; each name must be one of the model's.
@@ -243,6 +245,42 @@ class Dataset:
 
         roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory)
         return dataset(read_table(Path(path)), roles)
+
+    def with_doses(self, doses: Any, into: str | None = None) -> Dataset:
+        """The same data with doses.
+
+        Parameters
+        ----------
+        doses : Doses, sequence, mapping, path or data frame
+            For every trajectory; by label of the trajectory; or a table with a row for each dose: columns `time` and
+            `amount`, and where there are several `id` (the label of the trajectory), `state` and `duration`.
+        into : str, optional
+            The state that is dosed, where a table does not say.
+        """
+        from .nonmem import with_doses
+
+        return with_doses(self, doses, into)
+
+    @classmethod
+    def from_nonmem(
+        cls, source: Any, *, into: str, measured: str, noise: str = "gaussian", sigma: ArrayLike | None = None
+    ) -> Dataset:
+        """Read a table with doses and measurements one below the other, as NONMEM has it.
+
+        Parameters
+        ----------
+        source : path or data frame
+            Columns `TIME`, `AMT` and `DV`, and where needed `ID`, `EVID` (0 or 1), `MDV` and `RATE`; a dot is nothing.
+            A value that stands before the dose of the same time was measured before it.
+        into : str
+            The state that is dosed.
+        measured : str
+            What `DV` is: a state, or a named expression of the model.
+        noise, sigma : as for `Dataset`
+        """
+        from .nonmem import from_nonmem
+
+        return from_nonmem(source, into, measured, noise, sigma)
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:

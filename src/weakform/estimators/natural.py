@@ -79,6 +79,11 @@ def check_beginnings(problem: LatentProblem, starts: list[FloatArray]) -> None:
         wrong = states[int(np.flatnonzero(~np.isfinite(slopes))[0])]
         shown = ", ".join(f"{s}(0) = {v:g}" for s, v, g in zip(states, begin[0], functions.given, strict=True) if g)
         where = f" of {q.label}" if q.label else ""
+        if problem.shared.steady is not None and not np.isfinite(begin).all():
+            raise FitError(
+                f"The model{where} reaches no steady state from its initial values, with any start of its parameters; "
+                "see whether something grows without end, and give bounds that leave only what comes to rest."
+            )
         raise FitError(
             f"The equations are not defined at the initial values{where}: {wrong}' is not a finite number at {shown}. "
             "Give other initial values, or bounds on the parameters in them."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import symengine as se
 
 from ..basis import Local
 from ..collocation.latent import LatentProblem
 from ..data import Dataset
-from ..data.matching import Matched
+from ..data.matching import Matched, inputs_of
 from ..data.schedule import unknown_times
 from ..parameters import Parameters
 from ..support.errors import DataError, FitError
@@ -29,7 +30,8 @@ def is_sparse(data: Dataset) -> bool:
 def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: Basis) -> tuple[Estimator, Problem]:
     """The problem as the estimator needs it; where only a part is measured, another one may take its place."""
     unknown = unknown_times(parameters.shared, len(matched.data.trajectories))
-    whole = matched.complete and not parameters.model.initial and not unknown
+    between = _between(parameters, matched.data)
+    whole = matched.complete and not parameters.model.initial and not unknown and not between
     sparse = is_sparse(matched.data)
     if whole and not sparse and estimator.weak:
         try:
@@ -55,6 +57,12 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     able = " or ".join(e.name for e in ESTIMATORS.values() if e.partly or e.instead is not None)
     if not whole:
         what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"
+        what = (
+            "states that jump"
+            if matched.complete is False and not matched.hidden and not parameters.model.initial
+            else what
+        )
+        what = "an input or a switch that jumps between two samples" if between else what
         raise FitError(
             f"Method {estimator.name!r} needs every state measured as it stands, but here: {what}; use {able}."
         )
@@ -62,6 +70,17 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
         f"At least {SAMPLES} samples of each trajectory and {VALUES} values of each state are needed for the weak "
         f"form; method {estimator.name!r} has no other way. Use {able}."
     )
+
+
+def _between(parameters: Parameters, data: Dataset) -> bool:
+    """Whether an input or a switch jumps between two samples, which no weak form and no interval may straddle."""
+    for k, q in enumerate(data.trajectories):
+        inputs = inputs_of(parameters.shared, data, k)
+        jumps = inputs.jumps if inputs is not None else np.empty(0)
+        inside = jumps[(jumps > q.times[0]) & (jumps < q.times[-1])]
+        if len(inside) and not np.isin(inside, q.times).all():
+            return True
+    return False
 
 
 def _weak(parameters: Parameters, data: Dataset, basis: Basis) -> WeakProblem:

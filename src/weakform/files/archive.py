@@ -132,6 +132,7 @@ def _texts(model: Model) -> dict[str, Any]:
     dialect = replace(OWN, names={**_aliases(model.parameters), **_switches(model)})
     return {
         "switches": {name: to_text(e, dialect) for name, e in model.switches.items()},
+        "steady": None if model.steady is None else {name: to_text(e, dialect) for name, e in model.steady.items()},
         "events": [
             {
                 "trigger": to_text(event.trigger, dialect),
@@ -189,6 +190,9 @@ def _restored_model(table: dict[str, Any]) -> Model:
             initial={name: parsed(text, known) for name, text in texts["initial"].items()},
             events=[event(one) for one in texts["events"]],
             switches={str(name): parsed(text, known) for name, text in texts["switches"].items()},
+            steady=None
+            if texts["steady"] is None
+            else {str(name): parsed(text, known) for name, text in texts["steady"].items()},
         )
 
     variants = tuple(model_of(texts, (), parameters) for texts in table["variants"])

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import symengine as se
 
-from ..model.compiled import compiled
 from ..model.inputs import Inputs
 from ..model.maps import BESIDE
 from ..model.model import Model
 from ..support.typing import BoolArray, FloatArray
 from .jumps import Jumps, Known
 from .status import SimulationStatus
+from .variational import compiled_sensitivities
 
 MAX_STEPS = 20_000
+AT_ZERO = 1e-9
+"""Time, relative to that which has passed, within which a trigger is at zero."""
 MAX_EVENTS = 10_000
 """Jumps in a row, or in all, after which a solution goes nowhere."""
 
@@ -70,7 +71,7 @@ class Course:
         self.columns, self.D = start.shape
         model, p = setting.model, setting.p
         self.J = len(p)
-        self.function = _compiled(model, self.columns > 1)
+        self.function = compiled_sensitivities(model, self.columns > 1)
         D, own, n = self.D, len(model.inputs), len(model.driven)
         self.inputs = np.concatenate([[times[0]], start[0], np.zeros(n), p])
         self.signal, self.switches = slice(1 + D, 1 + D + own), slice(1 + D + own, 1 + D + n)
@@ -80,6 +81,7 @@ class Course:
         self.result = np.full((len(times), self.columns * D), np.nan)
         self.now, self.y = float(times[0]), start.ravel().copy()
         self.happened = 0
+        self.held = np.zeros(len(setting.jumps.events), dtype=bool)
         # A system at rest would step over a short pulse of an input: no step is longer than what tells samples apart.
         driven = setting.driven
         self.moving = driven is not None and not all(driven.hold)
@@ -176,7 +178,8 @@ class Course:
         for one in at_once:
             self._jump(one.event, self._row(one.by_p))
         if jumps.by_state:
-            self._cascade(jumps.holding(self.now, self.y[: self.D], p) & done)
+            self.held = self._holding() & done
+            self._cascade()
 
     def _row(self, by_p: FloatArray) -> FloatArray | None:
         """`dτ` `(J + D,)` of a time that depends on parameters; None where there is nothing to tell."""
@@ -234,24 +237,30 @@ class Course:
         modes = self.inputs[self.switches][jumps.modes]
         looks = []
         for k in range(n + len(jumps.modes)):
+            on = modes[k - n] != 0 if k >= n else self.held[jumps.by_state[k]]
+            sign = -1.0 if on else 1.0
 
-            def look(t: float, y: FloatArray, k: int = k) -> float:
-                return float(jumps.triggers(t, y[: self.D], p)[k])
+            def look(t: float, y: FloatArray, k: int = k, sign: float = sign, now: float = self.now) -> float:
+                # What has just happened left the trigger at zero, give or take rounding: it has not passed it again.
+                return float(jumps.triggers(t, y[: self.D], p)[k]) if t > now else -sign
 
             look.terminal = True  # type: ignore[attr-defined]
-            look.direction = 1.0 if k < n or modes[k - n] == 0 else -1.0  # type: ignore[attr-defined]
+            look.direction = sign  # type: ignore[attr-defined]
             looks.append(look)
-        solved = solve_ivp(
-            lambda t, y: self.rhs(y, t).copy(),
-            (self.now, edge),
-            self.y,
-            method="LSODA",
-            t_eval=nodes[1:],
-            events=looks,
-            rtol=self.setting.rtol,
-            atol=self.setting.atol.ravel(),
-            max_step=self.longest or np.inf,
-        )
+        try:
+            solved = solve_ivp(
+                lambda t, y: self.rhs(y, t).copy(),
+                (self.now, edge),
+                self.y,
+                method="LSODA",
+                t_eval=nodes[1:],
+                events=looks,
+                rtol=self.setting.rtol,
+                atol=self.setting.atol.ravel(),
+                max_step=self.longest or np.inf,
+            )
+        except ValueError:  # a trigger that is no number has no zero
+            return False
         if solved.status < 0:
             return False
         inner = inside[: min(len(solved.t), len(inside))]
@@ -266,11 +275,13 @@ class Course:
         if self.columns > 1:
             S = self.y[self.D :].reshape(-1, self.D).T
             row = jumps.when(which, self.now, self.y[: self.D], p, S, f)
-        if which < n:
-            before = jumps.holding(self.now, self.y[: self.D], p)
-            before[jumps.by_state[which]] = True
-            self._jump(jumps.by_state[which], row)
-            self._cascade(before)
+        event = jumps.by_state[which] if which < n else -1
+        if event >= 0 and self.held[event]:  # it has ended, and may happen again
+            self.held[event] = False
+        elif event >= 0:
+            self.held[event] = True
+            self._jump(event, row)
+            self._cascade()
         else:
             place = self.switches.start + jumps.modes[which - n]
             self.inputs[place] = 1.0 - self.inputs[place]
@@ -281,7 +292,6 @@ class Course:
     def _happen(self, here: list[Known]) -> None:
         """What happens at a known time: switches first, then events in their order, then what follows from them."""
         jumps, p = self.setting.jumps, self.setting.p
-        before = jumps.holding(self.now, self.y[: self.D], p)
         f = self.rhs(self.y, self.now)[: self.D].copy()
         turned = jumps.switched(self.now, self.y[: self.D], p, self.inputs[self.switches])
         if (turned != self.inputs[self.switches]).any():
@@ -291,19 +301,31 @@ class Course:
         for one in here:
             if one.event >= 0:
                 self._jump(one.event, self._row(one.by_p))
-        self._cascade(before)
+        self._cascade()
 
-    def _cascade(self, before: BoolArray) -> None:
-        """Events that a jump has made true."""
-        jumps, p = self.setting.jumps, self.setting.p
+    def _cascade(self) -> None:
+        """Events that a jump has made true, one after the other; others have ended by it."""
+        jumps = self.setting.jumps
         for _ in range(MAX_EVENTS if jumps.by_state else 0):
-            now = jumps.holding(self.now, self.y[: self.D], p)
-            fired = np.flatnonzero(now & ~before)
+            now = self._holding()
+            self.held &= now
+            fired = np.flatnonzero(now & ~self.held)
             if not len(fired):
                 return
-            before = now
+            self.held[fired[0]] = True
             self._jump(int(fired[0]), None)
-            before[fired[1:]] = False
+
+    def _holding(self) -> BoolArray:
+        """Which events by states hold now, `(events,)`; at zero those that are about to."""
+        jumps, p, u = self.setting.jumps, self.setting.p, self.y[: self.D]
+        held = np.zeros(len(jumps.events), dtype=bool)
+        g = jumps.triggers(self.now, u, p)
+        f = self.rhs(self.y, self.now)[: self.D].copy()
+        for k, event in enumerate(jumps.by_state):
+            pace = jumps.pace(k, self.now, u, p, f)
+            near = abs(g[k]) <= AT_ZERO * max(abs(pace) * max(abs(self.now), 1.0), 1e-300)
+            held[event] = pace > 0 if near else g[k] >= 0
+        return held
 
     def _bend(self, f: FloatArray, row: FloatArray | None) -> None:
         """The right-hand side jumps at a time that parameters tell: `S⁺ = S + (f - f⁺) dτ`."""
@@ -336,16 +358,3 @@ class Course:
         self.happened += 1
         if self.happened > MAX_EVENTS:
             raise _Spent
-
-
-def _compiled(model: Model, sensitivities: bool) -> Any:
-    """`f`, or `f`, `F` and `f_p` row by row, as one compiled function of (t, u, p); kept with the model."""
-    key = "sensitivities" if sensitivities else "states"
-    if key not in model.compiled:
-        expressions = list(model.expressions)
-        if sensitivities:
-            for part in (model.states, model.parameters):
-                expressions += [expr.diff(se.Symbol(name)) for expr in model.expressions for name in part]
-        names = ["t", *model.states, *model.driven, *model.parameters]
-        model.compiled[key] = compiled(names, expressions)
-    return model.compiled[key]

@@ -123,6 +123,13 @@ class Jumps:
         row[: len(p)] += by_p[0, 0]
         return -row / pace if pace != 0 else np.zeros_like(row)
 
+    def pace(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
+        """The rate of change of one that is watched."""
+        g = self._watched[which]
+        idle = np.zeros((1, len(self.model.driven)))
+        value, by_u, _ = self._map(("when", which), [g, g.diff(TIME)]).linearised(np.array([t]), u[None], p, idle)
+        return float(value[0, 1] + by_u[0, 0] @ f)
+
     def after(self, which: int, t: float, u: FloatArray, p: FloatArray, driven: FloatArray) -> tuple[FloatArray, ...]:
         """States after an event `(D,)`, with R_u `(D, D)` and R_p `(D, J)`."""
         event = self.events[which]

@@ -10,7 +10,7 @@ time that was reached, never what the solver left in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,8 @@ class Simulation:
     by_initial : ndarray, (time, D, D), or None
         `∂u/∂u₀`.
     evaluations : int
+    observables : dict of str to ndarray, (time,)
+        Named expressions of the model along the solution.
     """
 
     times: FloatArray
@@ -53,6 +55,7 @@ class Simulation:
     by_parameters: FloatArray | None = None
     by_initial: FloatArray | None = None
     evaluations: int = 0
+    observables: dict[str, FloatArray] = field(default_factory=dict)
 
     @property
     def success(self) -> bool:
@@ -169,10 +172,27 @@ def simulate(
             if again[1] is SimulationStatus.SUCCESS:
                 solved, status, evaluations = again[0], again[1], evaluations + again[2]
     states = solved[:, 0]
+    seen = _seen(model, parameters, states, grid, driven, jumps)
     if not sensitivities:
-        return Simulation(grid, states, status, evaluations=evaluations)
+        return Simulation(grid, states, status, evaluations=evaluations, observables=seen)
     by_parameters = solved[:, 1 : 1 + J].transpose(0, 2, 1)
-    return Simulation(grid, states, status, by_parameters, solved[:, 1 + J :].transpose(0, 2, 1), evaluations)
+    by_initial = solved[:, 1 + J :].transpose(0, 2, 1)
+    return Simulation(grid, states, status, by_parameters, by_initial, evaluations, observables=seen)
+
+
+@np.errstate(all="ignore")
+def _seen(
+    model: Model, p: FloatArray, states: FloatArray, times: FloatArray, driven: Inputs | None, jumps: Jumps
+) -> dict[str, FloatArray]:
+    """Named expressions along a solution."""
+    if not model.observables:
+        return {}
+    parts = [] if driven is None else [driven(times)]
+    if model.switches:
+        parts.append(np.stack([jumps.switched(float(t), u, p) for t, u in zip(times, states, strict=True)]))
+    signals = np.column_stack(parts) if parts else None
+    values = model.map("h", tuple(model.observables))(times, states, p, signals)
+    return dict(zip(model.observables, values.T, strict=True))
 
 
 def _by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what: str) -> ArrayLike:

@@ -14,7 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import symengine as se
 
+from ..model.maps import Map
 from ..model.model import Model
 from ..support.typing import FloatArray
 from .jumps import Jumps
@@ -24,8 +26,9 @@ PROBES, NULL = 8, 1e-9
 """States at which f is looked at for each of its dimensions, and the singular value below which something is zero."""
 FIRST, LONGEST = 10.0, 1e12
 """How long the model is followed at first, in units of its own time, and at most."""
-CLOSE, STEADY = 1e-4, 1e-9
-"""Relative rate of change below which Newton's method takes over, and below which a state is steady."""
+CLOSE, SETTLED, STEADY = 1e-4, 1e-2, 1e-9
+"""Relative rate of change, and change while the model was followed, below which Newton's method takes over; and its
+last step."""
 NEWTON = 20
 
 
@@ -92,19 +95,22 @@ def steady_state(
         return f[0], F[0], fp[0]
 
     N = conserved(model, p, u0, np.concatenate([held, jumps.switched(begin, u0, p)]))
-    u, t, span = u0.copy(), begin, FIRST / _pace(line(u0, begin)[1])
+    before, u, t, span = u0, u0.copy(), begin, FIRST / _pace(line(u0, begin)[1])
     while True:
         size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
         f, F, _ = line(u, t)
         if not np.isfinite(f).all():
             return None
         relative = float(np.max(np.abs(f) / size, initial=0.0)) / _pace(F)
-        if relative < CLOSE or span > LONGEST * max(1.0, FIRST):
+        if relative < CLOSE and (t == begin or float(np.max(np.abs(u - before) / size, initial=0.0)) < SETTLED):
             break
-        solved = simulate(model, p, u, [t, t + span])
+        if span > LONGEST:
+            return None
+        done = None if t == begin else jumps.holding(t, u, p)
+        solved = simulate(model, p, u, [t, t + span], held=done)
         if not solved.success:
             return None
-        u, t, span = solved.states[-1], t + span, span * 10
+        before, u, t, span = u, solved.states[-1], t + span, span * 10
     reached = u
     for _ in range(NEWTON):
         f, F, fp = line(u, t)
@@ -134,3 +140,41 @@ def _pace(F: FloatArray) -> float:
     rates = np.abs(np.linalg.eigvals(F)) if np.isfinite(F).all() else np.ones(1)
     rates = rates[rates > 1e-12 * max(rates.max(initial=0.0), 1e-300)]
     return float(np.exp(np.mean(np.log(rates)))) if len(rates) else 1.0
+
+
+class AtRest(Map):
+    """Initial values that are a steady state, as a map of the parameters.
+
+    Parameters
+    ----------
+    model : Model
+        That begins at rest.
+    begins : Map
+        Where it comes to rest from.
+    """
+
+    def __init__(self, model: Model, begins: Map) -> None:
+        super().__init__([se.Integer(0)] * len(model.states), model.states, model.driven, model.parameters)
+        self.model, self.begins = model.resting, begins
+
+    def linearised(
+        self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Steady states `(n, D)`, and their derivatives by the states, which are zero, and by the parameters."""
+        first, _, by_p = self.begins.linearised(t, u, p, inputs)
+        n, D, J = len(t), self.D, self.J
+        values, slopes = np.full((n, D), np.nan), np.zeros((n, D, J))
+        for k in range(n):
+            own = p if p.ndim == 1 else p[k]
+            if not (np.isfinite(first[k]).all() and np.isfinite(own).all()):
+                continue
+            driven = None if inputs is None else inputs[k]
+            found = steady_state(self.model, own, first[k], float(t[k]), driven)
+            if found is not None:
+                values[k] = found.state
+                slopes[k] = found.by_parameters + found.by_initial @ by_p[k]
+        return values, np.zeros((n, D, D)), slopes
+
+    def __call__(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
+        """Steady states `(n, D)`."""
+        return self.linearised(t, u, p, inputs)[0]

@@ -32,6 +32,7 @@ class Changes:
     initial: dict[str, Expr]
     events: tuple[Event, ...]
     switches: dict[str, Expr]
+    steady: dict[str, Expr] | None
 
     def with_parts(self, **changes: Any) -> Model:
         """The model with some of what the constructor takes changed."""
@@ -64,6 +65,7 @@ class Changes:
             initial={name: change(e) for name, e in self.initial.items()},
             events=[event.changed(change) for event in self.events],
             switches=switches,
+            steady=None if self.steady is None else {name: change(e) for name, e in self.steady.items()},
         )
 
     @staticmethod

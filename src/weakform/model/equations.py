@@ -48,6 +48,8 @@ class Equations:
     events : tuple of Event
     switches : dict
         What each switch in the expressions stands for; see `events`.
+    steady : dict, or None
+        Values of parameters and inputs with which the system was at rest before it begins; None where it was not.
     """
 
     states: Names
@@ -58,6 +60,7 @@ class Equations:
     initial: dict[str, Expr]
     events: tuple[Event, ...] = ()
     switches: dict[str, Expr] = field(default_factory=dict)
+    steady: dict[str, Expr] | None = None
 
 
 def read_equations(text: str, declared: Names | None, inputs: Names) -> Equations:
@@ -132,9 +135,19 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             names[name.text] = Value(value.expr, value.size, value.depth + 1, value.constant)
             observables[name.text] = value.expr
     every = (*states, *hidden)
-    events = [
-        event for tokens in happenings for event in _events(Parser(source, tokens, names, unknown, switches={}), every)
-    ]
+    events: list[Event] = []
+    steady: dict[str, Expr] | None = None
+    for tokens in happenings:
+        parser = Parser(source, tokens, names, unknown, switches={})
+        if tokens[0].text != "steady":
+            events += _events(parser, every)
+        elif steady is not None:
+            raise source.error(tokens[0], "a second line that begins with steady.")
+        else:
+            steady = _steady(parser, (*inputs, *parameters))
+    if steady is not None:  # where it comes to rest from
+        for state in every:
+            initial.setdefault(state, se.Integer(1))
     initial, free = resolved_initial(initial)
     found = declared if declared is not None else tuple(sorted(parameters, key=_natural))
     return Equations(
@@ -142,10 +155,11 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
         (*found, *free),
         tuple(expressions[name] for name in every),
         tuple(hidden),
-        observables,
-        initial,
-        tuple(events),
-        switches,
+        observables=observables,
+        initial=initial,
+        events=tuple(events),
+        switches=switches,
+        steady=steady,
     )
 
 
@@ -180,7 +194,8 @@ def _divided(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
         if token.kind not in ("newline", "end"):
             continue
         words = [t.text for t in line[:2]]
-        if words == ["at", "t"] or (words[:1] == ["when"] and words[1:] not in (["="], ["'"])):
+        plainly = words[1:] in (["="], ["'"], ["("])
+        if words == ["at", "t"] or (words[:1] in (["when"], ["steady"]) and not plainly):
             happenings.append([*line[:-1], Token("end", "", token.line, token.column)])
             line = [token] if token.kind == "end" else []
         plain += line
@@ -230,6 +245,28 @@ def _events(parser: Parser, states: Names) -> list[Event]:
     if parser.switches:
         raise source.error(first, "a switch inside an event; write one event for each case.")
     return [Event(trigger, after, waits=first.text != "at") for trigger in triggers]
+
+
+def _steady(parser: Parser, known: Names) -> dict[str, Expr]:
+    """`steady`, or `steady: dose = 0, k = 1`: how the system was at rest before it begins."""
+    source = parser.source
+    parser.take()
+    found: dict[str, Expr] = {}
+    if parser.next.kind == "end":
+        return found
+    parser.expect(":")
+    while parser.next.kind != "end":
+        name = parser.take()
+        if name.text not in known or name.text in found:
+            reason = "has two values" if name.text in found else "is neither a parameter nor an input"
+            raise source.error(name, f"{shown(name)} {reason}.{suggestion(name.text, known)}")
+        parser.expect("=")
+        found[name.text] = parser.expression().expr
+        if parser.next.text == ",":
+            parser.take()
+        elif parser.next.kind != "end":
+            raise source.error(parser.next, f"expected ',' or the end of the line, found {shown(parser.next)}.")
+    return found
 
 
 def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:

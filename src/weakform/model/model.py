@@ -54,6 +54,9 @@ class Model(Changes, Affine):
         Jumps of states; see `from_text`.
     switches : mapping, optional
         What each switch in the expressions stands for, as readers of text make it.
+    steady : mapping, optional
+        Where it is given, the system begins at rest: in the steady state that it reaches from the initial values, with
+        these values of parameters and inputs.
 
     Examples
     --------
@@ -76,7 +79,9 @@ class Model(Changes, Affine):
         initial: Mapping[str, Any] | None = None,
         events: Sequence[Event] = (),
         switches: Mapping[str, Expr] | None = None,
+        steady: Mapping[str, Expr] | None = None,
     ) -> None:
+        self.steady = None if steady is None else dict(steady)
         self.events, self.switches = tuple(events), dict(switches or {})
         self.hidden, self.variants = tuple(hidden), tuple(variants)
         plain = checked_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
@@ -145,6 +150,7 @@ class Model(Changes, Affine):
             initial=read.initial,
             events=read.events,
             switches=read.switches,
+            steady=read.steady,
         )
         model._refuse_idle()
         return model
@@ -178,7 +184,7 @@ class Model(Changes, Affine):
     @property
     def _happens(self) -> list[Expr]:
         """Expressions of switches and events."""
-        found = list(self.switches.values())
+        found = [*self.switches.values(), *(self.steady or {}).values()]
         return found + [expr for event in self.events for expr in (event.trigger, *event.after.values())]
 
     @property
@@ -193,7 +199,7 @@ class Model(Changes, Affine):
     def _parts(self) -> dict[str, Any]:
         """What the constructor takes."""
         names = ("states", "parameters", "inputs", "hidden", "variants", "observables", "initial", "events", "switches")
-        return {"f": self.expressions, **{name: getattr(self, name) for name in names}}
+        return {"f": self.expressions, "steady": self.steady, **{name: getattr(self, name) for name in names}}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._parts(),)
@@ -213,7 +219,18 @@ class Model(Changes, Affine):
                 "g": [self.initial.get(state, se.Integer(0)) for state in self.states],
             }[what]
             self._maps[key] = Map(expressions, self.states, self.driven, self.parameters)
+            if what == "g" and self.steady is not None:
+                from ..forward.steady import AtRest
+
+                self._maps[key] = AtRest(self, self._maps[key])
         return self._maps[key]
+
+    @property
+    def resting(self) -> Model:
+        """The model as it was before it begins, where it is at rest: without events."""
+        here = {se.Symbol(name): e for name, e in (self.steady or {}).items()}
+        changed = self._changed(self.parameters, lambda e: e.subs(here))
+        return changed.with_parts(events=(), steady=None, inputs=self.inputs)
 
     def __str__(self) -> str:
         shown = dict(zip(self.states, self.expressions, strict=True))
@@ -226,6 +243,9 @@ class Model(Changes, Affine):
         lines += [f"{name} = {e}" for name, e in self.observables.items()]
         begun = [(initial_name(s), str(e)) for s, e in self.initial.items()]
         lines += [f"{name} = {text}" for name, text in begun if name != text]
+        if self.steady is not None:
+            said = ", ".join(f"{name} = {e}" for name, e in self.steady.items())
+            lines.append(f"steady: {said}" if said else "steady")
         return "\n".join([*lines, *map(str, self.events)])
 
     def __repr__(self) -> str:

@@ -128,8 +128,9 @@ def resolve(
     if both:
         raise FitError(f"{both[0]!r} is both tied and local; choose one.")
     shared = _without_tied(model, {name: str(text) for name, text in tied.items()})
-    numbers = {name: said[name].get("fixed") for name in shared.parameters if name not in local}
-    shared = shared.clocked({name: float(value) for name, value in numbers.items() if value is not None})
+    if shared.events or shared.switches or shared.variants:
+        fixed = {name: checked(name, Parameter(**said[name])).fixed for name in shared.parameters if name not in local}
+        shared = shared.clocked({name: value for name, value in fixed.items() if value is not None})
     model = shared.localised(local) if local else shared
     # What is said of a local parameter holds for each of its values, unless something else is said of that.
     origin = {each: name for name, family in families.items() for each in family}

@@ -42,7 +42,12 @@ def equations(model: Model) -> str:
     for left, right in named:
         cells = (("right", left), ("center", "<mo>=</mo>"), ("left", expression(right)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
-    return f'<math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math>'
+    table = f'<math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math>'
+    said = [str(event) for event in model.events]
+    if model.steady is not None:
+        values = ", ".join(f"{name} = {e}" for name, e in model.steady.items())
+        said.insert(0, f"at rest before it begins{', with ' + values if values else ''}")
+    return table + "".join(f"<p>{escape(line)}</p>" for line in said)
 
 
 def _aligned(cells: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
@@ -53,6 +58,9 @@ def symbol(name: str, dots: str = "") -> str:
     """A name: Greek letters as such, trailing digits and what follows `_` as an index, `'` as a dot."""
     if name.endswith("'"):
         return symbol(name[:-1], "˙")
+    switch = re.fullmatch(r"if\((.+) >= (.+), 1, 0\)", name)
+    if switch is not None:  # one where the condition holds, zero elsewhere
+        return f"<mrow><mo>[</mo><mtext>{escape(switch[1])} ≥ {escape(switch[2])}</mtext><mo>]</mo></mrow>"
     match = re.fullmatch(r"([^\W\d_]+)(?:_?(\d+)|_(\w+))?", name)
     if match is None:
         return _dotted(f"<mi>{escape(name)}</mi>", dots)

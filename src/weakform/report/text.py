@@ -169,6 +169,14 @@ def agreeing(fit: FitResult) -> str:
     )
 
 
+def _dosed(fit: FitResult) -> list[str]:
+    """How many doses there are into which state."""
+    counts: dict[str, int] = {}
+    for dose in (each for q in fit.data.trajectories for doses in q.doses for each in doses.each):
+        counts[dose.state] = counts.get(dose.state, 0) + 1
+    return [f"{count} dose{'s' * (count > 1)} into {state}" for state, count in counts.items()]
+
+
 def chosen(fit: FitResult) -> list[tuple[str, str]]:
     """What was chosen, in pairs of a label and words."""
     data = fit.data
@@ -182,6 +190,7 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     gaps = data.samples * data.D - int(data.measurements.sum())
     spans += [f"{gaps} of {data.samples * data.D} values missing"] if gaps else []
     spans += [f"inputs {', '.join(fit.model.inputs)}"] if fit.model.inputs else []
+    spans += _dosed(fit)
     kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise)
     how = "estimated" if fit.sigma_estimated else "given"
     sigmas = ", ".join(f"{name} {value:.3g}" for name, value in zip(data.labels, fit.sigma, strict=True))

@@ -22,7 +22,7 @@ from .priors import on_scale
 from .reader import meaning
 
 if TYPE_CHECKING:
-    from .fit import PetabFit
+    from .maximum import PetabFit
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class PetabProblem:
         progress : callable, optional
             Called with a line of text after each start.
         """
-        from .fit import fit
+        from .maximum import maximum
 
         if starts is not None and not is_whole(starts, 1):
             raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
         if not time_limit > 0:
             raise FitError(f"time_limit must be a positive number of seconds; received {time_limit!r}.")
-        return fit(self, starts, seed, float(time_limit), progress)
+        return maximum(self, starts, seed, float(time_limit), progress)
 
     def scaled(self, values: FloatArray) -> FloatArray:
         """Values `(..., estimated)` of what is to be estimated, each on its scale."""

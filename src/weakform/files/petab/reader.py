@@ -146,7 +146,7 @@ class _Reader:
         if estimate and not lower < upper:
             raise self.error(f"the bounds of {name!r} are {lower:g} and {upper:g}; the first must be the smaller.")
         prior = self._prior(row, name, (lower, upper)) if estimate else None
-        return Quantity(name, scale, lower, upper, nominal, estimate, prior)
+        return Quantity(name, scale, lower, upper, nominal, estimate=estimate, prior=prior)
 
     def _prior(self, row: dict[str, str], name: str, bounds: tuple[float, float]) -> Prior | None:
         first = self.version == 1
@@ -334,7 +334,16 @@ class _Reader:
         if scale != "lin" and value <= 0:
             raise self.error(f"a measurement of {name!r} is {value:g}; on a logarithmic scale it must be positive.")
         return Measurement(
-            index[key], time, value, formula, sigma, distribution, scale, observable=name, row=row, given=tuple(given)
+            index[key],
+            time,
+            value,
+            formula,
+            sigma,
+            distribution=distribution,
+            scale=scale,
+            observable=name,
+            row=row,
+            given=tuple(given),
         )
 
     def _cached(self, text: str, what: str, inside: Mapping[str, str]) -> Expr:

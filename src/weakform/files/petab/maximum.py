@@ -137,7 +137,7 @@ class PetabFit:
         return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
 
 
-def fit(
+def maximum(
     problem: PetabProblem, starts: int | None, seed: int, time_limit: float, progress: Callable[[str], None] | None
 ) -> PetabFit:
     """Fit a problem; see `PetabProblem.fit`."""
