@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import weakform as wf
+from support import EXAMPLES
 from weakform.cli.main import main
 from weakform.files.formats.translate import TASKS
 from weakform.files.petab.objective import Objective
@@ -18,6 +19,7 @@ from weakform.files.petab.priors import NUMBERS, Prior
 from weakform.support.errors import FitError, ModelError
 
 SUITES = Path(__file__).parent.parent / "data" / "petab"
+BERTOZZI = EXAMPLES / "bertozzi" / "problem.yaml"
 CASES = sorted(path.parent for version in ("v1", "v2") for path in SUITES.glob(f"{version}/*/_*_solution.yaml"))
 
 
@@ -75,7 +77,7 @@ def test_there_are_all_cases():
         SUITES / "v2" / "0028",
         SUITES / "v2" / "0031",
         SUITES / "boehm",
-        SUITES / "bertozzi",
+        BERTOZZI.parent,
     ],
     ids=lambda folder: f"{folder.parent.name}-{folder.name}",
 )
@@ -91,10 +93,10 @@ def test_gradients_agree_with_differences(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "nllh"), [("boehm/Boehm_JProteomeRes2014.yaml", 138.22199), ("bertozzi/problem.yaml", 158.86427)]
+    ("path", "nllh"), [(SUITES / "boehm" / "Boehm_JProteomeRes2014.yaml", 138.22199), (BERTOZZI, 158.86427)]
 )
-def test_the_likelihood_of_published_problems(name, nllh):
-    assert -wf.read_petab(SUITES / name).log_likelihood() == pytest.approx(nllh, abs=1e-3)
+def test_the_likelihood_of_published_problems(path, nllh):
+    assert -wf.read_petab(path).log_likelihood() == pytest.approx(nllh, abs=1e-3)
 
 
 def test_scales_and_noise_are_solved_for_inside():
@@ -127,7 +129,7 @@ def test_a_scale_and_an_offset_are_solved_for_inside():
 
 
 def test_a_fit_reaches_the_published_optimum():
-    problem = wf.read_petab(SUITES / "bertozzi" / "problem.yaml")
+    problem = wf.read_petab(BERTOZZI)
     fit = problem.fit(time_limit=20)
     assert -fit.log_likelihood < 158.8643 + 0.01
     assert fit.at_bound == ("R0_NY",)
@@ -140,7 +142,7 @@ def test_a_fit_reaches_the_published_optimum():
 
 
 def test_the_command_line(capsys):
-    path = str(SUITES / "bertozzi" / "problem.yaml")
+    path = str(BERTOZZI)
     assert main(["check", path]) == 0
     assert "-158.8643" in capsys.readouterr().out
     main(["fit", path, "--json", "--time-limit", "10"])

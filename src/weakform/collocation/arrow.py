@@ -6,8 +6,11 @@ import numpy as np
 from scipy.linalg.lapack import dgbtrf, dgbtrs
 
 from ..linalg.symmetric import NotPositiveDefinite
-from ..support.typing import FloatArray
+from ..support.typing import FloatArray, IntArray
 from .relaxed import Layout, Linear
+
+FEW = 0.5
+"""Share of the parameters below which those of a trajectory are solved for on their own."""
 
 
 class Arrow:
@@ -60,6 +63,28 @@ class Arrow:
         solved, _ = dgbtrs(self.lu, self.kl, self.kl, scaled, self.pivots, overwrite_b=1)
         return np.asarray(solved).reshape(shape) * self.scale
 
+    def _parts(self) -> list[tuple[slice, IntArray]] | None:
+        """Nodes of each trajectory and the parameters that it has; None where it has most of them.
+
+        Trajectories are coupled by parameters alone, and many have some of their own.
+        """
+        begins = np.flatnonzero(self.layout.ahead)
+        if len(begins) < 2:
+            return None
+        used = np.logical_or.reduceat((self.B != 0).any(axis=(1, 2)), begins, axis=0)
+        if used.mean() > FEW:
+            return None
+        ends = np.append(begins[1:], self.N)
+        return [(slice(a, b), np.flatnonzero(own)) for a, b, own in zip(begins, ends, used, strict=True)]
+
+    def _solved(self, rows: slice, right: FloatArray) -> FloatArray:
+        """`K⁻¹ b` for the nodes of one trajectory, with b and the result `(nodes, 2, D, m)`."""
+        block = slice(2 * self.D * rows.start, 2 * self.D * rows.stop)
+        scaled = (right * self.scale).reshape(-1, right.shape[-1])
+        pivots = self.pivots[block] - np.int32(block.start)
+        solved, _ = dgbtrs(self.lu[:, block], self.kl, self.kl, scaled, pivots)
+        return np.asarray(solved).reshape(right.shape) * self.scale
+
     def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Without X and z: gradient `(F,)` and Hessian `(F, F)` of p, and what X and z do, free and with p.
 
@@ -69,9 +94,15 @@ class Arrow:
             The constraint.
         """
         F = self.B.shape[3]
-        b = np.concatenate([np.stack([self.g, v], axis=1)[..., None], self.B], axis=3)
-        solved = self.solve(b)
-        alone, with_p = solved[..., 0], solved[..., 1:]
+        free = np.stack([self.g, v], axis=1)[..., None]
+        parts = self._parts()
+        if parts is None:
+            solved = self.solve(np.concatenate([free, self.B], axis=3))
+            alone, with_p = solved[..., 0], solved[..., 1:]
+        else:
+            alone, with_p = self.solve(free)[..., 0], np.zeros_like(self.B)
+            for rows, columns in parts:
+                with_p[rows, :, :, columns] = self._solved(rows, self.B[rows, :, :, columns])
         flat = self.B.reshape(2 * self.D * self.N, F)
         P, r = self.line.P.reshape(self.line.r.size, F), self.line.r.ravel()
         gradient = P.T @ r - flat.T @ alone.ravel()

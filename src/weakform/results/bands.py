@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 DRAWS, REFITS, PROBES, CURVED = 400, 120, 6, 0.25
-MAX_SAMPLES = 5000
+MAX_SAMPLES, MAX_WORK = 5000, 3000
+"""Samples, and samples times parameters, above which a band does not fit all again by itself."""
 """Samples above which fitting again takes too long for a band."""
 
 
@@ -132,7 +133,7 @@ class Band:
         half = np.where(unlimited.any(axis=0), 0.0, half)
         lower, upper, note = x - half, x + half, self._note()
         curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
-        profiled = self._pins() and bool(curved.any()) and kind != "sampling"
+        profiled = self._pins(kind) and bool(curved.any()) and kind != "sampling"
         sampled = kind == "sampling" or (bool(curved.any()) and not profiled)
         if sampled:
             sample = self._sampled(level, seed)
@@ -218,7 +219,7 @@ class Band:
         """
         factor = self._factor()
         most = half.max(axis=0)
-        curved = (most > 0) & (self.fit.at_bound.any() and self._pins())
+        curved = (most > 0) & (self.fit.at_bound.any() and self._pins("auto"))
         for column in factor.T[:PROBES]:
             for sign in (1.0, -1.0) if column.any() else ():
                 solved = self._solved(sign * column)
@@ -228,10 +229,19 @@ class Band:
                 curved |= (most > 0) & ~(off <= CURVED * most)
         return np.asarray(curved)
 
-    def _pins(self) -> bool:
+    def _pins(self, kind: str) -> bool:
         """Whether states can be pinned: where the fit has them on a mesh of its own, and begins as the fit says."""
-        fit = self.fit
-        return bool(fit.nodes) and can_refit(fit) and fit.data.samples <= MAX_SAMPLES and not self.told
+        return bool(self.fit.nodes) and self._refits and (kind == "profile" or self._cheap)
+
+    @property
+    def _refits(self) -> bool:
+        """Whether all can be fitted again."""
+        return can_refit(self.fit) and self.fit.data.samples <= MAX_SAMPLES and not self.told
+
+    @property
+    def _cheap(self) -> bool:
+        """Whether fitting all again takes no time: many subjects with parameters of their own do."""
+        return self.fit.data.samples * int((~self.fit.fixed).sum()) <= MAX_WORK
 
     def _profiled(
         self, x: FloatArray, error: FloatArray, columns: IntArray, z: float
@@ -252,7 +262,7 @@ class Band:
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
-        again = can_refit(self.fit) and self.fit.data.samples <= MAX_SAMPLES and not self.told
+        again = self._refits and self._cheap
         draws = self._refitted(seed) if again else self._normal(seed)
         found = [x for x in draws if x is not None]
         wanted = REFITS if again else DRAWS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..collocation.helmert import Prior, Settings, Solution, solve
 from ..collocation.latent import LatentProblem
 from ..collocation.levels import FINE, Point, Search, settle
 from ..collocation.mesh import Mesh, Part
+from ..collocation.relaxed import Relaxed
 from ..data.matching import system_of
 from ..estimators import ESTIMATORS, Options, Task, output_error
 from ..estimators.task import Deadline
@@ -19,7 +20,7 @@ from ..optimize import Stop
 from ..parameters.priors import Priors
 from ..parameters.scale import Scale
 from ..support.errors import FitError
-from ..support.typing import BoolArray, FloatArray
+from ..support.typing import BoolArray, FloatArray, IntArray
 from .observation import fitted as observed
 
 if TYPE_CHECKING:
@@ -159,6 +160,64 @@ class Refit:
         return np.asarray(solution.states[self.mesh.begins[trajectory]])
 
 
+def _settled(relaxed: Relaxed, near: Point, search: Search, tolerance: float = FINE) -> Solution:
+    point = settle(relaxed, near, search, tolerance)
+    with np.errstate(all="ignore"):
+        r = relaxed.residual(point.p, point.X)
+    stop = Stop.STEP if point.done else Stop.ITERATIONS
+    return Solution.known(point.p, point.X, relaxed.sigma, float(np.sum(r * r)), stop)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some trajectories that share no parameter with the others: only they change when one of theirs is held.
+
+    Attributes
+    ----------
+    problem : LatentProblem
+    meshes : tuple of ndarray
+    rows : ndarray of bool, (N,)
+        Their nodes among all.
+    own : ndarray of bool, (P,)
+        Their parameters.
+    rest : float
+        The misfit of the others.
+    """
+
+    problem: LatentProblem
+    meshes: tuple[FloatArray, ...]
+    rows: BoolArray
+    own: BoolArray
+    rest: float
+
+    @classmethod
+    def of(cls, whole: LatentRefit, which: IntArray) -> _Part:
+        """Of some trajectories."""
+        problem, index = whole.problem, whole.problem.functions.index
+        shared = problem.shared
+        if shared.variants:
+            shared = shared.with_parts(variants=[shared.variants[k] for k in which])
+        data = problem.data.replaced(trajectories=tuple(problem.data.trajectories[k] for k in which))
+        part = LatentProblem.of(problem.model, shared, index[which], data, problem.sigma, problem.functions.log)
+        nodes = np.repeat(np.arange(len(whole.meshes)), [len(mesh) + 1 for mesh in whole.meshes])
+        rows = np.isin(nodes, which)
+        meshes = tuple(whole.meshes[k] for k in which)
+        own = np.isin(np.arange(index.max() + 1), index[which])
+        with np.errstate(all="ignore"):
+            r = part.relaxed(meshes, part.sigma, whole.free).residual(whole.best.p, whole.best.states[rows])
+        return cls(part, meshes, rows, own, whole.best.misfit - float(np.sum(r * r)))
+
+    def alone(self, p: FloatArray, states: FloatArray, free: BoolArray, whole: LatentRefit) -> Solution:
+        """These fitted again, with the others as they are."""
+        own = np.zeros_like(free)
+        own[: len(self.own)] = self.own
+        relaxed = self.problem.relaxed(self.meshes, self.problem.sigma, free & own)
+        found = _settled(relaxed, Point(np.where(own, p, whole.best.p), states[self.rows]), whole.search)
+        everywhere = whole.best.states.copy()
+        everywhere[self.rows] = found.states
+        return Solution.known(found.p, everywhere, found.sigma, found.misfit + self.rest, found.stop)
+
+
 class LatentRefit:
     """The same where only a part is measured: the exact constraint on the mesh of the fit."""
 
@@ -172,17 +231,13 @@ class LatentRefit:
         self.free = ~fit.fixed
         self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
         self.covariance = np.nan_to_num(fit.covariance)
+        self._parts: dict[int, _Part | None] = {}
         self.best = self._solved(self.problem, Point(fit.estimate, X), self.free, self.search)
 
     def _solved(
         self, problem: LatentProblem, near: Point, free: BoolArray, search: Search, tolerance: float = FINE
     ) -> Solution:
-        relaxed = problem.relaxed(self.meshes, problem.sigma, free)
-        point = settle(relaxed, near, search, tolerance)
-        with np.errstate(all="ignore"):
-            r = relaxed.residual(point.p, point.X)
-        stop = Stop.STEP if point.done else Stop.ITERATIONS
-        return Solution.known(point.p, point.X, problem.sigma, float(np.sum(r * r)), stop)
+        return _settled(problem.relaxed(self.meshes, problem.sigma, free), near, search, tolerance)
 
     def total(self, solution: Solution) -> float:
         """Misfit to the data and to the prior."""
@@ -195,8 +250,27 @@ class LatentRefit:
         free[j] = False
         p = np.clip(_moved(near.p, self.covariance, j, value), self.search.lower, self.search.upper)
         p[j] = value
-        solved = self._solved(self.problem, Point(p, near.states), free, self.search)
+        part = self._part(j)
+        if part is None:
+            solved = self._solved(self.problem, Point(p, near.states), free, self.search)
+        else:
+            solved = part.alone(p, near.states, free, self)
         return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
+
+    def _part(self, j: int) -> _Part | None:
+        """The trajectories that parameters connect with parameter j, on their own; None where these are all."""
+        if j not in self._parts:
+            index = self.problem.functions.index
+            inside = np.zeros(len(index), dtype=bool)
+            touched = np.arange(len(self.free)) == j
+            while True:
+                more = touched[index].any(axis=1)
+                if (more == inside).all():
+                    break
+                inside = more
+                touched |= np.isin(np.arange(len(touched)), index[inside]) & self.free
+            self._parts[j] = None if inside.all() else _Part.of(self, np.flatnonzero(inside))
+        return self._parts[j]
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states."""

@@ -198,5 +198,12 @@ def read_petab(path: str | Path) -> PetabProblem:
     ----------
     path : str or Path
         The YAML file of a problem of version 1 or 2, with an SBML model.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.read_petab("examples/bertozzi/problem.yaml")
+    >>> round(problem.log_likelihood(), 3)
+    -158.864
     """
     return PetabProblem(Path(path).stem, meaning(ask("petab", str(path), str(path)), str(path)))
