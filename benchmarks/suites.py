@@ -59,12 +59,13 @@ def reference(problem: wf.files.petab.problem.PetabProblem, folder: Path) -> flo
         given.setdefault((*(row.get(k) or "" for k in keys), str(float(row["time"]))), []).append(
             float(row["simulation"])
         )
-    y = []
-    for m in found:
-        values = given.get((*(m.row.get(k, "") for k in keys), str(m.time)))
-        if not values:
+    found_values = [given.get((*(m.row.get(k, "") for k in keys), str(m.time))) for m in found]
+    y = [values[0] for values in found_values if values]
+    if len(y) < len(found):  # conditions go by other names there: row by row
+        rows = rows_of(files[0])
+        if [(row["observableId"], float(row["time"])) for row in rows] != [(m.observable, m.time) for m in found]:
             return float("nan")
-        y.append(values[0])
+        y = [float(row["simulation"]) for row in rows]
     sigma = problem.likelihood.predicted(problem._theta(None)).sigma
     return -float(problem.likelihood.log_densities(Predicted(np.array(y), sigma)).sum())
 

@@ -88,7 +88,7 @@ def equations_of_sbml(text: str, where: str, kept: frozenset[str] = frozenset())
 def _idle(model: Any, package: str) -> bool:
     """Whether a package is declared, and nothing of it used."""
     plugin = model.getPlugin(package)
-    return plugin is None or all(len(part) == 0 for part in _lists(plugin))
+    return plugin is None or all(part is None or len(part) == 0 for part in _lists(plugin))
 
 
 def _lists(plugin: Any) -> list[Any]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 DRAWS, SHARE, ROUGH, SEARCH = 1000, 0.2, 1e-3, 1e-6
 """Draws that are screened, the share of the time for it, and tolerances of solutions: there, and in the search."""
-AGREE, SAME = 3, 0.1
-"""Starts that have to lead to the same log-likelihood, and how near that is."""
+AGREE, LEAST, SAME = 3, 10, 0.1
+"""Starts that have to lead to the same log-likelihood, how many are followed at least, and how near that is."""
 STEPS, ENOUGH, LONGEST = 150, 1e-3, 0.35
 """Of a start: steps at most, a decrease that is not worth one, and the share of the time that it may take."""
 FINAL = 0.1
@@ -204,7 +204,7 @@ def _followed(
         if progress is not None and ends:
             progress(f"{len(ends)} starts, best log-likelihood {-best:.3f}")
         agreed = sum(e.value < best + SAME for e in ends)
-        if left() < FINAL * limit or (starts is None and agreed >= AGREE):
+        if left() < FINAL * limit or (starts is None and agreed >= AGREE and len(ends) >= LEAST):
             break
     if not ends:
         raise FitError(
