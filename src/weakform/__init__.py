@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .forward import simulate as simulate
     from .model import Model as Model
     from .parameters import Parameter as Parameter
+    from .results.compare import compare as compare
     from .results.result import FitResult as FitResult
     from .support.errors import DataError as DataError
     from .support.errors import FitError as FitError
@@ -49,6 +50,7 @@ _HOME = {
     "Parameter": ".parameters",
     "Status": ".estimators",
     "WeakformError": ".support.errors",
+    "compare": ".results.compare",
     "fit": ".fitting",
     "fit_many": ".experiments.many",
     "problems": ".problems",
@@ -71,6 +73,7 @@ __all__ = [
     "Parameter",
     "Status",
     "WeakformError",
+    "compare",
     "fit",
     "fit_many",
     "problems",

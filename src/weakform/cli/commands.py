@@ -124,6 +124,32 @@ def run_fit(arguments: argparse.Namespace) -> int:
     return 0 if result.success else 1
 
 
+def compare(arguments: argparse.Namespace) -> int:
+    """Fit several models to one table, and compare them."""
+    from ..files.model_file import read_model
+    from ..fitting import fit
+    from ..results.compare import compare as side_by_side
+
+    *models, table = arguments.files
+    if len(models) < 2:
+        raise ModelError("compare needs two or more models and a table: weakform compare a.toml b.toml data.csv")
+    fits = {}
+    for path in models:
+        file = read_model(path)
+        name = Path(path).stem
+        while name in fits:
+            name += "'"
+        own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
+        fits[name] = fit(file.model, read_data(file, own), **file.arguments(), seed=arguments.seed)
+    found = side_by_side(fits)
+    print(found)
+    if arguments.report:
+        from ..report.rivals import write
+
+        print(f"\nReport: {write(found, arguments.report)}")
+    return 0
+
+
 def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
     if petab.is_petab(arguments):

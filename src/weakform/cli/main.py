@@ -14,7 +14,7 @@ from typing import Any
 
 from ..support.errors import WeakformError
 from ..support.versions import __version__
-from .commands import check, demo, list_problems, new, run_fit, run_simulate
+from .commands import check, compare, demo, list_problems, new, run_fit, run_simulate
 from .studies import figures, summary, sweep
 
 
@@ -57,6 +57,11 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
         run_simulate,
         "solve a model and print a table",
         "weakform simulate model.toml --set a=1 --initial x=2",
+    ),
+    "compare": (
+        compare,
+        "fit several models to one table, and say which the data prefer",
+        "weakform compare logistic.toml gompertz.toml data.csv --report page.html",
     ),
     "demo": (
         demo,
@@ -118,6 +123,14 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--profile", action="store_true", help="compute profile intervals too")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
     one.add_argument("--save", metavar="FILE", help="write the fit as JSON, to be loaded in Python")
+
+    one = made["compare"]
+    one.add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
+    one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
+    one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
+    one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model files'")
+    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
+    one.add_argument("--report", metavar="FILE", help="write an HTML page")
 
     one = made["simulate"]
     one.add_argument("model", metavar="MODEL", help="equations as text, TOML, SBML or Antimony")

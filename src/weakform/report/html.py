@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from html import escape
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,13 +18,13 @@ from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..support.versions import __version__, versions
 from .mathml import equations
+from .parts import chart, document, legend, plain, section, series, table, texts, thinned
 from .text import agreeing, chosen, number, pair
 from .verdict import verdict
 
 if TYPE_CHECKING:
     from ..results.result import FitResult
 
-MAX_POINTS = 1500
 MAX_PANELS = 24
 LOST = "The forward solution leaves the data, as it does for chaotic systems; the fitted states are shown instead."
 
@@ -47,54 +45,29 @@ def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
 @np.errstate(all="ignore")
 def page(fit: FitResult, command: str = "") -> str:
     """The whole page."""
-    files = resources.files(__package__)
-    style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     said = verdict(fit)
     reasons = "".join(f"<p>{escape(reason)}</p>" for reason in said.reasons)
     body = [
         f'<section class="verdict {said.kind}" aria-label="Verdict"><p class="headline">{escape(said.headline)}</p>'
         f"{reasons}</section>",
-        _section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
-        _section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
-        _texts("What should not be overlooked", fit.warnings),
-        _section("Data and fitted trajectory", _states(fit)),
-        _section("Weak residuals in time", _residuals(fit)),
-        _section("Profiles", _profiles(fit)),
-        _section("Correlations of the estimates", _correlations(fit)),
-        _section("Starts", _starts(fit)),
-        _section("What was chosen", _chosen(fit)),
-        _texts("Notes", (*fit.data.notes, *fit.notes)),
-        _section("To repeat it", _repeat(fit, command)),
+        section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
+        section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
+        texts("What should not be overlooked", fit.warnings),
+        section("Data and fitted trajectory", _states(fit)),
+        section("Weak residuals in time", _residuals(fit)),
+        section("Profiles", _profiles(fit)),
+        section("Correlations of the estimates", _correlations(fit)),
+        section("Starts", _starts(fit)),
+        section("What was chosen", _chosen(fit)),
+        texts("Notes", (*fit.data.notes, *fit.notes)),
+        section("To repeat it", _repeat(fit, command)),
     ]
     title = f"weakform: {', '.join(panels(fit))}"
-    return (
-        '<!doctype html>\n<html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
-        f'<header><h1>{escape(title)}</h1><button id="theme" type="button">dark page</button></header>'
-        f"{''.join(body)}</main><script>{script}</script></body></html>\n"
-    )
+    return document(title, body)
 
 
 SAME = 0.01
 """Difference of objectives that is not worth a picture."""
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{body}</section>" if body else ""
-
-
-def _texts(title: str, texts: tuple[str, ...]) -> str:
-    return _section(title, "<ul>" + "".join(f"<li>{escape(t)}</li>" for t in texts) + "</ul>") if texts else ""
-
-
-def _table(header: list[str], rows: list[list[str]], classes: str = "") -> str:
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return (
-        f'<div class="wide"><table class="{classes}"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
-    )
 
 
 def _pair(ends: FloatArray) -> str:
@@ -123,7 +96,7 @@ def _estimates(fit: FitResult) -> str:
         row += [fit.units.get(name, "")] if units else []
         row.append("; ".join(filter(None, (quantity.note, remark))))
         rows.append(row)
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _tied(fit: FitResult) -> str:
@@ -131,7 +104,7 @@ def _tied(fit: FitResult) -> str:
     for name, expression in fit.tied.items():
         value = fit.derived(expression)
         rows.append([name, expression, number(value.value), number(value.error, 3), _pair(np.array(value.interval))])
-    return _table(["tied", "is", "value", "standard error", "95% interval"], rows) if rows else ""
+    return table(["tied", "is", "value", "standard error", "95% interval"], rows) if rows else ""
 
 
 def _beginnings(fit: FitResult) -> str:
@@ -139,32 +112,7 @@ def _beginnings(fit: FitResult) -> str:
     for name, q in shown_beginnings(fit, MAX_PANELS):
         interval = q.note or _pair(np.array(q.interval))
         rows.append([name, number(q.value), "" if q.note else number(q.error, 3), interval])
-    return _table(["initial value", "estimate", "standard error", "95% interval"], rows) if rows else ""
-
-
-def _list(values: Any) -> list[float | None]:
-    return [float(f"{v:.12g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
-
-
-def _thinned(*columns: FloatArray) -> tuple[FloatArray, ...]:
-    step = max(1, -(-len(columns[0]) // MAX_POINTS))
-    return tuple(column[::step] for column in columns)
-
-
-def _chart(label: str, x: str, series: list[dict[str, Any]], tall: int = 220) -> str:
-    spec = json.dumps({"label": label, "x": x, "tall": tall, "series": series}).replace("<", "\\u003c")
-    return f'<div class="chart"><script type="application/json">{spec}</script></div>'
-
-
-def _series(kind: str, name: str, x: Any, y: Any, colour: str, **more: Any) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "x": _list(x), "y": _list(y), "colour": colour, **more}
-
-
-def _legend(*entries: tuple[str, str]) -> str:
-    items = "".join(
-        f'<span><i style="background:var(--{colour})"></i>{escape(name)}</span>' for name, colour in entries
-    )
-    return f'<div class="legend" aria-hidden="true">{items}</div>'
+    return table(["initial value", "estimate", "standard error", "95% interval"], rows) if rows else ""
 
 
 def _time(fit: FitResult) -> str:
@@ -187,18 +135,18 @@ def _states(fit: FitResult) -> str:
         if q.label:
             parts.append(f"<h3>{escape(q.label)}</h3>")
         for name in panels(fit):
-            t, u = _thinned(times, centre[name] if band is None else band[name][:, 0])
-            series = []
+            t, u = thinned(times, centre[name] if band is None else band[name][:, 0])
+            lines = []
             if band is not None:
-                bt, low, high = _thinned(band.times, *band[name][:, 1:].T)
-                series.append(_series("band", "95% band", bt, low, "band", upper=_list(high)))
+                bt, low, high = thinned(band.times, *band[name][:, 1:].T)
+                lines.append(series("band", "95% band", bt, low, "band", upper=plain(high)))
             if name in columns:
-                dt, du = _thinned(q.times, q.values[:, columns.index(name)])
-                series.append(_series("points", "data", dt, du, "data"))
+                dt, du = thinned(q.times, q.values[:, columns.index(name)])
+                lines.append(series("points", "data", dt, du, "data"))
             if truth is not None and len(truth.states) == len(q.times) and k == 0 and name in fit.model.states:
-                tt, tu = _thinned(q.times, truth.states[:, fit.model.states.index(name)])
-                series.append(_series("line", "truth", tt, tu, "truth", dashed=True))
-            series.append(_series("line", "fit", t, u, "fit"))
+                tt, tu = thinned(q.times, truth.states[:, fit.model.states.index(name)])
+                lines.append(series("line", "truth", tt, tu, "truth", dashed=True))
+            lines.append(series("line", "fit", t, u, "fit"))
             unit = fit.units.get(name, "")
             caption = f"{name} ({unit})" if unit else name
             where = f" of {q.label}" if q.label else ""
@@ -206,7 +154,7 @@ def _states(fit: FitResult) -> str:
             if name not in columns:
                 caption, label = f"{caption}, never measured", f"{caption}{where} against time, never measured: the fit"
             parts.append(
-                f"<figure>{_chart(label, _time(fit), series)}<figcaption>{escape(caption)}</figcaption></figure>"
+                f"<figure>{chart(label, _time(fit), lines)}<figcaption>{escape(caption)}</figcaption></figure>"
             )
     if len(fit.data.trajectories) > MAX_PANELS:
         parts.append(f"<p>{len(fit.data.trajectories) - MAX_PANELS} more trajectories are not shown.</p>")
@@ -215,7 +163,7 @@ def _states(fit: FitResult) -> str:
         [("noise-free truth", "truth")] if truth is not None else []
     )
     intro = "" if forward else f"<p>{LOST}</p>"
-    return intro + _legend(*entries) + "".join(parts)
+    return intro + legend(*entries) + "".join(parts)
 
 
 def _residuals(fit: FitResult) -> str:
@@ -223,19 +171,19 @@ def _residuals(fit: FitResult) -> str:
         return ""
     parts = []
     for q, (centres, scores) in zip(fit.data.trajectories[:MAX_PANELS], fit.weak_residuals, strict=False):
-        series = []
+        lines = []
         for d, name in enumerate(fit.model.states):
-            t, r = _thinned(centres, scores[d])
-            series.append(_series("points", name, t, r, ("fit", "truth", "data", "good", "bad")[d % 5], size=3.5))
-        series += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
+            t, r = thinned(centres, scores[d])
+            lines.append(series("points", name, t, r, ("fit", "truth", "data", "good", "bad")[d % 5], size=3.5))
+        lines += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
         label = f"weak residuals{' of ' + q.label if q.label else ''} in standard deviations against time"
-        parts.append(f"<figure>{_chart(label, _time(fit), series)}<figcaption>{escape(q.label)}</figcaption></figure>")
+        parts.append(f"<figure>{chart(label, _time(fit), lines)}<figcaption>{escape(q.label)}</figcaption></figure>")
     entries = [(name, ("fit", "truth", "data", "good", "bad")[d % 5]) for d, name in enumerate(fit.model.states)]
     intro = (
         "<p>Each point is one equation seen through one test function, in standard deviations. Where the model is "
         "right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
     )
-    return intro + _legend(*entries) + "".join(parts)
+    return intro + legend(*entries) + "".join(parts)
 
 
 def _profiles(fit: FitResult) -> str:
@@ -249,15 +197,15 @@ def _profiles(fit: FitResult) -> str:
         j = fit.model.parameters.index(name)
         near = np.linspace(profile.values[0], profile.values[-1], 60)
         limit = fit.quantile(profile.level) ** 2
-        series = [_series("line", "profile", profile.values, profile.misfit, "fit")]
+        lines = [series("line", "profile", profile.values, profile.misfit, "fit")]
         if np.isfinite(fit.errors[j]) and fit.errors[j] > 0:
             parabola = ((near - fit.estimate[j]) / fit.errors[j]) ** 2
             shown = parabola <= 2.5 * limit
-            series.append(_series("line", "Wald", near[shown], parabola[shown], "soft", dashed=True))
-        series.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})
+            lines.append(series("line", "Wald", near[shown], parabola[shown], "soft", dashed=True))
+        lines.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})
         caption = f"{name}: 95% between {_pair(np.array(profile.interval))[1:-1].replace(', ', ' and ')}"
         label = f"profile of {caption}"
-        parts.append(f"<figure>{_chart(label, name, series, 170)}<figcaption>{escape(caption)}</figcaption></figure>")
+        parts.append(f"<figure>{chart(label, name, lines, 170)}<figcaption>{escape(caption)}</figcaption></figure>")
     intro = (
         "<p>How much worse the fit becomes when one parameter is held and all others adapt. A parameter is determined "
         "where its curve crosses the dashed level on both sides; the dashed curve is the parabola behind the standard "
@@ -296,18 +244,18 @@ def _starts(fit: FitResult) -> str:
     if values[-1] - values[0] < SAME:
         return f"<p>Of {len(fit.starts)} starts {agreeing(fit)}.</p>"
     order = np.arange(1, len(values) + 1)
-    chart = _chart(
+    drawing = chart(
         f"objective of {len(values)} starts, the best first",
         "start, the best first",
         [
-            _series("points", "objective", order, values, "fit", size=7),
-            _series("line", "objective", order, values, "fit"),
+            series("points", "objective", order, values, "fit", size=7),
+            series("line", "objective", order, values, "fit"),
         ],
         180,
     )
     return (
         f"<p>Of {len(fit.starts)} starts {agreeing(fit)}. Steps are other optima that "
-        f"were found and passed over.</p><figure>{chart}<figcaption>objective of each start</figcaption></figure>"
+        f"were found and passed over.</p><figure>{drawing}<figcaption>objective of each start</figcaption></figure>"
     )
 
 
@@ -341,7 +289,7 @@ def sparkline(times: FloatArray, values: FloatArray, width: int = 220, height: i
     there = np.isfinite(values)
     if not there.any():
         return ""
-    t, u = _thinned(times[there], values[there])
+    t, u = thinned(times[there], values[there])
     span, size = (np.ptp(t) or 1.0), (np.ptp(u) or 1.0)
     points = " ".join(
         f"{2 + (width - 4) * (a - t[0]) / span:.1f},{height - 2 - (height - 4) * (b - u.min()) / size:.1f}"

@@ -22,6 +22,7 @@ from ..model.model import Model
 from ..parameters.priors import Priors
 from ..support.errors import FitError
 from ..support.typing import BoolArray, FloatArray, IntArray
+from .criteria import Criteria
 from .derived import derived
 from .goodness import GoodnessOfFit
 from .hidden import Beginnings, States
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult:
+class FitResult(Criteria):
     """Estimates of the parameters of a model, with their uncertainty.
 
     Attributes

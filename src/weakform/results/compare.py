@@ -1,0 +1,276 @@
+"""Which model: fits of the same data side by side.
+
+Akaike weights are `exp(-Δ/2)` of the corrected criterion, made to sum to one. Where one model is another with
+parameters fixed or tied, twice the difference of their log-likelihoods is χ² with as many degrees of freedom as there
+are parameters less, if the smaller one is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import symengine as se
+
+from ..model.expressions import parse_expression
+from ..support.errors import FitError
+from .criteria import maximum, unknowns
+from .result import FitResult
+
+APART, NONE = 4.0, 10.0
+"""Differences of the criterion above which a model has less support than the best, and next to none."""
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One model of a comparison.
+
+    Attributes
+    ----------
+    name : str
+    fit : FitResult
+    log_likelihood : float
+        The maximum.
+    free : int
+        What was estimated: parameters, initial values and σ.
+    aic, aicc, bic : float
+    delta, weight : float
+        By the corrected criterion, from the best one.
+    verdict : str
+        Of the test of the model.
+    """
+
+    name: str
+    fit: FitResult
+    log_likelihood: float
+    free: int
+    aic: float
+    aicc: float
+    bic: float
+    delta: float
+    weight: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A model that is another one with parameters fixed or tied: the test whether that costs anything."""
+
+    small: str
+    large: str
+    statistic: float
+    freedom: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models side by side, the best first.
+
+    Attributes
+    ----------
+    rivals : tuple of Rival
+    nested : tuple of Nested
+    """
+
+    rivals: tuple[Rival, ...]
+    nested: tuple[Nested, ...]
+
+    @property
+    def best(self) -> str:
+        """The name of the best."""
+        return self.rivals[0].name
+
+    def __getitem__(self, name: str) -> Rival:
+        for rival in self.rivals:
+            if rival.name == name:
+                return rival
+        raise KeyError(f"No model {name!r}; there are: {', '.join(rival.name for rival in self.rivals)}.")
+
+    @property
+    def sentence(self) -> str:
+        """Which models the data can tell apart, in words."""
+        sound = [rival for rival in self.rivals if rival.fit.converged]
+        if not sound:
+            return "No model was fitted to the end; nothing can be said."
+        near = [r.name for r in self.rivals if r.delta < APART]
+        less = [r.name for r in self.rivals if APART <= r.delta < NONE]
+        none = [r.name for r in self.rivals if r.delta >= NONE]
+        said = []
+        if len(near) == 1:
+            said.append(f"The data prefer {near[0]}.")
+        else:
+            said.append(f"The data cannot tell {_listed(near)} apart.")
+        if less:
+            said.append(f"{_listed(less)} {'has' if len(less) == 1 else 'have'} much less support.")
+        if none:
+            said.append(f"{_listed(none)} {'has' if len(none) == 1 else 'have'} next to no support.")
+        best = self.rivals[0]
+        if best.verdict == "rejected":
+            said.append(f"But even {best.name} does not fit: none of them is the right model.")
+        return " ".join(said)
+
+    def to_frame(self) -> Any:
+        """The table as a pandas frame."""
+        import pandas as pd
+
+        rows = [
+            {
+                "model": r.name,
+                "log_likelihood": r.log_likelihood,
+                "free": r.free,
+                "aic": r.aic,
+                "aicc": r.aicc,
+                "bic": r.bic,
+                "delta": r.delta,
+                "weight": r.weight,
+                "verdict": r.verdict,
+            }
+            for r in self.rivals
+        ]
+        return pd.DataFrame(rows).set_index("model")
+
+    def __str__(self) -> str:
+        width = max(len(r.name) for r in self.rivals)
+        lines = [
+            f"{'model':{width}s}  log-likelihood  free      AICc       BIC     Δ AICc  weight  fit",
+            *(
+                f"{r.name:{width}s}  {r.log_likelihood:14.3f}  {r.free:4d}  {r.aicc:8.2f}  {r.bic:8.2f}  {r.delta:9.2f}"
+                f"  {r.weight:6.3f}  {r.verdict}{_worst(r.fit)}"
+                for r in self.rivals
+            ),
+            "",
+            self.sentence,
+        ]
+        for one in self.nested:
+            told = "costs nothing that the data see" if one.p_value > LEVEL else "is refuted"
+            lines.append(
+                f"{one.small} is {one.large} with {one.freedom} parameter{'s' * (one.freedom > 1)} less: that {told} "
+                f"(likelihood ratio {one.statistic:.2f}, p = {one.p_value:.2g})."
+            )
+        return "\n".join(lines)
+
+
+def compare(fits: Mapping[str, FitResult]) -> Comparison:
+    """Compare fits of different models to the same data.
+
+    Parameters
+    ----------
+    fits : mapping of str to FitResult
+        By the name that each model is to have.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> problem = wf.problems.get("logistic")
+    >>> data = problem.simulate(M=60, noise=0.05, seed=0)
+    >>> fits = {
+    ...     "logistic": wf.fit(problem.model, data),
+    ...     "exponential": wf.fit(wf.Model.from_text("u1' = a*u1"), data),
+    ... }
+    >>> wf.compare(fits).best
+    'logistic'
+    """
+    if not isinstance(fits, Mapping) or len(fits) < 2 or not all(isinstance(f, FitResult) for f in fits.values()):
+        raise FitError('compare takes two or more fits by name, such as {"logistic": fit1, "gompertz": fit2}.')
+    named = {str(name): fit for name, fit in fits.items()}
+    _same_data(named)
+    for name, fit in named.items():
+        if not math.isfinite(fit.log_likelihood):
+            raise FitError(
+                f"The fit {name!r}, by method {fit.method!r}, has no likelihood of the data; use the default, "
+                "'relaxed' or 'output-error'."
+            )
+    values = {name: fit.aicc for name, fit in named.items()}
+    if not any(map(math.isfinite, values.values())):
+        values = {name: fit.aic for name, fit in named.items()}
+    least = min(values.values())
+    weights = {name: math.exp(-0.5 * (value - least)) for name, value in values.items()}
+    total = sum(weights.values())
+    rivals = [
+        Rival(
+            name,
+            fit,
+            maximum(fit),
+            unknowns(fit),
+            aic=fit.aic,
+            aicc=values[name],
+            bic=fit.bic,
+            delta=values[name] - least,
+            weight=weights[name] / total,
+            verdict=_verdict(fit),
+        )
+        for name, fit in named.items()
+    ]
+    rivals.sort(key=lambda rival: rival.delta)
+    return Comparison(tuple(rivals), tuple(_nested(named)))
+
+
+def _same_data(fits: dict[str, FitResult]) -> None:
+    """Refuse fits of different numbers."""
+    (first, one), *others = fits.items()
+    for name, other in others:
+        reason = ""
+        if len(one.data.trajectories) != len(other.data.trajectories):
+            reason = "they have another number of trajectories"
+        elif sorted(one.data.labels) != sorted(other.data.labels):
+            reason = f"{', '.join(one.data.labels)} and {', '.join(other.data.labels)} were measured"
+        else:
+            order = [other.data.labels.index(label) for label in one.data.labels]
+            for a, b in zip(one.data.trajectories, other.data.trajectories, strict=True):
+                if not np.array_equal(a.times, b.times) or not np.array_equal(
+                    a.values, b.values[:, order], equal_nan=True
+                ):
+                    reason = "their times or values differ"
+        if reason:
+            raise FitError(f"The fits {first!r} and {name!r} are of different data: {reason}. Fit the same data.")
+
+
+def _verdict(fit: FitResult) -> str:
+    if fit.status.name in ("REJECTED", "MISSTATED", "UNDETERMINED"):
+        return fit.status.name.lower()
+    return "fits" if fit.success else "not converged"
+
+
+def _worst(fit: FitResult) -> str:
+    """Where a rejected model fails most."""
+    if fit.goodness is None or not fit.goodness.misfits or fit.status.name != "REJECTED":
+        return ""
+    worst = fit.goodness.misfits[0]
+    return f", most in {fit.model.states[worst.equation]}' at t = {worst.start:.4g} to {worst.stop:.4g}"
+
+
+def _nested(fits: dict[str, FitResult]) -> list[Nested]:
+    from scipy.special import gammaincc
+
+    found = []
+    for small, a in fits.items():
+        for large, b in fits.items():
+            freedom = unknowns(b) - unknowns(a)
+            if small == large or freedom <= 0 or not _is_inside(a, b):
+                continue
+            statistic = max(2 * (maximum(b) - maximum(a)), 0.0)
+            found.append(Nested(small, large, statistic, freedom, float(gammaincc(freedom / 2, statistic / 2))))
+    return found
+
+
+def _is_inside(a: FitResult, b: FitResult) -> bool:
+    """Whether a's model is b's with parameters fixed or tied."""
+    if a.model.states != b.model.states or a.data.noise != b.data.noise:
+        return False
+    own = {*a.model.parameters, *a.tied}
+    if own != set(b.model.parameters) or b.tied:
+        return False
+    tied = {se.Symbol(n): parse_expression(text, a.model.parameters, "tied") for n, text in a.tied.items()}
+    same = all(se.expand(x - y.subs(tied)) == 0 for x, y in zip(a.model.expressions, b.model.expressions, strict=True))
+    fixed_a = {n for n, f in zip(a.model.parameters, a.fixed, strict=True) if f}
+    fixed_b = {n for n, f in zip(b.model.parameters, b.fixed, strict=True) if f}
+    return same and fixed_b <= fixed_a
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
