@@ -170,7 +170,7 @@ def compare(fits: Mapping[str, FitResult]) -> Comparison:
     >>> data = problem.simulate(M=60, noise=0.05, seed=0)
     >>> fits = {
     ...     "logistic": wf.fit(problem.model, data),
-    ...     "exponential": wf.fit(wf.Model.from_text("u1' = a*u1"), data),
+    ...     "exponential": wf.fit(wf.Model.from_text("u' = a*u"), data),
     ... }
     >>> wf.compare(fits).best
     'logistic'
