@@ -150,11 +150,10 @@ def _apart(times: FloatArray, inputs: Mapping[str, Any], apart: Mapping[str, Any
                 f"The input {name!r} on times of its own needs as many values as times, all finite; received "
                 f"{own.shape} times and {values.shape} values."
             )
-        if (np.diff(own) <= 0).any() or word not in ("hold", "linear"):
-            raise DataError(
-                f"The times of the input {name!r} must increase, and what it does between them be 'linear' or 'hold'; "
-                f"received {word!r}."
-            )
+        if (np.diff(own) <= 0).any():
+            raise DataError(f"The times of the input {name!r} must increase.")
+        if word not in ("hold", "linear"):
+            raise DataError(f"Between its times the input {name!r} may be 'linear' or 'hold'; received {word!r}.")
         parts.append(Inputs(own, values[:, None], (word == "hold",)))
     whole = parts[0]
     for part in parts[1:]:

@@ -340,6 +340,8 @@ class Dataset:
         more = f"; and {len(self.trajectories) - 5} more trajectories" if len(self.trajectories) > 5 else ""
         gaps = self.samples * self.D - int(self.measurements.sum())
         missing = f"; {gaps} values missing" if gaps else ""
+        given = sum(len(doses.each) for q in self.trajectories for doses in q.doses)
+        missing += f"; {given} dose{'s' * (given > 1)}" if given else ""
         return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"
 
 

@@ -65,8 +65,10 @@ class Doses:
         for what, given in (("amounts", self._amounts(len(times))), ("durations", self._durations(len(times)))):
             if len(given) != len(times):
                 raise DataError(f"{len(times)} doses need as many {what}, or one for all; received {len(given)}.")
-        if not isinstance(self.lag, str) and not np.isfinite(_numbers(self.lag, "lag")).all():
-            raise DataError(f"The lag of doses must be a number or the name of a parameter; received {self.lag!r}.")
+        if not isinstance(self.lag, str) and np.ndim(self.lag):
+            raise DataError(f"The lag of doses is one number, or the name of a parameter; received {self.lag!r}.")
+        if not isinstance(self.lag, str):
+            _numbers(self.lag, "lag")
 
     def _amounts(self, count: int) -> list[Amount]:
         if isinstance(self.amounts, str):

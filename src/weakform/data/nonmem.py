@@ -17,7 +17,9 @@ from .dataset import Dataset
 from .doses import Doses, checked_doses
 from .tables import Table, read_table
 
-ID, TIME, AMOUNT, STATE, DURATION = "id", "time", "amount", "state", "duration"
+ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
+UNREAD = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")
+"""Columns of NONMEM that change what doses or values mean, and are not read."""
 BEFORE = 1e-9
 """How long after a sample of the same time a dose is given that stands behind it, relative to the time that passes."""
 
@@ -61,8 +63,18 @@ def _from_rows(table: Table, labels: list[str], into: str | None) -> dict[str, t
         raise DataError(f"{table.where} needs a column id, which tells whose dose each is: {listed(labels)}.")
     if STATE not in names and into is None:
         raise DataError(f"{table.where} has no column state; say with into=... which state the doses go into.")
+    odd = [name for name in names if name not in (ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG)]
+    if odd:
+        raise DataError(
+            f"{table.where} has the column {odd[0]!r}, which means nothing here: doses have id, time, amount, state, "
+            "duration, rate and lag. Leave it out."
+        )
     times, amounts = table.numbers(names[TIME]), table.numbers(names[AMOUNT])
     durations = table.numbers(names[DURATION]) if DURATION in names else np.zeros(len(times))
+    if RATE in names:
+        rates = np.nan_to_num(table.numbers(names[RATE]))
+        durations = np.where(rates > 0, amounts / np.where(rates > 0, rates, 1.0), durations)
+    times = times + (np.nan_to_num(table.numbers(names[LAG])) if LAG in names else 0.0)
     who = [label_of(v) for v in table.columns[names[ID]]] if ID in names else [labels[0]] * len(times)
     states = [str(v) for v in table.columns[names[STATE]]] if STATE in names else [str(into)] * len(times)
     found: dict[str, tuple[Doses, ...]] = {}
@@ -94,17 +106,26 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
     events, missing = column("EVID", np.nan), column("MDV")
     values = column("DV", np.nan)
     dosed = np.where(np.isnan(events), amounts > 0, np.isin(events, (1, 4)))
-    other = ~np.isnan(events) & ~np.isin(events, (0, 1))
+    other = ~np.isnan(events) & ~np.isin(events, (0, 1, 2))
     if other.any():
         raise DataError(
             f"{table.where} has events of EVID {events[other][0]:g}; only 0 (a measurement) and 1 (a dose) are read. "
             "Write resets into the model: at t = ...: x = 0."
         )
-    if "ADDL" in names and column("ADDL").any():
-        raise DataError(f"{table.where} has additional doses (ADDL); write a row for each dose.")
+    for name in UNREAD:
+        if column(name).any():
+            raise DataError(
+                f"{table.where} uses the column {name}, which is not read; write a row for each dose or value."
+            )
+    for name, rows, what in (("CMT", dosed, "doses go"), ("DVID", ~dosed, "values belong")):
+        if name in names and len(np.unique(column(name)[rows])) > 1:
+            raise DataError(
+                f"By the column {name} of {table.where} {what} to more than one compartment, which is not read; make "
+                "Dataset(...) and doses=[Doses(...), ...] yourself, one for each."
+            )
     if (rates < 0).any():
         raise DataError(f"{table.where} has a RATE below zero, which NONMEM estimates; give rates as numbers.")
-    seen = ~dosed & (missing == 0) & np.isfinite(values)
+    seen = ~dosed & (missing == 0) & np.isfinite(values) & (np.isnan(events) | (events == 0))
     parts = []
     labels = list(dict.fromkeys(who))
     group = np.array(who)

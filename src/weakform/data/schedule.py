@@ -7,6 +7,7 @@ the equation of its state. A switch at a known time is an input that jumps from 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..model.events import TIME, Event
 from ..model.expressions import parse_expression
 from ..model.functions import Expr
 from ..model.inputs import Inputs
+from ..model.model import INFUSION
 from ..support.errors import DataError
 from ..support.messages import listed, suggestion
 from .dataset import Dataset
@@ -29,6 +31,8 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
     if not any(q.doses for q in data.trajectories):
         return data, model
     known = list(model.parameters)
+    taken = {"t": "time", **dict.fromkeys(model.states, "a state"), **dict.fromkeys(model.inputs, "an input")}
+    taken |= dict.fromkeys(model.observables, "a named expression")
     infusions: dict[tuple[str, Expr], str] = {}
     events: list[list[Event]] = []
     rates: list[list[tuple[str, float, float, float]]] = []
@@ -42,13 +46,14 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
                     f"A dose goes into {dose.state!r}, which is not a state of the model: {listed(model.states)}."
                     f"{suggestion(dose.state, model.states)}"
                 )
-            if dose.time >= q.times[-1] and not isinstance(dose.lag, str) and dose.time + dose.lag >= q.times[-1]:
+            if not isinstance(dose.lag, str) and dose.time + dose.lag > q.times[-1]:
                 where = f" of {q.label}" if q.label else ""
-                notes.append(f"The dose at t = {dose.time:g}{where} comes after the last sample, and has no effect.")
-                continue
-            amount = _expression(dose.amount, known, "the amount of a dose")
+                notes.append(
+                    f"The dose at t = {dose.time:g}{where} comes after the last sample: it has no effect on the fit."
+                )
+            amount = _expression(dose.amount, known, "The amount of a dose", taken)
             if dose.duration is None:
-                arrives = dose.time + _expression(dose.lag, known, "the lag of a dose")
+                arrives = dose.time + _expression(dose.lag, known, "The lag of a dose", taken)
                 happens.append(Event(TIME - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False))
             else:
                 infused.append(_infusion(dose, amount, infusions, model))
@@ -73,18 +78,21 @@ def _infusion(
     number = amount.is_Number
     factor = se.Integer(1) if number else amount
     count = sum(state == dose.state for state, _ in infusions)
-    name = infusions.setdefault((dose.state, factor), f"infusion_{dose.state}" + (f"_{count}" if count else ""))
+    name = infusions.setdefault((dose.state, factor), f"{INFUSION}{dose.state}" + (f"_{count}" if count else ""))
     if name in (*model.states, *model.parameters, *model.inputs):
         raise DataError(f"The model has the name {name!r}, which an infusion needs; rename it.")
     begin = dose.time + float(dose.lag)
     return name, (float(amount) if number else 1.0) / dose.duration, begin, begin + dose.duration
 
 
-def _expression(amount: Amount, known: list[str], what: str) -> Expr:
+def _expression(amount: Amount, known: list[str], what: str, taken: Mapping[str, str]) -> Expr:
     """A number, or an expression of parameters, some of which may be new."""
     if not isinstance(amount, str):
         return se.RealDouble(amount)
     new = [name for name in re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w*\s*\()", amount) if name not in known]
+    for name in new:
+        if name in taken:
+            raise DataError(f"{what} is {amount!r}, but {name!r} is {taken[name]}; use numbers and parameters.")
     known += [name for name in dict.fromkeys(new) if name != "pi"]
     return parse_expression(amount, known, what)
 

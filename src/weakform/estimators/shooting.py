@@ -143,8 +143,7 @@ class PartlySeen:
     def _solved(self, k: int, p: FloatArray, begin: FloatArray, sensitivities: bool = False) -> Simulation | None:
         """From the beginning on."""
         own, problem = self._own(k, p), self.problem
-        u0 = problem.functions.g(self.grids[k][:1], np.ones((1, len(self.given))), own)[0]
-        u0[~self.given] = begin
+        u0 = self._begun(k, p, begin)
         if not (np.isfinite(u0).all() and np.isfinite(own).all()):
             return None
         inputs = inputs_of(problem.shared, problem.data, k)
@@ -158,6 +157,12 @@ class PartlySeen:
             rtol=self.tolerance,
         )
         return solved if solved.success else None
+
+    def _begun(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
+        """The state at the beginning, before anything happens, `(D,)`."""
+        u0 = self.problem.functions.g(self.grids[k][:1], np.ones((1, len(self.given))), self._own(k, p))[0]
+        u0[~self.given] = begin
+        return np.asarray(u0)
 
     def _seen(self, k: int, p: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The columns, and their derivatives by the states and by the model's own parameters."""
@@ -217,5 +222,6 @@ class PartlySeen:
             solved = self._solved(k, p, begin)
             if solved is None:
                 return None
-            parts += [solved.states[:1], solved.states]
+            first = self._begun(k, p, begin)[None]
+            parts += [first, first, solved.states[1:]]
         return Latent(self.grids, Point(p, np.concatenate(parts)))

@@ -8,20 +8,23 @@ looks for the zeros of triggers. A value at the very time of a jump is that afte
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..model.inputs import Inputs
 from ..model.maps import BESIDE
-from ..model.model import Model
 from ..support.typing import BoolArray, FloatArray
-from .jumps import Jumps, Known
+from .jumps import ROUNDING, Known
+from .setting import Setting
 from .status import SimulationStatus
 from .variational import compiled_sensitivities
 
 MAX_STEPS = 20_000
+BESIDE_ZERO, FEWEST = 1e-12, 1000
+"""How far beyond zero a trigger has to go, relative to the states; and steps at least, where it depends on time."""
+SAME = 1e-9
+"""Time, relative to the duration, within which a sample is at an event."""
 AT_ZERO = 1e-9
 """Time, relative to that which has passed, within which a trigger is at zero."""
 MAX_EVENTS = 10_000
@@ -30,37 +33,6 @@ MAX_EVENTS = 10_000
 
 class _Spent(Exception):
     """The budget of evaluations is spent."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is solved, and how well.
-
-    Attributes
-    ----------
-    model : Model
-    p : ndarray, (J,)
-    driven : Inputs, or None
-    jumps : Jumps
-    rtol : float
-    atol : ndarray, (columns, D)
-    budget : int
-        Of evaluations.
-    held : ndarray of bool, (events,), or None
-        Events that hold already, and have happened.
-    open : bool
-        Whether what happens at the very last time is left out.
-    """
-
-    model: Model
-    p: FloatArray
-    driven: Inputs | None
-    jumps: Jumps
-    rtol: float
-    atol: FloatArray
-    budget: int
-    held: BoolArray | None = None
-    open: bool = False
 
 
 class Course:
@@ -147,7 +119,7 @@ class Course:
 
     def _pieces(self) -> SimulationStatus:
         jumps, p, times = self.setting.jumps, self.setting.p, self.times
-        known = [one for one in jumps.known(p) if one.time >= times[0]] if jumps.any else []
+        known = [one for one in self._snapped(jumps.known(p)) if one.time >= times[0]] if jumps.any else []
         if jumps.any:
             self._begin(known)
         self.result[0] = self.y
@@ -166,6 +138,16 @@ class Course:
                 self.result[times == edge] = self.y
         return SimulationStatus.SUCCESS
 
+    def _snapped(self, known: list[Known]) -> list[Known]:
+        """At the very time of a sample, or of what happens before, where rounding alone keeps them apart."""
+        grid, found = self.times, []
+        for one in known:
+            k = int(np.argmin(np.abs(grid - one.time)))
+            near = abs(grid[k] - one.time) <= ROUNDING * max(abs(one.time), float(np.ptp(self.times)), 1e-300)
+            found.append(replace(one, time=float(grid[k])) if near else one)
+            grid = grid if near else np.append(grid, one.time)
+        return found
+
     def _begin(self, known: list[Known]) -> None:
         """Switches, and what happens at the first moment."""
         jumps, p = self.setting.jumps, self.setting.p
@@ -175,11 +157,11 @@ class Course:
         at_once = [one for one in known if one.time == self.now and one.event >= 0]
         done = np.array([event.waits for event in jumps.events], dtype=bool) if held is None else held
         at_once = [one for one in at_once if not done[one.event]]
-        for one in at_once:
-            self._jump(one.event, self._row(one.by_p))
+        rows = {one.event: self._row(one.by_p) for one in at_once}
+        self._fire(list(rows), rows)
         if jumps.by_state:
             self.held = self._holding() & done
-            self._cascade()
+            self._cascade(None)
 
     def _row(self, by_p: FloatArray) -> FloatArray | None:
         """`dτ` `(J + D,)` of a time that depends on parameters; None where there is nothing to tell."""
@@ -242,7 +224,8 @@ class Course:
 
             def look(t: float, y: FloatArray, k: int = k, sign: float = sign, now: float = self.now) -> float:
                 # What has just happened left the trigger at zero, give or take rounding: it has not passed it again.
-                return float(jumps.triggers(t, y[: self.D], p)[k]) if t > now else -sign
+                g = float(jumps.triggers(t, y[: self.D], p)[k])
+                return g - sign * BESIDE_ZERO * (1.0 + float(np.abs(y[: self.D]).max())) if t > now else -sign
 
             look.terminal = True  # type: ignore[attr-defined]
             look.direction = sign  # type: ignore[attr-defined]
@@ -257,7 +240,7 @@ class Course:
                 events=looks,
                 rtol=self.setting.rtol,
                 atol=self.setting.atol.ravel(),
-                max_step=self.longest or np.inf,
+                max_step=min(self.longest or np.inf, self._careful),
             )
         except ValueError:  # a trigger that is no number has no zero
             return False
@@ -279,15 +262,24 @@ class Course:
         if event >= 0 and self.held[event]:  # it has ended, and may happen again
             self.held[event] = False
         elif event >= 0:
-            self.held[event] = True
-            self._jump(event, row)
-            self._cascade()
+            also = [int(k) for k in np.flatnonzero(self._holding() & ~self.held)]
+            fired = sorted({event, *also})
+            self.held[fired] = True
+            self._fire(fired, dict.fromkeys(fired, row))
+            self._cascade(row)
         else:
             place = self.switches.start + jumps.modes[which - n]
             self.inputs[place] = 1.0 - self.inputs[place]
             self._bend(f, row)
-        self.result[self.times == self.now] = self.y
+        near = np.abs(self.times - self.now) <= SAME * max(abs(self.now), float(np.ptp(self.times)))
+        self.result[near] = self.y
         return True
+
+    @property
+    def _careful(self) -> float:
+        """The longest step where a trigger depends on time, which a solver does not see coming."""
+        span = float(self.times[-1] - self.times[0])
+        return span / FEWEST if self.setting.jumps.by_clock else np.inf
 
     def _happen(self, here: list[Known]) -> None:
         """What happens at a known time: switches first, then events in their order, then what follows from them."""
@@ -298,22 +290,27 @@ class Course:
             row = next((self._row(one.by_p) for one in here if one.event < 0 and one.by_p.any()), None)
             self.inputs[self.switches] = turned
             self._bend(f, row)
-        for one in here:
-            if one.event >= 0:
-                self._jump(one.event, self._row(one.by_p))
-        self._cascade()
+        rows = {one.event: self._row(one.by_p) for one in here if one.event >= 0}
+        self._fire(list(rows), rows)
+        self._cascade(next((row for row in rows.values() if row is not None), None))
 
-    def _cascade(self) -> None:
+    def _fire(self, events: list[int], rows: dict[int, FloatArray | None]) -> None:
+        """Events of one moment: values of the moment before, where they say so, in their order."""
+        before = self.y[: self.D].copy() if len(events) > 1 else None
+        for event in events:
+            self._jump(event, rows.get(event), before if self.setting.jumps.events[event].together else None)
+
+    def _cascade(self, row: FloatArray | None) -> None:
         """Events that a jump has made true, one after the other; others have ended by it."""
         jumps = self.setting.jumps
         for _ in range(MAX_EVENTS if jumps.by_state else 0):
             now = self._holding()
             self.held &= now
-            fired = np.flatnonzero(now & ~self.held)
-            if not len(fired):
+            fired = [int(k) for k in np.flatnonzero(now & ~self.held)]
+            if not fired:
                 return
-            self.held[fired[0]] = True
-            self._jump(int(fired[0]), None)
+            self.held[fired] = True
+            self._fire(fired, dict.fromkeys(fired, row))
 
     def _holding(self) -> BoolArray:
         """Which events by states hold now, `(events,)`; at zero those that are about to."""
@@ -324,7 +321,7 @@ class Course:
         for k, event in enumerate(jumps.by_state):
             pace = jumps.pace(k, self.now, u, p, f)
             near = abs(g[k]) <= AT_ZERO * max(abs(pace) * max(abs(self.now), 1.0), 1e-300)
-            held[event] = pace > 0 if near else g[k] >= 0
+            held[event] = pace >= 0 if near else g[k] >= 0
         return held
 
     def _bend(self, f: FloatArray, row: FloatArray | None) -> None:
@@ -335,24 +332,30 @@ class Course:
             S = self.y[self.D :].reshape(-1, self.D)
             S += row[:, None] * (f - beyond)[None]
 
-    def _jump(self, which: int, row: FloatArray | None) -> None:
-        """States change at once."""
+    def _jump(self, which: int, row: FloatArray | None, before: FloatArray | None = None) -> None:
+        """States change at once; by the values `before`, where other events of the same moment have changed them."""
         self._count()
         jumps, D, J = self.setting.jumps, self.D, self.J
         signals = self.inputs[self.signal.start : self.switches.stop].copy()
-        u, by_u, by_p = jumps.after(which, self.now, self.y[:D], self.setting.p, signals)
+        at = self.y[:D] if before is None else before
+        u, by_u, by_p, by_t = jumps.after(which, self.now, at, self.setting.p, signals)
+        if before is not None:
+            kept = ~jumps.set_by(which)
+            u[kept] = self.y[:D][kept]
         if self.columns > 1:
             S = self.y[D:].reshape(-1, D).T
             if row is not None:
                 S = S + self.rhs(self.y, self.now)[:D, None] * row[None]
             S = by_u @ S
             S[:, :J] += by_p
-            self.y[:D] = u
+            if row is not None:
+                S = S + by_t[:, None] * row[None]
+        self.y[:D] = u
+        self.inputs[self.switches] = jumps.switched(self.now, u, self.setting.p)
+        if self.columns > 1:
             if row is not None:
                 S = S - self.rhs(self.y, self.now)[:D, None] * row[None]
             self.y[D:] = S.T.ravel()
-        self.y[:D] = u
-        self.inputs[self.switches] = jumps.switched(self.now, self.y[:D], self.setting.p)
 
     def _count(self) -> None:
         self.happened += 1

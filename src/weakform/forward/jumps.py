@@ -63,8 +63,12 @@ class Jumps:
         self._times = [model.timed(trigger) for trigger in triggers]
         self._switches = list(model.switches.values())
         self._switched = [model.timed(trigger) for trigger in self._switches]
+        moving = {se.Symbol(name) for name in ("t", *model.states, *model.inputs)}
         self.by_state = [k for k, time in enumerate(self._times) if time is None]
-        self.modes = [k for k, time in enumerate(self._switched) if time is None]
+        # What depends on parameters alone never changes.
+        self.modes = [
+            k for k, time in enumerate(self._switched) if time is None and self._switches[k].free_symbols & moving
+        ]
         self._maps: dict[Any, Map] = {}
         watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
         self._watched = watched
@@ -73,6 +77,11 @@ class Jumps:
     def any(self) -> bool:
         """Whether anything happens at all."""
         return bool(self.events or self._switches)
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether some trigger that is watched depends on time itself."""
+        return any(TIME in g.free_symbols for g in self._watched)
 
     @property
     def watched(self) -> bool:
@@ -102,7 +111,8 @@ class Jumps:
             return np.empty(0)
         idle = np.zeros((1, len(self.model.driven)))
         g = self._map("switches", self._switches)(np.array([t]), u[None], p, idle)[0]
-        found: FloatArray = (g >= -ROUNDING * max(1.0, abs(t))).astype(float)
+        slack = np.array([0.0 if time is None else ROUNDING * max(1.0, abs(t)) for time in self._switched])
+        found: FloatArray = (g >= -slack).astype(float)
         if before is not None:
             found[self.modes] = before[self.modes]
         return found
@@ -131,16 +141,20 @@ class Jumps:
         return float(value[0, 1] + by_u[0, 0] @ f)
 
     def after(self, which: int, t: float, u: FloatArray, p: FloatArray, driven: FloatArray) -> tuple[FloatArray, ...]:
-        """States after an event `(D,)`, with R_u `(D, D)` and R_p `(D, J)`."""
+        """States after an event `(D,)`, with R_u `(D, D)`, R_p `(D, J)` and R_t `(D,)`."""
         event = self.events[which]
         for state in event.after:
             if state not in self.model.states:
                 raise ModelError(f"An event changes {state!r}, which is not a state of the model.")
         expressions = [event.after.get(state, se.Symbol(state)) for state in self.model.states]
-        value, by_u, by_p = self._map(("after", which), expressions).linearised(
-            np.array([t]), u[None], p, driven[None] if len(driven) else None
-        )
-        return value[0], by_u[0], by_p[0]
+        D = len(expressions)
+        map_ = self._map(("after", which), [*expressions, *(se.sympify(e).diff(TIME) for e in expressions)])
+        value, by_u, by_p = map_.linearised(np.array([t]), u[None], p, driven[None] if len(driven) else None)
+        return value[0, :D], by_u[0, :D], by_p[0, :D], value[0, D:]
+
+    def set_by(self, which: int) -> BoolArray:
+        """Which states an event sets, `(D,)`."""
+        return np.array([state in self.events[which].after for state in self.model.states])
 
     def holding(self, t: float, u: FloatArray, p: FloatArray) -> BoolArray:
         """Which events hold at a time and state, `(events,)`; those at known times do afterwards."""

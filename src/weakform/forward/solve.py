@@ -21,8 +21,9 @@ from ..model.model import Model
 from ..support.errors import DataError
 from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray
-from .course import Course, Setting
+from .course import Course
 from .jumps import Jumps
+from .setting import Setting
 from .status import SimulationStatus
 
 MAX_EVALUATIONS = 150_000

@@ -16,16 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 import symengine as se
 
+from ..model.inputs import Inputs
 from ..model.maps import Map
 from ..model.model import Model
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray
 from .jumps import Jumps
 from .solve import simulate
 
 PROBES, NULL = 8, 1e-9
 """States at which f is looked at for each of its dimensions, and the singular value below which something is zero."""
-FIRST, LONGEST = 10.0, 1e12
-"""How long the model is followed at first, in units of its own time, and at most."""
+FIRST, LONGEST, WORK = 10.0, 1e6, 30_000
+"""How long the model is followed at first and at most, in units of its slowest time; and evaluations for each part."""
 CLOSE, SETTLED, STEADY = 1e-4, 1e-2, 1e-9
 """Relative rate of change, and change while the model was followed, below which Newton's method takes over; and its
 last step."""
@@ -51,6 +52,7 @@ class Steady:
     time: float
 
 
+@np.errstate(all="ignore")
 def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) -> FloatArray:
     """Directions N `(D, c)` with `Nᵀ f = 0` for all states."""
     D = len(u)
@@ -62,15 +64,27 @@ def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) ->
     with np.errstate(all="ignore"):
         f = model.map("f")(np.zeros(len(states)), states, p, signals)
     f = f[np.isfinite(f).all(axis=1)]
+    if not len(f):
+        return np.zeros((D, 0))
+    # Slow and fast states count alike.
+    pace = np.maximum(np.abs(f).max(axis=0), 1e-300)
+    f = f / pace
     length = np.linalg.norm(f, axis=1, keepdims=True)
-    f = (f / np.where(length > 0, length, 1.0)) if len(f) else np.zeros((1, D))
+    f = f / np.where(length > 0, length, 1.0)
     _, s, V = np.linalg.svd(f, full_matrices=True)
     rank = int((s > NULL * max(s.max(initial=0.0), 1e-300)).sum())
-    return np.asarray(V[rank:].T)
+    N = V[rank:].T / pace[:, None]
+    return np.asarray(N / np.maximum(np.linalg.norm(N, axis=0), 1e-300))
 
 
 def steady_state(
-    model: Model, p: FloatArray, u0: FloatArray, begin: float = 0.0, driven: FloatArray | None = None
+    model: Model,
+    p: FloatArray,
+    u0: FloatArray,
+    begin: float = 0.0,
+    driven: FloatArray | None = None,
+    *,
+    happened: BoolArray | None = None,
 ) -> Steady | None:
     """The steady state that the model reaches from a state; None where it reaches none.
 
@@ -83,6 +97,8 @@ def steady_state(
         The time at which it is there.
     driven : ndarray, optional
         Inputs as they are in the steady state.
+    happened : ndarray of bool, optional
+        Events that hold already, and have happened.
     """
     D, J, own = len(u0), len(p), len(model.inputs)
     jumps = Jumps(model)
@@ -94,23 +110,28 @@ def steady_state(
         f, F, fp = f_map.linearised(np.array([t]), u[None], p, signals[None] if len(signals) else None)
         return f[0], F[0], fp[0]
 
-    N = conserved(model, p, u0, np.concatenate([held, jumps.switched(begin, u0, p)]))
-    before, u, t, span = u0, u0.copy(), begin, FIRST / _pace(line(u0, begin)[1])
+    signals = np.concatenate([held, jumps.switched(begin, u0, p)])
+    N = conserved(model, p, u0, signals)
+    inputs = Inputs(np.array([begin]), held[None], (True,) * own) if own else None
+    before, u, t, span = u0, u0.copy(), begin, 0.0
     while True:
         size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
         f, F, _ = line(u, t)
-        if not np.isfinite(f).all():
+        if not np.isfinite(f).all() or not np.isfinite(F).all():
             return None
-        relative = float(np.max(np.abs(f) / size, initial=0.0)) / _pace(F)
-        if relative < CLOSE and (t == begin or float(np.max(np.abs(u - before) / size, initial=0.0)) < SETTLED):
+        slowest, stable = _slowest(F, N.shape[1])
+        relative = float(np.max(np.abs(f) / size, initial=0.0)) / slowest
+        moved = float(np.max(np.abs(u - before) / size, initial=0.0))
+        if (not f.any() and span == 0.0) or (stable and relative < CLOSE and moved < SETTLED):
             break
-        if span > LONGEST:
+        span = max(FIRST / slowest, 10 * span)
+        if span > LONGEST * max(FIRST / slowest, 1.0) or t - begin > LONGEST * FIRST / slowest:
             return None
-        done = None if t == begin else jumps.holding(t, u, p)
-        solved = simulate(model, p, u, [t, t + span], held=done)
+        done = happened if t == begin else jumps.holding(t, u, p)
+        solved = simulate(model, p, u, [t, t + span], inputs=inputs, held=done, max_evaluations=WORK)
         if not solved.success:
             return None
-        before, u, t, span = u, solved.states[-1], t + span, span * 10
+        before, u, t = u, solved.states[-1], t + span
     reached = u
     for _ in range(NEWTON):
         f, F, fp = line(u, t)
@@ -123,8 +144,23 @@ def steady_state(
             break
     f, F, fp = line(u, t)
     A = np.vstack([F, N.T])
-    if np.linalg.matrix_rank(A) < D:  # the equations alone do not tell where it is: as the way there does
-        solved = simulate(model, p, u0, [begin, max(t, begin + span)], sensitivities=True)
+    size = np.maximum(np.abs(u), 1e-6 * max(np.abs(u).max(initial=0.0), 1e-300))
+    if (np.abs(u - reached) > SETTLED * size).any():  # Newton's method went elsewhere
+        u = reached
+        f, F, fp = line(u, t)
+        A = np.vstack([F, N.T])
+    # Where the equations alone do not tell where it is, or what is conserved depends on parameters: as the way there.
+    if np.linalg.matrix_rank(A) < D or _moves(model, p, u0, signals, N):
+        solved = simulate(
+            model,
+            p,
+            u0,
+            [begin, max(t, begin + FIRST)],
+            inputs=inputs,
+            held=happened,
+            sensitivities=True,
+            max_evaluations=10 * WORK,
+        )
         if not solved.success or solved.by_parameters is None or solved.by_initial is None:
             return None
         return Steady(solved.states[-1], solved.by_parameters[-1], solved.by_initial[-1], t - begin)
@@ -135,11 +171,22 @@ def steady_state(
     return Steady(u, du[:, :J], du[:, J:], t - begin)
 
 
-def _pace(F: FloatArray) -> float:
-    """One over the time in which a model changes."""
-    rates = np.abs(np.linalg.eigvals(F)) if np.isfinite(F).all() else np.ones(1)
-    rates = rates[rates > 1e-12 * max(rates.max(initial=0.0), 1e-300)]
-    return float(np.exp(np.mean(np.log(rates)))) if len(rates) else 1.0
+def _slowest(F: FloatArray, conserved: int) -> tuple[float, bool]:
+    """The slowest rate at which a model changes, and whether it comes back to where it is."""
+    values = np.linalg.eigvals(F)
+    values = values[np.argsort(np.abs(values))][conserved:]
+    rates = np.abs(values)
+    rates = rates[rates > 1e-17 * max(float(rates.max(initial=0.0)), 1e-300)]
+    return (float(rates.min()) if len(rates) else 1.0), bool((values.real <= 1e-9 * np.abs(values)).all())
+
+
+def _moves(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray, N: FloatArray) -> bool:
+    """Whether what is conserved depends on parameters."""
+    for j in range(len(p)) if N.size else ():
+        other = conserved(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
+        if other.shape != N.shape or float(np.linalg.norm(other - N @ np.linalg.lstsq(N, other, rcond=None)[0])) > 1e-6:
+            return True
+    return False
 
 
 class AtRest(Map):
@@ -168,8 +215,7 @@ class AtRest(Map):
             own = p if p.ndim == 1 else p[k]
             if not (np.isfinite(first[k]).all() and np.isfinite(own).all()):
                 continue
-            driven = None if inputs is None else inputs[k]
-            found = steady_state(self.model, own, first[k], float(t[k]), driven)
+            found = steady_state(self.model, own, first[k], float(t[k]))
             if found is not None:
                 values[k] = found.state
                 slopes[k] = found.by_parameters + found.by_initial @ by_p[k]

@@ -81,7 +81,9 @@ class Conditions:
         if inside & self.switches.keys():
             raise self.source.error(begin, "a switch inside the condition of a switch; write the times themselves.")
         rises = op.text in (">", ">=")
-        trigger = left.expr - right.expr if rises else right.expr - left.expr
+        # One symbol for `g >= 0`: a > b is what b >= a is not, which matters where both stay equal.
+        strict = op.text in ("<", ">")
+        trigger = left.expr - right.expr if rises != strict else right.expr - left.expr
         if trigger.is_Number or not inside:
             raise self.source.error(begin, "both sides of this comparison are numbers, so that nothing switches.")
         # What rises with time at the rate of one is the one form: t < c is what t >= c is not.
@@ -89,6 +91,7 @@ class Conditions:
         falls = bool(pace.is_Number and pace < 0)
         if pace.is_Number and pace != 0:
             trigger = TIME + trigger.subs({TIME: 0}) / pace
+        falls ^= strict
         name = switch_name(trigger)
         self.switches[name] = trigger
         if len(self.switches) > MAX_SWITCHES:

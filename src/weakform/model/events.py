@@ -31,11 +31,15 @@ class Event:
         New values of some states, in terms of t, all states as they were, and p.
     waits : bool
         Whether it happens only after g has been below zero; else also at the very beginning.
+    together : bool
+        Whether new values are those of the moment before anything happens at this time, as SBML has it; else events of
+        one time follow one another, as doses do.
     """
 
     trigger: Expr
     after: Mapping[str, Expr]
     waits: bool = True
+    together: bool = False
 
     @property
     def time(self) -> Expr | None:

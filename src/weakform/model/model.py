@@ -26,6 +26,9 @@ from .names import checked_initial, checked_names, checked_observables, initial_
 from .system import System
 from .tracing import RightHandSide, trace
 
+INFUSION = "infusion_"
+"""How the inputs begin that infusions make."""
+
 
 class Model(Changes, Affine):
     """A system of ordinary differential equations `u' = f(t, u, p)`.
@@ -228,9 +231,13 @@ class Model(Changes, Affine):
     @property
     def resting(self) -> Model:
         """The model as it was before it begins, where it is at rest: without events."""
-        here = {se.Symbol(name): e for name, e in (self.steady or {}).items()}
+        values = {name: se.Integer(0) for name in self.inputs if name.startswith(INFUSION)} | (self.steady or {})
+        here = {se.Symbol(name): e for name, e in values.items()}
         changed = self._changed(self.parameters, lambda e: e.subs(here))
-        return changed.with_parts(events=(), steady=None, inputs=self.inputs)
+        open_to = [n for n in self.inputs if any(se.Symbol(n) in e.free_symbols for e in changed.expressions)]
+        if open_to:
+            raise ModelError(f"Say with which {open_to[0]} the model was at rest before: steady: {open_to[0]} = 0.")
+        return changed.with_parts(events=(), steady=None, inputs=(), observables={})
 
     def __str__(self) -> str:
         shown = dict(zip(self.states, self.expressions, strict=True))

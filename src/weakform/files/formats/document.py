@@ -27,9 +27,17 @@ from .happenings import Happenings
 class Document(Happenings, Formulas):
     """One SBML model, translated."""
 
-    def __init__(self, libsbml: Any, model: Any, where: str, kept: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        libsbml: Any,
+        model: Any,
+        where: str,
+        kept: frozenset[str] = frozenset(),
+        moving: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(libsbml, model, where)
         self.kept = kept
+        self.moving = moving | self._event_targets
         self.values: dict[str, float] = {}
         self.rules: dict[str, str] = {}
         self.rates: dict[str, str] = {}
@@ -52,6 +60,7 @@ class Document(Happenings, Formulas):
         self._references()
         self._rules()
         self._reactions()
+        self._rates_of()
         self._growing()
         self._still()
         states = [s for s in self.values if s in self.rates]
@@ -255,7 +264,8 @@ class Document(Happenings, Formulas):
         self.defaults = {key: formulas[key] for key in own & self.kept & set(formulas)}
         own -= self.kept
         back = {name: key for key, name in self.names.items()}
-        constant = own - set(formulas) | self.kept
+        # What an event or a later period sets is not constant: a formula of it holds at the beginning alone.
+        constant = own - set(formulas) | (self.kept - self.moving)
         while True:
             ready = []
             for key in own & set(formulas):
@@ -264,6 +274,9 @@ class Document(Happenings, Formulas):
                 if needs and needs <= constant:
                     ready.append(key)
             if not ready:
+                for key in own & set(formulas):
+                    if {back.get(name, name) for name in _names(formulas[key])} & self.kept:
+                        self.defaults[key] = formulas[key]
                 return
             for key in ready:
                 self.rules[key] = formulas.pop(key)

@@ -65,6 +65,7 @@ class Formulas:
         self.names: dict[str, str] = {}
         self.rates: dict[str, str] = {}
         self.rules: dict[str, str] = {}
+        self.asked: dict[str, str] = {}
         self.nodes = 0
 
     def error(self, what: str) -> ModelError:
@@ -172,11 +173,10 @@ class Formulas:
         raise self.error(f"the trigger {kind.lower()!r} of an event cannot be translated; it must be a comparison.")
 
     def _rate_of(self, name: str) -> str:
-        if name in self.rates:
-            return f"({self.rates[name]})"
-        if name in self.names and name not in self.rules:
-            return "0"
-        raise self.error(f"rateOf {name!r} cannot be translated: a rule gives it, or nothing has this name.")
+        if name not in self.names:
+            raise self.error(f"rateOf {name!r} cannot be translated: nothing has this name.")
+        self.asked[f"rate_of_{self.names[name]}_"] = name
+        return f"rate_of_{self.names[name]}_"
 
     def _number(self, node: Any, kind: str) -> str:
         value = float(node.getValue())

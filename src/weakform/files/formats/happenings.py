@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import symengine as se
@@ -51,6 +52,14 @@ class Happenings(Formulas):
             source = rule if rule is not None else assignment
             if source is not None:
                 self.weights[key] = self.text(source.getMath())
+                changing = {s.getId() for s in self.model.getListOfSpecies() if not s.getConstant()}
+                changing |= {r.getVariable() for r in self.model.getListOfRules()}
+                changing |= {
+                    a.getVariable() for e in self.model.getListOfEvents() for a in e.getListOfEventAssignments()
+                }
+                used = set(re.findall(r"[^\W\d]\w*", self.weights[key]))
+                if rule is None and used & {self.names[k] for k in changing if k in self.names}:
+                    raise self.error(f"the stoichiometry {key!r} begins with what changes, which cannot be translated.")
                 if rule is None:
                     self.rules[key] = self.weights[key]
 
@@ -110,11 +119,42 @@ class Happenings(Formulas):
             raise self.error(f"the stoichiometry in {reaction!r} is not a number.")
         return repr(weight)
 
+    @property
+    def _event_targets(self) -> set[str]:
+        """What events set."""
+        events = self.model.getListOfEvents()
+        return {one.getVariable() for event in events for one in event.getListOfEventAssignments()}
+
+    def _rates_of(self) -> None:
+        """Put rates in place of what asks for them, now that all are known."""
+        if not self.asked:
+            return
+        if any(key in self.sizes for key in (*self.rates, *self.rules)):
+            raise self.error("rateOf in a model with changing compartments cannot be translated.")
+        for key in self.asked.values():
+            if key in self.rules:
+                raise self.error(f"rateOf {key!r} cannot be translated: a rule gives it.")
+        for _ in range(len(self.asked) + 1):
+            for texts in (self.rates, self.rules):
+                for key, text in texts.items():
+                    texts[key] = self._with_rates(text)
+                    self.nodes += len(texts[key]) // 8
+        for texts in (self.rates, self.rules):
+            for key, text in texts.items():
+                if any(placeholder in text for placeholder in self.asked):
+                    raise self.error(f"rateOf depends on itself, in a circle: see {key!r}.")
+
+    def _with_rates(self, text: str) -> str:
+        for placeholder, target in self.asked.items():
+            text = text.replace(placeholder, f"({self.rates.get(target, '0')})")
+        return text
+
     def _growing(self) -> None:
         """Concentrations in compartments that change their size: `- c V'/V`."""
         for key in self.sizes:
             if key not in self.rates and key not in self.rules:
                 continue
+            self._smoothly(key)
             growth = self.rates.get(key) or self._pace(self.rules[key])
             if growth == "0":
                 continue
@@ -126,6 +166,31 @@ class Happenings(Formulas):
                 if species.getConstant() or self.model.getRuleByVariable(own) is not None:
                     continue
                 self.rates[own] = f"{self.rates.get(own, '0')} - {self.names[own]}*({growth})/{size}"
+
+    def _smoothly(self, key: str) -> None:
+        """Refuse a compartment that jumps by a rule, or whose size depends on what changes in others."""
+        if key not in self.rules:
+            return
+        names, seen = [self.rules[key]], ""
+        back = {name: k for k, name in self.names.items()}
+        inside: set[str] = set()
+        while names:
+            seen = names.pop()
+            for name in parse_expression(seen, self._known(), "rule", {}).free_symbols:
+                one = back.get(str(name), "")
+                if one and one not in inside:
+                    inside.add(one)
+                    names += [self.rules[one]] if one in self.rules else []
+        switched = any(
+            "piecewise" in t or "if(" in t for t in (self.rules[key], *(self.rules.get(k, "") for k in inside))
+        )
+        grown = {
+            s.getId()
+            for s in self.model.getListOfSpecies()
+            if not s.getHasOnlySubstanceUnits() and s.getCompartment() in (*self.rates, *self.rules)
+        }
+        if inside & self._event_targets or switched or inside & grown:
+            raise self.error(f"the size of the compartment {key!r} jumps, or depends on another one that changes.")
 
     def _pace(self, text: str) -> str:
         """The rate of change of a formula, by the chain rule."""
@@ -151,8 +216,8 @@ class Happenings(Formulas):
                 key = assignment.getVariable()
                 if key not in self.names:
                     raise self.error(f"an event sets {key!r}, which is not a parameter, a species or a compartment.")
-                if key in self.rules:
-                    raise self.error(f"an event sets {key!r}, which a rule gives.")
+                if key in self.rules or key in self._named:
+                    raise self.error(f"an event sets {key!r}, which a rule gives, or which is a stoichiometry.")
                 self.rates.setdefault(key, "0")
         for species in self.model.getListOfSpecies():
             key = species.getId()
@@ -186,10 +251,17 @@ class Happenings(Formulas):
                     inside = species.getCompartment() == key and not species.getHasOnlySubstanceUnits()
                     if size in after and inside and own not in after and species.getId() in self.rates:
                         after[own] = f"{own}*{size}/({after[size]})"
-                    elif size in after and inside and own in after:
-                        pass
             waits = trigger.getInitialValue() if trigger.isSetInitialValue() else True
-            found.append({"trigger": self.rising(trigger.getMath()), "after": after, "waits": bool(waits)})
+            found.append(
+                {
+                    "trigger": self.rising(trigger.getMath()),
+                    "after": after,
+                    "waits": bool(waits),
+                    "together": bool(event.getUseValuesFromTriggerTime()),
+                }
+            )
+            if trigger.isSetPersistent() and not trigger.getPersistent() and several:
+                raise self.error(f"the event {name!r} is not persistent, which cannot be translated beside others.")
         return found
 
     def _number_of(self, node: Any) -> float:

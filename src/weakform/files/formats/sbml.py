@@ -98,10 +98,14 @@ def events_of(found: dict[str, Any], names: tuple[str, ...], defined: dict[str, 
     def read(text: str) -> Any:
         return parse_expression(text, ["t", *names, *defined], "event").subs(here)
 
-    return [
-        Event(read(event["trigger"]), {s: read(text) for s, text in event["after"].items()}, bool(event["waits"]))
-        for event in found["events"]
-    ]
+    made = []
+    for event in found["events"]:
+        after = {s: read(text) for s, text in event["after"].items()}
+        one = Event(read(event["trigger"]), after, bool(event["waits"]), bool(event["together"]))
+        if any(str(s).startswith("if(") for e in (one.trigger, *after.values()) for s in e.free_symbols):
+            raise ModelError("an event depends on a piecewise expression, which cannot be translated.")
+        made.append(one)
+    return made
 
 
 def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float], name: str = "weakform_model") -> str:

@@ -49,7 +49,9 @@ def sbml_of_antimony(text: str, where: str) -> str:
         antimony.clearPreviousLoads()
 
 
-def equations_of_sbml(text: str, where: str, kept: frozenset[str] = frozenset()) -> dict[str, Any]:
+def equations_of_sbml(
+    text: str, where: str, kept: frozenset[str] = frozenset(), moving: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """An SBML document as equations.
 
     Parameters
@@ -58,6 +60,8 @@ def equations_of_sbml(text: str, where: str, kept: frozenset[str] = frozenset())
     where : str
     kept : frozenset of str
         Identifiers that stay parameters, though the document gives their values or a formula for their beginning.
+    moving : frozenset of str
+        Those among them that change in time.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def equations_of_sbml(text: str, where: str, kept: frozenset[str] = frozenset())
         package = document.getPlugin(k).getPackageName()
         if package in REFUSED_PACKAGES and document.getPackageRequired(package) and not _idle(model, package):
             raise ModelError(f"{where}: the SBML package {package!r} cannot be translated.")
-    return Document(libsbml, model, where, kept).equations()
+    return Document(libsbml, model, where, kept, moving).equations()
 
 
 def _idle(model: Any, package: str) -> bool:

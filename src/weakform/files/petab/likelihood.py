@@ -201,6 +201,8 @@ class Likelihood:
             now = stations[times[-1]]
         forever = [j for j in rows if times_of[j] == math.inf]
         if forever:
+            now = replace(now)  # what was found for the last finite time stays as it is
+            now.held = self.jumps.holding(now.t, now.u, now.q[self.dynamic])
             if not self._settle(now, now.t):
                 return False
             found |= dict.fromkeys(forever, replace(now, t=math.inf))
@@ -228,7 +230,7 @@ class Likelihood:
 
     def _settle(self, now: Now, begin: float) -> bool:
         """Let the model come to rest."""
-        found = steady_state(self.model, now.q[self.dynamic], now.u, begin)
+        found = steady_state(self.model, now.q[self.dynamic], now.u, begin, happened=now.held)
         if found is None:
             return False
         now.S = found.by_parameters @ now.Q[self.dynamic] + found.by_initial @ now.S

@@ -19,7 +19,7 @@ import numpy as np
 from ...estimators.status import Status
 from ...linalg.symmetric import symmetric_inverse
 from ...linalg.threads import single_thread
-from ...optimize import Stop, TrustRegion, minimise
+from ...optimize import TrustRegion, minimise
 from ...optimize.minimise import Minimum
 from ...support.errors import FitError
 from ...support.typing import FloatArray
@@ -34,9 +34,8 @@ DRAWS, SHARE, ROUGH, SEARCH = 1000, 0.2, 1e-3, 1e-6
 """Draws that are screened, the share of the time for it, and tolerances of solutions: there, and in the search."""
 AGREE, LEAST, SAME = 3, 10, 0.1
 """Starts that have to lead to the same log-likelihood, how many are followed at least, and how near that is."""
-FIRST, MORE, STEPS, ENOUGH = 15, 25, 150, 1e-3
-"""Steps of a draw at first, and of the best one when its turn comes; of the last stage; and a decrease that is not
-worth a step."""
+STEPS, ENOUGH, LONGEST = 150, 1e-3, 0.35
+"""Of a start: steps at most, a decrease that is not worth one, and the share of the time that it may take."""
 FINAL = 0.1
 """The share of the time that is kept for the last digits."""
 WIDE = 50.0
@@ -181,12 +180,10 @@ def _followed(
     limit: float,
     progress: Callable[[str], None] | None,
 ) -> list[Minimum]:
-    """Where the draws lead, until enough agree: a new one a few steps, the best unfinished one some more, in turn."""
-    waiting = list(draws if starts is None else draws[:starts])
+    """Where the draws lead, until enough agree."""
     ends: list[Minimum] = []
-    open_ends: list[Minimum] = []
-
-    def follow(x: FloatArray, steps: int) -> None:
+    for x in draws if starts is None else draws[:starts]:
+        until = max(left() - LONGEST * limit, FINAL * limit)
         try:
             end = minimise(
                 objective,
@@ -195,28 +192,20 @@ def _followed(
                 objective.upper,
                 TrustRegion(),
                 tolerance=1e-6,
-                max_iterations=steps,
+                max_iterations=STEPS,
                 enough=ENOUGH,
-                stop=lambda: left() < FINAL * limit,
+                stop=lambda until=until: left() < until,  # type: ignore[misc]
             )
         except np.linalg.LinAlgError:
-            return
+            continue
         if math.isfinite(end.value):
-            (open_ends if end.stop in (Stop.ITERATIONS, Stop.TIME) else ends).append(end)
-
-    while (waiting or open_ends) and left() > FINAL * limit:
-        if waiting:
-            follow(waiting.pop(0), FIRST)
-        if open_ends:
-            open_ends.sort(key=lambda end: end.value)
-            follow(open_ends.pop(0).x, MORE)
-        best = min((e.value for e in (*ends, *open_ends)), default=math.inf)
-        if progress is not None and math.isfinite(best):
-            progress(f"{len(ends) + len(open_ends)} starts, best log-likelihood {-best:.3f}")
+            ends.append(end)
+        best = min((e.value for e in ends), default=math.inf)
+        if progress is not None and ends:
+            progress(f"{len(ends)} starts, best log-likelihood {-best:.3f}")
         agreed = sum(e.value < best + SAME for e in ends)
-        if starts is None and agreed >= AGREE and len(ends) >= LEAST:
+        if left() < FINAL * limit or (starts is None and agreed >= AGREE and len(ends) >= LEAST):
             break
-    ends += open_ends
     if not ends:
         raise FitError(
             "The model could not be solved from any start: see whether its initial values, its bounds and its noise "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...support.checks import is_whole
-from ...support.errors import FitError
+from ...support.errors import FitError, ModelError
 from ...support.messages import suggestion
 from ...support.typing import FloatArray
 from ..formats.isolated import ask
@@ -84,7 +84,7 @@ class PetabProblem:
         parameters : mapping, optional
             Values by name, on the linear scale; nominal values of those that are left out.
         """
-        return float(self.likelihood.log_densities(self._predicted(parameters)).sum())
+        return -self.likelihood.value(self._predicted(parameters))
 
     def chi2(self, parameters: Mapping[str, float] | None = None) -> float:
         """Sum of squared residuals over their noise; parameters as for `log_likelihood`."""
@@ -206,4 +206,6 @@ def read_petab(path: str | Path) -> PetabProblem:
     >>> round(problem.log_likelihood(), 3)
     -158.864
     """
+    if not isinstance(path, str | Path):
+        raise ModelError(f"The path of a PEtab problem is needed; received {path!r}.")
     return PetabProblem(Path(path).stem, meaning(ask("petab", str(path), str(path)), str(path)))

@@ -141,6 +141,8 @@ class _Reader:
             for key, default in (("lowerBound", -math.inf), ("upperBound", math.inf))
         )
         nominal = self._number(row.get("nominalValue", ""), f"nominalValue of {name!r}")
+        if math.isinf(nominal):
+            raise self.error(f"nominalValue of {name!r} must be finite.")
         if not estimate and math.isnan(nominal):
             raise self.error(f"{name!r} is not to be estimated, but has no nominal value.")
         if estimate and not lower < upper:
@@ -177,7 +179,7 @@ class _Reader:
         def word(match: re.Match[str]) -> str:
             name = match[0]
             if name in inside:
-                return f"({self._ours(inside[name], {})})"
+                return f"({self._ours(inside[name], {k: v for k, v in inside.items() if k != name})})"
             if name in self.names:
                 return self.names[name]
             return "t" if name == "time" else name
@@ -302,10 +304,16 @@ class _Reader:
                 placed = dict(zip(places, values, strict=True))
             inside |= placed
         formula = self._cached(about["observableFormula"], f"observableFormula of {name}", inside)
-        noise = about.get("noiseFormula", "1") or "1"
+        noise = about.get("noiseFormula", "")
+        if not noise:
+            raise self.error(f"{name!r} has no noiseFormula.")
+        for what, formula_ in (("observable", about["observableFormula"]), ("noise", noise)):
+            most = max(map(int, re.findall(rf"{what}Parameter(\d+)_{re.escape(name)}(?!\w)", formula_)), default=0)
+            count = len([v for v in given[0 if what == "observable" else 1].split(";") if v])
+            if self.version == 1 and count != most:
+                raise self.error(f"{name!r} has {most} {what} parameters, a measurement gives {count}.")
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", noise):
-            shown = self._ours(about["observableFormula"], inside)
-            sigma = self._cached(noise, f"noiseFormula of {name}", {**inside, name: shown})
+            sigma = self._cached(noise, f"noiseFormula of {name}", {**inside, name: about["observableFormula"]})
         else:
             sigma = self._cached(noise, f"noiseFormula of {name}", inside)
         word = about.get("noiseDistribution", "").strip()
@@ -313,6 +321,8 @@ class _Reader:
             raise self.error(
                 f"noiseDistribution of {name!r} is {word!r}; expected one of {', '.join(filter(None, DISTRIBUTIONS))}."
             )
+        if self.version == 1 and word not in ("", "normal", "laplace"):
+            raise self.error(f"noiseDistribution of {name!r} is {word!r}; in version 1 it is normal or laplace.")
         distribution, scale = DISTRIBUTIONS[word]
         if self.version == 1:
             scale = about.get("observableTransformation", "") or "lin"
@@ -329,8 +339,8 @@ class _Reader:
             raise self._absent(f"the measurement table has the experiment {key[-1]!r}", key[-1], [k[-1] for k in index])
         value = self._number(row.get("measurement", ""), f"a measurement of {name!r}")
         time = self._number(row.get("time", ""), f"the time of a measurement of {name!r}")
-        if math.isnan(time) or math.isnan(value):
-            raise self.error(f"a measurement of {name!r} lacks its time or its value.")
+        if math.isnan(time) or not math.isfinite(value) or time == -math.inf:
+            raise self.error(f"a measurement of {name!r} lacks its time or its value, or they are not finite.")
         if scale != "lin" and value <= 0:
             raise self.error(f"a measurement of {name!r} is {value:g}; on a logarithmic scale it must be positive.")
         return Measurement(

@@ -46,7 +46,8 @@ def tables(path: str, where: str) -> dict[str, Any]:
     folder = Path(path).resolve().parent
     found: dict[str, Any] = {kind: _table(folder, files.get(kind, []), kind, where) for kind in KINDS}
     sbml = _bytes(_inside(folder, model, where), where).decode("utf-8", errors="replace")
-    found["model"] = equations_of_sbml(sbml, f"{where}, {model}", _named(found))
+    moving = frozenset(row.get("targetId", "") for row in found["condition"] if len(found["experiment"]) > 1)
+    found["model"] = equations_of_sbml(sbml, f"{where}, {model}", _named(found), moving)
     found["version"] = int(version)
     return found
 
