@@ -268,3 +268,55 @@ def test_inputs_on_times_of_their_own():
     assert near(fit, {"k": 0.5})
     with pytest.raises(DataError, match="must increase"):
         wf.Dataset(t, u, names=["x"], inputs={"u": (np.array([1.0, 0.0]), np.array([0.0, 1.0]))})
+
+
+@pytest.mark.parametrize("method", ["wendy", "output-error", "hybrid"])
+def test_a_free_initial_value_is_that_before_the_first_dose(method):
+    t = np.linspace(0.5, 12, 25)
+    values = 10 * np.exp(-0.3 * t) + np.where(t >= 6, 10 * np.exp(-0.3 * (t - 6)), 0)
+    data = wf.Dataset(
+        t,
+        values + 0.1 * np.random.default_rng(0).standard_normal(25),
+        names=["C"],
+        doses=wf.Doses("A", [0, 6], 100.0),
+    )
+    fit = wf.fit(wf.Model.from_text("A' = -k*A\nC = A/V"), data, method=method, bounds={"k": (0.01, 3), "V": (1, 100)})
+    assert abs(fit.initial["A"].value) < 4
+    np.testing.assert_allclose(fit.predict([0, 0.5, 3])["C"][:, 0], [10, 8.6, 4.07], rtol=0.02)
+
+
+def test_a_dose_at_the_last_sample_and_one_to_come():
+    t = np.linspace(0.5, 12, 24)
+    values = sum(np.where(t >= s, 10 * np.exp(-0.3 * (t - s)), 0) for s in (0, 6, 12))
+    data = wf.Dataset(
+        t,
+        values + 0.05 * np.random.default_rng(1).standard_normal(24),
+        names=["C"],
+        doses=wf.Doses("A", [0, 6, 12, 20], 100.0),
+    )
+    fit = wf.fit(wf.Model.from_text("A' = -k*A\nC = A/V\nA(0) = 0"), data, bounds={"k": (0.01, 3), "V": (1, 100)})
+    assert fit.success
+    later = fit.predict([19.9, 20.0])["C"][:, 0]
+    assert later[1] - later[0] == pytest.approx(10.0, abs=0.5)
+
+
+def test_at_rest_with_inputs():
+    model = wf.Model.from_text("m' = k*s - d*m\nP' = b*m - g*P\nsteady: s = 1", inputs=["s"])
+    t = np.linspace(0, 20, 40)
+    steps = {"s": ([0.0, 4.0, 11.0], [1.0, 3.0, 0.5], "hold")}
+    driven = wf.Dataset(t, np.column_stack([t, t]), names=["m", "P"], inputs=steps).trajectories[0].inputs
+    truth = {"k": 2.0, "d": 0.5, "b": 1.0, "g": 0.3}
+    u = wf.simulate(model, truth, None, t, inputs=driven).states
+    data = wf.Dataset(t, noisy(u, 0, 0.02), "lognormal", names=["m", "P"], inputs=steps)
+    fit = wf.fit(model, data, bounds={"k": (0.1, 10), "d": (0.01, 5), "b": (0.1, 10), "g": (0.01, 5)})
+    assert near(fit, truth)
+    with pytest.raises(ModelError, match="steady: s = 0"):
+        wf.fit(wf.Model.from_text("m' = k*s - d*m\nP' = b*m - g*P\nsteady", inputs=["s"]), data)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"), [({"SS": 1}, "SS"), ({"CMT": [1, 1, 1, 2, 1, 1, 1, 1, 1]}, "more than one compartment")]
+)
+def test_what_nonmem_means_and_is_not_read_is_refused(column, words):
+    with pytest.raises(DataError, match=words):
+        wf.Dataset.from_nonmem(NONMEM.assign(**column), into="A", measured="C")

@@ -84,6 +84,16 @@ def test_amounts_and_local_parameters():
     [
         pytest.param("model a() x' = -k*x; k = 1; x = 1; at 2 after (x < 0.5): x = 1; end", "delay", id="late"),
         pytest.param("model a() x' = floor(x)*k; x = 1; k = 1; end", "floor", id="floor"),
+        pytest.param(
+            "model a() compartment V; V := 2*p; p = 1; species S in V; S = 4; J: S -> ; 0; at (time > 1): p = 2; end",
+            "compartment 'V' jumps",
+            id="compartment that jumps by a rule",
+        ),
+        pytest.param(
+            "model a() x' = 1; x = 0; y := piecewise(1, x < 2, 7); at (y > 5): x = 100; end",
+            "piecewise",
+            id="event on a piecewise rule",
+        ),
         pytest.param("model a() x' = delay(x, 1)*k; x = 1; k = 1; end", "delay", id="delay"),
         pytest.param("model a() x = 1; end", "nothing changes", id="nothing changes"),
         pytest.param("model a() x' = k*y; y := z; z := y; k = 1; x = 1; end", "circle|not valid", id="circle"),
@@ -137,6 +147,24 @@ TIMES = np.array([0.0, 0.5, 1.0, 2.0, 3.0])
         ),
         pytest.param("model a() x' = -x; x = 1; y' = rateOf(x); y = 1; end", "y", np.exp(-TIMES), id="rateOf"),
         pytest.param("model a() x' = max(1, 2 - x); x = 1; end", "x", 1 + TIMES, id="max"),
+        pytest.param(
+            "model a() species S; S = 10; J: S -> ; S; x = 0; x' = rateOf(S); end",
+            "x",
+            10 * np.exp(-TIMES) - 10,
+            id="rateOf a species",
+        ),
+        pytest.param(
+            "model a() c = 1; b = 2; z = 0; z' = 1; at (time >= 1.4): c = b; at (time >= 1.4): b = c; end",
+            "b",
+            np.where(TIMES >= 1.4, 1.0, 2.0),
+            id="events of one moment",
+        ),
+        pytest.param(
+            "model a() y = 0; z = 0; z' = 1; at (z >= 1.3): z = 0; at (z >= 1.3): y = y + 1; end",
+            "y",
+            np.floor(TIMES / 1.3),
+            id="none is lost",
+        ),
     ],
 )
 def test_what_happens_at_once(text, name, exact):

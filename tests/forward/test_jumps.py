@@ -5,6 +5,7 @@ import pytest
 
 import weakform as wf
 from weakform.forward.solve import simulate
+from weakform.forward.steady import steady_state
 
 TIMES = np.linspace(0, 10, 41)
 
@@ -19,6 +20,15 @@ CASES = {
     ),
     "an event by a state": ("x' = v\nv' = -g\nx(0) = 5\nv(0) = 0\nwhen x < 0: x = 0, v = -e*v", {"g": 2.0, "e": 0.8}),
     "a switch by a state": ("x' = if(x < 3, a, b*x)\nx(0) = 1", {"a": 0.7, "b": 0.05}),
+    "a reset that depends on its time": ("x' = -k*x\nx(0) = 2\nat t = tau: x = x + t**2", {"k": 0.5, "tau": 2.6}),
+    "what follows from a jump": (
+        "x' = k\nn' = 0*k\nx(0) = 0\nn(0) = 0\nat t = tau: n = 1\nwhen n > 0.5: x = 0",
+        {"k": 0.7, "tau": 1.6},
+    ),
+    "a jump that turns a switch": (
+        "x' = k\ny' = if(x > 5, 2, 0)\nx(0) = 0\ny(0) = 0\nat t = tau: x = x + 10",
+        {"k": 0.3, "tau": 2.6},
+    ),
     "two at once": ("x' = -k*x\ny' = k*x\nx(0) = 1\ny(0) = 0\nat t = 5: x = x + y\nat t = 5: y = 0", {"k": 0.3}),
 }
 
@@ -66,3 +76,57 @@ def test_what_a_jump_makes_true_happens_at_once():
 def test_events_without_end_are_given_up():
     model = wf.Model.from_text("x' = -k\nx(0) = 1\nwhen x < 0: x = 1e-7")
     assert not simulate(model, [1.0], None, [0.0, 5.0]).success
+
+
+def test_a_condition_that_stays_at_zero():
+    model = wf.Model.from_text("x' = if(dose > 0, 1, 0.1)\nn' = if(x < 0, 1, 0)\nx(0) = 0\nn(0) = 0")
+    found = simulate(model, {"dose": 0.0}, None, [0.0, 1.0, 2.0])
+    np.testing.assert_allclose(found.states, [[0, 0], [0.1, 0], [0.2, 0]], atol=1e-9)
+
+
+def test_an_event_that_stays_true_happens_once():
+    model = wf.Model.from_text("n' = 0*k\nx' = k\nn(0) = 0\nx(0) = 0\nat t = 1, 2, 3: n = n + 1\nwhen n >= 3: x = 100")
+    found = simulate(model, [1.0], None, [0.0, 1.0, 2.2, 3.0, 4.1, 5.7])
+    np.testing.assert_allclose(found.states[:, 1], [0, 1, 2.2, 100, 101.1, 102.7], rtol=1e-8)
+
+
+def test_a_sample_next_to_an_event_by_rounding():
+    model = wf.Model.from_text("x' = -k*x\nx(0) = 1\nat t = 0.3: x = x + 1")
+    times = np.array([0, 1, 2, 3, 4]) * 0.1
+    found = simulate(model, [1.0], None, times, sensitivities=True)
+    assert found.success
+    assert found.states[3, 0] == pytest.approx(np.exp(-0.3) + 1)
+
+
+STEADY = {
+    "slow and fast": ("y' = f*(1 - y)\nx' = s*(2 - x)\ny(0) = 0.5\nx(0) = 1", {"f": 1e3, "s": 1e-7}, [1.0, 2.0]),
+    "away from an unstable root": ("x' = k*(x - 1)*(3 - x)\nx(0) = 1.00001", {"k": 1.0}, [3.0]),
+    "two time scales": (
+        "y' = -f*(y - x)\nx' = s*(x - x**3)\nx(0) = 0.1\ny(0) = 0.1",
+        {"f": 1e6, "s": 1e-3},
+        [1.0, 1.0],
+    ),
+    "conserved": ("A' = -k*A + g*B\nB' = k*A - g*B\nA(0) = 4\nB(0) = 0", {"k": 1.0, "g": 3.0}, [3.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("case", STEADY)
+def test_steady_states_are_those_that_are_reached(case):
+    text, values, expected = STEADY[case]
+    model = wf.Model.from_text(text)
+    p = np.array([values[name] for name in model.parameters])
+    u0 = model.map("g")(np.zeros(1), np.ones((1, len(model.states))), p)[0]
+    np.testing.assert_allclose(steady_state(model, p, u0).state, expected, rtol=1e-6)
+
+
+def test_a_steady_state_where_what_is_conserved_depends_on_parameters():
+    model = wf.Model.from_text("a' = -(k + g)*a\nb' = k*a\nc' = g*a")
+    u0 = np.array([4.0, 0.0, 0.0])
+    found = steady_state(model, np.array([3.0, 1.0]), u0)  # g, k
+    np.testing.assert_allclose(found.state, [0, 1, 3], atol=1e-6)
+    np.testing.assert_allclose(found.by_parameters[1], [-4 / 16, 4 * 3 / 16], rtol=1e-4)
+
+
+@pytest.mark.parametrize("text", ["x' = k*x\nx(0) = 1", "x' = k\nx(0) = 1", "x' = k*(x - 1)*(3 - x)\nx(0) = 0.9999"])
+def test_no_steady_state(text):
+    assert steady_state(wf.Model.from_text(text), np.array([1.0]), np.array([0.9999])) is None

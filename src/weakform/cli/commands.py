@@ -46,6 +46,8 @@ def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
         sigma = [file.sigma[name] for name in names]
     roles = Roles(time, names, kinds, sigma, inputs=inputs, hold=file.hold, trajectory=trajectory)
     read = dataset(table, roles)
+    if arguments.doses is not None:
+        read = read.with_doses(arguments.doses, arguments.into)
     note = f"Columns that the model does not have were left out: {listed(others)}."
     return read.replaced(notes=(*read.notes, note)) if others else read
 

@@ -114,6 +114,8 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
         one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
         one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
+        one.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
+        one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
         one.add_argument("--json", action="store_true", help="print JSON")
     one = made["fit"]
     one.add_argument("--method", default="wendy", help=f"{', '.join(ESTIMATORS)} (default: wendy)")
@@ -129,6 +131,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
     one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
     one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model files'")
+    one.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
+    one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
 

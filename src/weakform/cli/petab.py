@@ -33,7 +33,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a PEtab problem."""
     from ..files.petab.problem import read_petab
 
-    _refuse(arguments, ("time", "trajectory", "noise", "report", "save", "profile"))
+    _refuse(arguments, ("time", "trajectory", "noise", "doses", "report", "save", "profile"))
     problem = read_petab(arguments.model)
     shown = sys.stderr.isatty()
 
@@ -85,7 +85,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Say what a PEtab problem has, and its likelihood at the nominal values."""
     from ..files.petab.problem import read_petab
 
-    _refuse(arguments, ("time", "trajectory", "noise"))
+    _refuse(arguments, ("time", "trajectory", "noise", "doses"))
     problem = read_petab(arguments.model)
     good = [repr(problem)[1:-1]]
     known = all(math.isfinite(value) for value in problem.nominal.values())

@@ -19,6 +19,7 @@ from ..collocation.latent import Latent, LatentProblem, at_samples, refined
 from ..collocation.leftover import of_relaxed
 from ..collocation.levels import Point, Search, information, relax, settle, sizes
 from ..collocation.relaxed import Relaxed
+from ..data.schedule import unknown_times
 from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box import minimise_in_box
 from ..support.typing import BoolArray, FloatArray
@@ -30,7 +31,8 @@ from .starts import between
 from .status import Status
 from .task import Outcome, Refined, Task
 
-STARTS = 8
+STARTS, MORE = 8, 24
+"""Starts, and starts where the time at which something happens is to be found: few are near enough."""
 ROUNDS, HALVINGS = 8, 6
 BIAS, SHARE = 0.1, 0.02
 """Error of the discretisation in standard errors that does not matter, and the share of the largest defect above which
@@ -73,7 +75,8 @@ def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: i
     paces = velocities(problem)
     units = natural_sizes(task, float(np.exp(np.mean(np.log(sizes)))))
     made = []
-    for k in range(STARTS if count is None else count):
+    several = MORE if unknown_times(problem.shared, len(problem.data.trajectories)) else STARTS
+    for k in range(several if count is None else count):
         share = rng.uniform(size=len(lower))
         constants = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
         p = np.where(task.free, task.scale.working(between(lower, upper, share, units, DECADE)), task.base)

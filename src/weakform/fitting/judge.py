@@ -28,6 +28,9 @@ from ..support.typing import FloatArray
 from ..weak.form import WeakForm
 from .search import Searched
 
+AGREED, MANY = 0.05, 4
+"""Log-likelihood within which starts agree, and how many there must be before one alone is suspect."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -97,8 +100,20 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         *objections(task, refined, goodness, noise),
         *contradiction,
         *doubts(task, quantified, best.status, frozenset(name for one in free for name in one.names)),
+        *_alone(fitted),
     )
     status = verdict(best.status, evidence)
     if not (status.success or noise.words or fitted.noise_free):
         warnings = (*lonely(data), *warnings)
     return Judged(status, goodness, warnings, residuals, freedoms=free)
+
+
+def _alone(fitted: Searched) -> tuple[str, ...]:
+    """That of many starts only one has led to the best, where equations were solved: there may be a better place."""
+    near = sum(record.behind <= AGREED for record in fitted.records)
+    if not fitted.estimator.local or near != 1 or len(fitted.records) < MANY:
+        return ()
+    return (
+        f"Only one of {len(fitted.records)} starts reached the best likelihood: a better one may exist; raise starts, "
+        "or give narrower bounds.",
+    )

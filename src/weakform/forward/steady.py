@@ -113,6 +113,7 @@ def steady_state(
     signals = np.concatenate([held, jumps.switched(begin, u0, p)])
     N = conserved(model, p, u0, signals)
     inputs = Inputs(np.array([begin]), held[None], (True,) * own) if own else None
+    timely = jumps.any or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
     before, u, t, span = u0, u0.copy(), begin, 0.0
     while True:
         size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
@@ -128,7 +129,8 @@ def steady_state(
         if span > LONGEST * max(FIRST / slowest, 1.0) or t - begin > LONGEST * FIRST / slowest:
             return None
         done = happened if t == begin else jumps.holding(t, u, p)
-        solved = simulate(model, p, u, [t, t + span], inputs=inputs, held=done, max_evaluations=WORK)
+        clock = t if timely else 0.0  # far from zero a short step is lost in rounding
+        solved = simulate(model, p, u, [clock, clock + span], inputs=inputs, held=done, max_evaluations=WORK)
         if not solved.success:
             return None
         before, u, t = u, solved.states[-1], t + span
