@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class Prior:
         one = right if math.isfinite(right) else left
         return 0.0 if not math.isfinite(one) else (one - here) / (h if one is right else -h)
 
-    @property
+    @cached_property
     def _lost(self) -> float:
         """The logarithm of the mass that lies inside the cut."""
         if not (math.isfinite(self.low) or math.isfinite(self.high)):
