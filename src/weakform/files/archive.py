@@ -138,6 +138,8 @@ def _texts(model: Model) -> dict[str, Any]:
                 "trigger": to_text(event.trigger, dialect),
                 "after": {name: to_text(e, dialect) for name, e in event.after.items()},
                 "waits": event.waits,
+                "together": event.together,
+                "late": event.late,
             }
             for event in model.events
         ],
@@ -177,7 +179,8 @@ def _restored_model(table: dict[str, Any]) -> Model:
 
         def event(one: dict[str, Any]) -> Event:
             after = {name: parsed(text, known) for name, text in one["after"].items()}
-            return Event(parsed(one["trigger"], known), after, bool(one["waits"]))
+            flags = {name: bool(one[name]) for name in ("waits", "together", "late")}
+            return Event(parsed(one["trigger"], known), after, **flags)
 
         return Model(
             [parsed(text, known) for text in texts["expressions"]],

@@ -119,9 +119,10 @@ class Course:
 
     def _pieces(self) -> SimulationStatus:
         jumps, p, times = self.setting.jumps, self.setting.p, self.times
-        known = [one for one in self._snapped(jumps.known(p)) if one.time >= times[0]] if jumps.any else []
+        known = self._snapped(jumps.known(p)) if jumps.any else []
         if jumps.any:
             self._begin(known)
+        known = [one for one in known if one.time >= times[0]]
         self.result[0] = self.y
         driven = self.setting.driven
         edges = [] if driven is None else [float(t) for t in driven.jumps if times[0] < t < times[-1]]
@@ -154,7 +155,12 @@ class Course:
         u = self.y[: self.D]
         self.inputs[self.switches] = jumps.switched(self.now, u, p)
         held = self.setting.held
-        at_once = [one for one in known if one.time == self.now and one.event >= 0]
+        late = [one.event >= 0 and held is None and jumps.events[one.event].late for one in known]
+        at_once = [
+            one
+            for one, passed in zip(known, late, strict=True)
+            if one.event >= 0 and (one.time == self.now or (one.time < self.now and passed))
+        ]
         done = np.array([event.waits for event in jumps.events], dtype=bool) if held is None else held
         at_once = [one for one in at_once if not done[one.event]]
         rows = {one.event: self._row(one.by_p) for one in at_once}

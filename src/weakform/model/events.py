@@ -31,6 +31,8 @@ class Event:
         New values of some states, in terms of t, all states as they were, and p.
     waits : bool
         Whether it happens only after g has been below zero; else also at the very beginning.
+    late : bool
+        Whether it happens at the beginning, where its time has passed by then.
     together : bool
         Whether new values are those of the moment before anything happens at this time, as SBML has it; else events of
         one time follow one another, as doses do.
@@ -40,6 +42,7 @@ class Event:
     after: Mapping[str, Expr]
     waits: bool = True
     together: bool = False
+    late: bool = False
 
     @property
     def time(self) -> Expr | None:

@@ -252,11 +252,16 @@ class Happenings(Formulas):
                     if size in after and inside and own not in after and species.getId() in self.rates:
                         after[own] = f"{own}*{size}/({after[size]})"
             waits = trigger.getInitialValue() if trigger.isSetInitialValue() else True
+            rising = self.rising(trigger.getMath())
+            strict = self.kinds.get(trigger.getMath().getType(), "") in ("AST_RELATIONAL_GT", "AST_RELATIONAL_LT")
+            clock = not set(re.findall(r"(?<![\w.])[^\W\d]\w*", rising)) & {self.names[k] for k in self.rates}
             found.append(
                 {
-                    "trigger": self.rising(trigger.getMath()),
+                    "trigger": rising,
                     "after": after,
-                    "waits": bool(waits),
+                    # time > 0 becomes true just after the beginning, whatever was before.
+                    "waits": bool(waits) and not (strict and clock),
+                    "late": not waits,
                     "together": bool(event.getUseValuesFromTriggerTime()),
                 }
             )

@@ -101,7 +101,8 @@ def events_of(found: dict[str, Any], names: tuple[str, ...], defined: dict[str, 
     made = []
     for event in found["events"]:
         after = {s: read(text) for s, text in event["after"].items()}
-        one = Event(read(event["trigger"]), after, bool(event["waits"]), bool(event["together"]))
+        flags = {name: bool(event[name]) for name in ("waits", "together", "late")}
+        one = Event(read(event["trigger"]), after, **flags)
         if any(str(s).startswith("if(") for e in (one.trigger, *after.values()) for s in e.free_symbols):
             raise ModelError("an event depends on a piecewise expression, which cannot be translated.")
         made.append(one)
