@@ -147,6 +147,7 @@ TIMES = np.array([0.0, 0.5, 1.0, 2.0, 3.0])
         ),
         pytest.param("model a() x' = -x; x = 1; y' = rateOf(x); y = 1; end", "y", np.exp(-TIMES), id="rateOf"),
         pytest.param("model a() x' = max(1, 2 - x); x = 1; end", "x", 1 + TIMES, id="max"),
+        pytest.param("model a() x' = min(1, 2 + x, 3); x = 1; end", "x", 1 + TIMES, id="min of three"),
         pytest.param(
             "model a() species S; S = 10; J: S -> ; S; x = 0; x' = rateOf(S); end",
             "x",

@@ -107,11 +107,12 @@ class Formulas:
         if kind == "AST_FUNCTION_PIECEWISE" and inside:
             return self._piecewise(inside, shown, local, depth)
         if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and inside:
-            sign, whole = "<" if kind.endswith("MIN") else ">", shown(inside[0])
-            for other in map(shown, inside[1:]):
-                self.nodes += len(whole) // 8
-                whole = f"if({whole} {sign} {other}, {whole}, {other})"
-            return whole
+            sign, values = "<" if kind.endswith("MIN") else ">", [shown(child) for child in inside]
+            self.nodes += sum(map(len, values)) * len(values) // 8
+            parts = []
+            for k, value in enumerate(values[:-1]):
+                parts += [value, "(" + " and ".join(f"{value} {sign} {other}" for other in values[k + 1 :]) + ")"]
+            return f"piecewise({', '.join([*parts, values[-1]])})" if parts else values[0]
         if kind == "AST_FUNCTION_RATE_OF" and len(inside) == 1:
             return self._rate_of(inside[0].getName() or "")
         if kind == "AST_FUNCTION":
