@@ -109,6 +109,10 @@ class Formulas:
         if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and inside:
             sign, values = "<" if kind.endswith("MIN") else ">", [shown(child) for child in inside]
             self.nodes += sum(map(len, values)) * len(values) // 8
+            plain = [value for value in values if _is_number(value)]
+            if plain:  # of numbers one is left
+                best = (min if sign == "<" else max)(plain, key=float)
+                values = [*(value for value in values if value not in plain), best]
             parts = []
             for k, value in enumerate(values[:-1]):
                 parts += [value, "(" + " and ".join(f"{value} {sign} {other}" for other in values[k + 1 :]) + ")"]
@@ -233,3 +237,11 @@ class Formulas:
         for reaction in model.getListOfReactions():
             if reaction.isSetFast() and reaction.getFast():
                 raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
