@@ -100,3 +100,25 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert "The data prefer logistic." in told
     assert "gompertz" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert main(["compare", "logistic.txt", str(EXAMPLES / "yeast.csv")]) == 2
+
+
+def test_what_is_not_nested_is_not_tested():
+    d = data()
+    large = wf.fit(THETA, d, bounds=BOUNDS, fixed={"theta": 1.0})
+    other = wf.fit(THETA, d, bounds=BOUNDS, fixed={"theta": 1.5, "K": 2.2})
+    assert wf.compare({"large": large, "other": other}).nested == ()
+    begun = [wf.Model.from_text(f"N' = r*N*(1 - N/K)\nN(0) = {v}") for v in (0.1, 0.2)]
+    fits = {"one": wf.fit(begun[0], d, fixed={"K": 2.0}), "two": wf.fit(begun[1], d)}
+    assert wf.compare(fits).nested == ()
+    reset = wf.fit(wf.Model.from_text("N' = r*N*(1 - N/K)\nat t = 6: N = N/2"), d, fixed={"K": 2.0})
+    assert wf.compare({"reset": reset, "plain": wf.fit(wf.Model.from_text("N' = r*N*(1 - N/K)"), d)}).nested == ()
+
+
+def test_noise_without_a_maximum_is_refused():
+    t = np.linspace(0, 10, 40)
+    counts = np.random.default_rng(0).poisson(40 / (1 + 20 * np.exp(-t)))
+    model = wf.Model.from_text("N' = r*N*(1 - N/K)")
+    fit = wf.fit(model, wf.Dataset(t, counts, "poisson", names=["N"]))
+    assert np.isnan(fit.aic)
+    with pytest.raises(FitError, match="no maximum"):
+        wf.compare({"a": fit, "b": wf.fit(model, wf.Dataset(t, counts, "poisson", names=["N"]), fixed={"K": 40.0})})

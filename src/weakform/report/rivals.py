@@ -41,12 +41,8 @@ def page(found: Comparison) -> str:
         ]
         for r in found.rivals
     ]
-    header = ["model", "log-likelihood", "free", "AICc", "BIC", "Δ AICc", "weight", "fit"]
-    nested = "".join(
-        f"<p>{escape(n.small)} is {escape(n.large)} with {n.freedom} parameters less: likelihood ratio "
-        f"{n.statistic:.2f}, p = {n.p_value:.2g}.</p>"
-        for n in found.nested
-    )
+    header = ["model", "log-likelihood", "free", "AICc", "BIC", f"Δ {found.criterion}", "weight", "fit"]
+    nested = "".join(f"<p>{escape(found.told(one))}</p>" for one in found.nested)
     body = [
         f'<section class="verdict" aria-label="Verdict"><p class="headline">{escape(found.sentence)}</p></section>',
         section("Models side by side", table(header, rows) + nested),
@@ -63,8 +59,8 @@ def _estimates(found: Comparison, name: str) -> str:
     fit = found[name].fit
     ends = fit.intervals()
     rows = [
-        [p, f"{v:.5g}", f"{low:.4g} to {high:.4g}"]
-        for p, v, (low, high) in zip(fit.model.parameters, fit.estimate, ends, strict=True)
+        [p, f"{v:.5g}", "fixed" if fixed else f"{low:.4g} to {high:.4g}"]
+        for p, v, (low, high), fixed in zip(fit.model.parameters, fit.estimate, ends, fit.fixed, strict=True)
     ]
     return table(["parameter", "estimate", "95% interval"], rows)
 

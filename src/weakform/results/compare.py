@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import symengine as se
 
+from ..data.trajectory import Trajectory
 from ..model.expressions import parse_expression
+from ..model.model import Model
 from ..support.errors import FitError
 from .criteria import maximum, unknowns
 from .result import FitResult
@@ -75,10 +77,18 @@ class Comparison:
     ----------
     rivals : tuple of Rival
     nested : tuple of Nested
+    corrected : bool
+        Whether differences are of the corrected criterion; of the plain one where there are too few values for it.
     """
 
     rivals: tuple[Rival, ...]
     nested: tuple[Nested, ...]
+    corrected: bool = True
+
+    @property
+    def criterion(self) -> str:
+        """What models are compared by."""
+        return "AICc" if self.corrected else "AIC"
 
     @property
     def best(self) -> str:
@@ -112,7 +122,21 @@ class Comparison:
         best = self.rivals[0]
         if best.verdict == "rejected":
             said.append(f"But even {best.name} does not fit: none of them is the right model.")
+        elif not best.fit.success:
+            said.append(f"But the fit of {best.name} is no success ({best.verdict}).")
+        if not self.corrected:
+            said.append("There are too few values for the corrected criterion; the plain one prefers large models.")
         return " ".join(said)
+
+    def told(self, one: Nested) -> str:
+        """A test of nested models, in words."""
+        what = "costs nothing that the data see" if one.p_value > LEVEL else "is refuted"
+        if self[one.large].verdict == "rejected":
+            what = "cannot be judged, since even the larger one does not fit"
+        return (
+            f"{one.small} is {one.large} with {one.freedom} parameter{'s' * (one.freedom > 1)} less: that {what} "
+            f"(likelihood ratio {one.statistic:.2f}, p = {one.p_value:.2g})."
+        )
 
     def to_frame(self) -> Any:
         """The table as a pandas frame."""
@@ -137,7 +161,7 @@ class Comparison:
     def __str__(self) -> str:
         width = max(len(r.name) for r in self.rivals)
         lines = [
-            f"{'model':{width}s}  log-likelihood  free      AICc       BIC     Δ AICc  weight  fit",
+            f"{'model':{width}s}  log-likelihood  free      AICc       BIC  {'Δ ' + self.criterion:>9s}  weight  fit",
             *(
                 f"{r.name:{width}s}  {r.log_likelihood:14.3f}  {r.free:4d}  {r.aicc:8.2f}  {r.bic:8.2f}  {r.delta:9.2f}"
                 f"  {r.weight:6.3f}  {r.verdict}{_worst(r.fit)}"
@@ -146,12 +170,7 @@ class Comparison:
             "",
             self.sentence,
         ]
-        for one in self.nested:
-            told = "costs nothing that the data see" if one.p_value > LEVEL else "is refuted"
-            lines.append(
-                f"{one.small} is {one.large} with {one.freedom} parameter{'s' * (one.freedom > 1)} less: that {told} "
-                f"(likelihood ratio {one.statistic:.2f}, p = {one.p_value:.2g})."
-            )
+        lines += [self.told(one) for one in self.nested]
         return "\n".join(lines)
 
 
@@ -185,8 +204,14 @@ def compare(fits: Mapping[str, FitResult]) -> Comparison:
                 f"The fit {name!r}, by method {fit.method!r}, has no likelihood of the data; use the default, "
                 "'relaxed' or 'output-error'."
             )
+        if not math.isfinite(maximum(fit)):
+            raise FitError(
+                f"The fit {name!r} is no maximum of a likelihood in σ, as it is for gaussian and lognormal noise of "
+                "one size; criteria cannot be compared."
+            )
     values = {name: fit.aicc for name, fit in named.items()}
-    if not any(map(math.isfinite, values.values())):
+    corrected = all(map(math.isfinite, values.values()))
+    if not corrected:
         values = {name: fit.aic for name, fit in named.items()}
     least = min(values.values())
     weights = {name: math.exp(-0.5 * (value - least)) for name, value in values.items()}
@@ -198,7 +223,7 @@ def compare(fits: Mapping[str, FitResult]) -> Comparison:
             maximum(fit),
             unknowns(fit),
             aic=fit.aic,
-            aicc=values[name],
+            aicc=fit.aicc,
             bic=fit.bic,
             delta=values[name] - least,
             weight=weights[name] / total,
@@ -207,7 +232,7 @@ def compare(fits: Mapping[str, FitResult]) -> Comparison:
         for name, fit in named.items()
     ]
     rivals.sort(key=lambda rival: rival.delta)
-    return Comparison(tuple(rivals), tuple(_nested(named)))
+    return Comparison(tuple(rivals), tuple(_nested(named)), corrected)
 
 
 def _same_data(fits: dict[str, FitResult]) -> None:
@@ -226,14 +251,28 @@ def _same_data(fits: dict[str, FitResult]) -> None:
                     a.values, b.values[:, order], equal_nan=True
                 ):
                     reason = "their times or values differ"
+                elif a.doses != b.doses or not _same_inputs(one, other, a, b):
+                    reason = "their doses or inputs differ"
         if reason:
             raise FitError(f"The fits {first!r} and {name!r} are of different data: {reason}. Fit the same data.")
 
 
+def _same_inputs(one: FitResult, other: FitResult, a: Trajectory, b: Trajectory) -> bool:
+    """Whether two trajectories have the same inputs, as far as both have them."""
+    both = [name for name in one.data.inputs if name in other.data.inputs]
+    if a.inputs is None or b.inputs is None:
+        return True
+    first, second = (
+        q.columns([fit.data.inputs.index(name) for name in both])(a.times)
+        for q, fit in ((a.inputs, one), (b.inputs, other))
+    )
+    return bool(np.array_equal(first, second))
+
+
 def _verdict(fit: FitResult) -> str:
-    if fit.status.name in ("REJECTED", "MISSTATED", "UNDETERMINED"):
-        return fit.status.name.lower()
-    return "fits" if fit.success else "not converged"
+    if fit.success:
+        return "fits"
+    return fit.status.name.lower() if fit.converged else "not converged"
 
 
 def _worst(fit: FitResult) -> str:
@@ -260,16 +299,27 @@ def _nested(fits: dict[str, FitResult]) -> list[Nested]:
 
 def _is_inside(a: FitResult, b: FitResult) -> bool:
     """Whether a's model is b's with parameters fixed or tied."""
-    if a.model.states != b.model.states or a.data.noise != b.data.noise:
+    if a.model.states != b.model.states or a.data.noise != b.data.noise or a.model.driven != b.model.driven:
+        return False
+    if a.sigma_estimated != b.sigma_estimated or (not a.sigma_estimated and not np.array_equal(a.sigma, b.sigma)):
         return False
     own = {*a.model.parameters, *a.tied}
     if own != set(b.model.parameters) or b.tied:
         return False
     tied = {se.Symbol(n): parse_expression(text, a.model.parameters, "tied") for n, text in a.tied.items()}
-    same = all(se.expand(x - y.subs(tied)) == 0 for x, y in zip(a.model.expressions, b.model.expressions, strict=True))
-    fixed_a = {n for n, f in zip(a.model.parameters, a.fixed, strict=True) if f}
-    fixed_b = {n for n, f in zip(b.model.parameters, b.fixed, strict=True) if f}
-    return same and fixed_b <= fixed_a
+    if a.model.initial.keys() != b.model.initial.keys() or len(a.model.everything) != len(b.model.everything):
+        return False
+    pairs = zip((m.everything for m in _all(a)), (m.everything for m in _all(b)), strict=False)
+    same = len(_all(a)) == len(_all(b)) and all(
+        len(x) == len(y) and all(se.expand(e - f.subs(tied)) == 0 for e, f in zip(x, y, strict=True)) for x, y in pairs
+    )
+    values = [dict(zip(f.model.parameters, f.estimate, strict=True)) for f in (a, b)]
+    held = [{n for n, fixed in zip(f.model.parameters, f.fixed, strict=True) if fixed} for f in (a, b)]
+    return same and held[1] <= held[0] and all(values[0][n] == values[1][n] for n in held[1])
+
+
+def _all(fit: FitResult) -> tuple[Model, ...]:
+    return (fit.model, *fit.model.variants)
 
 
 def _listed(names: list[str]) -> str:

@@ -31,20 +31,23 @@ def unknowns(fit: FitResult) -> int:
     free = int((~fit.fixed).sum())
     model = fit.model.of(0)
     begun = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)
-    noise = len(fit.sigma) * (len(fit.data.trajectories) if fit.data.own_noise else 1) if fit.sigma_estimated else 0
-    return free + begun + noise
+    return free + begun + (len(fit.sigma) if fit.sigma_estimated else 0)
 
 
 @np.errstate(all="ignore")
 def maximum(fit: FitResult) -> float:
-    """The log-likelihood with the σ that is its maximum; that of the fit where σ is given."""
-    if not fit.sigma_estimated or not math.isfinite(fit.log_likelihood) or fit.data.own_noise:
+    """The log-likelihood with the σ that is its maximum; that of the fit where σ is given.
+
+    NaN where the noise is not normal in its coordinates, or of its own size in each trajectory: there the fit is no
+    maximum of a likelihood in σ.
+    """
+    if fit.data.own_noise or any(KINDS[k].weigh is not None or KINDS[k].density is not None for k in fit.data.noise):
+        return math.nan
+    if not fit.sigma_estimated or not math.isfinite(fit.log_likelihood):
         return fit.log_likelihood
     gain = 0.0
     for d, name in enumerate(fit.data.noise):
         kind = KINDS[name]
-        if kind.density is not None or kind.weigh is not None:
-            continue  # its σ is not one of squares alone
         m = n = 0.0
         for k, q in enumerate(fit.data.trajectories):
             there = q.measured[:, d]
