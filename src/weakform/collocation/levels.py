@@ -90,11 +90,11 @@ class _Level:
         self.stiff = q < STIFF
         held = search.held
         self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
-        self.value = self.objective(self.p, self.X)
+        self.value = self.objective(self.p, self.X, problem.constraint(self.p, self.X))
 
-    def objective(self, p: FloatArray, X: FloatArray) -> float:
-        """Half the sum of squares; infinite where something is not finite."""
-        r, v = self.problem.residual(p, X), self.problem.constraint(p, X)
+    def objective(self, p: FloatArray, X: FloatArray, v: FloatArray) -> float:
+        """Half the sum of squares, with the constraint v there; infinite where something is not finite."""
+        r = self.problem.residual(p, X)
         value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V))) + self._held(p)
         return value if np.isfinite(value) else np.inf
 
@@ -103,8 +103,8 @@ class _Level:
         value = 0.5 * float(self.spring @ (p[self.problem.free] - self.centre) ** 2)
         return value if self.search.prior is None else value + self.search.prior.value(p)
 
-    def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray, float]:
-        """Where a damped step leads, and the objective that the linearised problem promises there.
+    def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """Where a damped step leads, the constraint there, and the objective that the linearised problem promises.
 
         Raises `NotPositiveDefinite` or `LinAlgError`.
         """
@@ -130,22 +130,29 @@ class _Level:
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
         promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._held(p)
-        return p, self._returned(p, self._inside(p, self.X, self.X + dX), target, arrow, mu), promised
+        X, v = self._returned(p, *self._inside(p, self.X, self.X + dX), target=target, arrow=arrow, mu=mu)
+        return p, X, v, promised
 
-    def _inside(self, p: FloatArray, X: FloatArray, moved: FloatArray) -> FloatArray:
-        """Where states may move to: part of the way where the equations end before."""
+    def _inside(self, p: FloatArray, X: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Where states may move to, part of the way where the equations end before; and the constraint there."""
+        v = self.problem.constraint(p, moved)
         for _ in range(BACK):
+            if np.isfinite(v).all():
+                break
             good = self.problem.defined(p, moved)
             if good.all():
                 break
             moved = np.where(good[:, None], moved, 0.5 * (X + moved))
-        return moved
+            v = self.problem.constraint(p, moved)
+        return moved, v
 
-    def _returned(self, p: FloatArray, X: FloatArray, target: FloatArray, arrow: Arrow, mu: float) -> FloatArray:
+    def _returned(
+        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, arrow: Arrow, mu: float
+    ) -> tuple[FloatArray, FloatArray]:
         """States put back to where the linearised constraint was to lead; linearised again where that is slow."""
         last, fresh = np.inf, not self.stiff
         for _ in range(RETURNS if self.stiff else 1):
-            off = self.problem.constraint(p, X) - target
+            off = v - target
             cost = float(np.sum(off * off / self.V))
             if cost < NOTHING or not np.isfinite(cost) or (fresh and cost > last):
                 break
@@ -154,8 +161,9 @@ class _Level:
             else:
                 fresh = not self.stiff
             last = cost
-            X = self._inside(p, X, X - arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0])
-        return X
+            back = arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
+            X, v = self._inside(p, X, X - back)
+        return X, v
 
     def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:
         """Whether it has converged, and the steps it took."""
@@ -165,8 +173,8 @@ class _Level:
                 return False, step
             line = self.problem.linearise(self.p, self.X) if line is None else line
             try:
-                p, X, promised = self.trial(line, mu)
-                there = self.objective(p, X)
+                p, X, v, promised = self.trial(line, mu)
+                there = self.objective(p, X, v)
             except (NotPositiveDefinite, np.linalg.LinAlgError):
                 there, promised = np.inf, -np.inf
             gain = self.value - there
