@@ -229,19 +229,7 @@ def _events(parser: Parser, states: Names) -> list[Event]:
         triggers.append(one[1] if held == se.Symbol(one[0]) else -one[1])
         parser.switches.clear()
     parser.expect(":")
-    after: dict[str, Expr] = {}
-    while True:
-        name = parser.take()
-        if name.text not in states or name.text in after:
-            reason = "changes twice in one event" if name.text in after else "is not a state, so that it cannot jump"
-            raise source.error(name, f"{shown(name)} {reason}.{suggestion(name.text, states)}")
-        parser.expect("=")
-        after[name.text] = parser.expression().expr
-        if parser.next.text != ",":
-            break
-        parser.take()
-    if parser.next.kind != "end":
-        raise source.error(parser.next, f"expected ',' or the end of the line, found {shown(parser.next)}.")
+    after = _assignments(parser, states, "is not a state, so that it cannot jump")
     if parser.switches:
         raise source.error(first, "a switch inside an event; write one event for each case.")
     return [Event(trigger, after, waits=first.text != "at") for trigger in triggers]
@@ -249,23 +237,28 @@ def _events(parser: Parser, states: Names) -> list[Event]:
 
 def _steady(parser: Parser, known: Names) -> dict[str, Expr]:
     """`steady`, or `steady: dose = 0, k = 1`: how the system was at rest before it begins."""
-    source = parser.source
     parser.take()
-    found: dict[str, Expr] = {}
     if parser.next.kind == "end":
-        return found
+        return {}
     parser.expect(":")
-    while parser.next.kind != "end":
+    return _assignments(parser, known, "is neither a parameter nor an input")
+
+
+def _assignments(parser: Parser, known: Names, stranger: str) -> dict[str, Expr]:
+    """`x = 0, y = y/2` to the end of the line, each of the known names at most once."""
+    source, found = parser.source, dict[str, Expr]()
+    while True:
         name = parser.take()
         if name.text not in known or name.text in found:
-            reason = "has two values" if name.text in found else "is neither a parameter nor an input"
+            reason = "has two values" if name.text in found else stranger
             raise source.error(name, f"{shown(name)} {reason}.{suggestion(name.text, known)}")
         parser.expect("=")
         found[name.text] = parser.expression().expr
-        if parser.next.text == ",":
-            parser.take()
-        elif parser.next.kind != "end":
-            raise source.error(parser.next, f"expected ',' or the end of the line, found {shown(parser.next)}.")
+        if parser.next.text != ",":
+            break
+        parser.take()
+    if parser.next.kind != "end":
+        raise source.error(parser.next, f"expected ',' or the end of the line, found {shown(parser.next)}.")
     return found
 
 

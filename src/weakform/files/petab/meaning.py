@@ -53,7 +53,6 @@ class Measurement:
     scale: str
     observable: str
     row: dict[str, str]
-    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -193,17 +193,13 @@ class _Reader:
         begun = [f"{state}(0)" for state in self.states] if ours else []
         known = ["t", *self.states, *begun, *self.found["model"]["parameters"], *self.named, *extra]
         try:
-            expr = parse_expression(shown, dict.fromkeys(known), what, self._switches)
+            expr = parse_expression(shown, dict.fromkeys(known), what)
         except ModelError as error:
             raise self.error(str(error)) from None
         here = {se.Symbol(name): e for name, e in self.named.items()}
         for _ in range(2):
             expr = expr.subs(here) if here else expr
         return expr
-
-    @property
-    def _switches(self) -> dict[str, Expr] | None:
-        return None
 
     def _observables(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
@@ -353,7 +349,6 @@ class _Reader:
             scale=scale,
             observable=name,
             row=row,
-            given=tuple(given),
         )
 
     def _cached(self, text: str, what: str, inside: Mapping[str, str]) -> Expr:
