@@ -97,6 +97,9 @@ class Likelihood:
             now = dict(self.found.own)
             now.update({name: e for name, e in first.values.items() if name in now})
             begins = {**self.found.begins, **{n: e for n, e in first.values.items() if n in self.model.states}}
+            # A value that the document gives in terms of a state is that at the beginning.
+            first_states = {se.Symbol(state): e for state, e in begins.items()}
+            now = {name: e if e == se.Symbol(name) else e.subs(first_states) for name, e in now.items()}
             resolved = {name: self._resolved(e, now) for name, e in now.items()}
             here = {se.Symbol(name): e for name, e in resolved.items()}
             states = {
