@@ -111,12 +111,16 @@ def parser() -> argparse.ArgumentParser:
         one = made[name]
         one.add_argument("model", metavar="MODEL", help="equations, TOML (see weakform new), SBML, Antimony, or PEtab")
         one.add_argument("data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, columns by name")
+    made["compare"].add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
+    for name in ("fit", "check", "compare"):
+        one = made[name]
         one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
         one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
         one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
         one.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
         one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
-        one.add_argument("--json", action="store_true", help="print JSON")
+    for name in ("fit", "check"):
+        made[name].add_argument("--json", action="store_true", help="print JSON")
     one = made["fit"]
     one.add_argument("--method", default="wendy", help=f"{', '.join(ESTIMATORS)} (default: wendy)")
     one.add_argument("--starts", type=int, metavar="N", help="how many starts (default: as many as the model needs)")
@@ -127,12 +131,6 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--save", metavar="FILE", help="write the fit as JSON, to be loaded in Python")
 
     one = made["compare"]
-    one.add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
-    one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
-    one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
-    one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model files'")
-    one.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
-    one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
 

@@ -290,19 +290,18 @@ class Dataset:
                 f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
             )
         from .columns import Roles, dataset
-        from .tables import Table
+        from .tables import frame_table
 
         known = [f.name for f in fields(Roles)]
         for name in roles:
             if name not in known:
                 raise DataError(f"Unknown argument {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
-        columns = {str(name): frame[name].to_numpy() for name in frame.columns}
         if roles.get("time") is not None:
             roles["time"] = str(roles["time"])
         names = roles.get("names")
         if names is not None and not isinstance(names, str | Mapping):
             roles["names"] = list(map(str, names))
-        return dataset(Table("the frame", columns), Roles(**roles))
+        return dataset(frame_table(frame), Roles(**roles))
 
     @property
     def D(self) -> int:

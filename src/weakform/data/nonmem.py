@@ -15,7 +15,7 @@ from ..support.typing import BoolArray, FloatArray
 from .columns import label_of
 from .dataset import Dataset
 from .doses import Doses, checked_doses
-from .tables import Table, read_table
+from .tables import Table, frame_table, read_table
 
 ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
 UNREAD = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")
@@ -29,7 +29,7 @@ def table_of(source: Any) -> Table:
     if isinstance(source, str | Path):
         return read_table(Path(source))
     if hasattr(source, "columns"):
-        return Table("the frame", {str(name): source[name].to_numpy() for name in source.columns})
+        return frame_table(source)
     raise DataError(f"The path of a table or a data frame is needed; received a {type(source).__name__}.")
 
 

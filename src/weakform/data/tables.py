@@ -98,6 +98,11 @@ def _array(values: Any, name: str, where: str) -> FloatArray:
         raise DataError(f"{where}: {error}") from None
 
 
+def frame_table(frame: Any) -> Table:
+    """The columns of a pandas (or similar) data frame."""
+    return Table("the frame", {str(name): frame[name].to_numpy() for name in frame.columns})
+
+
 def read_table(path: Path) -> Table:
     """A table from a file; the kind is told by the ending of its name."""
     refuse_devices(path, DataError)

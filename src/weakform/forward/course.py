@@ -181,13 +181,9 @@ class Course:
     def _piece(self, edge: float) -> bool:
         """Solve up to an edge, or up to what happens before it; False where it cannot be solved."""
         driven = self.setting.driven
-        if driven is not None and not self.moving:
-            self.inputs[self.signal] = driven(np.array([(self.now + edge) / 2]))[0]
-        elif driven is not None:
-            held = list(driven.hold)
-            self.inputs[self.signal] = np.where(
-                held, driven(np.array([(self.now + edge) / 2]))[0], self.inputs[self.signal]
-            )
+        if driven is not None:
+            between = driven(np.array([(self.now + edge) / 2]))[0]
+            self.inputs[self.signal] = np.where(driven.hold, between, self.inputs[self.signal])
         if self.setting.jumps.watched:
             return self._watched_piece(edge)
         from scipy.integrate import odeint

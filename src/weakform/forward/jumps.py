@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import symengine as se
 
-from ..model.events import TIME, Event
+from ..model.events import TIME
 from ..model.maps import Map
 from ..model.model import Model
 from ..support.errors import ModelError
@@ -51,13 +51,10 @@ class Jumps:
     Parameters
     ----------
     model : Model
-    events : sequence of Event
-        Besides those of the model: doses of a trajectory.
     """
 
-    def __init__(self, model: Model, events: Sequence[Event] = ()) -> None:
-        self.model = model
-        self.events = (*model.events, *events)
+    def __init__(self, model: Model) -> None:
+        self.model, self.events = model, model.events
         self.parameters = tuple(model.parameters)
         triggers = [event.trigger for event in self.events]
         self._times = [model.timed(trigger) for trigger in triggers]
@@ -165,3 +162,11 @@ class Jumps:
         if self.by_state:
             held[self.by_state] = self.triggers(t, u, p)[: len(self.by_state)] >= 0
         return held
+
+
+def jumps_of(model: Model) -> Jumps:
+    """The events and switches of a model, with what is compiled of them; kept with the model."""
+    if "jumps" not in model.compiled:
+        model.compiled["jumps"] = Jumps(model)
+    found: Jumps = model.compiled["jumps"]
+    return found

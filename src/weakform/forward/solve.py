@@ -9,20 +9,20 @@ time that was reached, never what the solver left in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..model.events import Event
 from ..model.inputs import Inputs
 from ..model.model import Model
 from ..support.errors import DataError
 from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray
 from .course import Course
-from .jumps import Jumps
+from .jumps import jumps_of
 from .setting import Setting
 from .status import SimulationStatus
 
@@ -46,8 +46,8 @@ class Simulation:
     by_initial : ndarray, (time, D, D), or None
         `∂u/∂u₀`.
     evaluations : int
-    observables : dict of str to ndarray, (time,)
-        Named expressions of the model along the solution.
+    seen : callable
+        What makes `observables`, when they are asked for.
     """
 
     times: FloatArray
@@ -56,7 +56,12 @@ class Simulation:
     by_parameters: FloatArray | None = None
     by_initial: FloatArray | None = None
     evaluations: int = 0
-    observables: dict[str, FloatArray] = field(default_factory=dict)
+    seen: Callable[[], dict[str, FloatArray]] = field(default=dict, repr=False, compare=False)
+
+    @cached_property
+    def observables(self) -> dict[str, FloatArray]:
+        """Named expressions of the model along the solution, `(time,)` each."""
+        return self.seen()
 
     @property
     def success(self) -> bool:
@@ -80,7 +85,6 @@ def simulate(
     times: ArrayLike,
     *,
     inputs: Inputs | None = None,
-    events: Sequence[Event] = (),
     held: BoolArray | None = None,
     open_end: bool = False,
     sensitivities: bool = False,
@@ -100,8 +104,6 @@ def simulate(
         Increasing.
     inputs : Inputs, optional
         Of a model that has some.
-    events : sequence of Event
-        What happens besides the events of the model, such as doses.
     held : ndarray of bool, optional
         Which events hold before the first time, and have happened; by default nothing has.
     open_end : bool
@@ -146,7 +148,6 @@ def simulate(
     if (model.inputs and driven is None) or (inputs is not None and not model.driven):
         needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
         raise DataError(f"The model needs {needed}; received {'none' if inputs is None else 'some'}.")
-    jumps = Jumps(model, events)
     sizes = _sizes(initial)
     columns = 1 + (J + D if sensitivities else 0)
     start, tolerances = np.zeros((columns, D)), np.empty((columns, D))
@@ -159,7 +160,15 @@ def simulate(
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
         setting = Setting(
-            model, parameters, driven, jumps, rtol, atol=tolerances, budget=max_evaluations, held=held, open=open_end
+            model,
+            parameters,
+            driven,
+            jumps_of(model),
+            rtol,
+            atol=tolerances,
+            budget=max_evaluations,
+            held=held,
+            open=open_end,
         )
         return Course(setting, start, grid).run()
 
@@ -173,23 +182,24 @@ def simulate(
             if again[1] is SimulationStatus.SUCCESS:
                 solved, status, evaluations = again[0], again[1], evaluations + again[2]
     states = solved[:, 0]
-    seen = _seen(model, parameters, states, grid, driven, jumps)
+    seen = partial(_seen, model, parameters, states, grid, driven)
     if not sensitivities:
-        return Simulation(grid, states, status, evaluations=evaluations, observables=seen)
+        return Simulation(grid, states, status, evaluations=evaluations, seen=seen)
     by_parameters = solved[:, 1 : 1 + J].transpose(0, 2, 1)
     by_initial = solved[:, 1 + J :].transpose(0, 2, 1)
-    return Simulation(grid, states, status, by_parameters, by_initial, evaluations, observables=seen)
+    return Simulation(grid, states, status, by_parameters, by_initial, evaluations, seen=seen)
 
 
 @np.errstate(all="ignore")
 def _seen(
-    model: Model, p: FloatArray, states: FloatArray, times: FloatArray, driven: Inputs | None, jumps: Jumps
+    model: Model, p: FloatArray, states: FloatArray, times: FloatArray, driven: Inputs | None
 ) -> dict[str, FloatArray]:
     """Named expressions along a solution."""
     if not model.observables:
         return {}
     parts = [] if driven is None else [driven(times)]
     if model.switches:
+        jumps = jumps_of(model)
         parts.append(np.stack([jumps.switched(float(t), u, p) for t, u in zip(times, states, strict=True)]))
     signals = np.column_stack(parts) if parts else None
     values = model.map("h", tuple(model.observables))(times, states, p, signals)

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import symengine as se
 
-from ..model.inputs import Inputs
 from ..model.maps import Map
 from ..model.model import Model
 from ..support.typing import BoolArray, FloatArray
-from .jumps import Jumps
+from .jumps import jumps_of
 from .solve import simulate
 
 PROBES, NULL = 8, 1e-9
@@ -61,8 +60,7 @@ def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) ->
     size = np.where(size > 0, size, 1.0)
     states = size * np.exp(rng.uniform(-2, 2, (PROBES * (D + 1), D)))
     signals = np.tile(driven, (len(states), 1)) if len(driven) else None
-    with np.errstate(all="ignore"):
-        f = model.map("f")(np.zeros(len(states)), states, p, signals)
+    f = model.map("f")(np.zeros(len(states)), states, p, signals)
     f = f[np.isfinite(f).all(axis=1)]
     if not len(f):
         return np.zeros((D, 0))
@@ -82,7 +80,6 @@ def steady_state(
     p: FloatArray,
     u0: FloatArray,
     begin: float = 0.0,
-    driven: FloatArray | None = None,
     *,
     happened: BoolArray | None = None,
 ) -> Steady | None:
@@ -91,28 +88,23 @@ def steady_state(
     Parameters
     ----------
     model : Model
+        Without inputs.
     p : ndarray, (J,)
     u0 : ndarray, (D,)
     begin : float
         The time at which it is there.
-    driven : ndarray, optional
-        Inputs as they are in the steady state.
     happened : ndarray of bool, optional
         Events that hold already, and have happened.
     """
-    D, J, own = len(u0), len(p), len(model.inputs)
-    jumps = Jumps(model)
-    held = np.zeros(own) if driven is None else driven[:own]
-    f_map = model.map("f")
+    D, J, jumps, f_map = len(u0), len(p), jumps_of(model), model.map("f")
 
     def line(u: FloatArray, t: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        signals = np.concatenate([held, jumps.switched(t, u, p)])
+        signals = jumps.switched(t, u, p)
         f, F, fp = f_map.linearised(np.array([t]), u[None], p, signals[None] if len(signals) else None)
         return f[0], F[0], fp[0]
 
-    signals = np.concatenate([held, jumps.switched(begin, u0, p)])
+    signals = jumps.switched(begin, u0, p)
     N = conserved(model, p, u0, signals)
-    inputs = Inputs(np.array([begin]), held[None], (True,) * own) if own else None
     timely = jumps.any or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
     before, u, t, span = u0, u0.copy(), begin, 0.0
     while True:
@@ -130,7 +122,7 @@ def steady_state(
             return None
         done = happened if t == begin else jumps.holding(t, u, p)
         clock = t if timely else 0.0  # far from zero a short step is lost in rounding
-        solved = simulate(model, p, u, [clock, clock + span], inputs=inputs, held=done, max_evaluations=WORK)
+        solved = simulate(model, p, u, [clock, clock + span], held=done, max_evaluations=WORK)
         if not solved.success and stable and relative < CLOSE:
             break  # so near to rest that a solver finds no step
         if not solved.success:
@@ -160,7 +152,6 @@ def steady_state(
             p,
             u0,
             [begin, max(t, begin + FIRST)],
-            inputs=inputs,
             held=happened,
             sensitivities=True,
             max_evaluations=10 * WORK,

@@ -58,13 +58,6 @@ class Event:
         when = f"at t = {self.time}" if self.time is not None else f"when {self.trigger} >= 0"
         return f"{when}: {done}"
 
-    @property
-    def text(self) -> str:
-        """As it is read back, numbers to the last bit."""
-        done = ", ".join(f"{state} = {to_text(expr)}" for state, expr in self.after.items())
-        when = f"at t = {to_text(self.time)}" if self.time is not None else f"when {to_text(self.trigger)} >= 0"
-        return f"{when}: {done}"
-
 
 def known_time(trigger: Expr) -> Expr | None:
     """c, where a trigger is `t - c` and c does not depend on time; None else.

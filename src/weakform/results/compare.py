@@ -21,6 +21,7 @@ from ..model.model import Model
 from ..support.errors import FitError
 from .criteria import maximum, unknowns
 from .result import FitResult
+from .serial import chi_square_tail
 
 APART, NONE = 4.0, 10.0
 """Differences of the criterion above which a model has less support than the best, and next to none."""
@@ -284,8 +285,6 @@ def _worst(fit: FitResult) -> str:
 
 
 def _nested(fits: dict[str, FitResult]) -> list[Nested]:
-    from scipy.special import gammaincc
-
     found = []
     for small, a in fits.items():
         for large, b in fits.items():
@@ -293,7 +292,7 @@ def _nested(fits: dict[str, FitResult]) -> list[Nested]:
             if small == large or freedom <= 0 or not _is_inside(a, b):
                 continue
             statistic = max(2 * (maximum(b) - maximum(a)), 0.0)
-            found.append(Nested(small, large, statistic, freedom, float(gammaincc(freedom / 2, statistic / 2))))
+            found.append(Nested(small, large, statistic, freedom, chi_square_tail(statistic, freedom)))
     return found
 
 

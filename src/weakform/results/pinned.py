@@ -80,16 +80,18 @@ class Pinned:
         assert fit.shared is not None
         assert fit.index is not None
         K = fit.data.D
-        parts, meshes, states = [], [], []
-        for k, (q, (mesh, x)) in enumerate(zip(fit.data.trajectories, fit.nodes, strict=True)):
+        parts = []
+        for k, q in enumerate(fit.data.trajectories):
             rows = np.union1d(q.times, times) if k == trajectory else q.times
             values, scale = np.full((len(rows), K + len(names)), np.nan), np.ones((len(rows), K + len(names)))
             at = np.searchsorted(rows, q.times)
             values[at, :K], scale[at, :K] = q.values, q.scales
             parts.append(replace(q, times=rows, values=values, scale=scale, within=None, repeats=None))
-            jumps = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data.replaced(trajectories=parts), fit.sigma)
-            meshes.append(jumps.doubled(_extended(mesh, rows), k))
-            states.append(_states(fit, k, meshes[-1], x))
+        longer = fit.data.replaced(trajectories=tuple(parts))
+        jumping = LatentProblem.of(fit.model, fit.shared, fit.index, longer, fit.sigma)
+        nodes = enumerate(zip(parts, fit.nodes, strict=True))
+        meshes = [jumping.doubled(_extended(mesh, q.times), k) for k, (q, (mesh, _)) in nodes]
+        states = [_states(fit, k, mesh, x) for k, (mesh, (_, x)) in enumerate(zip(meshes, fit.nodes, strict=True))]
         self.K = K
         self.rows = sum(len(q.times) for q in parts[:trajectory]) + np.searchsorted(parts[trajectory].times, times)
         sigma = np.concatenate([fit.sigma, np.ones(len(names))])

@@ -20,7 +20,7 @@ import symengine as se
 from ...model.expressions import parse_expression
 from ...model.functions import FUNCTIONS, RESERVED
 from ...support.errors import ModelError
-from .formulas import MAX_DEPTH, Formulas
+from .formulas import MAX_DEPTH, Formulas, names_in
 from .happenings import Happenings
 
 
@@ -80,7 +80,7 @@ class Document(Happenings, Formulas):
         needed += self._observed(needed, states, {*self.sizes, *reactions})
         texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states), *begun.values(), *happens]
         all_begun = self._all_beginnings(assigned, states) if self.kept else {}
-        used = {name for text in (*texts, *self.defaults.values(), *all_begun.values()) for name in _names(text)}
+        used = {name for text in (*texts, *self.defaults.values(), *all_begun.values()) for name in names_in(text)}
         used |= {self.names[key] for key in self.kept if key in self.names}
         fixed = [key for key in self.sizes if key not in self.rules and key not in self.rates and key not in self.kept]
         lines = [f"{self.names[key]} = {self._size(key)}" for key in fixed if self.names[key] in used]
@@ -93,7 +93,7 @@ class Document(Happenings, Formulas):
         # A species that does not change is known, and so is what only tells the size of a compartment.
         formulas = [*(self.rates[s] for s in states), *begun.values(), *(self.names[key] for key in needed)]
         elsewhere = self._ordered(formulas, leave=set(self.sizes))
-        direct = {n for text in (*(self.rules[k] for k in elsewhere), *formulas) for n in _names(text)}
+        direct = {n for text in (*(self.rules[k] for k in elsewhere), *formulas) for n in names_in(text)}
         constants = {self.names[key] for key in species} | (set(parameters) - direct)
         return {
             "equations": "\n".join(lines),
@@ -173,7 +173,7 @@ class Document(Happenings, Formulas):
             text = assigned.get(key, "")
             if not math.isfinite(self.values[key]):
                 continue  # the root of a negative number says nothing
-            if not _names(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
+            if not names_in(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
                 continue  # a number, however it is written, is a value for a simulation
             found[key] = _begun(text, moving)
         return found
@@ -186,7 +186,7 @@ class Document(Happenings, Formulas):
             if key in (*needed, *found, *self.failed, *others):
                 continue
             chain = self._ordered([self.names[key]])
-            names = {name for each in chain for name in _names(self.rules[each])}
+            names = {name for each in chain for name in names_in(self.rules[each])}
             if (names & moving or key in self.kept) and not any(each in self.failed for each in chain):
                 found += [each for each in chain if each not in (*needed, *found)]
         return found
@@ -198,7 +198,7 @@ class Document(Happenings, Formulas):
         state: dict[str, bool] = {}  # False while what it needs is looked up, True when that is done
 
         def visit(text: str) -> None:
-            for name in sorted(_names(text) & back.keys()):
+            for name in sorted(names_in(text) & back.keys()):
                 key = back[name]
                 if state.get(key) is False:
                     raise self.error(f"assignment rules depend on one another in a circle: {key!r} needs itself.")
@@ -269,13 +269,13 @@ class Document(Happenings, Formulas):
         while True:
             ready = []
             for key in own & set(formulas):
-                needs = {back.get(name, name) for name in _names(formulas[key])} - set(FUNCTIONS) - {"pi"}
+                needs = {back.get(name, name) for name in names_in(formulas[key])} - set(FUNCTIONS) - {"pi"}
                 # A number, however it is written, is a value and no definition.
                 if needs and needs <= constant:
                     ready.append(key)
             if not ready:
                 for key in own & set(formulas):
-                    if {back.get(name, name) for name in _names(formulas[key])} & self.kept:
+                    if {back.get(name, name) for name in names_in(formulas[key])} & self.kept:
                         self.defaults[key] = formulas[key]
                 return
             for key in ready:
@@ -312,8 +312,3 @@ class Document(Happenings, Formulas):
 def _begun(text: str, moving: set[str]) -> str:
     """A formula at the beginning: states in it are those then."""
     return re.sub(r"(?<![\w.])[^\W\d]\w*", lambda m: f"{m[0]}(0)" if m[0] in moving else m[0], text)
-
-
-def _names(text: str) -> set[str]:
-    """Every name in a formula; the e of 1e-05 is none."""
-    return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))

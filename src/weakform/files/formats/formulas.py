@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -237,6 +238,11 @@ class Formulas:
         for reaction in model.getListOfReactions():
             if reaction.isSetFast() and reaction.getFast():
                 raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
+
+
+def names_in(text: str) -> set[str]:
+    """Every name in a formula; the e of 1e-05 is none."""
+    return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))
 
 
 def _is_number(text: str) -> bool:

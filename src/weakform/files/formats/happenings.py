@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import symengine as se
@@ -11,7 +10,7 @@ import symengine as se
 from ...model.expressions import parse_expression
 from ...model.printing import to_text
 from ...support.errors import ModelError
-from .formulas import Formulas
+from .formulas import Formulas, names_in
 
 
 class Happenings(Formulas):
@@ -53,12 +52,8 @@ class Happenings(Formulas):
             if source is not None:
                 self.weights[key] = self.text(source.getMath())
                 changing = {s.getId() for s in self.model.getListOfSpecies() if not s.getConstant()}
-                changing |= {r.getVariable() for r in self.model.getListOfRules()}
-                changing |= {
-                    a.getVariable() for e in self.model.getListOfEvents() for a in e.getListOfEventAssignments()
-                }
-                used = set(re.findall(r"[^\W\d]\w*", self.weights[key]))
-                if rule is None and used & {self.names[k] for k in changing if k in self.names}:
+                changing |= {r.getVariable() for r in self.model.getListOfRules()} | self._event_targets
+                if rule is None and names_in(self.weights[key]) & {self.names[k] for k in changing if k in self.names}:
                     raise self.error(f"the stoichiometry {key!r} begins with what changes, which cannot be translated.")
                 if rule is None:
                     self.rules[key] = self.weights[key]
@@ -171,16 +166,15 @@ class Happenings(Formulas):
         """Refuse a compartment that jumps by a rule, or whose size depends on what changes in others."""
         if key not in self.rules:
             return
-        names, seen = [self.rules[key]], ""
+        pending = [self.rules[key]]
         back = {name: k for k, name in self.names.items()}
         inside: set[str] = set()
-        while names:
-            seen = names.pop()
-            for name in parse_expression(seen, self._known(), "rule", {}).free_symbols:
+        while pending:
+            for name in parse_expression(pending.pop(), self._known(), "rule", {}).free_symbols:
                 one = back.get(str(name), "")
                 if one and one not in inside:
                     inside.add(one)
-                    names += [self.rules[one]] if one in self.rules else []
+                    pending += [self.rules[one]] if one in self.rules else []
         switched = any(
             "piecewise" in t or "if(" in t for t in (self.rules[key], *(self.rules.get(k, "") for k in inside))
         )
@@ -254,7 +248,7 @@ class Happenings(Formulas):
             waits = trigger.getInitialValue() if trigger.isSetInitialValue() else True
             rising = self.rising(trigger.getMath())
             strict = self.kinds.get(trigger.getMath().getType(), "") in ("AST_RELATIONAL_GT", "AST_RELATIONAL_LT")
-            clock = not set(re.findall(r"(?<![\w.])[^\W\d]\w*", rising)) & {self.names[k] for k in self.rates}
+            clock = not names_in(rising) & {self.names[k] for k in self.rates}
             found.append(
                 {
                     "trigger": rising,

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import symengine as se
 
-from ...forward.jumps import Jumps
+from ...forward.jumps import jumps_of
 from ...forward.solve import simulate
 from ...forward.steady import steady_state
 from ...model.functions import Expr
@@ -68,7 +68,7 @@ class Likelihood:
 
     def __init__(self, found: Meaning, rtol: float = FINE) -> None:
         self.found, self.rtol = found, rtol
-        self.model, self.jumps = found.model, Jumps(found.model)
+        self.model, self.jumps = found.model, jumps_of(found.model)
         self.names = [one.name for one in found.quantities]
         self.own = list(found.own)
         self.dynamic = [self.own.index(name) for name in self.model.parameters]

@@ -21,11 +21,11 @@ from ...linalg.symmetric import symmetric_inverse
 from ...linalg.threads import single_thread
 from ...optimize import TrustRegion, minimise
 from ...optimize.minimise import Minimum
+from ...results.serial import chi_square_tail
 from ...support.errors import FitError
 from ...support.typing import FloatArray
 from .likelihood import Likelihood
 from .objective import Objective
-from .priors import on_scale
 
 if TYPE_CHECKING:
     from .problem import PetabProblem
@@ -257,7 +257,7 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
     freedom = len(likelihood.values) - len(keep)
     if not objective.noise and not np.any(found.by_sigma) and freedom > 0 and not likelihood.laplace.any():
         r = likelihood.residuals(found)
-        level = _beyond(float(r @ r), freedom)
+        level = chi_square_tail(float(r @ r), freedom)
         if level < REJECTED and status.converged:
             status = Status.REJECTED
             notes.append(f"χ² = {float(r @ r):.4g} with {freedom} degrees of freedom: p = {level:.2g}.")
@@ -303,14 +303,7 @@ def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) 
 def _all(objective: Objective, x: FloatArray) -> FloatArray:
     """All quantities at a point; those inside in the middle where nothing can be solved."""
     theta = objective(x, 0).theta
-    return objective.natural(x, objective.begin()) if theta is None else theta
-
-
-def _beyond(chi2: float, freedom: int) -> float:
-    """The probability of a larger χ²."""
-    from scipy.special import gammaincc
-
-    return float(gammaincc(freedom / 2, chi2 / 2))
+    return objective.natural(x, objective.begin) if theta is None else theta
 
 
 def _curvature(objective: Objective, k: int, theta: FloatArray) -> float:
@@ -321,9 +314,7 @@ def _curvature(objective: Objective, k: int, theta: FloatArray) -> float:
     h, x = 1e-4, math.log(theta[k]) if objective.logs[k] else float(theta[k])
 
     def at(x: float) -> float:
-        value = math.exp(x) if objective.logs[k] else x
-        assert q.prior is not None
-        return q.prior.log(on_scale(q.scale, value) if q.prior.scaled else value)
+        return q.log_prior(math.exp(x) if objective.logs[k] else x)
 
     step = h * max(1.0, abs(x))
     curve = -(at(x + step) - 2 * at(x) + at(x - step)) / step**2

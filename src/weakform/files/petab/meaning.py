@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import symengine as se
 
 from ...model.functions import Expr
 from ...model.model import Model
 from ...support.errors import ModelError
-from .priors import Prior
+from .priors import Prior, on_scale
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,12 @@ class Quantity:
     nominal: float
     estimate: bool
     prior: Prior | None = None
+
+    def log_prior(self, x: float) -> float:
+        """The logarithm of its prior at a value on the linear scale; zero without one."""
+        if self.prior is None:
+            return 0.0
+        return self.prior.log(on_scale(self.scale, x) if self.prior.scaled else x)
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,6 @@ class Meaning:
     begins: dict[str, Expr]
     experiments: tuple[tuple[str, tuple[Period, ...]], ...]
     measurements: tuple[Measurement, ...]
-    title: str = ""
-    named: dict[str, Expr] = field(default_factory=dict)
 
 
 def folded(found: Meaning) -> Meaning:
@@ -108,5 +112,4 @@ def folded(found: Meaning) -> Meaning:
             for label, periods in found.experiments
         ),
         measurements=tuple(replace(m, formula=put(m.formula), sigma=put(m.sigma)) for m in found.measurements),
-        named={name: put(e) for name, e in found.named.items()},
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import symengine as se
@@ -81,20 +82,18 @@ class Objective:
             theta[self.outer] = np.where(self.logs[self.outer], np.exp(x), x)
         return theta
 
+    @cached_property
     def begin(self) -> FloatArray:
         """All quantities to begin with: what is not estimated as it is, the others somewhere inside."""
-        nominal = self.likelihood.nominal
-        middle = np.where(self.logs, np.exp(self._middle()), np.where(np.isfinite(self._middle()), self._middle(), 1.0))
-        return np.where([q.estimate for q in self.quantities], middle, nominal)
-
-    def _middle(self) -> FloatArray:
         with np.errstate(all="ignore"):
             middle = 0.5 * (self._working(self.low) + self._working(self.high))
-        return np.where(np.isfinite(middle), middle, 0.0)
+        middle = np.where(np.isfinite(middle), middle, 0.0)
+        natural = np.where(self.logs, np.exp(middle), middle)
+        return np.where([q.estimate for q in self.quantities], natural, self.likelihood.nominal)
 
     def __call__(self, x: FloatArray, order: int) -> Evaluated:
         """At a point in working coordinates."""
-        theta = self.natural(x, self.begin())
+        theta = self.natural(x, self.begin)
         with np.errstate(all="ignore"):
             course = self.likelihood.course(theta, order > 0)
             if course is None:
@@ -114,11 +113,7 @@ class Objective:
 
     def _priors(self, theta: FloatArray) -> float:
         """The sum of log-priors of what is estimated."""
-        total = 0.0
-        for q, x in zip(self.quantities, theta, strict=True):
-            if q.prior is not None and q.estimate:
-                total += q.prior.log(on_scale(q.scale, float(x)) if q.prior.scaled else float(x))
-        return total
+        return sum(q.log_prior(float(x)) for q, x in zip(self.quantities, theta, strict=True))
 
     def _outer(
         self, g: FloatArray, H: FloatArray, theta: FloatArray, stuck: BoolArray

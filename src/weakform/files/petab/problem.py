@@ -93,11 +93,8 @@ class PetabProblem:
 
     def log_priors(self, parameters: Mapping[str, float] | None = None) -> dict[str, float]:
         """The logarithm of each prior, by parameter."""
-        theta, found = self._theta(parameters), {}
-        for q, x in zip(self.found.quantities, theta, strict=True):
-            if q.prior is not None:
-                found[q.name] = q.prior.log(on_scale(q.scale, float(x)) if q.prior.scaled else float(x))
-        return found
+        pairs = zip(self.found.quantities, self._theta(parameters), strict=True)
+        return {q.name: q.log_prior(float(x)) for q, x in pairs if q.prior is not None}
 
     def log_posterior(self, parameters: Mapping[str, float] | None = None) -> float:
         """Log-likelihood and log-priors together, not normalised."""

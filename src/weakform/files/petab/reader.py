@@ -43,6 +43,7 @@ class _Reader:
         self.states: list[str] = []
         self.named: dict[str, Expr] = {}
         self.quantities: dict[str, Quantity] = {}
+        self._formulas: dict[Any, Expr] = {}
 
     def error(self, what: str) -> ModelError:
         return ModelError(f"{self.where}: {what}")
@@ -82,7 +83,6 @@ class _Reader:
             else:
                 own[name] = se.RealDouble(plain["values"].get(name, math.nan))
         extra = {key: se.Symbol(key) for key in self.quantities if key not in self.names}
-        self.extra = list(extra)
         observables = self._observables()
         experiments, index = self._experiments()
         measurements = tuple(self._measurement(row, observables, index) for row in found["measurement"])
@@ -107,8 +107,6 @@ class _Reader:
             begins,
             experiments,
             measurements,
-            title=plain["title"],
-            named=self.named,
         )
         return folded(meaning)
 
@@ -196,10 +194,7 @@ class _Reader:
             expr = parse_expression(shown, dict.fromkeys(known), what)
         except ModelError as error:
             raise self.error(str(error)) from None
-        here = {se.Symbol(name): e for name, e in self.named.items()}
-        for _ in range(2):
-            expr = expr.subs(here) if here else expr
-        return expr
+        return expr.subs({se.Symbol(name): e for name, e in self.named.items()}) if self.named else expr
 
     def _observables(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
@@ -285,10 +280,10 @@ class _Reader:
             raise self._absent(f"the measurement table has the observable {name!r}", name, observables)
         about = observables[name]
         inside: dict[str, str] = {}
-        given: list[str] = []
+        given: dict[str, int] = {}
         for what in ("observable", "noise"):
             values = [v.strip() for v in row.get(f"{what}Parameters", "").split(";") if v.strip()]
-            given.append(";".join(values))
+            given[what] = len(values)
             if self.version == 1:
                 placed = {f"{what}Parameter{k + 1}_{name}": v for k, v in enumerate(values)}
             else:
@@ -305,9 +300,8 @@ class _Reader:
             raise self.error(f"{name!r} has no noiseFormula.")
         for what, formula_ in (("observable", about["observableFormula"]), ("noise", noise)):
             most = max(map(int, re.findall(rf"{what}Parameter(\d+)_{re.escape(name)}(?!\w)", formula_)), default=0)
-            count = len([v for v in given[0 if what == "observable" else 1].split(";") if v])
-            if self.version == 1 and count != most:
-                raise self.error(f"{name!r} has {most} {what} parameters, a measurement gives {count}.")
+            if self.version == 1 and given[what] != most:
+                raise self.error(f"{name!r} has {most} {what} parameters, a measurement gives {given[what]}.")
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", noise):
             sigma = self._cached(noise, f"noiseFormula of {name}", {**inside, name: about["observableFormula"]})
         else:
@@ -353,7 +347,6 @@ class _Reader:
 
     def _cached(self, text: str, what: str, inside: Mapping[str, str]) -> Expr:
         key = (text, tuple(sorted(inside.items())))
-        cache = self.__dict__.setdefault("_formulas", {})
-        if key not in cache:
-            cache[key] = self._parsed(text, what, inside)
-        return cache[key]
+        if key not in self._formulas:
+            self._formulas[key] = self._parsed(text, what, inside)
+        return self._formulas[key]
