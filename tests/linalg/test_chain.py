@@ -90,6 +90,21 @@ def test_the_kernels_agree_with_numpy_to_ten_digits(name, monkeypatch):
     assert np.allclose(one, two, rtol=1e-8, atol=1e-10 * np.abs(two).max())
 
 
+def test_a_recursion_from_node_to_node(monkeypatch):
+    rng = np.random.default_rng(0)
+    left, right, q = rng.standard_normal((6, 3, 3)), rng.standard_normal((6, 3, 3)), rng.standard_normal((6, 3, 4))
+    fast = chain.march(left, right, q)
+    assert (fast[0] == 0).all()
+    for m in range(5):
+        assert right[m] @ fast[m + 1] == pytest.approx(-(left[m] @ fast[m] + q[m]))
+    singular = right.copy()
+    singular[2] = 0.0
+    assert chain.march(left, singular, q) is None
+    monkeypatch.setattr(chain, "library", lambda: None)
+    assert chain.march(left, right, q) == pytest.approx(fast, rel=1e-10)
+    assert chain.march(left, singular, q) is None
+
+
 def test_a_fit_without_kernels_is_the_same(monkeypatch):
     problem = wf.problems.get("lotka-volterra")
     data = problem.simulate(M=100, noise=0.05, seed=2)

@@ -105,10 +105,14 @@ def run_fit(arguments: argparse.Namespace) -> int:
 
     if arguments.profile:
         attempt(lambda: result.intervals(kind="profile"))
+    if arguments.sample:
+        attempt(lambda: result.sample(seed=arguments.seed))
     if arguments.json:
         print(json.dumps(as_json(result), indent=2))
     else:
         print(result)
+        if result.posterior is not None:
+            print(f"\nPosterior: {result.posterior}")
         if result.profiles:
             print("\n95% profile intervals:")
             for name, profile in result.profiles.items():

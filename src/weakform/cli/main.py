@@ -127,6 +127,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--time-limit", type=float, default=200.0, metavar="S", help="seconds (default: %(default)s)")
     one.add_argument("--profile", action="store_true", help="compute profile intervals too")
+    one.add_argument("--sample", action="store_true", help="draw from the posterior too")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
     one.add_argument("--save", metavar="FILE", help="write the fit as JSON, to be loaded in Python")
 

@@ -9,6 +9,7 @@ from ..support.errors import WeakformError
 from ..support.versions import __version__
 
 if TYPE_CHECKING:
+    from ..results.posterior import Posterior
     from ..results.records import Quantity
     from ..results.result import FitResult
 
@@ -45,6 +46,7 @@ def as_json(result: FitResult) -> dict[str, Any]:
             {"parameters": dict(zip(result, map(plain, other.estimate), strict=True)), "behind": plain(other.behind)}
             for other in result.alternatives
         ],
+        "posterior": None if result.posterior is None else _posterior(result.posterior),
         "p_value": None if result.goodness is None else plain(result.goodness.p_value),
         "covariance": [[plain(v) for v in row] for row in result.covariance],
         "r_squared": {name: plain(value) for name, value in result.r_squared.items()},
@@ -52,6 +54,24 @@ def as_json(result: FitResult) -> dict[str, Any]:
         "notes": [*result.data.notes, *result.notes],
         "seed": result.seed,
         "weakform": __version__,
+    }
+
+
+def _posterior(posterior: Posterior) -> dict[str, Any]:
+    ends = posterior.intervals()
+    return {
+        "success": posterior.success,
+        "trouble": posterior.trouble,
+        "quantities": {
+            name: {
+                "mean": float(posterior[name].mean()),
+                "sd": float(posterior[name].std()),
+                "interval": list(ends[name]),
+                "rhat": posterior.rhat[name],
+                "effective": posterior.effective[name],
+            }
+            for name in posterior
+        },
     }
 
 

@@ -33,7 +33,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a PEtab problem."""
     from ..files.petab.problem import read_petab
 
-    _refuse(arguments, ("time", "trajectory", "noise", "doses", "report", "save", "profile"))
+    _refuse(arguments, ("time", "trajectory", "noise", "doses", "report", "save", "profile", "sample"))
     problem = read_petab(arguments.model)
     shown = sys.stderr.isatty()
 

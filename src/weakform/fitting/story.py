@@ -141,7 +141,6 @@ def _result(parameters: Parameters, told: Told, call: _Call) -> FitResult:
     fitted, quantified, judged = told.refined, told.quantified, told.judged
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined = best.refined
-    kept = best.latent is not None or fitted.estimator.local
     bases = [form.functions for form in problem.forms]
     return FitResult(
         model=parameters.model,
@@ -176,6 +175,6 @@ def _result(parameters: Parameters, told: Told, call: _Call) -> FitResult:
         tied=parameters.tied,
         units=call.units,
         nodes=() if best.latent is None else best.latent.nodes,
-        shared=parameters.shared if kept else None,
-        index=parameters.index if kept else None,
+        shared=parameters.shared,
+        index=parameters.index,
     )

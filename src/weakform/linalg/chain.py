@@ -130,3 +130,26 @@ class BandFactor:
             return b
         solved, _ = dtbtrs(self.factor, b.reshape(len(b), -1), uplo="L", trans=how)
         return np.asarray(solved).reshape(b.shape)
+
+
+def march(left: FloatArray, right: FloatArray, q: FloatArray) -> FloatArray | None:
+    """Y `(N, D, n)` with `Y_0 = 0` and `right_m Y_{m+1} = -(left_m Y_m + q_m)`; None where some `right` is singular.
+
+    Parameters
+    ----------
+    left, right : ndarray, (N, D, D)
+    q : ndarray, (N, D, n)
+        The last of each is not used.
+    """
+    N, D, n = q.shape
+    Y = np.zeros((N, D, n))
+    if library() is not None:
+        given = [np.ascontiguousarray(array) for array in (left, right, q)]
+        return None if call("chain_march", (N, D, n), (*given, np.empty(D * D), Y)) else Y
+    try:
+        solved = np.linalg.solve(right[:-1], np.concatenate([left[:-1], q[:-1]], axis=2))
+    except np.linalg.LinAlgError:
+        return None
+    for m in range(N - 1):
+        Y[m + 1] = -(solved[m, :, :D] @ Y[m] + solved[m, :, D:])
+    return Y

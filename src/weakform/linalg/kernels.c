@@ -217,3 +217,61 @@ API void simpson(idx M, idx D, idx J, idx nf, idx nx, idx width, const idx *at, 
         }
     }
 }
+
+/* y (N, D, n): y[0] = 0, then right[m] y[m+1] = -(left[m] y[m] + q[m]), by elimination with pivots. `work` has room for
+ * D D numbers. Returns 0, or 1 + the node at which `right` is singular. */
+API idx chain_march(idx N, idx D, idx n, const double *left, const double *right, const double *q, double *work, double *y)
+{
+    const idx DD = D * D;
+    for (idx i = 0; i < D * n; i++)
+        y[i] = 0.0;
+    for (idx m = 0; m + 1 < N; m++) {
+        const double *l = left + m * DD, *b = q + m * D * n, *before = y + m * D * n;
+        double *z = y + (m + 1) * D * n;
+        for (idx i = 0; i < DD; i++)
+            work[i] = right[m * DD + i];
+        for (idx i = 0; i < D; i++) {
+            for (idx c = 0; c < n; c++)
+                z[i * n + c] = -b[i * n + c];
+            for (idx k = 0; k < D; k++)
+                if (l[i * D + k] != 0.0)
+                    less(n, l[i * D + k], before + k * n, z + i * n);
+        }
+        for (idx j = 0; j < D; j++) {
+            idx best = j;
+            for (idx i = j + 1; i < D; i++)
+                if (fabs(work[i * D + j]) > fabs(work[best * D + j]))
+                    best = i;
+            if (!(fabs(work[best * D + j]) > 0.0))
+                return m + 1;
+            if (best != j) {
+                for (idx k = j; k < D; k++) {
+                    const double swap = work[j * D + k];
+                    work[j * D + k] = work[best * D + k];
+                    work[best * D + k] = swap;
+                }
+                for (idx c = 0; c < n; c++) {
+                    const double swap = z[j * n + c];
+                    z[j * n + c] = z[best * n + c];
+                    z[best * n + c] = swap;
+                }
+            }
+            const double inverse = 1.0 / work[j * D + j];
+            for (idx i = j + 1; i < D; i++) {
+                const double factor = work[i * D + j] * inverse;
+                if (factor != 0.0) {
+                    less(D - j - 1, factor, work + j * D + j + 1, work + i * D + j + 1);
+                    less(n, factor, z + j * n, z + i * n);
+                }
+            }
+        }
+        for (idx i = D - 1; i >= 0; i--) {
+            for (idx k = i + 1; k < D; k++)
+                less(n, work[i * D + k], z + k * n, z + i * n);
+            const double inverse = 1.0 / work[i * D + i];
+            for (idx c = 0; c < n; c++)
+                z[i * n + c] *= inverse;
+        }
+    }
+    return 0;
+}

@@ -30,7 +30,7 @@ def library() -> Any:
                 loaded = ctypes.CDLL(str(path))
             except OSError:  # of another platform
                 return None
-            loaded.chain_factor.restype = ctypes.c_int64
+            loaded.chain_factor.restype = loaded.chain_march.restype = ctypes.c_int64
             return loaded
     return None
 

@@ -85,6 +85,17 @@ class Priors:
         np.add.at(g, self.index, rho * first)
         return g
 
+    def log_density(self, p: FloatArray) -> float:
+        """The logarithm of the density of what the estimators work with, up to a constant.
+
+        A log-normal prior is a density of P, and normal in log P only: where its kind and the scale of the parameter
+        differ, a factor of P or 1/P comes to `exp(-value)`.
+        """
+        q = p[self.index]
+        with np.errstate(all="ignore"):
+            more = np.where(self.log_scale, q, -np.log(q))
+        return float(more[self.lognormal != self.log_scale].sum()) - self.value(p)
+
     def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
         """Its Hessian `(J, J)`, or only `Σ (∂ρ)²`, the information."""
         rho, first, second = self.rows(p)

@@ -18,11 +18,13 @@ from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..support.versions import __version__, versions
 from .mathml import equations
+from .pairs import described
 from .parts import chart, document, legend, plain, section, series, table, texts, thinned
 from .text import agreeing, chosen, number, pair
 from .verdict import verdict
 
 if TYPE_CHECKING:
+    from ..results.intervals import Profile
     from ..results.result import FitResult
 
 MAX_PANELS = 24
@@ -56,6 +58,7 @@ def page(fit: FitResult, command: str = "") -> str:
         section("Data and fitted trajectory", _states(fit)),
         section("Weak residuals in time", _residuals(fit)),
         section("Profiles", _profiles(fit)),
+        section("Posterior", "" if fit.posterior is None else described(fit.posterior)),
         section("Correlations of the estimates", _correlations(fit)),
         section("Starts", _starts(fit)),
         section("What was chosen", _chosen(fit)),
@@ -197,7 +200,7 @@ def _profiles(fit: FitResult) -> str:
         j = fit.model.parameters.index(name)
         near = np.linspace(profile.values[0], profile.values[-1], 60)
         limit = fit.quantile(profile.level) ** 2
-        lines = [series("line", "profile", profile.values, profile.misfit, "fit")]
+        lines = [series("line", "profile", *_smooth(profile), "fit")]
         if np.isfinite(fit.errors[j]) and fit.errors[j] > 0:
             parabola = ((near - fit.estimate[j]) / fit.errors[j]) ** 2
             shown = parabola <= 2.5 * limit
@@ -212,6 +215,18 @@ def _profiles(fit: FitResult) -> str:
         "error.</p>"
     )
     return intro + f'<div class="grid">{"".join(parts)}</div>'
+
+
+def _smooth(profile: Profile) -> tuple[FloatArray, FloatArray]:
+    """A profile as a curve: the root of the misfit, with a sign, is nearly a line, and goes through all its points."""
+    x, y = profile.values, np.sqrt(np.maximum(profile.misfit, 0.0))
+    if len(x) < 3:
+        return x, y**2
+    from scipy.interpolate import PchipInterpolator
+
+    signed = np.where(np.arange(len(x)) < int(np.argmin(y)), -y, y)
+    near = np.unique(np.concatenate([np.linspace(x[0], x[-1], 80), x]))
+    return near, np.asarray(PchipInterpolator(x, signed)(near)) ** 2
 
 
 def _correlations(fit: FitResult) -> str:

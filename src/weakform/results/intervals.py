@@ -203,7 +203,9 @@ def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> 
         return _profiled(fit, level)
     if kind != "bootstrap":
         raise FitError(f"The kind must be 'auto', 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
-    draws = bootstrap(fit, runs, seed)
+    if (runs, seed) not in fit.late.bootstraps:
+        fit.late.bootstraps[runs, seed] = bootstrap(fit, runs, seed)
+    draws = fit.late.bootstraps[runs, seed]
     ends = np.asarray(np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
     # Along a direction that the data do not determine no draw moves: that is no knowledge.
     with np.errstate(invalid="ignore"):

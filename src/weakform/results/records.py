@@ -12,6 +12,7 @@ from ..support.typing import FloatArray
 if TYPE_CHECKING:
     from .bands import Prediction
     from .intervals import Profile
+    from .posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,15 @@ class Late:
         Intervals by level, with the kind of each.
     curves : dict
         Profiles by parameter and level, whoever asked for them.
+    bootstraps : dict
+        Estimates of the bootstrap `(runs, J)`, by runs and seed.
+    posterior : list of Posterior
+        The last one that was drawn.
     """
 
     profiles: dict[str, Profile] = field(default_factory=dict)
     bands: dict[tuple[int, float, str], Prediction] = field(default_factory=dict)
     automatic: dict[float, tuple[FloatArray, tuple[str, ...]]] = field(default_factory=dict)
     curves: dict[tuple[str, float], Profile] = field(default_factory=dict)
+    bootstraps: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
+    posterior: list[Posterior] = field(default_factory=list)

@@ -32,6 +32,7 @@ from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 if TYPE_CHECKING:
     from .bands import Prediction
     from .intervals import Profile
+    from .posterior import Posterior
     from .truth import Metrics
 
 
@@ -87,8 +88,9 @@ class FitResult(Criteria):
         Of parameters, states and `time`.
     nodes : tuple of pairs of ndarray, one for each trajectory
         Where only a part is measured: the nodes of the mesh `(nodes,)`, and the states there `(nodes, D)`.
-    shared, index : Model and ndarray of int, or None
-        Then also the model before local parameters were multiplied, and the place of its parameters among all.
+    shared, index : Model and ndarray of int
+        The model before local parameters were multiplied, and the place of its parameters among all; None in fits that
+        were saved by older versions.
     late : Late
         What was computed after the fit, when it was asked for: profiles and bands.
 
@@ -182,7 +184,7 @@ class FitResult(Criteria):
             data drawn again from the fitted states; infinite where the data do not determine a parameter. Methods
             without a likelihood of the data have Wald's only.
         runs, seed : int
-            Of the bootstrap.
+            Of the bootstrap; its estimates are kept in `late.bootstraps`.
         """
         return intervals(self, level, kind, runs, seed)
 
@@ -272,6 +274,29 @@ class FitResult(Criteria):
         if key not in self.late.bands:
             self.late.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
         return self.late.bands[key]
+
+    def sample(self, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:
+        """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.
+
+        Where no prior is given it is flat, on the scale of each parameter, inside its bounds; flat in log σ. Solutions
+        on the mesh of the fit and their sensitivities drive Hamiltonian Monte Carlo, preconditioned by the covariance.
+
+        Parameters
+        ----------
+        draws : int
+            In all chains together, after a warm-up.
+        chains : int
+        seed : int
+        """
+        from .posterior import sample
+
+        self.late.posterior[:] = [sample(self, draws, chains, seed)]
+        return self.late.posterior[0]
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """What `sample` has drawn the last time, or None."""
+        return self.late.posterior[0] if self.late.posterior else None
 
     @property
     def r_squared(self) -> dict[str, float]:
