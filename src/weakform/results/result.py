@@ -22,22 +22,21 @@ from ..model.model import Model
 from ..parameters.priors import Priors
 from ..support.errors import FitError
 from ..support.typing import BoolArray, FloatArray, IntArray
-from .criteria import Criteria
 from .derived import derived
 from .goodness import GoodnessOfFit
 from .hidden import Beginnings, States
 from .intervals import Profile, intervals, quantity
+from .questions import Questions
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 
 if TYPE_CHECKING:
     from .bands import Prediction
     from .intervals import Profile
-    from .posterior import Posterior
     from .truth import Metrics
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult(Criteria):
+class FitResult(Questions):
     """Estimates of the parameters of a model, with their uncertainty.
 
     Attributes
@@ -274,29 +273,6 @@ class FitResult(Criteria):
         if key not in self.late.bands:
             self.late.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
         return self.late.bands[key]
-
-    def sample(self, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:
-        """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.
-
-        Where no prior is given it is flat, on the scale of each parameter, inside its bounds; flat in log σ. Solutions
-        on the mesh of the fit and their sensitivities drive Hamiltonian Monte Carlo, preconditioned by the covariance.
-
-        Parameters
-        ----------
-        draws : int
-            In all chains together, after a warm-up.
-        chains : int
-        seed : int
-        """
-        from .posterior import sample
-
-        self.late.posterior[:] = [sample(self, draws, chains, seed)]
-        return self.late.posterior[0]
-
-    @property
-    def posterior(self) -> Posterior | None:
-        """What `sample` has drawn the last time, or None."""
-        return self.late.posterior[0] if self.late.posterior else None
 
     @property
     def r_squared(self) -> dict[str, float]:

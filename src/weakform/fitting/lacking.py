@@ -1,0 +1,273 @@
+"""Which term a model lacks: score tests on the residuals, then fits of the few best.
+
+With a term `k φ(x, t)` in one equation, at k = 0, the weak residual changes by `c = Φ φ`; where only a part is measured
+it is the residual of the data that changes, by its sensitivity. Both over their standard deviations, and with what the
+parameters can take up projected away,
+
+    score = (cᵀ r)² / cᵀ c                    is χ² with one degree of freedom if the model is right.
+
+All terms are tested with one linearisation. Weak residuals need no solution of the wrong model: they look at the
+equations where the data are. The best few are then fitted; what is said of them is the test of the likelihood ratio,
+times the number of terms that were tried (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import symengine as se
+
+from ..basis import Local
+from ..collocation.latent import LatentProblem
+from ..collocation.march import Meshed
+from ..linalg.symmetric import NotPositiveDefinite
+from ..linalg.threads import single_thread
+from ..model import Model
+from ..model.expressions import parse_expression
+from ..model.functions import Expr
+from ..results.criteria import maximum
+from ..results.result import FitResult
+from ..results.serial import chi_square_tail
+from ..results.terms import MissingTerms, Term
+from ..support.errors import FitError, WeakformError
+from ..support.messages import counted, suggestion
+from ..support.typing import FloatArray
+from ..weak.problem import WeakProblem
+from .again import again, plain_model
+
+FITTED, FEW = 6, 3
+"""Terms with the best scores that are fitted, and where none is unlikely."""
+UNLIKELY = 0.2
+"""Probability of the best score among so many, below which it is."""
+SECONDS = 10.0
+"""For each of these fits."""
+PLAIN = 1.0
+"""What a part of a term costs, in units of log-likelihood, where terms are ranked."""
+CUBES = 3
+"""States up to which all products of three are tried; beyond, only powers."""
+NOTHING = 1e-4
+"""What is left of a term beside those of the model, as a share of it, below which it is one of them."""
+
+
+Candidates = Sequence[str] | Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A term of one equation."""
+
+    equation: str
+    text: str
+    expression: Expr
+
+
+def missing_terms(
+    fit: FitResult, candidates: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+) -> MissingTerms:
+    """See `FitResult.missing_terms`."""
+    model = plain_model(fit)
+    tried = _read(model, candidates) if candidates is not None else _library(fit, model)
+    with single_thread(), np.errstate(all="ignore"):
+        seen = _Seen.of(fit, model, tried)
+        scores = seen.scores()
+        kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
+        order = sorted(kept, key=lambda k: -scores[k])
+        unlikely = bool(kept) and len(kept) * chi_square_tail(float(scores[order[0]]), 1) < UNLIKELY
+    chosen = _chosen(tried, order) if unlikely else order[:FEW]
+    base = fit if np.isfinite(maximum(fit)) else again(fit, method="wendy", start=None)
+    terms = []
+    name = _new(model)
+    for k in counted(chosen, "terms", len(chosen)):
+        terms += _fitted(base, model, tried[k], name, len(kept))
+    rejected = base.goodness is not None and not base.success
+    terms.sort(key=lambda term: PLAIN * _parts(term.term) - term.gain)
+    return MissingTerms(tuple(terms), len(kept), rejected)
+
+
+def _chosen(tried: list[_Candidate], order: list[int]) -> list[int]:
+    """Which are fitted: those with the best scores, and the plainest where these are.
+
+    Scores are made with the estimate and the covariance of a model that is wrong; they find the equation nearly always,
+    but among its terms may prefer a crooked one.
+    """
+    equation = tried[order[0]].equation
+    plain = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 1]
+    double = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 2]
+    return list(dict.fromkeys([*order[:FITTED], *plain, *double[:FEW]]))
+
+
+def _parts(text: str) -> int:
+    """Of how many names and numbers a term is made: of two that fit as well the plainer one is meant."""
+    return len(re.findall(r"\w+(?:\.\w+)?", text))
+
+
+def _new(model: Model) -> str:
+    taken = {*model.parameters, *model.states, *model.inputs, *model.observables}
+    return next(name for name in itertools.chain(["k"], map("k{}".format, itertools.count())) if name not in taken)
+
+
+def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
+    """Candidates of the user's, for each equation or for those that are named."""
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence | Mapping):
+        raise FitError(f"candidates must be a list of terms such as ['x*y', 'x^2']; received {candidates!r}.")
+    lists = candidates if isinstance(candidates, Mapping) else dict.fromkeys(model.states, candidates)
+    found = []
+    for state, texts in lists.items():
+        if state not in model.states:
+            raise FitError(f"{state!r} has no equation.{suggestion(str(state), model.states)}")
+        known = ("t", *model.states, *model.inputs)
+        found += [
+            _Candidate(state, str(text), parse_expression(str(text), known, f"The term {text!r}")) for text in texts
+        ]
+    if not found:
+        raise FitError("There are no candidates to try.")
+    return found
+
+
+def _library(fit: FitResult, model: Model) -> list[_Candidate]:
+    """Products of states, inputs and time, and saturations of states that are positive."""
+    names = [state for state in model.states if state not in model.hidden]
+    values = np.concatenate(fit.denoised)
+    three = range(1, 4) if len(names) <= CUBES else range(1, 3)
+    products = [p for n in three for p in itertools.combinations_with_replacement(names, n)]
+    products += [(x, x, x) for x in names if len(names) > CUBES]
+    terms = ["1", "t", *model.inputs, *(_product(p) for p in products)]
+    terms += [f"{w}*{x}" for w in ("t", *model.inputs) for x in names]
+    for x in names:
+        column = values[:, model.states.index(x)]
+        if not (column > 0).all():
+            continue
+        s = f"{float(np.median(column)):.2g}"
+        terms += [f"{x}/({s} + {x})", f"{x}^2/({s}^2 + {x}^2)", f"1/({s}^4 + {x}^4)"]
+        terms += [f"{x}*{y}/({s} + {x})" for y in names if y != x]
+    return _read(model, dict.fromkeys(names, terms))
+
+
+def _product(names: tuple[str, ...]) -> str:
+    parts = [f"{x}^{n}" if n > 1 else x for x in dict.fromkeys(names) if (n := names.count(x))]
+    return "*".join(parts)
+
+
+def _with_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
+    """The model with terms, each times a parameter of its own."""
+    f = list(model.expressions)
+    for name, candidate in terms.items():
+        d = model.states.index(candidate.equation)
+        f[d] = f[d] + se.Symbol(name) * candidate.expression
+    return model.with_parts(f=f, parameters=(*model.parameters, *terms))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Residuals of a fit with all candidates at zero.
+
+    Attributes
+    ----------
+    r : ndarray, (rows,)
+        Over their standard deviations.
+    J : ndarray, (rows, F + candidates)
+        Their derivatives by the free parameters and by the coefficients.
+    """
+
+    r: FloatArray
+    J: FloatArray
+    tried: int
+
+    @classmethod
+    def of(cls, fit: FitResult, model: Model, tried: list[_Candidate]) -> _Seen:
+        """Weak residuals where every state is measured; else those of the data."""
+        wide = _with_terms(model, {f"_k{k}": one for k, one in enumerate(tried)})
+        complete = fit.data.names == model.states and not model.initial
+        return (cls._weak(fit, wide, len(tried)) if complete else None) or _measured(fit, wide, len(tried))
+
+    @classmethod
+    def _weak(cls, fit: FitResult, wide: Model, tried: int) -> _Seen | None:
+        """σ is that of the data: what a wrong model leaves is not noise."""
+        assert fit.index is not None
+        parts, estimate, own = [], _weak_estimate(fit), fit.index.shape[1]
+        try:
+            problem = WeakProblem.build(wide, fit.data, Local())
+            for k, form in enumerate(problem.forms):
+                p = np.append(estimate[fit.index[k]], np.zeros(tried))
+                part = WeakProblem(wide, problem.data, (form,), problem.sigma)
+                residual, jacobian = part.whitened(part.factors(p))
+                J = jacobian(p)
+                full = np.zeros((len(J), len(estimate)))
+                np.add.at(full.T, fit.index[k], J[:, :own].T)
+                parts.append((residual(p), np.hstack([full[:, ~fit.fixed], J[:, own:]])))
+        except (WeakformError, NotPositiveDefinite):
+            return None
+        r, J = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return cls(r, J, tried)
+
+    def scores(self) -> FloatArray:
+        """The score of each candidate `(n,)`; NaN for those that the model has already."""
+        old, new = self.J[:, : -self.tried], self.J[:, -self.tried :]
+        Q = np.linalg.qr(old[:, np.linalg.norm(old, axis=0) > 0])[0]
+        left, r = new - Q @ (Q.T @ new), self.r - Q @ (Q.T @ self.r)
+        size = np.linalg.norm(left, axis=0)
+        there = np.isfinite(size) & (size > NOTHING * np.linalg.norm(new, axis=0)) & (size > 0)
+        return np.where(there, (left.T @ r) ** 2 / np.where(there, size**2, 1.0), np.nan)
+
+
+def _weak_estimate(fit: FitResult) -> FloatArray:
+    """Parameters that fit the weak residuals best: those of trajectories that a wrong model never has are no use."""
+    for method in ("irls", "wls"):
+        try:
+            found = again(fit, method=method, start=None, options=None)
+        except WeakformError:
+            continue
+        if found.converged:
+            return found.estimate
+    return fit.estimate
+
+
+def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
+    """Residuals of the data, on the mesh of the fit."""
+    if not fit.nodes:
+        raise FitError("Terms can be tried where the fit has states on a mesh: fit with method='wendy' or 'relaxed'.")
+    assert fit.index is not None
+    P = len(fit.estimate)
+    index = np.hstack([fit.index, np.tile(P + np.arange(more), (len(fit.index), 1))])
+    model = fit.model.with_parts(variants=(), parameters=(*fit.model.parameters, *wide.parameters[-more:]))
+    problem = LatentProblem.of(model, wide, index, fit.data, fit.sigma)
+    meshes = tuple(times for times, _ in fit.nodes)
+    free = np.append(~fit.fixed, np.ones(more, dtype=bool))
+    meshed = Meshed(problem.relaxed(meshes, fit.sigma, free))
+    X = np.concatenate([part for _, states in fit.nodes for part in (states[:1], states)])
+    moving = meshed.moving(np.append(fit.estimate, np.zeros(more)), X)
+    if moving is None:
+        raise FitError("The fitted model cannot be linearised at its estimate; no term can be tried.")
+    S, K, n = moving.jacobian.shape
+    B, T = len(meshed.own), len(fit.nodes)
+    F = n - B
+    J = np.zeros((S, K, F - more + T * B + more))
+    trajectory = problem.layout(meshes).trajectory[problem.layout(meshes).sampled]
+    J[:, :, : F - more], J[:, :, J.shape[2] - more :] = (
+        moving.jacobian[:, :, : F - more],
+        moving.jacobian[:, :, F - more : F],
+    )
+    for b in range(B):
+        J[np.arange(S), :, F - more + trajectory * B + b] = moving.jacobian[:, :, F + b]
+    return _Seen(moving.residuals.ravel(), J.reshape(S * K, -1), more)
+
+
+def _fitted(base: FitResult, model: Model, candidate: _Candidate, name: str, tried: int) -> list[Term]:
+    """The term in a fit; nothing where that fails."""
+    try:
+        limit = replace(base.options, time_limit=min(base.options.time_limit, SECONDS))
+        found = again(base, _with_terms(model, {name: candidate}), start=None, options=limit)
+    except WeakformError:
+        return []
+    gain = maximum(found) - maximum(base)
+    if not (found.converged and np.isfinite(gain)):
+        return []
+    p = min(1.0, tried * chi_square_tail(max(2 * gain, 0.0), 1))
+    j = found.model.parameters.index(name)
+    fits = found.goodness is None or found.goodness.p_value > 0.01
+    coefficient, error = float(found.estimate[j]), float(found.errors[j])
+    return [Term(candidate.equation, candidate.text, coefficient, error, float(gain), p, bool(fits))]

@@ -1,0 +1,55 @@
+"""What people ask once they have a fit: which model, how sure, and what next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .criteria import Criteria
+
+if TYPE_CHECKING:
+    from .posterior import Posterior
+    from .result import FitResult
+    from .terms import MissingTerms
+
+
+class Questions(Criteria):
+    """The answers of a fit, each computed when it is asked for."""
+
+    def sample(self: FitResult, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:  # type: ignore[misc]
+        """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.
+
+        Where no prior is given it is flat, on the scale of each parameter, inside its bounds; flat in log σ. Solutions
+        on the mesh of the fit and their sensitivities drive Hamiltonian Monte Carlo, preconditioned by the covariance.
+
+        Parameters
+        ----------
+        draws : int
+            In all chains together, after a warm-up.
+        chains : int
+        seed : int
+        """
+        from .posterior import sample
+
+        self.late.posterior[:] = [sample(self, draws, chains, seed)]
+        return self.late.posterior[0]
+
+    @property
+    def posterior(self: FitResult) -> Posterior | None:  # type: ignore[misc]
+        """What `sample` has drawn the last time, or None."""
+        return self.late.posterior[0] if self.late.posterior else None
+
+    def missing_terms(  # type: ignore[misc]
+        self: FitResult, candidates: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+    ) -> MissingTerms:
+        """Which term the model may lack, and in which equation; or that none of those tried would improve it.
+
+        Parameters
+        ----------
+        candidates : sequence of str, or mapping of states to them, optional
+            Terms such as `"x*y"`, to be tried in every equation, or in those that are named. By default products of up
+            to three states, inputs and time, and simple saturations.
+        """
+        from ..fitting.lacking import missing_terms
+
+        return missing_terms(self, candidates)
