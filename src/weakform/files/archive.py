@@ -28,6 +28,7 @@ from ..model.printing import OWN, to_text
 from ..parameters.priors import Priors
 from ..results.goodness import GoodnessOfFit, Misfit
 from ..results.intervals import Profile
+from ..results.population import Effect, Population
 from ..results.records import Alternative, BasisSummary, Late, StartRecord
 from ..results.result import FitResult
 from ..support.checks import refuse_devices
@@ -52,6 +53,7 @@ def save(fit: FitResult, path: str | Path) -> Path:
         "goodness": None if fit.goodness is None else asdict(fit.goodness),
         "prior": None if fit.prior is None else vars(fit.prior),
         "profiles": {name: vars(profile) for name, profile in fit.profiles.items()},
+        "population": None if fit.population is None else asdict(fit.population),
     }
     document = {
         "format": FORMAT,
@@ -303,6 +305,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
         goodness=goodness,
         prior=prior,
         late=Late(profiles),
+        population=_population(f.get("population")),
         log_likelihood=float(f["log_likelihood"]),
         warnings=tuple(f["warnings"]),
         notes=tuple(f["notes"]),
@@ -323,6 +326,30 @@ def _restored(document: dict[str, Any]) -> FitResult:
             )
         },
     )
+
+
+def _population(saved: dict[str, Any] | None) -> Population | None:
+    if saved is None:
+        return None
+    effects = [
+        Effect(
+            str(e["name"]),
+            str(e["kind"]),
+            float(e["mean"]),
+            _pair(e["mean_interval"]),
+            float(e["spread"]),
+            _pair(e["spread_interval"]),
+            float(e["shrinkage"]),
+            {str(label): float(value) for label, value in e["subjects"].items()},
+        )
+        for e in saved["effects"]
+    ]
+    return Population(tuple(effects), int(saved["rounds"]), bool(saved["converged"]))
+
+
+def _pair(ends: Any) -> tuple[float, float]:
+    low, high = map(float, ends)
+    return low, high
 
 
 def _freedom(saved: dict[str, Any]) -> Freedom:

@@ -26,6 +26,7 @@ from ..results.records import BasisSummary
 from ..results.result import FitResult
 from ..weak.problem import Basis
 from .arguments import check_arguments
+from .mixed import mixed
 from .search import prepare
 from .ways import Told, all_tried, best_of
 
@@ -42,6 +43,7 @@ def fit(
     fixed: Mapping[str, float] | None = None,
     tied: Mapping[str, str] | None = None,
     local: Sequence[str] | Mapping[str, Sequence[str] | Mapping[str, str]] = (),
+    random: Sequence[str] | Mapping[str, str] = (),
     log: Sequence[str] = (),
     priors: Mapping[str, tuple[str, float, float]] | None = None,
     units: Mapping[str, str] | None = None,
@@ -74,6 +76,10 @@ def fit(
         Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label for each
         trajectory: `{"scale": ["treated", "treated", "control"]}`, or `{"scale": {"mouse 1": "treated", ...}}`. They
         get names such as `scale_control`.
+    random : sequence of str, or mapping
+        Parameters that differ from trajectory to trajectory as in a population: `["ke", "V"]`, log-normal, or
+        `{"ke": "normal"}`. Their means and spreads are in `FitResult.population`; the estimates of the trajectories are
+        drawn towards the mean as far as they tell little of their own.
     log : sequence of str
         Positive parameters that are estimated on a log scale; their intervals are positive, too.
     priors : mapping, optional
@@ -117,6 +123,9 @@ def fit(
         "units": units,
     }
     check_arguments(model, data, starts, basis, seed)
+    if random:
+        how = {"parameters": parameters, "starts": starts, "method": method, "basis": basis, "options": options}
+        return mixed(fit, model, data, random, {**keywords, **how, "seed": seed})
     estimator, chosen = choose(method, options)
     matched = match(data, model)
     resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))

@@ -53,6 +53,7 @@ def page(fit: FitResult, command: str = "") -> str:
         f'<section class="verdict {said.kind}" aria-label="Verdict"><p class="headline">{escape(said.headline)}</p>'
         f"{reasons}</section>",
         section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
+        section("Population", _population(fit)),
         section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
         texts("What should not be overlooked", fit.warnings),
         section("Data and fitted trajectory", _states(fit)),
@@ -100,6 +101,28 @@ def _estimates(fit: FitResult) -> str:
         row.append("; ".join(filter(None, (quantity.note, remark))))
         rows.append(row)
     return table(header, rows)
+
+
+def _population(fit: FitResult) -> str:
+    if fit.population is None:
+        return ""
+    header = ["parameter", "typical value", "95% interval", "spread", "95% interval", "shrinkage"]
+    rows = [
+        [
+            e.name,
+            number(e.mean),
+            pair(np.array(e.mean_interval)),
+            number(e.spread, 3),
+            pair(np.array(e.spread_interval)),
+            f"{e.shrinkage:.0%}",
+        ]
+        for e in fit.population.effects
+    ]
+    return table(header, rows) + (
+        "<p>The spread is the standard deviation over subjects, of the logarithm where a parameter is log-normal. "
+        "Estimates of the subjects, below, are drawn towards the typical value as far as they tell little of their own."
+        "</p>"
+    )
 
 
 def _tied(fit: FitResult) -> str:

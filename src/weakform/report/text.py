@@ -63,6 +63,7 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     lines = [f"weakform fit: {fit.method}, {'converged' if fit.converged else 'NOT CONVERGED'}"]
     if not fit.success:
         lines += wrapped(fit.message, "  ", "  ")
+    lines += [] if fit.population is None else ["", *str(fit.population).splitlines()]
     lines += ["", *_parameters(fit, truth), *_beginnings(fit), ""]
     lines += _correlations(fit)
     for label, text in chosen(fit):

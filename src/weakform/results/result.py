@@ -26,6 +26,7 @@ from .derived import derived
 from .goodness import GoodnessOfFit
 from .hidden import Beginnings, States
 from .intervals import Profile, intervals, quantity
+from .population import Population
 from .questions import Questions
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 
@@ -88,8 +89,9 @@ class FitResult(Questions):
     nodes : tuple of pairs of ndarray, one for each trajectory
         Where only a part is measured: the nodes of the mesh `(nodes,)`, and the states there `(nodes, D)`.
     shared, index : Model and ndarray of int
-        The model before local parameters were multiplied, and the place of its parameters among all; None in fits that
-        were saved by older versions.
+        The model before local parameters were multiplied, and the place of its parameters among all.
+    population : Population, or None
+        Means and spreads of random effects.
     late : Late
         What was computed after the fit, when it was asked for: profiles and bands.
 
@@ -136,6 +138,7 @@ class FitResult(Questions):
     index: IntArray | None = None
     alternatives: tuple[Alternative, ...] = ()
     freedoms: tuple[Freedom, ...] = ()
+    population: Population | None = None
     late: Late = field(default_factory=Late, repr=False, compare=False)
 
     @property
