@@ -18,6 +18,8 @@ FACADES = {
     ("model.model", "forward"): "initial values that are a steady state have to be solved for",
     ("data.dataset", "report"): "Dataset._repr_html_ shows itself in a notebook",
     ("results.questions", "fitting"): "FitResult.missing_terms fits the model again with each of them",
+    ("results.posterior", "report"): "Posterior.plot draws itself",
+    ("results.planning", "report"): "Design.plot draws itself",
     ("results.result", "report"): "FitResult prints, draws and reports itself",
     ("results.result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
 }

@@ -130,6 +130,28 @@ def run_fit(arguments: argparse.Namespace) -> int:
     return 0 if result.success else 1
 
 
+def run_design(arguments: argparse.Namespace) -> int:
+    """Fit, and say which further samples would tell most."""
+    from ..files.model_file import read_model
+    from ..fitting import fit
+    from ..results.planning import windows
+    from ..results.prediction import numbered
+
+    file = read_model(arguments.model)
+    result = fit(file.model, read_data(file, arguments), **file.arguments(), seed=arguments.seed)
+    k = numbered(result, 0 if arguments.of is None else arguments.of)
+    span = (arguments.begin, arguments.to)
+    found = result.design(windows(result, k, arguments.windows, arguments.samples, span), trajectory=k)
+    print(found)
+    if not result.success:
+        print(f"\nThe fit is no success, and so is no base for plans: {result.message}")
+    if arguments.picture:
+        from ..report.plots import save
+
+        print(f"\nPicture: {save(found.plot(), arguments.picture)}")
+    return 0 if result.success else 1
+
+
 def compare(arguments: argparse.Namespace) -> int:
     """Fit several models to one table, and compare them."""
     from ..files.model_file import read_model

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..support.errors import WeakformError
 from ..support.versions import __version__
-from .commands import check, compare, demo, list_problems, new, run_fit, run_simulate
+from .commands import check, compare, demo, list_problems, new, run_design, run_fit, run_simulate
 from .studies import figures, summary, sweep
 
 
@@ -63,6 +63,11 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
         "fit several models to one table, and say which the data prefer",
         "weakform compare logistic.toml gompertz.toml data.csv --report page.html",
     ),
+    "design": (
+        run_design,
+        "fit a model, and say which further samples would tell most",
+        "weakform design model.toml data.csv --samples 20 --to 30",
+    ),
     "demo": (
         demo,
         "fit a benchmark problem and show the report",
@@ -107,12 +112,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="for a system of which only a part is measured: observables, initial values",
     )
-    for name in ("fit", "check"):
+    for name in ("fit", "check", "design"):
         one = made[name]
         one.add_argument("model", metavar="MODEL", help="equations, TOML (see weakform new), SBML, Antimony, or PEtab")
         one.add_argument("data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, columns by name")
     made["compare"].add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
-    for name in ("fit", "check", "compare"):
+    for name in ("fit", "check", "compare", "design"):
         one = made[name]
         one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
         one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
@@ -134,6 +139,15 @@ def parser() -> argparse.ArgumentParser:
     one = made["compare"]
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
+
+    one = made["design"]
+    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
+    one.add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")
+    one.add_argument("--from", dest="begin", type=float, metavar="T", help="time from which on (default: the first)")
+    one.add_argument("--to", type=float, metavar="T", help="time up to which (default: half as long again as the data)")
+    one.add_argument("--windows", type=int, default=8, metavar="N", help="in how many parts (default: %(default)s)")
+    one.add_argument("--samples", type=int, default=10, metavar="N", help="samples in each (default: %(default)s)")
+    one.add_argument("--picture", metavar="FILE", help="draw it")
 
     one = made["simulate"]
     one.add_argument("model", metavar="MODEL", help="equations as text, TOML, SBML or Antimony")

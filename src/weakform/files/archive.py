@@ -335,12 +335,12 @@ def _population(saved: dict[str, Any] | None) -> Population | None:
         Effect(
             str(e["name"]),
             str(e["kind"]),
-            float(e["mean"]),
-            _pair(e["mean_interval"]),
-            float(e["spread"]),
-            _pair(e["spread_interval"]),
-            float(e["shrinkage"]),
-            {str(label): float(value) for label, value in e["subjects"].items()},
+            mean=float(e["mean"]),
+            mean_interval=_pair(e["mean_interval"]),
+            spread=float(e["spread"]),
+            spread_interval=_pair(e["spread_interval"]),
+            shrinkage=float(e["shrinkage"]),
+            subjects={str(label): float(value) for label, value in e["subjects"].items()},
         )
         for e in saved["effects"]
     ]

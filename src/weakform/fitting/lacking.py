@@ -39,8 +39,8 @@ from ..support.typing import FloatArray
 from ..weak.problem import WeakProblem
 from .again import again, plain_model
 
-FITTED, FEW = 6, 3
-"""Terms with the best scores that are fitted, and where none is unlikely."""
+FITTED, FEW, ENOUGH = 6, 3, 5
+"""Terms with the best scores that are fitted, and where none is unlikely; and how many where a plain one mends it."""
 UNLIKELY = 0.2
 """Probability of the best score among so many, below which it is."""
 SECONDS = 10.0
@@ -65,9 +65,7 @@ class _Candidate:
     expression: Expr
 
 
-def missing_terms(
-    fit: FitResult, candidates: Sequence[str] | Mapping[str, Sequence[str]] | None = None
-) -> MissingTerms:
+def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
     """See `FitResult.missing_terms`."""
     model = plain_model(fit)
     tried = _read(model, candidates) if candidates is not None else _library(fit, model)
@@ -83,6 +81,8 @@ def missing_terms(
     name = _new(model)
     for k in counted(chosen, "terms", len(chosen)):
         terms += _fitted(base, model, tried[k], name, len(kept))
+        if len(terms) >= ENOUGH and any(term.mends and _parts(term.term) <= 2 for term in terms):
+            break
     rejected = base.goodness is not None and not base.success
     terms.sort(key=lambda term: PLAIN * _parts(term.term) - term.gain)
     return MissingTerms(tuple(terms), len(kept), rejected)
@@ -97,7 +97,7 @@ def _chosen(tried: list[_Candidate], order: list[int]) -> list[int]:
     equation = tried[order[0]].equation
     plain = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 1]
     double = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 2]
-    return list(dict.fromkeys([*order[:FITTED], *plain, *double[:FEW]]))
+    return list(dict.fromkeys([*order[:FEW], *plain, *double[:FEW], *order[:FITTED]]))
 
 
 def _parts(text: str) -> int:
@@ -270,4 +270,4 @@ def _fitted(base: FitResult, model: Model, candidate: _Candidate, name: str, tri
     j = found.model.parameters.index(name)
     fits = found.goodness is None or found.goodness.p_value > 0.01
     coefficient, error = float(found.estimate[j]), float(found.errors[j])
-    return [Term(candidate.equation, candidate.text, coefficient, error, float(gain), p, bool(fits))]
+    return [Term(candidate.equation, candidate.text, coefficient, error, gain=float(gain), p_value=p, mends=bool(fits))]

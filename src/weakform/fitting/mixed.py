@@ -206,12 +206,12 @@ def _told(
             Effect(
                 name,
                 kind,
-                float(back(mean[j])),
-                (float(back(ends[0])), float(back(ends[1]))),
-                float(spread[j]),
-                around,
-                float(np.clip(1 - m[:, j].std(ddof=1) / spread[j], 0.0, 1.0)),
-                {label: float(back(value)) for label, value in zip(labels, m[:, j], strict=True)},
+                mean=float(back(mean[j])),
+                mean_interval=(float(back(ends[0])), float(back(ends[1]))),
+                spread=float(spread[j]),
+                spread_interval=around,
+                shrinkage=float(np.clip(1 - m[:, j].std(ddof=1) / spread[j], 0.0, 1.0)),
+                subjects={label: float(back(value)) for label, value in zip(labels, m[:, j], strict=True)},
             )
         )
     return Population(tuple(told), rounds, converged)

@@ -13,6 +13,7 @@ from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
+    from ..results.planning import Design
     from ..results.result import FitResult
 
 # Okabe–Ito: told apart by colour-blind readers and in print.
@@ -163,3 +164,23 @@ def waterfall(fit: FitResult) -> Any:
         axis.plot(range(1, len(values) + 1), values, "o-", color=FIT, ms=5)
         axis.set(xlabel="start, the best first", ylabel="objective", xticks=range(1, len(values) + 1))
     return axis
+
+
+def planned(design: Design) -> Any:
+    """What is left of each error after each experiment, one bar for each; returns the axes."""
+    plt, n = pyplot(), len(design.experiments)
+    known = bool(np.isfinite(design.before).all())
+    with plt.rc_context(STYLE):
+        count = len(design.names)
+        _, axes = plt.subplots(1, count, figsize=(2.2 * count + 3.2, 0.32 * n + 1.2), sharey=True, squeeze=False)
+        for j, (name, axis) in enumerate(zip(design.names, axes[0], strict=True)):
+            errors = np.array([e[j] for e in design.experiments.values()])
+            left = errors / design.before[j] if known else errors
+            axis.barh(np.arange(n), np.where(np.isfinite(left), left, np.nan), color=FIT, height=0.7)
+            axis.set_title(name, fontsize=10)
+            axis.set_xlabel("error left" if known else "error")
+            if known:
+                axis.set_xlim(0, 1)
+            axis.set_yticks(np.arange(n), list(design.experiments))
+            axis.invert_yaxis() if j == 0 else None
+    return axes[0]

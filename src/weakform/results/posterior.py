@@ -166,9 +166,8 @@ def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
 
 def _told(target: Target, walk: Walk[At], thin: int, rng: np.random.Generator) -> Posterior:
     kept = [chain[thin - 1 :: thin] for chain in walk.kept]
-    theta, squares = (
-        np.array([[getattr(at, what) for at in chain] for chain in kept]) for what in ("theta", "squares")
-    )
+    theta = np.array([[at.theta for at in chain] for chain in kept])
+    squares = np.array([[at.squares for at in chain] for chain in kept])
     noise, sigma = target.noise(squares, rng)
     names = (*target.names(), *noise)
     whole = np.concatenate([target.natural(theta), sigma], axis=2)
@@ -177,9 +176,9 @@ def _told(target: Target, walk: Walk[At], thin: int, rng: np.random.Generator) -
         whole,
         {name: rhat(whole[:, :, k]) for k, name in enumerate(names)},
         {name: effective(whole[:, :, k]) for k, name in enumerate(names)},
-        walk.taken / walk.steps,
-        walk.lost / walk.steps,
-        _notes(target.fit, target),
+        accepted=walk.taken / walk.steps,
+        lost=walk.lost / walk.steps,
+        notes=_notes(target.fit, target),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .criteria import Criteria
 
 if TYPE_CHECKING:
+    from .planning import Design
     from .posterior import Posterior
     from .result import FitResult
     from .terms import MissingTerms
@@ -53,3 +54,19 @@ class Questions(Criteria):
         from ..fitting.lacking import missing_terms
 
         return missing_terms(self, candidates)
+
+    def design(self: FitResult, candidates: Any = None, *, trajectory: int | str = 0) -> Design:  # type: ignore[misc]
+        """How much further experiments would shrink each error, by the information they bring.
+
+        Parameters
+        ----------
+        candidates : mapping of str, or array_like, optional
+            Experiments by name: times of further samples, or `{"times": ..., "states": [...], "initial": {...},
+            "sigma": ...}`, where `initial` is the known state of a new experiment, `states` are the columns that are
+            measured and `sigma` is another noise. By default ten samples in each of eight windows.
+        trajectory : int or str
+            Which one is gone on with.
+        """
+        from .planning import plan
+
+        return plan(self, candidates, trajectory)

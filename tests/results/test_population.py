@@ -1,0 +1,73 @@
+"""Random effects: mean and spread of a population, estimates of subjects drawn towards them, and theophylline."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import weakform as wf
+from populations import MODEL, SPREAD, TRUTH, population
+from support import EXAMPLES
+from weakform.support.errors import FitError
+
+BOUNDS = {"ke": (0.01, 5), "V": (1, 200)}
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return wf.fit(wf.Model.from_text(MODEL), population(1), random=["ke", "V"], bounds=BOUNDS)
+
+
+def test_mean_and_spread(fit):
+    assert fit.population.converged
+    for name, truth in TRUTH.items():
+        effect = fit.population[name]
+        assert effect.mean == pytest.approx(truth, rel=0.25)
+        assert effect.mean_interval[0] < truth < effect.mean_interval[1]
+        assert effect.spread == pytest.approx(SPREAD, rel=0.5)
+        assert len(effect.subjects) == 20
+    assert "typical" in str(fit)
+
+
+def test_it_is_kept_in_a_file(fit, tmp_path):
+    again = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
+    assert again.population == fit.population
+    assert list(fit.population.to_frame().columns) == ["ke", "V"]
+    assert "typical value" in fit.report(tmp_path / "page.html").read_text()
+
+
+def test_theophylline_as_nlme_has_it():
+    """Pinheiro and Bates (2000): lKe -2.455, lKa 0.466, lCl -3.227; spreads 0.644 and 0.167 by maximum likelihood."""
+    model = wf.Model.from_text("A' = -ka*A\nC' = ka*ke/Cl*A - ke*C\nA(0) = 0\nC(0) = 0")
+    table = pd.read_csv(EXAMPLES / "theophylline.csv")
+    data = wf.Dataset.from_frame(table, time="Time", names={"C": "conc"}, trajectory="Subject")
+    first = table.groupby("Subject").first().reset_index()
+    doses = pd.DataFrame({"id": first["Subject"], "time": 0.0, "amount": first["Dose"]})
+    fit = wf.fit(
+        model,
+        data.with_doses(doses, into="A"),
+        random=["ka", "Cl"],
+        log=["ke"],
+        bounds={"ka": (0.1, 20), "ke": (0.01, 0.3), "Cl": (0.005, 0.2)},
+        starts=2,
+    )
+    assert np.log(fit["ke"].value) == pytest.approx(-2.455, abs=0.01)
+    assert np.log(fit.population["ka"].mean) == pytest.approx(0.466, abs=0.02)
+    assert np.log(fit.population["Cl"].mean) == pytest.approx(-3.227, abs=0.01)
+    # Ours count the degrees of freedom of the means: larger by about √(12/11).
+    assert fit.population["ka"].spread == pytest.approx(0.644 * np.sqrt(12 / 11), rel=0.05)
+    assert fit.population["Cl"].spread == pytest.approx(0.167 * np.sqrt(12 / 11), rel=0.05)
+
+
+def test_what_cannot_be_random():
+    model = wf.Model.from_text("x' = -k*x")
+    t = np.arange(10.0)
+    one = wf.Dataset(t, np.exp(-0.2 * t))
+    with pytest.raises(FitError, match="needs 3 subjects"):
+        wf.fit(model, one, random=["k"])
+    three = wf.Dataset.join([one, one, one])
+    with pytest.raises(FitError, match="no parameter"):
+        wf.fit(model, three, random=["q"])
+    with pytest.raises(FitError, match="'lognormal' or 'normal'"):
+        wf.fit(model, three, random={"k": "gamma"})
+    with pytest.raises(FitError, match="random and in 'fixed'"):
+        wf.fit(model, three, random=["k"], fixed={"k": 1.0})

@@ -1,0 +1,69 @@
+"""A term that was taken out is found; a right model is left alone; nonsense is refused."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.support.errors import FitError
+
+
+def fitted(text, name="lotka-volterra", seed=1, **more):
+    problem = wf.problems.get(name)
+    return wf.fit(wf.Model.from_text(text), problem.simulate(M=256, noise=0.05, seed=seed), **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "equation", "term"),
+    [
+        ("u1' = p1*u1\nu2' = -p3*u2 + p4*u1*u2", "lotka-volterra", "u1", "u1*u2"),
+        ("u1' = p1*u1 - p2*u1*u2\nu2' = p4*u1*u2", "lotka-volterra", "u2", "u2"),
+        ("u1' = p1*u1 + p3*u2\nu2' = -p4*u1 + p5 + p6*u2", "fitzhugh-nagumo", "u1", "u1^3"),
+    ],
+)
+def test_what_was_taken_out_is_found_first(text, name, equation, term):
+    fit = fitted(text, name)
+    assert not fit.success
+    found = fit.missing_terms()
+    best = found.found[0]
+    assert (best.equation, best.term) == (equation, term)
+    assert best.mends
+    assert best.p_value < 1e-10
+    assert f"{term} to the equation of {equation} would mend it" in found.sentence
+    assert term in str(found)
+
+
+@pytest.mark.parametrize("name", ["lotka-volterra", "fitzhugh-nagumo", "lorenz"])
+def test_a_right_model_is_left_alone(name):
+    problem = wf.problems.get(name)
+    finds = 0
+    for seed in range(4):
+        found = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=seed)).missing_terms()
+        finds += bool(found.found)
+    assert finds == 0
+    assert "None of" in found.sentence
+
+
+def test_a_list_of_ones_own_and_hidden_states():
+    truth = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x*y - c*y\nx(0) = 1\ny(0) = 1")
+    t = np.linspace(0, 6, 60)
+    u = wf.simulate(truth, {"a": 3, "b": 1, "c": 2, "d": 1}, [1, 1], t).states
+    data = wf.Dataset(t, u[:, :1] + 0.05 * np.random.default_rng(0).standard_normal((60, 1)), names=["x"])
+    wrong = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x - c*y\nx(0) = 1\ny(0) = 1")
+    fit = wf.fit(wrong, data, bounds={n: (0, 10) for n in "abcd"})
+    found = fit.missing_terms({"y": ["x*y", "1", "y^2"]})
+    assert found.tried >= 2  # a constant changes nothing that is measured, or next to nothing
+    assert found.found
+    assert found.found[0].gain > 10
+    assert list(found.to_frame()["equation"].unique()) == ["y"]
+
+
+def test_nonsense_is_refused():
+    fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
+    with pytest.raises(FitError, match="'w' has no equation"):
+        fit.missing_terms({"w": ["u1"]})
+    with pytest.raises(FitError, match="no candidates"):
+        fit.missing_terms([])
+    with pytest.raises(wf.WeakformError, match="zz"):
+        fit.missing_terms(["zz*u1"])
+    with pytest.raises(FitError, match="list of terms"):
+        fit.missing_terms("u1")
