@@ -17,6 +17,7 @@ FACADES = {
     ("model.model", "report"): "Model._repr_html_ shows itself in a notebook",
     ("model.model", "forward"): "initial values that are a steady state have to be solved for",
     ("data.dataset", "report"): "Dataset._repr_html_ shows itself in a notebook",
+    ("results.compare", "fitting"): "cross-validation fits each model again",
     ("results.questions", "fitting"): "FitResult.missing_terms fits the model again with each of them",
     ("results.posterior", "report"): "Posterior.plot draws itself",
     ("results.planning", "report"): "Design.plot draws itself",

@@ -122,3 +122,39 @@ def test_noise_without_a_maximum_is_refused():
     assert np.isnan(fit.aic)
     with pytest.raises(FitError, match="no maximum"):
         wf.compare({"a": fit, "b": wf.fit(model, wf.Dataset(t, counts, "poisson", names=["N"]), fixed={"K": 40.0})})
+
+
+def test_shared_parameters_are_local_ones_made_equal():
+    parts = [data(seed=seed) for seed in range(3)]
+    both = wf.Dataset.join(parts)
+    logistic = wf.Model.from_text("N' = r*N*(1 - N/K)")
+    bounds = {"r": (0.01, 5), "K": (0.5, 5)}
+    shared = wf.fit(logistic, both, bounds=bounds)
+    local = wf.fit(logistic, both, bounds=bounds, local=["K"])
+    (one,) = wf.compare({"shared": shared, "local": local}).nested
+    assert (one.small, one.large, one.freedom) == ("shared", "local", 2)
+    assert one.p_value > 0.001
+
+
+def test_what_was_left_out_is_foreseen_by_the_right_model():
+    d = data(theta=2.5)
+    fits = {
+        "right": wf.fit(THETA, d, bounds=BOUNDS),
+        "logistic": wf.fit(THETA, d, bounds=BOUNDS, fixed={"theta": 1.0}),
+    }
+    found = wf.compare(fits, folds=4)
+    assert found["right"].left_out > found["logistic"].left_out + 0.5
+    # No more than the noise allows: log-density of a normal value with σ = 0.02.
+    assert found["right"].left_out < -0.5 - np.log(0.02 * np.sqrt(2 * np.pi)) + 0.2
+    assert "foreseen best by right" in found.sentence
+    with pytest.raises(FitError, match="whole number"):
+        wf.compare(fits, folds=1)
+
+
+def test_a_prior_is_named():
+    d = data()
+    fits = {
+        "with": wf.fit(THETA, d, bounds=BOUNDS, priors={"theta": ("normal", 1.0, 0.1)}),
+        "without": wf.fit(THETA, d, bounds=BOUNDS),
+    }
+    assert "with stands at the maximum of the posterior" in wf.compare(fits).sentence

@@ -15,8 +15,7 @@ def fitted(text, name="lotka-volterra", seed=1, **more):
 @pytest.mark.parametrize(
     ("text", "name", "equation", "term"),
     [
-        ("u1' = p1*u1\nu2' = -p3*u2 + p4*u1*u2", "lotka-volterra", "u1", "u1*u2"),
-        ("u1' = p1*u1 - p2*u1*u2\nu2' = p4*u1*u2", "lotka-volterra", "u2", "u2"),
+        ("u1' = p1*(u2 - u1)\nu2' = u1*p2 - u2\nu3' = u1*u2 - p3*u3", "lorenz", "u2", "u1*u3"),
         ("u1' = p1*u1 + p3*u2\nu2' = -p4*u1 + p5 + p6*u2", "fitzhugh-nagumo", "u1", "u1^3"),
     ],
 )
@@ -49,7 +48,7 @@ def test_a_list_of_ones_own_and_hidden_states():
     u = wf.simulate(truth, {"a": 3, "b": 1, "c": 2, "d": 1}, [1, 1], t).states
     data = wf.Dataset(t, u[:, :1] + 0.05 * np.random.default_rng(0).standard_normal((60, 1)), names=["x"])
     wrong = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x - c*y\nx(0) = 1\ny(0) = 1")
-    fit = wf.fit(wrong, data, bounds={n: (0, 10) for n in "abcd"})
+    fit = wf.fit(wrong, data, bounds=dict.fromkeys("abcd", (0, 10)))
     found = fit.missing_terms({"y": ["x*y", "1", "y^2"]})
     assert found.tried >= 2  # a constant changes nothing that is measured, or next to nothing
     assert found.found

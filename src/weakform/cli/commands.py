@@ -169,7 +169,7 @@ def compare(arguments: argparse.Namespace) -> int:
             name += "'"
         own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
         fits[name] = fit(file.model, read_data(file, own), **file.arguments(), seed=arguments.seed)
-    found = side_by_side(fits)
+    found = side_by_side(fits, arguments.folds)
     print(found)
     if arguments.report:
         from ..report.rivals import write

@@ -138,6 +138,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = made["compare"]
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
+    one.add_argument("--folds", type=int, metavar="N", help="leave out N blocks of time in turn, and foresee them")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
 
     one = made["design"]

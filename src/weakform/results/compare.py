@@ -45,6 +45,8 @@ class Rival:
         By the corrected criterion, from the best one.
     verdict : str
         Of the test of the model.
+    left_out : float, or None
+        Mean log-density of blocks of samples that were left out, where that was asked for.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Rival:
     delta: float
     weight: float
     verdict: str
+    left_out: float | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,16 @@ class Comparison:
             said.append(f"But even {best.name} does not fit: none of them is the right model.")
         elif not best.fit.success:
             said.append(f"But the fit of {best.name} is no success ({best.verdict}).")
+        pulled = [r.name for r in self.rivals if r.fit.prior is not None]
+        if pulled:
+            said.append(
+                f"{_listed(pulled)} stand{'s' * (len(pulled) == 1)} at the maximum of the posterior, not of the "
+                "likelihood: priors pull there."
+            )
+        told = [r for r in self.rivals if r.left_out is not None]
+        if told:
+            foresees = max(told, key=lambda r: r.left_out or 0.0)
+            said.append(f"What was left out is foreseen best by {foresees.name}.")
         if not self.corrected:
             said.append("There are too few values for the corrected criterion; the plain one prefers large models.")
         return " ".join(said)
@@ -154,6 +167,7 @@ class Comparison:
                 "delta": r.delta,
                 "weight": r.weight,
                 "verdict": r.verdict,
+                **({} if r.left_out is None else {"left_out": r.left_out}),
             }
             for r in self.rivals
         ]
@@ -166,6 +180,7 @@ class Comparison:
             *(
                 f"{r.name:{width}s}  {r.log_likelihood:14.3f}  {r.free:4d}  {r.aicc:8.2f}  {r.bic:8.2f}  {r.delta:9.2f}"
                 f"  {r.weight:6.3f}  {r.verdict}{_worst(r.fit)}"
+                + ("" if r.left_out is None else f"; left out: {r.left_out:.3f} a value")
                 for r in self.rivals
             ),
             "",
@@ -175,13 +190,15 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(fits: Mapping[str, FitResult]) -> Comparison:
+def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparison:
     """Compare fits of different models to the same data.
 
     Parameters
     ----------
     fits : mapping of str to FitResult
         By the name that each model is to have.
+    folds : int, optional
+        Into how many blocks of time the data are cut, each of which is left out once and has to be foreseen.
 
     Examples
     --------
@@ -229,11 +246,18 @@ def compare(fits: Mapping[str, FitResult]) -> Comparison:
             delta=values[name] - least,
             weight=weights[name] / total,
             verdict=_verdict(fit),
+            left_out=None if folds is None else _left_out(fit, folds),
         )
         for name, fit in named.items()
     ]
     rivals.sort(key=lambda rival: rival.delta)
     return Comparison(tuple(rivals), tuple(_nested(named)), corrected)
+
+
+def _left_out(fit: FitResult, folds: int) -> float:
+    from ..fitting.blocked import left_out
+
+    return left_out(fit, folds)
 
 
 def _same_data(fits: dict[str, FitResult]) -> None:
@@ -302,6 +326,8 @@ def _is_inside(a: FitResult, b: FitResult) -> bool:
         return False
     if a.sigma_estimated != b.sigma_estimated or (not a.sigma_estimated and not np.array_equal(a.sigma, b.sigma)):
         return False
+    if _is_shared(a, b):
+        return True
     own = {*a.model.parameters, *a.tied}
     if own != set(b.model.parameters) or b.tied:
         return False
@@ -315,6 +341,19 @@ def _is_inside(a: FitResult, b: FitResult) -> bool:
     values = [dict(zip(f.model.parameters, f.estimate, strict=True)) for f in (a, b)]
     held = [{n for n, fixed in zip(f.model.parameters, f.fixed, strict=True) if fixed} for f in (a, b)]
     return same and held[1] <= held[0] and all(values[0][n] == values[1][n] for n in held[1])
+
+
+def _is_shared(a: FitResult, b: FitResult) -> bool:
+    """Whether the models are the same, and trajectories share in a what they have on their own in b."""
+    if a.shared is None or b.shared is None or a.index is None or b.index is None or a.tied or b.tied:
+        return False
+    if a.shared.parameters != b.shared.parameters or a.shared.everything != b.shared.everything:
+        return False
+    if a.fixed.any() or b.fixed.any() or a.index.shape != b.index.shape:
+        return False
+    # Whatever two trajectories share in b they share in a.
+    pairs = {(int(x), int(y)) for x, y in zip(b.index.ravel(), a.index.ravel(), strict=True)}
+    return len({x for x, _ in pairs}) == len(pairs)
 
 
 def _all(fit: FitResult) -> tuple[Model, ...]:
