@@ -379,3 +379,44 @@ def test_simulated_tables_begin_as_the_model_says(folder, capsys):
     assert lines[:2] == ["time,fy,x", "0,0,5"]
     assert run("simulate", "partly.txt", *words, "--columns", "fz") == 2
     assert "--columns: 'fz' is not one of x, y, fy, fx." in capsys.readouterr().err
+
+
+@pytest.fixture
+def yeast(tmp_path):
+    (tmp_path / "yeast.txt").write_text("yeast' = r*yeast*(1 - yeast/K)")
+    return [str(tmp_path / "yeast.txt"), str(EXAMPLES / "yeast.csv")]
+
+
+def test_parameters_are_fixed_and_bounded_without_a_model_file(yeast, capsys):
+    assert main(["fit", *yeast, "--fix", "K=665", "--bounds", "r=0,2", "--log", "r", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["parameters"]
+    assert found["K"]["estimate"] == 665
+    assert 0.5 < found["r"]["estimate"] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fix", "q=1"], "'q' is no parameter"),
+        (["--fix", "r"], "takes name=value"),
+        (["--bounds", "r=1"], "takes name=low,high"),
+        (["--log", "rr"], "Did you mean 'r'"),
+        (["--random", "r"], "needs 3 subjects"),
+    ],
+)
+def test_what_is_said_of_parameters_is_checked(yeast, capsys, words, said):
+    assert main(["fit", *yeast, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_predict_prints_a_table(yeast, capsys, tmp_path):
+    assert main(["predict", *yeast, "--to", "24", "--samples", "4"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "time,yeast,yeast_lower,yeast_upper"
+    assert len(rows) == 6
+    t, value, low, high = map(float, rows[-1].split(","))
+    assert t == 24
+    assert low < value < high
+    assert main(["predict", *yeast, "--out", str(tmp_path / "p.csv")]) == 0
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 102
+    assert main(["predict", *yeast, "--to", "-5"]) == 2

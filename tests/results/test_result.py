@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from support import DECAYED, GROWTH, LOGISTIC, growth
+from support import DECAYED, GROWTH, LOGISTIC, fitted, growth
 
 FIT = wf.fit(LOGISTIC, GROWTH)
 
@@ -53,3 +53,16 @@ def test_results_behave_like_containers():
     assert list(FIT) == ["K", "r"]
     assert FIT == FIT
     assert GROWTH != DECAYED
+
+
+def test_estimates_by_name_residuals_and_a_table_of_a_prediction():
+    *_, fit = fitted(M=64)
+    assert list(fit.params) == list(fit.model.parameters)
+    assert fit.params["p1"] == fit["p1"].value
+    (r,) = fit.residuals
+    assert r.shape == fit.data.trajectories[0].values.shape
+    assert r.std(axis=0) == pytest.approx(fit.sigma, rel=0.3)
+    frame = fit.predict([0.0, 1.0, 2.0]).to_frame()
+    assert list(frame.columns)[:3] == ["u1", "u1_lower", "u1_upper"]
+    assert list(frame.index) == [0.0, 1.0, 2.0]
+    assert "95% band" in repr(fit.predict([0.0, 1.0]))

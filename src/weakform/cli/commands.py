@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError, WeakformError
 from ..support.messages import listed, suggestion
-from . import petab
+from . import petab, said
 from .numbers import as_json
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     result = fit(
         file.model,
         read_data(file, arguments),
-        **file.arguments(),
+        **said.arguments(file, arguments),
         starts=arguments.starts,
         method=arguments.method,
         options={"time_limit": arguments.time_limit},
@@ -127,28 +127,6 @@ def run_fit(arguments: argparse.Namespace) -> int:
         print(f"weakform: {line}", file=sys.stderr)
     if failures:
         return 2
-    return 0 if result.success else 1
-
-
-def run_design(arguments: argparse.Namespace) -> int:
-    """Fit, and say which further samples would tell most."""
-    from ..files.model_file import read_model
-    from ..fitting import fit
-    from ..results.planning import windows
-    from ..results.prediction import numbered
-
-    file = read_model(arguments.model)
-    result = fit(file.model, read_data(file, arguments), **file.arguments(), seed=arguments.seed)
-    k = numbered(result, 0 if arguments.of is None else arguments.of)
-    span = (arguments.begin, arguments.to)
-    found = result.design(windows(result, k, arguments.windows, arguments.samples, span), trajectory=k)
-    print(found)
-    if not result.success:
-        print(f"\nThe fit is no success, and so is no base for plans: {result.message}")
-    if arguments.picture:
-        from ..report.plots import save
-
-        print(f"\nPicture: {save(found.plot(), arguments.picture)}")
     return 0 if result.success else 1
 
 

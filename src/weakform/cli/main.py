@@ -14,7 +14,9 @@ from typing import Any
 
 from ..support.errors import WeakformError
 from ..support.versions import __version__
-from .commands import check, compare, demo, list_problems, new, run_design, run_fit, run_simulate
+from . import said
+from .commands import check, compare, demo, list_problems, new, run_fit, run_simulate
+from .further import run_design, run_predict
 from .studies import figures, summary, sweep
 
 
@@ -68,6 +70,11 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
         "fit a model, and say which further samples would tell most",
         "weakform design model.toml data.csv --samples 20 --to 30",
     ),
+    "predict": (
+        run_predict,
+        "fit a model, and print its solution with a band as a table",
+        "weakform predict model.toml data.csv --to 30",
+    ),
     "demo": (
         demo,
         "fit a benchmark problem and show the report",
@@ -112,18 +119,20 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="for a system of which only a part is measured: observables, initial values",
     )
-    for name in ("fit", "check", "design"):
+    for name in ("fit", "check", "design", "predict"):
         one = made[name]
         one.add_argument("model", metavar="MODEL", help="equations, TOML (see weakform new), SBML, Antimony, or PEtab")
         one.add_argument("data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, columns by name")
     made["compare"].add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
-    for name in ("fit", "check", "compare", "design"):
+    for name in ("fit", "check", "compare", "design", "predict"):
         one = made[name]
         one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
         one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
         one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
         one.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
         one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
+    for name in ("fit", "design", "predict"):
+        said.add(made[name])
     for name in ("fit", "check"):
         made[name].add_argument("--json", action="store_true", help="print JSON")
     one = made["fit"]
@@ -140,6 +149,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--folds", type=int, metavar="N", help="leave out N blocks of time in turn, and foresee them")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
+
+    one = made["predict"]
+    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
+    one.add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")
+    one.add_argument("--from", dest="begin", type=float, metavar="T", help="first time (default: that of the data)")
+    one.add_argument("--to", type=float, metavar="T", help="last time (default: that of the data)")
+    one.add_argument("--samples", type=int, default=100, metavar="N", help="number of steps (default: %(default)s)")
+    one.add_argument("--level", type=float, default=0.95, help="of the band (default: %(default)s)")
+    one.add_argument("--out", metavar="FILE", help="write a CSV file instead of printing")
 
     one = made["design"]
     one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")

@@ -33,7 +33,23 @@ def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a PEtab problem."""
     from ..files.petab.problem import read_petab
 
-    _refuse(arguments, ("time", "trajectory", "noise", "doses", "report", "save", "profile", "sample"))
+    _refuse(
+        arguments,
+        (
+            "time",
+            "trajectory",
+            "noise",
+            "doses",
+            "report",
+            "save",
+            "profile",
+            "sample",
+            "fix",
+            "bounds",
+            "log",
+            "random",
+        ),
+    )
     problem = read_petab(arguments.model)
     shown = sys.stderr.isatty()
 

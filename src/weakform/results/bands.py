@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,6 +69,19 @@ class Prediction:
             raise KeyError(f"No state {name!r}. There are: {', '.join(self.names)}.")
         d = self.names.index(name)
         return np.column_stack([self.states[:, d], self.lower[:, d], self.upper[:, d]])
+
+    def to_frame(self) -> Any:
+        """A pandas data frame with time as its index, and columns `x`, `x_lower` and `x_upper` for each state."""
+        import pandas as pd
+
+        columns = {
+            f"{name}{end}": self[name][:, k] for name in self.names for k, end in enumerate(("", "_lower", "_upper"))
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.times, name="time"))
+
+    def __repr__(self) -> str:
+        span = f"t = {self.times[0]:g} to {self.times[-1]:g}"
+        return f"<Prediction of {', '.join(self.names)}: {len(self.times)} times, {span}, {self.level:.0%} band>"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..support.typing import FloatArray
 from .criteria import Criteria
+from .observation import fitted
 
 if TYPE_CHECKING:
     from .planning import Design
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
 
 class Questions(Criteria):
     """The answers of a fit, each computed when it is asked for."""
+
+    @property
+    def params(self: FitResult) -> dict[str, float]:  # type: ignore[misc]
+        """The estimates by name."""
+        return {name: float(value) for name, value in zip(self.model.parameters, self.estimate, strict=True)}
+
+    @property
+    def residuals(self: FitResult) -> tuple[FloatArray, ...]:  # type: ignore[misc]
+        """Measured values less fitted ones, `(time, columns)` for each trajectory; NaN where nothing was measured."""
+        return tuple(q.values - fitted(self, k) for k, q in enumerate(self.data.trajectories))
 
     def sample(self: FitResult, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:  # type: ignore[misc]
         """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.

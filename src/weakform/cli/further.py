@@ -1,0 +1,70 @@
+"""Commands that fit, and go on from there: predictions and plans."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..support.errors import FitError
+from . import said
+from .commands import read_data
+
+if TYPE_CHECKING:
+    from ..results.result import FitResult
+
+
+def _fitted(arguments: argparse.Namespace) -> FitResult:
+    from ..files.model_file import read_model
+    from ..fitting import fit
+
+    file = read_model(arguments.model)
+    return fit(file.model, read_data(file, arguments), **said.arguments(file, arguments), seed=arguments.seed)
+
+
+def run_design(arguments: argparse.Namespace) -> int:
+    """Fit, and say which further samples would tell most."""
+    from ..results.planning import windows
+    from ..results.prediction import numbered
+
+    result = _fitted(arguments)
+    k = numbered(result, 0 if arguments.of is None else arguments.of)
+    span = (arguments.begin, arguments.to)
+    found = result.design(windows(result, k, arguments.windows, arguments.samples, span), trajectory=k)
+    print(found)
+    if not result.success:
+        print(f"\nThe fit is no success, and so is no base for plans: {result.message}")
+    if arguments.picture:
+        from ..report.plots import save
+
+        print(f"\nPicture: {save(found.plot(), arguments.picture)}")
+    return 0 if result.success else 1
+
+
+def run_predict(arguments: argparse.Namespace) -> int:
+    """Fit, and print the solution with its band."""
+    import numpy as np
+
+    from ..results.prediction import numbered
+
+    result = _fitted(arguments)
+    k = numbered(result, 0 if arguments.of is None else arguments.of)
+    times = result.data.trajectories[k].times
+    low = times[0] if arguments.begin is None else arguments.begin
+    high = times[-1] if arguments.to is None else arguments.to
+    if not low < high or arguments.samples < 1:
+        raise FitError(f"--to must come after --from, with one step at least; received {low:g} and {high:g}.")
+    found = result.predict(np.linspace(low, high, arguments.samples + 1), trajectory=k, level=arguments.level)
+    header = ["time", *(f"{name}{end}" for name in found.names for end in ("", "_lower", "_upper"))]
+    columns = np.column_stack([found.times, *(found[name] for name in found.names)])
+    rows = [",".join(f"{value:.10g}" for value in row) for row in columns]
+    text = "\n".join([",".join(header), *rows]) + "\n"
+    if arguments.out:
+        Path(arguments.out).write_text(text, encoding="utf-8")
+        print(f"{len(rows)} rows in {arguments.out}")
+    else:
+        sys.stdout.write(text)
+    if not result.success:
+        print(f"weakform: the fit is no success: {result.message}", file=sys.stderr)
+    return 0 if result.success else 1
