@@ -20,7 +20,7 @@ FACADES = {
     ("results.compare", "fitting"): "cross-validation fits each model again",
     ("results.questions", "fitting"): "FitResult.missing_terms fits the model again with each of them",
     ("results.posterior", "report"): "Posterior.plot draws itself",
-    ("results.planning", "report"): "Design.plot draws itself",
+    ("results.designs", "report"): "Design.plot draws itself",
     ("results.result", "report"): "FitResult prints, draws and reports itself",
     ("results.result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
 }

@@ -109,3 +109,20 @@ def test_the_command_line_plans(tmp_path, capsys):
     assert out.count("10 more samples between") >= 3
     assert "Picture:" in out
     assert main([*words[:3], "--windows", "0"]) == 2
+
+
+def test_a_dose_and_initial_values_that_the_model_gives():
+    model = wf.Model.from_text("A' = -k*A\nC = A/V\nA(0) = 0")
+    t = np.linspace(0.5, 8, 12)
+    rng = np.random.default_rng(0)
+    values = 100 / 20 * np.exp(-0.3 * t) + 0.1 * rng.standard_normal(12)
+    data = wf.Dataset(t, values, names=["C"], sigma=[0.1], doses=wf.Doses("A", [0.0], [100.0]))
+    fit = wf.fit(model, data, bounds={"k": (0.05, 1), "V": (5, 50)})
+    plans = {"same": {"times": t, "doses": wf.Doses("A", [0.0], [100.0])}}
+    plans["ten times"] = {"times": t, "doses": wf.Doses("A", [0.0], [1000.0])}
+    found = fit.design(plans)
+    assert found.experiments["same"] / found.before == pytest.approx(np.sqrt(0.5), rel=0.02)
+    assert found.experiments["ten times"] / found.before == pytest.approx(np.sqrt(1 / 101), rel=0.05)
+    first = wf.design(wf.Model.from_text("x' = -k*x\nx(0) = x0"), {"k": 0.3, "x0": 5}, times=t, sigma=0.1)
+    K = np.column_stack([-5 * t * np.exp(-0.3 * t), np.exp(-0.3 * t)]) / 0.1
+    assert first.experiments["these samples"] == pytest.approx(np.sqrt(np.linalg.inv(K.T @ K).diagonal()), rel=1e-3)

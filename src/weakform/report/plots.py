@@ -13,7 +13,7 @@ from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
-    from ..results.planning import Design
+    from ..results.designs import Design
     from ..results.result import FitResult
 
 # Okabe–Ito: told apart by colour-blind readers and in print.

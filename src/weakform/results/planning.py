@@ -12,14 +12,15 @@ nothing measured yet, come from a guess of the parameters and C = ∞.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.dataset import Dataset
 from ..data.matching import inputs_of
+from ..data.schedule import scheduled
 from ..forward.solve import simulate
 from ..model.inputs import Inputs
 from ..model.model import Model
@@ -27,6 +28,7 @@ from ..noise.kinds import KINDS
 from ..support.errors import FitError
 from ..support.messages import listed, suggestion
 from ..support.typing import FloatArray
+from .designs import Design
 from .observation import beginning, finite, joint, solved, system
 
 if TYPE_CHECKING:
@@ -36,78 +38,7 @@ WINDOWS, LONGER, SAMPLES = 8, 1.5, 10
 """Windows that are tried by default, how much longer than the data, and samples in each."""
 UNKNOWN = 1e8
 """Variance of what nothing is known of, relative to its size."""
-KEYS = ("times", "states", "initial", "sigma")
-
-
-@dataclass(frozen=True)
-class Design:
-    """Experiments, and what each would leave of the errors.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Parameters that are free.
-    before : ndarray, (J,)
-        Their standard errors as they are; infinite where nothing was measured.
-    experiments : dict of str to ndarray, (J,)
-        The errors after each experiment, by its name.
-    samples : dict of str to int
-        How many values each measures.
-    """
-
-    names: tuple[str, ...]
-    before: FloatArray
-    experiments: dict[str, FloatArray]
-    samples: dict[str, int]
-
-    def best(self, name: str) -> str:
-        """The experiment that shrinks the error of a parameter most."""
-        if name not in self.names:
-            raise FitError(f"No free parameter {name!r}.{suggestion(name, self.names)}")
-        j = self.names.index(name)
-        return min(self.experiments, key=lambda key: self.experiments[key][j])
-
-    @property
-    def sentences(self) -> list[str]:
-        """What shrinks which error most, in words."""
-        said = []
-        for j, name in enumerate(self.names):
-            key = self.best(name)
-            after, before = self.experiments[key][j], self.before[j]
-            if not np.isfinite(before):
-                said.append(f"{name}: {key} determine it best, to ±{after:.3g}.")
-            elif after > 0.95 * before:
-                said.append(f"{name}: none of these would tell much more of it (error {before:.3g}).")
-            else:
-                how = "halves" if 0.45 <= after / before <= 0.55 else f"shrinks to {after / before:.0%}"
-                said.append(f"{name}: with {key} its error {how} ({before:.3g} to {after:.3g}).")
-        return said
-
-    def to_frame(self) -> Any:
-        """Errors after each experiment as a pandas data frame, parameters as columns; the first row is `now`."""
-        import pandas as pd
-
-        rows = {"now": self.before, **self.experiments}
-        return pd.DataFrame.from_dict(rows, orient="index", columns=list(self.names))
-
-    def plot(self) -> Any:
-        """Draw what is left of each error after each experiment; returns the matplotlib axes."""
-        from ..report.plots import planned
-
-        return planned(self)
-
-    def __str__(self) -> str:
-        known = np.isfinite(self.before).all()
-        head = "What is left of each error:" if known else "Standard errors to expect:"
-        width = max(len(key) for key in self.experiments)
-        lines = [head, f"  {'':{width}s}  " + "  ".join(f"{name:>9s}" for name in self.names)]
-        for key, errors in self.experiments.items():
-            cells = [f"{a / b:9.0%}" if known else f"{a:9.3g}" for a, b in zip(errors, self.before, strict=True)]
-            lines.append(f"  {key:{width}s}  " + "  ".join(cells))
-        return "\n".join([*lines, "", *self.sentences])
-
-    def __repr__(self) -> str:
-        return f"<Design: {len(self.experiments)} experiments>\n{self}"
+KEYS = ("times", "states", "initial", "doses", "sigma")
 
 
 def plan(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
@@ -126,12 +57,11 @@ def plan(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
     experiments, samples = {}, {}
     for name, said in asked.items():
         times, chosen, sigma = _checked(name, said, columns, fit.sigma)
-        if said.get("initial") is None:
-            K = _further(fit, k, times, chosen, sigma)
-            start = C
+        if said.get("initial") is None and said.get("doses") is None:
+            K, start = _further(fit, k, times, chosen, sigma), C
         else:
-            inputs = inputs_of(fit.model, fit.data, k)
-            K = _anew(fit.model.of(k), fit.estimate, said, (times, chosen, sigma), _kinds(fit), inputs)
+            model, inputs = _dosed(fit, k, said, times)
+            K = _anew(model, fit.estimate, said, (times, chosen, sigma), _kinds(fit), inputs)
             start = C[:J, :J]
         experiments[name] = np.sqrt(np.maximum(_updated(start, K).diagonal()[free], 0.0))
         samples[name] = len(K)
@@ -144,7 +74,7 @@ def design(
     guess: Mapping[str, float],
     *,
     times: ArrayLike | Mapping[str, ArrayLike],
-    initial: ArrayLike | Mapping[str, float],
+    initial: ArrayLike | Mapping[str, float] | None = None,
     sigma: float | Sequence[float],
     states: Sequence[str] | None = None,
     noise: str = "gaussian",
@@ -159,8 +89,8 @@ def design(
         What the parameters may be.
     times : array_like, or mapping of str to array_like
         When to measure; or several such plans by name.
-    initial : array_like, (D,), or mapping
-        Where the states begin; fitted as unknown, unless the model gives them.
+    initial : array_like, (D,), or mapping, optional
+        Where the states begin that the model does not give; they are fitted, too.
     sigma : float or sequence
         Noise to expect, of all columns or of each.
     states : sequence of str, optional
@@ -322,26 +252,61 @@ def _anew(
     kinds: Mapping[str, str],
     inputs: Inputs | None = None,
 ) -> FloatArray:
-    """A new experiment from a state that is said; where it is to be fitted, what it takes is projected away."""
-    times, initial = checked[0], said["initial"]
-    if isinstance(initial, Mapping):
-        lacking = [state for state in model.states if state not in initial]
-        if lacking:
-            raise FitError(f"The initial state lacks {lacking[0]!r}.")
-        initial = [initial[state] for state in model.states]
+    """A new experiment, from a state that is known; or `fitted`, as the model gives it and what it does not give is
+    found from the samples, and projected away.
+    """
+    times, fitted = checked[0], bool(said.get("fitted"))
+    given = np.array([state in model.initial for state in model.states])
+    begun, _, by_g = model.map("g").linearised(np.zeros(1), np.ones((1, len(given))), p, None)
+    known = dict(zip(np.array(model.states)[given], begun[0][given], strict=True))
+    u0 = _initial(model, said.get("initial"), known if fitted or said.get("initial") is None else {})
     grid = np.concatenate([[0.0], times]) if times[0] > 0 else times
-    solution = simulate(model, p, initial, grid, inputs=inputs, sensitivities=True)
+    solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
         raise FitError(f"The model cannot be solved from there: {solution.status.value}.")
     n, driven = len(times), None if inputs is None else inputs(times)
-    by = np.concatenate([solution.by_parameters, solution.by_initial], axis=2)[-n:]
+    by_p = solution.by_parameters
+    if fitted:
+        by_p = by_p + solution.by_initial @ np.where(given[:, None], by_g[0], 0.0)
+    by = np.concatenate([by_p, solution.by_initial], axis=2)[-n:]
     K = _rows(model, (solution.states[-n:], by), p, checked, kinds, driven)
-    given = np.array([state in model.initial for state in model.states])
     own = K[:, len(p) :][:, ~given]
-    if said.get("fitted") and own.size:
+    if fitted and own.size:
         Q = np.linalg.qr(own)[0]
         return np.asarray(K[:, : len(p)] - Q @ (Q.T @ K[:, : len(p)]))
     return np.asarray(K[:, : len(p)])
+
+
+def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
+    """Where the states of a new experiment begin, `(D,)`."""
+    if said is not None and not isinstance(said, Mapping):
+        try:
+            values = np.asarray(said, dtype=float).ravel()
+        except (TypeError, ValueError):
+            raise FitError(f"The initial state must be numbers; received {said!r}.") from None
+        if values.shape != (len(model.states),):
+            raise FitError(f"The initial state needs {len(model.states)} numbers; received {said!r}.")
+        said = dict(zip(model.states, values, strict=True))
+    every = {**(said or {}), **known}
+    lacking = [state for state in model.states if state not in every]
+    if lacking:
+        raise FitError(f"The initial state lacks {lacking[0]!r}.")
+    return np.array([float(every[state]) for state in model.states])
+
+
+def _dosed(fit: FitResult, k: int, said: Mapping[str, Any], times: FloatArray) -> tuple[Model, Inputs | None]:
+    """The model of a new experiment, with doses of its own, and its inputs."""
+    model = fit.model.of(k)
+    if said.get("doses") is None:
+        return model, inputs_of(fit.model, fit.data, k)
+    bare = model.with_parts(events=fit.model.events, variants=())
+    if bare.driven:
+        raise FitError("A plan with doses is for models without inputs, infusions and switches.")
+    if len(times) < 2:
+        raise FitError("A plan with doses needs two samples at least.")
+    plain = Dataset(times, np.zeros((len(times), 1)), names=[model.states[0]], doses=said["doses"])
+    data, driven = scheduled(plain, bare)
+    return driven.of(0), inputs_of(driven, data, 0)
 
 
 def _updated(C: FloatArray, K: FloatArray) -> FloatArray:

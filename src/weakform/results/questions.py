@@ -10,7 +10,7 @@ from .criteria import Criteria
 from .observation import fitted
 
 if TYPE_CHECKING:
-    from .planning import Design
+    from .designs import Design
     from .posterior import Posterior
     from .result import FitResult
     from .terms import MissingTerms
@@ -74,8 +74,9 @@ class Questions(Criteria):
         ----------
         candidates : mapping of str, or array_like, optional
             Experiments by name: times of further samples, or `{"times": ..., "states": [...], "initial": {...},
-            "sigma": ...}`, where `initial` is the known state of a new experiment, `states` are the columns that are
-            measured and `sigma` is another noise. By default ten samples in each of eight windows.
+            "doses": ..., "sigma": ...}`, where `initial` is the known state of a new experiment, `doses` are its
+            doses, `states` the columns that are measured and `sigma` another noise. By default ten samples in each of
+            eight windows.
         trajectory : int or str
             Which one is gone on with.
         """
