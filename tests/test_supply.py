@@ -31,7 +31,7 @@ def test_builds_are_the_same_twice_and_whole(tmp_path):
     for needed in ("report/page.css", "report/page.js", "experiments/studies/lorenz.toml", "py.typed"):
         assert f"weakform/{needed}" in names
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
-    assert wheel.stat().st_size < 500_000
+    assert wheel.stat().st_size < 600_000
 
 
 NOISE = 0.01 * np.random.default_rng(0).standard_normal(30)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .model import Model as Model
     from .parameters import Parameter as Parameter
     from .results.compare import compare as compare
-    from .results.planning import design as design
+    from .results.first_design import design as design
     from .results.result import FitResult as FitResult
     from .support.errors import DataError as DataError
     from .support.errors import FitError as FitError
@@ -52,7 +52,7 @@ _HOME = {
     "Status": ".estimators",
     "WeakformError": ".support.errors",
     "compare": ".results.compare",
-    "design": ".results.planning",
+    "design": ".results.first_design",
     "fit": ".fitting",
     "fit_many": ".experiments.many",
     "problems": ".problems",

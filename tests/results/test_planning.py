@@ -126,3 +126,53 @@ def test_a_dose_and_initial_values_that_the_model_gives():
     first = wf.design(wf.Model.from_text("x' = -k*x\nx(0) = x0"), {"k": 0.3, "x0": 5}, times=t, sigma=0.1)
     K = np.column_stack([-5 * t * np.exp(-0.3 * t), np.exp(-0.3 * t)]) / 0.1
     assert first.experiments["these samples"] == pytest.approx(np.sqrt(np.linalg.inv(K.T @ K).diagonal()), rel=1e-3)
+
+
+@pytest.mark.parametrize("sigma", [1e-1, 1e-5])
+def test_small_errors_keep_their_digits_and_repeats_count(sigma):
+    model, t = wf.Model.from_text("x' = -k*x"), np.linspace(0, 3, 7)
+    K = np.column_stack([-2 * t * np.exp(-0.7 * t), np.exp(-0.7 * t)]) / sigma
+    exact = np.sqrt(np.linalg.inv(K.T @ K)[0, 0])
+    once = wf.design(model, {"k": 0.7}, times=t, initial=[2.0], sigma=sigma)
+    twice = wf.design(model, {"k": 0.7}, times=np.repeat(t, 2), initial=[2.0], sigma=sigma)
+    assert once.experiments["these samples"] == pytest.approx([exact], rel=1e-4)
+    assert twice.experiments["these samples"] == pytest.approx([exact / np.sqrt(2)], rel=1e-4)
+    assert twice.samples == {"these samples": 14}
+
+
+def test_a_new_experiment_begins_where_the_data_do():
+    t = np.linspace(100, 103, 20)
+    values = 2 * np.exp(-0.7 * (t - 100)) + 0.1 * np.random.default_rng(0).standard_normal(20)
+    fit = wf.fit(wf.Model.from_text("x' = -k*x"), wf.Dataset(t, values, sigma=[0.1]))
+    found = fit.design({"new": {"times": t, "initial": [2.0]}})
+    assert found.experiments["new"][0] < 0.75 * found.before[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sigma": 0},
+        {"sigma": [0.1, 0.2]},
+        {"sigma": "a"},
+        {"guess": None},
+        {"guess": {"k": 1, "q": 2}},
+        {"states": ["y"]},
+        {"times": {}},
+        {"fixed": ["zz"]},
+        {"fixed": ["k"]},
+        {"initial": "a"},
+    ],
+)
+def test_a_first_design_is_checked(wrong):
+    whole = {"guess": {"k": 0.7}, "times": [0, 1, 2], "initial": [2.0], "sigma": 0.1, **wrong}
+    with pytest.raises(FitError):
+        wf.design(wf.Model.from_text("x' = -k*x"), whole.pop("guess"), **whole)
+
+
+def test_a_picture_of_an_unknown_kind(tmp_path, capsys):
+    (tmp_path / "m.txt").write_text("N' = r*N*(1 - N/K)")
+    assert (
+        main(["design", str(tmp_path / "m.txt"), str(EXAMPLES / "yeast.csv"), "--picture", str(tmp_path / "x.abc")])
+        == 2
+    )
+    assert "cannot be written" in capsys.readouterr().err

@@ -71,3 +71,36 @@ def test_what_cannot_be_random():
         wf.fit(model, three, random={"k": "gamma"})
     with pytest.raises(FitError, match="random and in 'fixed'"):
         wf.fit(model, three, random=["k"], fixed={"k": 1.0})
+
+
+def normal(ks, noise=0.01, seed=0):
+    t, rng = np.linspace(0, 3, 8), np.random.default_rng(seed)
+    parts = [wf.Dataset(t, np.exp(-k * t) + noise * rng.standard_normal(8), names=["x"]) for k in ks]
+    return wf.Dataset.join(parts, labels=[f"s{k}" for k in range(len(ks))])
+
+
+DECAY = wf.Model.from_text("x' = -k*x\nx(0) = 1")
+
+
+def test_a_normal_effect_about_zero():
+    ks = [-0.3, 0.1, -0.1, 0.2, 0.05, -0.2]
+    effect = wf.fit(DECAY, normal(ks), random={"k": "normal"}).population["k"]
+    assert effect.spread == pytest.approx(np.std(ks, ddof=1), rel=0.1)
+    assert effect.mean == pytest.approx(np.mean(ks), abs=0.01)
+
+
+def test_no_spread_is_said_so():
+    found = [wf.fit(DECAY, normal([0.3] * 6, 0.05, seed), random=["k"]).population for seed in range(4)]
+    none = [one for one in found if one["k"].spread_interval[0] == 0]
+    assert len(none) >= 2
+    assert "no spread beyond the noise" in str(none[0])
+
+
+def test_subjects_that_a_log_scale_does_not_allow():
+    fit = wf.fit(DECAY, normal([0.3, 0.5, -0.1], 0.05), local=["k"], log=["k"])
+    assert not fit.success
+
+
+def test_random_effects_are_not_compared(fit):
+    with pytest.raises(FitError, match="random effects"):
+        wf.compare({"one": fit, "two": fit})

@@ -150,10 +150,10 @@ def test_what_has_not_mixed_is_no_success():
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_arviz():
     arviz = pytest.importorskip("arviz")
-    found = wf.fit(DECAY, decay()).sample(400, seed=1)
+    found = wf.fit(DECAY, decay()).sample(300, seed=1)
     data = found.to_arviz()
     assert data.posterior["k"].shape == found.draws.shape[:2]
-    assert float(arviz.ess(data)["k"]) == pytest.approx(found.effective["k"], rel=0.5)
+    assert float(arviz.rhat(data)["k"]) == pytest.approx(found.rhat["k"], abs=0.01)
 
 
 def test_nothing_to_draw_from_is_said():
@@ -171,12 +171,12 @@ def test_nothing_to_draw_from_is_said():
 def test_pairs_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     fit = wf.fit(DECAY, decay())
-    found = fit.sample(400, seed=1)
+    found = fit.sample(200, seed=1)
     axes = found.plot()
     assert axes.shape == (2, 2)
     axes[0, 0].figure.savefig(tmp_path / "pairs.png")
     page = fit.report(tmp_path / "page.html").read_text()
-    assert "4 chains of 100 draws" in page
+    assert "4 chains of 50 draws" in page
     with pytest.raises(FitError, match="Nothing called 'kk'"):
         found.plot(["kk"])
 
@@ -187,3 +187,20 @@ def test_the_command_line_draws(tmp_path, capsys):
     (tmp_path / "m.txt").write_text("N' = r*N*(1 - N/K)")
     assert main(["fit", str(tmp_path / "m.txt"), str(EXAMPLES / "yeast.csv"), "--sample"]) in (0, 1)
     assert "Posterior: 4 chains" in capsys.readouterr().out
+
+
+def test_another_solution_that_is_not_reached_is_said():
+    model = wf.Model.from_text("a' = -k1*a\nb' = k1*a - k2*b\nb(0) = 0")
+    t = np.linspace(0, 8, 25)
+    b = wf.simulate(model, {"k1": 1.0, "k2": 0.3}, [2.0, 0.0], t).states[:, 1:]
+    data = wf.Dataset(t, b + 0.01 * np.random.default_rng(3).standard_normal((25, 1)), names=["b"], sigma=[0.01])
+    fit = wf.fit(model, data, bounds={"k1": (0.1, 10), "k2": (0.01, 5)})
+    assert fit.alternatives
+    found = fit.sample(100)
+    assert not found.success
+    assert "another solution" in found.trouble
+
+
+def test_the_seed_is_checked():
+    with pytest.raises(FitError, match="seed"):
+        wf.fit(DECAY, decay()).sample(seed=-1)

@@ -66,3 +66,17 @@ def test_nonsense_is_refused():
         fit.missing_terms(["zz*u1"])
     with pytest.raises(FitError, match="list of terms"):
         fit.missing_terms("u1")
+
+
+def test_second_order_equations():
+    t = np.linspace(0, 12, 100)
+    truth = wf.Model.from_text("x'' = -w*x - c*x'")
+    x = wf.simulate(truth, {"w": 2.0, "c": 0.2}, [1.0, 0.0], t).states[:, :1]
+    data = wf.Dataset(t, x + 0.03 * np.random.default_rng(0).standard_normal((100, 1)), names=["x"])
+    found = wf.fit(wf.Model.from_text("x'' = -w*x"), data).missing_terms()
+    assert (found.found[0].equation, found.found[0].term) == ("x'", "x'")
+
+
+def test_what_the_model_has_already():
+    fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
+    assert "has all of these terms already" in fit.missing_terms({"u1": "u1"}).sentence

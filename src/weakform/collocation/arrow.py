@@ -101,7 +101,7 @@ class Arrow:
             alone, with_p = solved[..., 0], solved[..., 1:]
         else:
             alone, with_p = self.solve(free)[..., 0], np.zeros_like(self.B)
-            for rows, columns in parts:
+            for rows, columns in ((rows, columns) for rows, columns in parts if len(columns)):
                 with_p[rows, :, :, columns] = self._solved(rows, self.B[rows, :, :, columns])
         flat = self.B.reshape(2 * self.D * self.N, F)
         P, r = self.line.P.reshape(self.line.r.size, F), self.line.r.ravel()

@@ -39,8 +39,8 @@ from ..support.typing import FloatArray
 from ..weak.problem import WeakProblem
 from .again import again, plain_model
 
-FITTED, FEW, ENOUGH = 6, 3, 5
-"""Terms with the best scores that are fitted, and where none is unlikely; and how many where a plain one mends it."""
+FITTED, FEW = 6, 3
+"""Terms with the best scores that are fitted, and where none is unlikely."""
 UNLIKELY = 0.2
 """Probability of the best score among so many, below which it is."""
 SECONDS = 10.0
@@ -75,21 +75,21 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
         unlikely = bool(kept) and len(kept) * chi_square_tail(float(scores[order[0]]), 1) < UNLIKELY
-    chosen = _chosen(tried, order) if unlikely else order[:FEW]
+    must, more = _chosen(tried, order) if unlikely else (order[:FEW], [])
     base = fit if np.isfinite(maximum(fit)) else again(fit, method="wendy", start=None)
     terms = []
     name = _new(model)
-    for k in counted(chosen, "terms", len(chosen)):
+    for place, k in enumerate(counted([*must, *more], "terms", len(must) + len(more))):
         terms += _fitted(base, model, tried[k], name, len(kept))
-        if len(terms) >= ENOUGH and any(term.mends and _parts(term.term) <= 2 for term in terms):
+        if place >= len(must) - 1 and any(term.mends and _parts(term.term) <= 2 for term in terms):
             break
     rejected = base.goodness is not None and not base.success
     terms.sort(key=lambda term: PLAIN * _parts(term.term) - term.gain)
     return MissingTerms(tuple(terms), len(kept), rejected)
 
 
-def _chosen(tried: list[_Candidate], order: list[int]) -> list[int]:
-    """Which are fitted: those with the best scores, and the plainest where these are.
+def _chosen(tried: list[_Candidate], order: list[int]) -> tuple[list[int], list[int]]:
+    """Which are fitted: those with the best scores, and the plainest where these are; and more, if none of them mends it.
 
     Scores are made with the estimate and the covariance of a model that is wrong; they find the equation nearly always,
     but among its terms may prefer a crooked one.
@@ -97,7 +97,8 @@ def _chosen(tried: list[_Candidate], order: list[int]) -> list[int]:
     equation = tried[order[0]].equation
     plain = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 1]
     double = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 2]
-    return list(dict.fromkeys([*order[:FEW], *plain, *double[:FEW], *order[:FITTED]]))
+    must = list(dict.fromkeys([*order[:FEW], *plain]))
+    return must, [k for k in dict.fromkeys([*double[:FEW], *order[:FITTED]]) if k not in must]
 
 
 def _parts(text: str) -> int:
@@ -116,7 +117,8 @@ def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
         raise FitError(f"candidates must be a list of terms such as ['x*y', 'x^2']; received {candidates!r}.")
     lists = candidates if isinstance(candidates, Mapping) else dict.fromkeys(model.states, candidates)
     found = []
-    for state, texts in lists.items():
+    for state, given in lists.items():
+        texts = [given] if isinstance(given, str) else given
         if state not in model.states:
             raise FitError(f"{state!r} has no equation.{suggestion(str(state), model.states)}")
         known = ("t", *model.states, *model.inputs)
@@ -130,7 +132,7 @@ def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
 
 def _library(fit: FitResult, model: Model) -> list[_Candidate]:
     """Products of states, inputs and time, and saturations of states that are positive."""
-    names = [state for state in model.states if state not in model.hidden]
+    names = list(model.states)
     values = np.concatenate(fit.denoised)
     three = range(1, 4) if len(names) <= CUBES else range(1, 3)
     products = [p for n in three for p in itertools.combinations_with_replacement(names, n)]
@@ -144,7 +146,8 @@ def _library(fit: FitResult, model: Model) -> list[_Candidate]:
         s = f"{float(np.median(column)):.2g}"
         terms += [f"{x}/({s} + {x})", f"{x}^2/({s}^2 + {x}^2)", f"1/({s}^4 + {x}^4)"]
         terms += [f"{x}*{y}/({s} + {x})" for y in names if y != x]
-    return _read(model, dict.fromkeys(names, terms))
+    # The equation of x in x'' = ... only says what x' is.
+    return _read(model, {state: terms for state in names if f"{state}'" not in model.hidden})
 
 
 def _product(names: tuple[str, ...]) -> str:

@@ -25,14 +25,14 @@ from ..results.population import Effect, Population
 from ..results.result import FitResult
 from ..support.errors import FitError
 from ..support.messages import suggestion
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray
 
 ROUNDS, SETTLED = 12, 0.01
 """Rounds at most, and the change of μ and log Ω, in units of the spread, that ends them."""
 SUBJECTS = 3
 """At least."""
-LEAST, LARGEST = 0.01, 2.0
-"""Spread of a logarithm, and of a parameter relative to its size, at least and at most."""
+LEAST, LARGEST = 0.01, 10.0
+"""Spread at least and at most, in units of one for logarithms, and of how the subjects scatter for others."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ def mixed(
     found = fit(model, data, **told)
     m, V = _modes(found, effects)
     mean = np.median(m, axis=0)
-    spread = np.clip(1.5 * np.median(np.abs(m - mean), axis=0), LEAST, 0.5)
-    spread = np.where(effects.log, spread, np.clip(spread, LEAST * np.abs(mean), LARGEST * np.abs(mean)))
+    unit = np.where(effects.log, 1.0, np.maximum(m.std(axis=0), 1e-12))
+    spread = np.clip(1.5 * np.median(np.abs(m - mean), axis=0), LEAST * unit, unit)
     converged, rounds = False, 0
     while rounds < ROUNDS and not converged:
         rounds += 1
@@ -105,10 +105,11 @@ def mixed(
         found = fit(model, data, **{**told, "priors": priors, "start": start, "starts": 1})
         m, V = _modes(found, effects)
         b, C = _measured(m, V, mean, spread)
-        new_mean, new_spread, errors = _population(b, C, spread, np.where(effects.log, 1.0, np.abs(mean)))
+        new_mean, new_spread, errors = _population(b, C, spread, unit)
         moved = max(np.max(np.abs(new_mean - mean) / spread), np.max(np.abs(np.log(new_spread / spread))))
         mean, spread, converged = new_mean, new_spread, bool(moved < SETTLED)
-    return replace(found, population=_told(found, effects, (mean, spread, errors), m, rounds, converged))
+    none = spread <= 1.01 * LEAST * unit
+    return replace(found, population=_told(found, effects, (mean, spread, errors, none), m, rounds, converged))
 
 
 def _places(fit: FitResult, effects: _Effects) -> FloatArray:
@@ -186,14 +187,14 @@ def _population(
 def _told(
     fit: FitResult,
     effects: _Effects,
-    found: tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]],
+    found: tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray], BoolArray],
     m: FloatArray,
     rounds: int,
     converged: bool,
 ) -> Population:
     from scipy.special import stdtrit
 
-    mean, spread, (errors, logs) = found
+    mean, spread, (errors, logs), none = found
     z = float(stdtrit(max(len(m) - 1, 1), 0.975))
     labels = [q.label or str(k) for k, q in enumerate(fit.data.trajectories)]
     told = []
@@ -202,6 +203,8 @@ def _told(
         back = np.exp if kind == "lognormal" else float
         with np.errstate(over="ignore"):
             around = (float(spread[j] * np.exp(-z * logs[j])), float(spread[j] * np.exp(z * logs[j])))
+        if none[j]:  # the likelihood has its maximum at no spread: as large as the scatter of so few can hide
+            around = (0.0, float(z * errors[j] * np.sqrt(len(m) / 2)))
         told.append(
             Effect(
                 name,

@@ -47,7 +47,11 @@ def save(axes: Any, path: str | Path) -> Path:
     """Write the figure of some axes to a file and close it; returns the path."""
     figure = np.ravel(axes)[0].figure
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except ValueError as error:  # of a format that nobody knows
+        pyplot().close(figure)
+        raise WeakformError(f"The picture cannot be written to {path}: {error}") from None
     pyplot().close(figure)
     return Path(path)
 

@@ -217,6 +217,8 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     named = {str(name): fit for name, fit in fits.items()}
     _same_data(named)
     for name, fit in named.items():
+        if fit.population is not None:
+            raise FitError(f"The fit {name!r} has random effects; fits with and without them cannot be compared.")
         if not math.isfinite(fit.log_likelihood):
             raise FitError(
                 f"The fit {name!r}, by method {fit.method!r}, has no likelihood of the data; use the default, "

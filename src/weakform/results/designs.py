@@ -47,7 +47,9 @@ class Design:
         for j, name in enumerate(self.names):
             key = self.best(name)
             after, before = self.experiments[key][j], self.before[j]
-            if not np.isfinite(before):
+            if not np.isfinite(after):
+                said.append(f"{name}: none of these determines it.")
+            elif not np.isfinite(before):
                 said.append(f"{name}: {key} determine it best, to ±{after:.3g}.")
             elif after > 0.95 * before:
                 said.append(f"{name}: none of these would tell much more of it (error {before:.3g}).")

@@ -5,18 +5,18 @@ With the covariance C of `(p, x₀)` of a trajectory and the sensitivities K of 
     C' = C - C Kᵀ (1 + K C Kᵀ)⁻¹ K C,
 
 which needs no new data, and holds for any C. A new experiment from a known state is the same with `x₀` known; from an
-unknown one, x₀ is taken up by the samples themselves: `1 + K₀ K₀ᵀ/ε` in place of 1. Errors of a first experiment, with
-nothing measured yet, come from a guess of the parameters and C = ∞.
+unknown one, what x₀ takes is projected away. Errors of a first experiment, with nothing measured yet, come from the
+sensitivities at a guess of the parameters alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..data.dataset import Dataset
 from ..data.matching import inputs_of
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 WINDOWS, LONGER, SAMPLES = 8, 1.5, 10
 """Windows that are tried by default, how much longer than the data, and samples in each."""
-UNKNOWN = 1e8
-"""Variance of what nothing is known of, relative to its size."""
 KEYS = ("times", "states", "initial", "doses", "sigma")
 
 
@@ -56,90 +54,29 @@ def plan(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
     columns = fit.data.names or fit.model.states
     experiments, samples = {}, {}
     for name, said in asked.items():
-        times, chosen, sigma = _checked(name, said, columns, fit.sigma)
+        checked = measured(name, said, columns, fit.sigma)
         if said.get("initial") is None and said.get("doses") is None:
-            K, start = _further(fit, k, times, chosen, sigma), C
+            K, start = _further(fit, k, checked), C
         else:
-            model, inputs = _dosed(fit, k, said, times)
-            K = _anew(model, fit.estimate, said, (times, chosen, sigma), _kinds(fit), inputs)
+            model, inputs = _dosed(fit, k, said, checked.times)
+            begun = {**said, "begin": beginning(fit, k)[0]}
+            K = anew(model, fit.estimate, begun, checked, _kinds(fit), inputs)
             start = C[:J, :J]
         experiments[name] = np.sqrt(np.maximum(_updated(start, K).diagonal()[free], 0.0))
-        samples[name] = len(K)
+        samples[name] = int(checked.counts.sum()) * len(checked.columns)
     names = tuple(fit.model.parameters[j] for j in free)
     return Design(names, before, experiments, samples)
 
 
-def design(
-    model: Model,
-    guess: Mapping[str, float],
-    *,
-    times: ArrayLike | Mapping[str, ArrayLike],
-    initial: ArrayLike | Mapping[str, float] | None = None,
-    sigma: float | Sequence[float],
-    states: Sequence[str] | None = None,
-    noise: str = "gaussian",
-    fixed: Sequence[str] = (),
-) -> Design:
-    """Errors to expect from experiments that nobody has made yet.
-
-    Parameters
-    ----------
-    model : Model
-    guess : mapping
-        What the parameters may be.
-    times : array_like, or mapping of str to array_like
-        When to measure; or several such plans by name.
-    initial : array_like, (D,), or mapping, optional
-        Where the states begin that the model does not give; they are fitted, too.
-    sigma : float or sequence
-        Noise to expect, of all columns or of each.
-    states : sequence of str, optional
-        What to measure: states or named expressions; all states by default.
-    noise : str
-    fixed : sequence of str
-        Parameters that are known.
-
-    Returns
-    -------
-    Design
-
-    Examples
-    --------
-    >>> import weakform as wf
-    >>> model = wf.Model.from_text("N' = r*N*(1 - N/K)")
-    >>> plans = {"early": [0, 1, 2, 3], "late": [6, 7, 8, 9]}
-    >>> wf.design(model, {"r": 1, "K": 10}, times=plans, initial=[0.5], sigma=0.2).best("K")
-    'late'
-    """
-    if not isinstance(model, Model):
-        raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
-    lacking = [name for name in model.parameters if name not in guess]
-    if lacking:
-        raise FitError(f"The guess lacks {lacking[0]!r}; give a value for each of: {listed(model.parameters)}.")
-    if model.driven or noise not in KINDS:
-        raise FitError(
-            "A first design is for models without inputs; fit once, and ask fit.design(...)."
-            if model.driven
-            else f"No noise {noise!r}.{suggestion(noise, KINDS)} There are: {', '.join(KINDS)}."
-        )
-    p = np.array([float(guess[name]) for name in model.parameters])
-    columns = tuple(states) if states is not None else model.states
-    plans = times if isinstance(times, Mapping) else {"these samples": times}
-    free = np.array([name not in fixed for name in model.parameters])
-    size = np.where(p == 0, 1.0, np.abs(p))
-    start = np.diag(np.where(free, UNKNOWN * size**2, 0.0))
-    experiments, samples = {}, {}
-    kinds = dict.fromkeys(columns, noise)
-    levels = np.broadcast_to(np.asarray(sigma, dtype=float), (len(columns),))
-    for name, when in plans.items():
-        said = {"times": when, "initial": initial, "fitted": True}
-        checked = _checked(name, said, columns, levels)
-        K = _anew(model, p, said, checked, kinds)
-        errors = np.sqrt(np.maximum(_updated(start, K).diagonal()[free], 0.0))
-        experiments[name] = np.where(errors > 1e-3 * np.sqrt(UNKNOWN) * size[free], np.inf, errors)
-        samples[name] = len(K)
-    names = tuple(name for name in model.parameters if name not in fixed)
-    return Design(names, np.full(len(names), np.inf), experiments, samples)
+def positive(sigma: Any, count: int) -> FloatArray:
+    """σ of each column, checked."""
+    try:
+        levels = np.asarray(sigma, dtype=float)
+    except (TypeError, ValueError):
+        levels = np.array(np.nan)
+    if levels.shape not in ((), (1,), (count,)) or not (np.isfinite(levels) & (levels > 0)).all():
+        raise FitError(f"sigma must be a positive number, or one for each of {count} columns; received {sigma!r}.")
+    return np.broadcast_to(levels, (count,)).copy()
 
 
 def windows(
@@ -155,7 +92,7 @@ def windows(
     times = fit.data.trajectories[k].times
     low = times[0] if span[0] is None else span[0]
     high = times[0] + LONGER * (times[-1] - times[0]) if span[1] is None else span[1]
-    if not low < high:
+    if not low < high or not np.isfinite([low, high]).all():
         raise FitError(f"The windows must end after they begin; received {low:g} and {high:g}.")
     return {
         f"{samples} more sample{'s' * (samples > 1)} between t = {a:.3g} and {b:.3g}": {
@@ -182,13 +119,20 @@ def _read(candidates: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-Checked = tuple[FloatArray, list[str], FloatArray]
+@dataclass(frozen=True)
+class _Samples:
+    """Samples of an experiment: when, how often, of which columns, with which σ."""
+
+    times: FloatArray
+    counts: FloatArray
+    columns: list[str]
+    sigma: FloatArray
 
 
-def _checked(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: FloatArray) -> Checked:
-    """Times, what is measured then, and its σ."""
+def measured(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: FloatArray) -> _Samples:
+    """What an experiment measures."""
     try:
-        times = np.unique(np.asarray(said["times"], dtype=float).ravel())
+        times, counts = np.unique(np.asarray(said["times"], dtype=float).ravel(), return_counts=True)
     except (TypeError, ValueError):
         raise FitError(f"The times of {name!r} must be numbers; received {said['times']!r}.") from None
     if not len(times) or not np.isfinite(times).all():
@@ -202,7 +146,7 @@ def _checked(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: 
         )
     levels = sigma[[list(columns).index(column) for column in chosen]]
     given = said.get("sigma")
-    return times, chosen, levels if given is None else np.broadcast_to(np.asarray(given, dtype=float), levels.shape)
+    return _Samples(times, counts.astype(float), chosen, levels if given is None else positive(given, len(chosen)))
 
 
 def _kinds(fit: FitResult) -> dict[str, str]:
@@ -213,24 +157,28 @@ def _rows(
     model: Model,
     solution: tuple[FloatArray, FloatArray],
     p: FloatArray,
-    checked: Checked,
+    checked: _Samples,
     kinds: Mapping[str, str],
     inputs: FloatArray | None = None,
 ) -> FloatArray:
     """Sensitivities of the columns over their uncertainty `(rows, n)`, from states and those of them `(time, D, n)`."""
-    (times, chosen, sigma), (states, by) = checked, solution
-    h, hu, hp = model.map("h", tuple(chosen)).linearised(times, states, p, inputs)
+    states, by = solution
+    h, hu, hp = model.map("h", tuple(checked.columns)).linearised(checked.times, states, p, inputs)
     K = hu @ by
     K[:, :, : len(p)] += hp
     uncertain = np.column_stack(
-        [KINDS[kinds[name]].uncertainty(h[:, c], np.full(len(h), sigma[c])) for c, name in enumerate(chosen)]
+        [
+            KINDS[kinds[name]].uncertainty(h[:, c], np.full(len(h), checked.sigma[c]))
+            for c, name in enumerate(checked.columns)
+        ]
     )
+    uncertain = uncertain / np.sqrt(checked.counts)[:, None]  # repeats
     return np.asarray((K / uncertain[:, :, None]).reshape(-1, K.shape[2]))
 
 
-def _further(fit: FitResult, k: int, times: FloatArray, chosen: list[str], sigma: FloatArray) -> FloatArray:
+def _further(fit: FitResult, k: int, checked: _Samples) -> FloatArray:
     """More samples of a trajectory."""
-    begin, _ = beginning(fit, k)
+    (begin, _), times = beginning(fit, k), checked.times
     if times[0] < begin:
         raise FitError(f"The trajectory begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
     solution, before = solved(fit, k, times, sensitivities=True)
@@ -240,27 +188,28 @@ def _further(fit: FitResult, k: int, times: FloatArray, chosen: list[str], sigma
     by = np.concatenate([solution.by_parameters, solution.by_initial @ slope], axis=2)[before:]
     inputs = inputs_of(fit.model, fit.data, k)
     driven = None if inputs is None else inputs(times)
-    checked = (times, chosen, sigma)
     return _rows(fit.model.of(k), (solution.states[before:], by), fit.estimate, checked, _kinds(fit), driven)
 
 
-def _anew(
+def anew(
     model: Model,
     p: FloatArray,
     said: Mapping[str, Any],
-    checked: Checked,
+    checked: _Samples,
     kinds: Mapping[str, str],
     inputs: Inputs | None = None,
 ) -> FloatArray:
     """A new experiment, from a state that is known; or `fitted`, as the model gives it and what it does not give is
     found from the samples, and projected away.
     """
-    times, fitted = checked[0], bool(said.get("fitted"))
+    times, fitted, begin = checked.times, bool(said.get("fitted")), float(said.get("begin", 0.0))
+    if times[0] < begin:
+        raise FitError(f"The experiment begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
     given = np.array([state in model.initial for state in model.states])
     begun, _, by_g = model.map("g").linearised(np.zeros(1), np.ones((1, len(given))), p, None)
     known = dict(zip(np.array(model.states)[given], begun[0][given], strict=True))
     u0 = _initial(model, said.get("initial"), known if fitted or said.get("initial") is None else {})
-    grid = np.concatenate([[0.0], times]) if times[0] > 0 else times
+    grid = np.concatenate([[begin], times]) if times[0] > begin else times
     solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
         raise FitError(f"The model cannot be solved from there: {solution.status.value}.")
@@ -280,18 +229,19 @@ def _anew(
 def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
     """Where the states of a new experiment begin, `(D,)`."""
     if said is not None and not isinstance(said, Mapping):
-        try:
-            values = np.asarray(said, dtype=float).ravel()
-        except (TypeError, ValueError):
-            raise FitError(f"The initial state must be numbers; received {said!r}.") from None
-        if values.shape != (len(model.states),):
+        values = said if isinstance(said, Sequence | np.ndarray) and not isinstance(said, str) else [said]
+        if len(values) != len(model.states):
             raise FitError(f"The initial state needs {len(model.states)} numbers; received {said!r}.")
         said = dict(zip(model.states, values, strict=True))
     every = {**(said or {}), **known}
+    wrong = [name for name in every if name not in model.states]
     lacking = [state for state in model.states if state not in every]
-    if lacking:
-        raise FitError(f"The initial state lacks {lacking[0]!r}.")
-    return np.array([float(every[state]) for state in model.states])
+    if wrong or lacking:
+        raise FitError(f"The initial state {f'names {wrong[0]!r}' if wrong else f'lacks {lacking[0]!r}'}.")
+    try:
+        return np.array([float(every[state]) for state in model.states])
+    except (TypeError, ValueError):
+        raise FitError(f"The initial state must be numbers; received {said!r}.") from None
 
 
 def _dosed(fit: FitResult, k: int, said: Mapping[str, Any], times: FloatArray) -> tuple[Model, Inputs | None]:

@@ -74,7 +74,9 @@ class Population:
             spread = f"[{e.spread_interval[0]:.3g}, {e.spread_interval[1]:.3g}]"
             how = "of the logarithm" if e.kind == "lognormal" else ""
             lines.append(f"  {e.name:10s} {e.mean:10.5g}  {mean:22s} {e.spread:8.3g}  {spread} {how}".rstrip())
-            if e.shrinkage > 0.3:
+            if e.spread_interval[0] == 0:
+                lines.append("    no spread beyond the noise can be seen")
+            elif e.shrinkage > 0.3:
                 lines.append(f"    its subjects tell little of their own: shrinkage {e.shrinkage:.0%}")
         if not self.converged:
             lines.append("  mean and spread were still moving when the rounds ended; treat them as rough")

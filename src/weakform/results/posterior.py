@@ -41,6 +41,8 @@ class Posterior:
         Split R̂ and effective size of each.
     accepted, lost : float
         Shares of the steps that were accepted, and that led to where nothing could be computed.
+    missed : int
+        Other solutions of the fit that explain the data as well: chains begin at one of them, and stay there.
     notes : tuple of str
         What the reader should know.
     """
@@ -51,6 +53,7 @@ class Posterior:
     effective: dict[str, float]
     accepted: float
     lost: float
+    missed: int = 0
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -61,6 +64,11 @@ class Posterior:
     @property
     def trouble(self) -> str:
         """Why the draws are not to be trusted, or nothing."""
+        if self.missed:
+            return (
+                "another solution fits equally well, which the chains do not reach; see fit.alternatives, and give "
+                "bounds that leave one of them"
+            )
         worst, least = max(self.names, key=self.rhat.__getitem__), min(self.names, key=self.effective.__getitem__)
         if not self.rhat[worst] < MIXED:
             return f"the chains do not agree on {worst} (R̂ = {self.rhat[worst]:.3f}): draw more"
@@ -143,6 +151,8 @@ def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
     """See `FitResult.sample`."""
     if not is_whole(draws, 100) or not is_whole(chains, 2):
         raise FitError(f"sample needs 100 draws and 2 chains at least; received {draws!r} and {chains!r}.")
+    if not is_whole(seed, 0):
+        raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     rng = np.random.default_rng([seed, 7])
     n = -(-draws // chains)
     with single_thread():
@@ -178,12 +188,15 @@ def _told(target: Target, walk: Walk[At], thin: int, rng: np.random.Generator) -
         {name: effective(whole[:, :, k]) for k, name in enumerate(names)},
         accepted=walk.taken / walk.steps,
         lost=walk.lost / walk.steps,
+        missed=len(target.fit.alternatives),
         notes=_notes(target.fit, target),
     )
 
 
 def _notes(fit: FitResult, target: Target) -> tuple[str, ...]:
     notes = []
+    if fit.population is not None:
+        notes.append("Means and spreads of the random effects are held at their estimates.")
     if not fit.success:
         notes.append(f"The fit itself is no success: {fit.status.value} What is drawn is what this model would say.")
     loose = [

@@ -66,6 +66,8 @@ class MissingTerms:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
+        if not self.tried:
+            return "The model has all of these terms already."
         if not self.found:
             least = min((term.p_value for term in self.terms), default=1.0)
             end = " What the model lacks is none of them: give candidates of your own." if self.rejected else ""
