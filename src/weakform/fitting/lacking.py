@@ -89,7 +89,7 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
 
 
 def _chosen(tried: list[_Candidate], order: list[int]) -> tuple[list[int], list[int]]:
-    """Which are fitted: those with the best scores, and the plainest where these are; and more, if none of them mends it.
+    """Which are fitted: those with the best scores, and the plainest where these are; more, if none of them mends it.
 
     Scores are made with the estimate and the covariance of a model that is wrong; they find the equation nearly always,
     but among its terms may prefer a crooked one.
