@@ -45,7 +45,7 @@ TOLERANCE = 1e-8
 """Of the forward solution from which the one on the mesh is found."""
 PASSES = 60
 """Newton steps at most."""
-EXACT, FAR = 1e-5, 0.2
+EXACT, FAR = 1e-4, 0.2
 """Steps of the states, in units of their size, below which one is the last, and above which it is cut."""
 SINGULAR = 1e-7
 """Share of the largest singular value of J, each column on its own scale, below which one is nothing."""
@@ -170,6 +170,7 @@ class Target:
         """Q, `(rows, d)`."""
         moving = self.meshed.moving(self.base, self.X)
         assert moving is not None
+        self.first = moving
         _, J = self._rows(self.estimate, moving)
         size = np.linalg.norm(J, axis=0)
         size = np.where(size > 0, size, 1.0)
@@ -187,8 +188,8 @@ class Target:
         """The density in the coordinates z `(d,)`; None where θ(z) cannot be found."""
         theta, X = self.estimate, self.X
         trajectory = self.meshed.relaxed.layout.trajectory
+        moving: Moving | None = self.first  # the first step is always from the estimate
         for _ in range(PASSES):
-            moving = self.meshed.moving(self._parameters(theta), X)
             if moving is None:
                 return None
             r, J = self._rows(theta, moving)
@@ -207,6 +208,7 @@ class Target:
             theta, X = theta + share * step, X + share * moved
             if size < EXACT:
                 return self._told(theta, r + J @ step, J)
+            moving = self.meshed.moving(self._parameters(theta), X)
         return None
 
     def _told(self, theta: FloatArray, r: FloatArray, J: FloatArray) -> At:
