@@ -1,10 +1,10 @@
 """Terms taken out of the benchmark problems one by one: does `fit.missing_terms` find them?
 
-    python benchmarks/terms.py [SEEDS] [PROBLEM ...]
+    python benchmarks/terms.py [SEEDS] [PROBLEM ...] [--whole]
 
 M = 256, 5% noise. A model is looked at if the goodness test rejects it without the term. "In the library" are terms
 that are a number times something that is tried; the others (a Hill function of order ten, `exp(-p t²)`) cannot be found
-by name. False finds are those on the whole model.
+by name. False finds are those on the whole model; with `--whole` nothing else is looked at.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def same(model: wf.Model, term: se.Basic, text: str) -> bool:
 
 
 def main() -> None:
-    words = sys.argv[1:]
+    words = [word for word in sys.argv[1:] if word != "--whole"]
+    only_whole = "--whole" in sys.argv
     seeds = int(words.pop(0)) if words and re.fullmatch(r"\d+", words[0]) else 1
     chosen = words or [p for p in wf.problems.names() if p != "protein-transduction"]
     print("| problem | whole models | false finds | rejected without a term | in the library | found first | CPU s |")
@@ -58,6 +59,8 @@ def main() -> None:
             whole = wf.fit(model, data, bounds=problem.bounds)
             row[0] += 1
             row[1] += bool(whole.missing_terms().found)
+            if only_whole:
+                continue
             library = [(one.equation, one.text) for one in _library(whole, model)]
             for d, state in enumerate(model.states):
                 terms = additive(model.expressions[d])
