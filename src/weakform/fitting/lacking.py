@@ -75,30 +75,38 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
         unlikely = bool(kept) and len(kept) * chi_square_tail(float(scores[order[0]]), 1) < UNLIKELY
-    must, more = _chosen(tried, order) if unlikely else (order[:FEW], [])
+    groups = _chosen(tried, order) if unlikely else [order[:FEW]]
     base = fit if np.isfinite(maximum(fit)) else again(fit, method="wendy", start=None)
     terms = []
     name = _new(model)
-    for place, k in enumerate(counted([*must, *more], "terms", len(must) + len(more))):
-        terms += _fitted(base, model, tried[k], name, len(kept))
-        if place >= len(must) - 1 and any(term.mends and _parts(term.term) <= 2 for term in terms):
+    for group in groups:
+        for k in counted(group, "terms", len(group)):
+            terms += _fitted(base, model, tried[k], name, len(kept))
+        if any(term.mends and _parts(term.term) <= 2 for term in terms):
             break
     rejected = base.goodness is not None and not base.success
     terms.sort(key=lambda term: PLAIN * _parts(term.term) - term.gain)
     return MissingTerms(tuple(terms), len(kept), rejected)
 
 
-def _chosen(tried: list[_Candidate], order: list[int]) -> tuple[list[int], list[int]]:
-    """Which are fitted: those with the best scores, and the plainest where these are; more, if none of them mends it.
+def _chosen(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
+    """Which are fitted, in groups: each only if none before mends the model.
 
     Scores are made with the estimate and the covariance of a model that is wrong; they find the equation nearly always,
-    but among its terms may prefer a crooked one.
+    but among its terms may prefer a crooked one: with the best scores go the plainest of the same equation, then those
+    of the others.
     """
-    equation = tried[order[0]].equation
-    plain = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 1]
-    double = [k for k in order if tried[k].equation == equation and _parts(tried[k].text) == 2]
-    must = list(dict.fromkeys([*order[:FEW], *plain]))
-    return must, [k for k in dict.fromkeys([*double[:FEW], *order[:FITTED]]) if k not in must]
+    equations = list(dict.fromkeys(tried[k].equation for k in order))
+    groups, seen = [], set()
+    for place, equation in enumerate(equations):
+        own = [k for k in order if tried[k].equation == equation]
+        plain = [k for k in own if _parts(tried[k].text) == 1]
+        double = [k for k in own if _parts(tried[k].text) == 2]
+        parts = [[*order[:FEW], *plain], [*double[:FEW], *order[:FITTED]]] if place == 0 else [[*plain, *double[:FEW]]]
+        for part in parts:
+            groups.append([k for k in dict.fromkeys(part) if k not in seen])
+            seen.update(part)
+    return groups
 
 
 def _parts(text: str) -> int:
