@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..files.model_file import ModelFile
     from ..model.model import Model
+    from ..support.typing import FloatArray
 
 
 def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
@@ -203,8 +204,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     from ..noise.kinds import KINDS
 
     file = read_model(arguments.model)
-    values = {**file.values, **_pairs(arguments.set, "--set")}
-    initial = {**file.initial, **_pairs(arguments.initial, "--initial")}
+    values = {**file.values, **dict(said.number(word, "--set") for word in arguments.set)}
+    initial = {**file.initial, **dict(said.number(word, "--initial") for word in arguments.initial)}
     missing = [name for name in file.model.parameters if name not in values]
     if not missing:
         initial = {**begin(file.model, [values[name] for name in file.model.parameters]), **initial}
@@ -240,14 +241,19 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         for d, kind in enumerate(KINDS[file.noise.get(name, "gaussian")] for name in names):
             column = values_of[:, [d]]
             values_of[:, [d]] = kind.draw(rng, column, kind.sigma(column, arguments.noise))
-    rows = [",".join(f"{v:.10g}" for v in (t, *row)) for t, row in zip(times, values_of, strict=True)]
-    text = "\n".join([",".join(["time", *names]), *rows]) + "\n"
-    if arguments.out:
-        Path(arguments.out).write_text(text, encoding="utf-8")
-        print(f"{len(rows)} samples in {arguments.out}")
+    write_table(["time", *names], np.column_stack([times, values_of]), arguments.out, "samples")
+    return 0
+
+
+def write_table(header: Sequence[str], values: FloatArray, path: str | None, what: str) -> None:
+    """Print a table as CSV, or write it to a file."""
+    rows = [",".join(f"{value:.10g}" for value in row) for row in values]
+    text = "\n".join([",".join(header), *rows]) + "\n"
+    if path:
+        Path(path).write_text(text, encoding="utf-8")
+        print(f"{len(rows)} {what} in {path}")
     else:
         sys.stdout.write(text)
-    return 0
 
 
 def _columns(model: Model, asked: str | None) -> list[str]:
@@ -258,19 +264,6 @@ def _columns(model: Model, asked: str | None) -> list[str]:
         if name not in known:
             raise ModelError(f"--columns: {name!r} is not one of {', '.join(known)}.{suggestion(name, known)}")
     return names
-
-
-def _pairs(words: Sequence[str], option: str) -> dict[str, float]:
-    result = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        try:
-            result[name.strip()] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise ModelError(f"{option} takes name=value, such as a=1.5; received {word!r}.")
-    return result
 
 
 def new(arguments: argparse.Namespace) -> int:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..support.errors import FitError
 from . import said
-from .commands import read_data
+from .commands import read_data, write_table
 
 if TYPE_CHECKING:
     from ..results.result import FitResult
@@ -58,13 +57,7 @@ def run_predict(arguments: argparse.Namespace) -> int:
     found = result.predict(np.linspace(low, high, arguments.samples + 1), trajectory=k, level=arguments.level)
     header = ["time", *(f"{name}{end}" for name in found.names for end in ("", "_lower", "_upper"))]
     columns = np.column_stack([found.times, *(found[name] for name in found.names)])
-    rows = [",".join(f"{value:.10g}" for value in row) for row in columns]
-    text = "\n".join([",".join(header), *rows]) + "\n"
-    if arguments.out:
-        Path(arguments.out).write_text(text, encoding="utf-8")
-        print(f"{len(rows)} rows in {arguments.out}")
-    else:
-        sys.stdout.write(text)
+    write_table(header, columns, arguments.out, "rows")
     if not result.success:
         print(f"weakform: the fit is no success: {result.message}", file=sys.stderr)
     return 0 if result.success else 1

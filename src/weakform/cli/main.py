@@ -133,12 +133,15 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
     for name in ("fit", "design", "predict"):
         said.add(made[name])
+    for name in ("fit", "compare", "design", "predict"):
+        made[name].add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
+    for name in ("design", "predict"):
+        made[name].add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")
     for name in ("fit", "check"):
         made[name].add_argument("--json", action="store_true", help="print JSON")
     one = made["fit"]
     one.add_argument("--method", default="wendy", help=f"{', '.join(ESTIMATORS)} (default: wendy)")
     one.add_argument("--starts", type=int, metavar="N", help="how many starts (default: as many as the model needs)")
-    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--time-limit", type=float, default=200.0, metavar="S", help="seconds (default: %(default)s)")
     one.add_argument("--profile", action="store_true", help="compute profile intervals too")
     one.add_argument("--sample", action="store_true", help="draw from the posterior too")
@@ -146,13 +149,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--save", metavar="FILE", help="write the fit as JSON, to be loaded in Python")
 
     one = made["compare"]
-    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     one.add_argument("--folds", type=int, metavar="N", help="leave out N blocks of time in turn, and foresee them")
     one.add_argument("--report", metavar="FILE", help="write an HTML page")
 
     one = made["predict"]
-    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
-    one.add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")
     one.add_argument("--from", dest="begin", type=float, metavar="T", help="first time (default: that of the data)")
     one.add_argument("--to", type=float, metavar="T", help="last time (default: that of the data)")
     one.add_argument("--samples", type=int, default=100, metavar="N", help="number of steps (default: %(default)s)")
@@ -160,8 +160,6 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--out", metavar="FILE", help="write a CSV file instead of printing")
 
     one = made["design"]
-    one.add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
-    one.add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")
     one.add_argument("--from", dest="begin", type=float, metavar="T", help="time from which on (default: the first)")
     one.add_argument("--to", type=float, metavar="T", help="time up to which (default: half as long again as the data)")
     one.add_argument("--windows", type=int, default=8, metavar="N", help="in how many parts (default: %(default)s)")

@@ -37,7 +37,7 @@ def arguments(file: ModelFile, said: argparse.Namespace) -> dict[str, Any]:
         records[name] = replace(records.get(name, Parameter()), **values)
 
     for word in said.fix:
-        name, (value,) = _numbers(word, "--fix", 1)
+        name, value = number(word, "--fix")
         changed(name, "--fix", fixed=value, bounds=None, start=None, prior=None, log=False)
     for word in said.bounds:
         name, (low, high) = _numbers(word, "--bounds", 2)
@@ -46,6 +46,12 @@ def arguments(file: ModelFile, said: argparse.Namespace) -> dict[str, Any]:
         changed(name.strip(), "--log", log=True)
     random = [name.strip() for name in said.random]
     return {"parameters": records, "units": file.units, **({"random": random} if random else {})}
+
+
+def number(word: str, option: str) -> tuple[str, float]:
+    """A name and its value."""
+    name, (value,) = _numbers(word, option, 1)
+    return name, value
 
 
 def _numbers(word: str, option: str, count: int) -> tuple[str, list[float]]:

@@ -6,7 +6,7 @@ given, t = 0. Samples far apart get more nodes between them; where the rule is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -61,6 +61,12 @@ class Latent:
         ends = np.cumsum([len(mesh) + 1 for mesh in self.meshes])
         parts = np.split(self.point.X, ends[:-1])
         return tuple((mesh, states[1:]) for mesh, states in zip(self.meshes, parts, strict=True))
+
+    @classmethod
+    def of(cls, nodes: Sequence[tuple[FloatArray, FloatArray]], p: FloatArray) -> Latent:
+        """From nodes and states of each trajectory."""
+        X = np.concatenate([part for _, states in nodes for part in (states[:1], states)])
+        return cls(tuple(times for times, _ in nodes), Point(p, X))
 
 
 @dataclass(frozen=True)

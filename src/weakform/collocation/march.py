@@ -59,6 +59,17 @@ class Meshed:
         self.own = np.flatnonzero(~relaxed.functions.given)
         self.loose = np.flatnonzero(relaxed.layout.last)  # what comes next belongs to another trajectory
 
+    def spread(self, moving: Moving) -> FloatArray:
+        """The Jacobian `(S·K, F + trajectories·B)`, with the initial values of all trajectories."""
+        layout, B = self.relaxed.layout, len(self.own)
+        S, K, n = moving.jacobian.shape
+        F, trajectory = n - B, layout.trajectory[layout.sampled]
+        wide = np.zeros((S, K, F + len(self.ahead) * B))
+        wide[:, :, :F] = moving.jacobian[:, :, :F]
+        for b in range(B):
+            wide[np.arange(S), :, F + trajectory * B + b] = moving.jacobian[:, :, F + b]
+        return wide.reshape(S * K, -1)
+
     def moving(self, p: FloatArray, X: FloatArray) -> Moving | None:
         """Linearised at parameters and states `(N, D)`; None where that is not possible."""
         linear = self.relaxed.linearise(p, X)

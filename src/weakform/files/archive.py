@@ -286,8 +286,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
     )
     profiles = {}
     for name, p in f["profiles"].items():
-        low, high = map(float, p["interval"])
-        profiles[name] = Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], (low, high))
+        profiles[name] = Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], _pair(p["interval"]))
     return FitResult(
         model=_restored_model(document["model"]),
         data=data,

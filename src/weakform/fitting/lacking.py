@@ -22,7 +22,7 @@ import numpy as np
 import symengine as se
 
 from ..basis import Local
-from ..collocation.latent import LatentProblem
+from ..collocation.latent import Latent, LatentProblem
 from ..collocation.march import Meshed
 from ..linalg.symmetric import NotPositiveDefinite
 from ..linalg.threads import single_thread
@@ -30,6 +30,7 @@ from ..model import Model
 from ..model.expressions import parse_expression
 from ..model.functions import Expr
 from ..results.criteria import maximum
+from ..results.goodness import REJECTED
 from ..results.result import FitResult
 from ..results.serial import chi_square_tail
 from ..results.terms import MissingTerms, Term
@@ -246,25 +247,15 @@ def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
     index = np.hstack([fit.index, np.tile(P + np.arange(more), (len(fit.index), 1))])
     model = fit.model.with_parts(variants=(), parameters=(*fit.model.parameters, *wide.parameters[-more:]))
     problem = LatentProblem.of(model, wide, index, fit.data, fit.sigma)
-    meshes = tuple(times for times, _ in fit.nodes)
+    latent = Latent.of(fit.nodes, np.append(fit.estimate, np.zeros(more)))
     free = np.append(~fit.fixed, np.ones(more, dtype=bool))
-    meshed = Meshed(problem.relaxed(meshes, fit.sigma, free))
-    X = np.concatenate([part for _, states in fit.nodes for part in (states[:1], states)])
-    moving = meshed.moving(np.append(fit.estimate, np.zeros(more)), X)
+    meshed = Meshed(problem.relaxed(latent.meshes, fit.sigma, free))
+    moving = meshed.moving(latent.point.p, latent.point.X)
     if moving is None:
         raise FitError("The fitted model cannot be linearised at its estimate; no term can be tried.")
-    S, K, n = moving.jacobian.shape
-    B, T = len(meshed.own), len(fit.nodes)
-    F = n - B
-    J = np.zeros((S, K, F - more + T * B + more))
-    trajectory = problem.layout(meshes).trajectory[problem.layout(meshes).sampled]
-    J[:, :, : F - more], J[:, :, J.shape[2] - more :] = (
-        moving.jacobian[:, :, : F - more],
-        moving.jacobian[:, :, F - more : F],
-    )
-    for b in range(B):
-        J[np.arange(S), :, F - more + trajectory * B + b] = moving.jacobian[:, :, F + b]
-    return _Seen(moving.residuals.ravel(), J.reshape(S * K, -1), more)
+    J, F = meshed.spread(moving), int(free.sum())
+    # The coefficients go last, behind the initial values.
+    return _Seen(moving.residuals.ravel(), np.hstack([J[:, : F - more], J[:, F:], J[:, F - more : F]]), more)
 
 
 def _fitted(base: FitResult, model: Model, candidate: _Candidate, name: str, tried: int) -> list[Term]:
@@ -279,6 +270,6 @@ def _fitted(base: FitResult, model: Model, candidate: _Candidate, name: str, tri
         return []
     p = min(1.0, tried * chi_square_tail(max(2 * gain, 0.0), 1))
     j = found.model.parameters.index(name)
-    fits = found.goodness is None or found.goodness.p_value > 0.01
+    fits = found.goodness is None or found.goodness.p_value > REJECTED
     coefficient, error = float(found.estimate[j]), float(found.errors[j])
     return [Term(candidate.equation, candidate.text, coefficient, error, gain=float(gain), p_value=p, mends=bool(fits))]

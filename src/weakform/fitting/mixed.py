@@ -93,7 +93,7 @@ def mixed(
     ]
     told = {**told, "local": local, "log": list(dict.fromkeys(log))}
     found = fit(model, data, **told)
-    m, V = _modes(found, effects)
+    m, _ = _modes(found, effects)
     mean = np.median(m, axis=0)
     unit = np.where(effects.log, 1.0, np.maximum(m.std(axis=0), 1e-12))
     spread = np.clip(1.5 * np.median(np.abs(m - mean), axis=0), LEAST * unit, unit)
@@ -141,15 +141,14 @@ def _priors(
 
 def _measured(m: FloatArray, V: FloatArray, mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
     """b̂ `(n, q)` and C `(n, q, q)`: what each subject tells without the others."""
-    prior = np.diag(spread**-2.0)
     b, C = np.empty_like(m), np.empty_like(V)
+    unit = np.diag(spread)
     for i in range(len(m)):
-        unit = np.diag(spread)
         H = unit @ np.linalg.inv(V[i] + 1e-12 * unit @ unit) @ unit - np.eye(len(spread))
         values, vectors = np.linalg.eigh(0.5 * (H + H.T))
         values = np.maximum(values, 1e-4)  # a subject that tells nothing
         C[i] = unit @ (vectors / values) @ vectors.T @ unit
-        b[i] = mean + C[i] @ (prior + np.linalg.inv(C[i])) @ (m[i] - mean)
+        b[i] = m[i] + C[i] @ ((m[i] - mean) / spread**2)
     return b, C
 
 
@@ -159,10 +158,14 @@ def _population(
     """μ, the spreads, and standard errors of μ and of the logarithms of the spreads."""
     from scipy.optimize import minimize
 
-    def misfit(log: FloatArray) -> float:
+    def centred(log: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights of the subjects, the information about μ, and μ."""
         W = np.linalg.inv(C + np.diag(np.exp(2 * log)))
         H = W.sum(axis=0)
-        mu = np.linalg.solve(H, np.einsum("nij,nj->i", W, b))
+        return W, H, np.linalg.solve(H, np.einsum("nij,nj->i", W, b))
+
+    def misfit(log: FloatArray) -> float:
+        W, H, mu = centred(log)
         e = b - mu
         logdet = float(np.linalg.slogdet(W)[1].sum())
         return 0.5 * (float(np.einsum("ni,nij,nj->", e, W, e)) - logdet + float(np.linalg.slogdet(H)[1]))
@@ -176,9 +179,8 @@ def _population(
         for j in range(q):
             pairs = ((step[i], step[j], 1), (step[i], -step[j], -1), (-step[i], step[j], -1), (-step[i], -step[j], 1))
             H[i, j] = sum(sign * misfit(log + one + two) for one, two, sign in pairs) / (4 * h * h)
-    W = np.linalg.inv(C + np.diag(np.exp(2 * log)))
-    mean = np.linalg.solve(W.sum(axis=0), np.einsum("nij,nj->i", W, b))
-    errors = np.sqrt(np.linalg.inv(W.sum(axis=0)).diagonal())
+    _, known, mean = centred(log)
+    errors = np.sqrt(np.linalg.inv(known).diagonal())
     with np.errstate(invalid="ignore"):
         logs = np.sqrt(np.linalg.pinv(H).diagonal())
     return mean, np.exp(log), (errors, np.where(np.isfinite(logs) & (H.diagonal() > 0), logs, np.inf))

@@ -82,7 +82,7 @@ def described(posterior: Posterior) -> str:
         dots = [series("points", "draws", posterior[a][::step], posterior[b][::step], "fit")]
         figures.append(_figure(chart(f"draws of {b} against {a}", a, dots, 170), f"{b} against {a}"))
     header = ["quantity", "mean", "sd", "95% interval", "R̂", "effective size"]
-    return intro + table(header, rows, "numbers") + notes + f'<div class="grid">{"".join(figures)}</div>'
+    return intro + table(header, rows) + notes + f'<div class="grid">{"".join(figures)}</div>'
 
 
 def _figure(drawn: str, caption: str) -> str:

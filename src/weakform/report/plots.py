@@ -186,5 +186,5 @@ def planned(design: Design) -> Any:
             if known:
                 axis.set_xlim(0, 1)
             axis.set_yticks(np.arange(n), list(design.experiments))
-            axis.invert_yaxis() if j == 0 else None
+        axes[0, 0].invert_yaxis()
     return axes[0]

@@ -81,9 +81,8 @@ def design(
         raise FitError(f"The model gives {both[0]}(0) itself; leave it out of initial.")
     experiments, samples = {}, {}
     for name, when in plans.items():
-        said = {"times": when, "initial": initial, "fitted": True}
-        checked = measured(str(name), said, columns, levels)
-        K = anew(model, p, said, checked, dict.fromkeys(columns, noise))
+        checked = measured(str(name), {"times": when}, columns, levels)
+        K = anew(model, p, initial, checked, dict.fromkeys(columns, noise), fitted=True)
         experiments[str(name)] = _first_errors(K[:, free])
         samples[str(name)] = int(checked.counts.sum()) * len(checked.columns)
     names = tuple(name for name, is_free in zip(model.parameters, free, strict=True) if is_free)

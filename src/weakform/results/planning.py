@@ -59,8 +59,8 @@ def plan(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
             K, start = _further(fit, k, checked), C
         else:
             model, inputs = _dosed(fit, k, said, checked.times)
-            begun = {**said, "begin": beginning(fit, k)[0]}
-            K = anew(model, fit.estimate, begun, checked, _kinds(fit), inputs)
+            begin, _ = beginning(fit, k)
+            K = anew(model, fit.estimate, said.get("initial"), checked, _kinds(fit), inputs=inputs, begin=begin)
             start = C[:J, :J]
         experiments[name] = np.sqrt(np.maximum(_updated(start, K).diagonal()[free], 0.0))
         samples[name] = int(checked.counts.sum()) * len(checked.columns)
@@ -194,21 +194,24 @@ def _further(fit: FitResult, k: int, checked: _Samples) -> FloatArray:
 def anew(
     model: Model,
     p: FloatArray,
-    said: Mapping[str, Any],
+    initial: Any,
     checked: _Samples,
     kinds: Mapping[str, str],
+    *,
     inputs: Inputs | None = None,
+    begin: float = 0.0,
+    fitted: bool = False,
 ) -> FloatArray:
     """A new experiment, from a state that is known; or `fitted`, as the model gives it and what it does not give is
     found from the samples, and projected away.
     """
-    times, fitted, begin = checked.times, bool(said.get("fitted")), float(said.get("begin", 0.0))
+    times = checked.times
     if times[0] < begin:
         raise FitError(f"The experiment begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
     given = np.array([state in model.initial for state in model.states])
     begun, _, by_g = model.map("g").linearised(np.zeros(1), np.ones((1, len(given))), p, None)
     known = dict(zip(np.array(model.states)[given], begun[0][given], strict=True))
-    u0 = _initial(model, said.get("initial"), known if fitted or said.get("initial") is None else {})
+    u0 = _initial(model, initial, known if fitted or initial is None else {})
     grid = np.concatenate([[begin], times]) if times[0] > begin else times
     solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:

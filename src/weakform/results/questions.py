@@ -32,8 +32,8 @@ class Questions(Criteria):
     def sample(self: FitResult, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:  # type: ignore[misc]
         """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.
 
-        Where no prior is given it is flat, on the scale of each parameter, inside its bounds; flat in log σ. Solutions
-        on the mesh of the fit and their sensitivities drive Hamiltonian Monte Carlo, preconditioned by the covariance.
+        Where no prior is given it is flat, on the scale of each parameter, inside its bounds; flat in log σ. Proposals
+        are independent, in coordinates in which the posterior is nearly normal: projections of the residuals.
 
         Parameters
         ----------

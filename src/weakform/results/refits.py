@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..collocation.helmert import Prior, Settings, Solution, solve
-from ..collocation.latent import LatentProblem
+from ..collocation.latent import Latent, LatentProblem
 from ..collocation.levels import FINE, Point, Search, settle
 from ..collocation.mesh import Mesh, Part
 from ..collocation.relaxed import Relaxed
@@ -226,13 +226,13 @@ class LatentRefit:
         assert fit.index is not None
         self.fit = fit
         self.problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
-        self.meshes = tuple(times for times, _ in fit.nodes)
-        X = np.concatenate([part for _, states in fit.nodes for part in (states[:1], states)])
+        latent = Latent.of(fit.nodes, fit.estimate)
+        self.meshes = latent.meshes
         self.free = ~fit.fixed
         self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
         self.covariance = np.nan_to_num(fit.covariance)
         self._parts: dict[int, _Part | None] = {}
-        self.best = self._solved(self.problem, Point(fit.estimate, X), self.free, self.search)
+        self.best = self._solved(self.problem, latent.point, self.free, self.search)
 
     def _solved(
         self, problem: LatentProblem, near: Point, free: BoolArray, search: Search, tolerance: float = FINE

@@ -31,7 +31,7 @@ from ..estimators.shooting import PartlySeen
 from ..noise.kinds import KINDS
 from ..parameters.scale import Scale
 from ..support.errors import FitError
-from ..support.typing import BoolArray, FloatArray
+from ..support.typing import FloatArray
 from .observation import beginning
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ class Target:
             raise FitError(
                 "Nothing can be drawn: no mesh is fine enough for this model; use intervals(kind='profile')."
             )
-        layout = self.meshed.relaxed.layout
-        self.trajectory = layout.trajectory[layout.sampled]
-        self._levels(layout.weight > 0)
+        self._levels()
         self.Q = self._basis()
 
     def _on(self, meshes: tuple[FloatArray, ...], begin: FloatArray) -> bool:
@@ -123,11 +121,12 @@ class Target:
                 return bool(np.abs(moving.residuals - exact).max() < ROUGH)
         return False
 
-    def _levels(self, there: BoolArray) -> None:
+    def _levels(self) -> None:
         """Which noise level each value has, how many values each level has, and the squares of repeats."""
-        data, own = self.fit.data, self.fit.data.own_noise
+        data, own, layout = self.fit.data, self.fit.data.own_noise, self.meshed.relaxed.layout
+        there = layout.weight > 0
         columns = np.broadcast_to(np.arange(data.D), there.shape)
-        self.group = columns + (data.D * self.trajectory[:, None] if own else 0)
+        self.group = columns + (data.D * layout.trajectory[layout.sampled][:, None] if own else 0)
         groups = data.D * (self.T if own else 1)
         self.counts = np.bincount(self.group[there], minlength=groups).astype(float)
         self.within = np.zeros(groups)
@@ -148,13 +147,8 @@ class Target:
 
     def _rows(self, theta: FloatArray, moving: Moving) -> tuple[FloatArray, FloatArray]:
         """All residuals `(rows,)`, those of priors and of bounds among them, and their Jacobian `(rows, d)`."""
-        S, K, _ = moving.jacobian.shape
         d = len(theta)
-        wide = np.zeros((S, K, d))
-        wide[:, :, : self.F] = moving.jacobian[:, :, : self.F]
-        for b in range(self.B):
-            wide[np.arange(S), :, self.F + self.trajectory * self.B + b] = moving.jacobian[:, :, self.F + b]
-        r, J = [moving.residuals.ravel()], [wide.reshape(S * K, d)]
+        r, J = [moving.residuals.ravel()], [self.meshed.spread(moving)]
         if self.prior is not None:
             p, more = self._parameters(theta), np.zeros((len(self.prior.index), d))
             more[:, : self.F] = self.prior.jacobian(p)[:, self.free]
