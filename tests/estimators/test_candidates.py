@@ -9,8 +9,9 @@ import weakform as wf
 from weakform.estimators import ESTIMATORS, Outcome, Status
 from weakform.estimators.candidates import rank
 from weakform.estimators.options import Options
-from weakform.estimators.task import Deadline, Refined, Task
+from weakform.estimators.task import Refined, Task
 from weakform.parameters.scale import Scale
+from weakform.support.watch import Watch
 from weakform.weak.problem import WeakProblem
 
 ORAL = wf.Model.from_text("A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = 300\nB(0) = 0")
@@ -56,9 +57,7 @@ def test_the_best_likelihood_is_kept_though_the_search_prefers_another():
     problem = wf.problems.get("logistic")
     weak = WeakProblem.build(problem.model, problem.simulate(M=40, noise=0.05, seed=1), wf.Local())
     free = np.ones(2, dtype=bool)
-    task = Task(
-        weak, free, np.full(2, np.nan), np.zeros(2), np.ones(2), free, Options(), Deadline(np.inf), Scale(~free)
-    )
+    task = Task(weak, free, np.full(2, np.nan), np.zeros(2), np.ones(2), free, Options(), Watch(np.inf), Scale(~free))
     misfits = {0.1: 90.0, 0.5: 40.0, 0.9: 60.0}
 
     def refine(_, outcome):

@@ -8,6 +8,7 @@ from weakform.estimators import ESTIMATORS, Options
 from weakform.estimators.horizon import grown
 from weakform.fitting.search import prepare
 from weakform.parameters import resolve
+from weakform.support.watch import Watch
 
 NOTHING = {
     "bounds": None,
@@ -24,7 +25,7 @@ NOTHING = {
 def task_of(problem, data):
     matched = match(data, problem.model)
     parameters = resolve(matched.model, matched.data, None, {**NOTHING, "bounds": problem.bounds})
-    return prepare(parameters, matched, ESTIMATORS["output-error"], Options(), wf.Local()).task
+    return prepare(parameters, matched, ESTIMATORS["output-error"], Options(), wf.Local(), watch=Watch(60)).task
 
 
 def test_it_follows_a_solution_that_the_whole_horizon_loses():

@@ -8,10 +8,11 @@ from support import ALL, relative_error
 from weakform.estimators.options import Options
 from weakform.estimators.output_error import _LeastSquares
 from weakform.estimators.status import Status
-from weakform.estimators.task import Deadline, Task
+from weakform.estimators.task import Task
 from weakform.forward.cramer_rao import cramer_rao
 from weakform.parameters.scale import Scale
 from weakform.support.errors import FitError
+from weakform.support.watch import Watch
 from weakform.weak.problem import WeakProblem
 
 SMOOTH = ["goodwin", "sir-tdi", "logistic", "lotka-volterra", "fitzhugh-nagumo", "protein-transduction"]
@@ -22,7 +23,7 @@ def task_of(problem, data, **options):
     free = np.ones(J, dtype=bool)
     lower, upper = np.array(problem.box).T
     built = WeakProblem.build(problem.model, data, wf.Local())
-    return Task(built, free, np.full(J, np.nan), lower, upper, free, Options(**options), Deadline(np.inf), Scale(~free))
+    return Task(built, free, np.full(J, np.nan), lower, upper, free, Options(**options), Watch(np.inf), Scale(~free))
 
 
 @pytest.mark.parametrize("residuals", ["noise", "additive"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import shlex
 import sys
@@ -12,81 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError, WeakformError
-from ..support.messages import listed, suggestion
+from ..support.messages import suggestion
 from . import petab, said
 from .numbers import as_json
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
-    from ..files.model_file import ModelFile
     from ..model.model import Model
     from ..support.typing import FloatArray
-
-
-def read_data(file: ModelFile, arguments: argparse.Namespace) -> Dataset:
-    """The table of a model: columns by name, or as its file maps them."""
-    from ..data.columns import Roles, dataset, time_column
-    from ..data.tables import read_table
-    from ..files.model_file import TIME
-
-    path = arguments.data
-    if path is None:
-        raise DataError(f"No table is given; write: weakform {arguments.command} {arguments.model} data.csv")
-    table = read_table(Path(path))
-    columns = list(table.columns)
-    time = arguments.time or file.columns.get(TIME)
-    trajectory = arguments.trajectory or file.trajectory
-    inputs = {name: file.columns.get(name, name) for name in file.inputs}
-    names, others = _measured(file, columns, {time or time_column(columns), trajectory, *inputs.values()})
-    kinds = [arguments.noise or file.noise.get(name, "gaussian") for name in names]
-    sigma = None
-    if file.sigma is not None:
-        lacking = [name for name in names if name not in file.sigma]
-        if lacking:
-            raise DataError(f"{arguments.model}, [sigma] lacks {lacking[0]!r}, which is measured; give all, or none.")
-        sigma = [file.sigma[name] for name in names]
-    roles = Roles(time, names, kinds, sigma, inputs=inputs, hold=file.hold, trajectory=trajectory)
-    read = dataset(table, roles)
-    if arguments.doses is not None:
-        read = read.with_doses(arguments.doses, arguments.into)
-    note = f"Columns that the model does not have were left out: {listed(others)}."
-    return read.replaced(notes=(*read.notes, note)) if others else read
-
-
-def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> tuple[dict[str, str], list[str]]:
-    """Which columns of a table are measured, by name or as the file maps them; and those that nobody asks for."""
-    from ..data.matching import CLOSE
-
-    model = file.model
-    plain = [state for state in model.states if state not in model.hidden]
-    every = {name: file.columns.get(name, name) for name in (*plain, *model.hidden, *model.observables)}
-    names = {name: column for name, column in every.items() if column in columns or name in file.columns}
-    others = [column for column in columns if column not in taken and column not in names.values()]
-    if not names and len(plain) == 1 and len(others) == 1:  # one state and one column need no name in common
-        return {plain[0]: others[0]}, []
-    lacking = [name for name in every if name not in names]
-    for column in others:
-        close = difflib.get_close_matches(column, lacking, n=1, cutoff=CLOSE)
-        guess = suggestion(column, lacking)
-        if close or (guess and not names):
-            raise DataError(
-                f"The column {column!r} is no state of the model and no named expression.{guess} Rename it; if it is "
-                "not meant, leave it out of the table."
-            )
-    return names or {name: every[name] for name in plain}, others if names else []
 
 
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
     if petab.is_petab(arguments):
         return petab.run_fit(arguments)
-    from ..files.model_file import read_model
     from ..fitting import fit
 
-    file = read_model(arguments.model)
+    file = said.read(arguments)
     result = fit(
         file.model,
-        read_data(file, arguments),
+        said.data(file, arguments),
         **said.arguments(file, arguments),
         starts=arguments.starts,
         method=arguments.method,
@@ -133,7 +76,6 @@ def run_fit(arguments: argparse.Namespace) -> int:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Fit several models to one table, and compare them."""
-    from ..files.model_file import read_model
     from ..fitting import fit
     from ..results.compare import compare as side_by_side
 
@@ -142,12 +84,12 @@ def compare(arguments: argparse.Namespace) -> int:
         raise ModelError("compare needs two or more models and a table: weakform compare a.toml b.toml data.csv")
     fits = {}
     for path in models:
-        file = read_model(path)
+        own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
+        file = said.read(own)
         name = Path(path).stem
         while name in fits:
             name += "'"
-        own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
-        fits[name] = fit(file.model, read_data(file, own), **file.arguments(), seed=arguments.seed)
+        fits[name] = fit(file.model, said.data(file, own), **file.arguments(), seed=arguments.seed)
     found = side_by_side(fits, arguments.folds)
     print(found)
     if arguments.report:
@@ -161,7 +103,6 @@ def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
     if petab.is_petab(arguments):
         return petab.check(arguments)
-    from ..files.model_file import read_model
     from .checking import examine
 
     wrong: list[str] = []
@@ -169,7 +110,7 @@ def check(arguments: argparse.Namespace) -> int:
     good: list[str] = []
     file = data = None
     try:
-        file = read_model(arguments.model)
+        file = said.read(arguments)
         names = ", ".join(file.model.parameters)
         n = len(file.model.states)
         good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
@@ -177,7 +118,7 @@ def check(arguments: argparse.Namespace) -> int:
         wrong.append(str(error))
     if file is not None:
         try:
-            data = read_data(file, arguments)
+            data = said.data(file, arguments)
             good.append(f"{arguments.data}: {repr(data)[10:-1]}")
         except DataError as error:
             wrong.append(str(error))

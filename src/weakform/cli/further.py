@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from ..support.errors import FitError
 from . import said
-from .commands import read_data, write_table
+from .commands import write_table
 
 if TYPE_CHECKING:
     from ..results.result import FitResult
 
 
 def _fitted(arguments: argparse.Namespace) -> FitResult:
-    from ..files.model_file import read_model
     from ..fitting import fit
 
-    file = read_model(arguments.model)
-    return fit(file.model, read_data(file, arguments), **said.arguments(file, arguments), seed=arguments.seed)
+    file = said.read(arguments)
+    return fit(file.model, said.data(file, arguments), **said.arguments(file, arguments), seed=arguments.seed)
 
 
 def run_design(arguments: argparse.Namespace) -> int:

@@ -95,7 +95,6 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
 def parser() -> argparse.ArgumentParser:
     """The arguments of `weakform`."""
     from ..estimators import ESTIMATORS
-    from ..noise.kinds import KINDS
 
     top = argparse.ArgumentParser(
         prog="weakform",
@@ -125,12 +124,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, columns by name")
     made["compare"].add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
     for name in ("fit", "check", "compare", "design", "predict"):
-        one = made[name]
-        one.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
-        one.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
-        one.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
-        one.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
-        one.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
+        said.add_table(made[name])
     for name in ("fit", "design", "predict"):
         said.add(made[name])
     for name in ("fit", "compare", "design", "predict"):

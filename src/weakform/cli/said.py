@@ -1,4 +1,4 @@
-"""What a user says of parameters on the command line, in place of the model file."""
+"""What a user says on the command line in place of the model file: of the equations, the table, the parameters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..support.errors import ModelError
+from ..support.errors import DataError, ModelError
 from ..support.messages import listed, suggestion
 
 if TYPE_CHECKING:
+    from ..data.dataset import Dataset
     from ..files.model_file import ModelFile
 
 
@@ -19,6 +20,52 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bounds", action="append", default=[], metavar="NAME=LOW,HIGH", help="where one may be")
     parser.add_argument("--log", action="append", default=[], metavar="NAME", help="one to be found on a log scale")
     parser.add_argument("--random", action="append", default=[], metavar="NAME", help="one that varies over subjects")
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Options that say what a model has and what a table holds."""
+    from ..noise.kinds import KINDS
+
+    parser.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
+    parser.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
+    parser.add_argument("--inputs", action="append", default=[], metavar="NAME", help="a known input of the model")
+    parser.add_argument(
+        "--observe", action="append", default=[], metavar="'NAME = EXPRESSION'", help="what is measured"
+    )
+    parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet (default: the first)")
+    parser.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
+    parser.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
+    parser.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
+
+
+def read(said: argparse.Namespace) -> ModelFile:
+    """The model file, with inputs and what is measured as they are said."""
+    from ..files.model_file import read_model
+    from ..model.model import Model
+
+    file = read_model(said.model)
+    if not said.inputs and not said.observe:
+        return file
+    if not file.equations:
+        raise ModelError(f"--inputs and --observe need equations as text; {said.model} has none. Use a TOML file.")
+    inputs = tuple(dict.fromkeys([*file.inputs, *(n.strip() for word in said.inputs for n in word.split(","))]))
+    text = "\n".join([file.equations, *said.observe])
+    try:
+        model = Model.from_text(text, inputs=inputs)
+    except ModelError as error:
+        raise ModelError(f"{said.model} with --inputs and --observe: {error}") from None
+    return replace(file, model=model, inputs=inputs, equations=text)
+
+
+def data(file: ModelFile, said: argparse.Namespace) -> Dataset:
+    """The table."""
+    from ..files.pairing import Reading, read_data
+
+    if said.data is None:
+        raise DataError(f"No table is given; write: weakform {said.command} {said.model} data.csv")
+    return read_data(
+        file, said.data, Reading(said.time, said.trajectory, said.noise, said.sheet, doses=said.doses, into=said.into)
+    )
 
 
 def arguments(file: ModelFile, said: argparse.Namespace) -> dict[str, Any]:

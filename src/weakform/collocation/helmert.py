@@ -119,7 +119,7 @@ class Settings:
     upper: FloatArray
     tolerance: float = 1e-4
     max_iterations: int = 100
-    stop: Callable[[], bool] = never
+    stop: Callable[[float], bool] = never
     runaway: float = RUNAWAY
     prior: Prior | None = None
     noise: Callable[[FloatArray], FloatArray] | None = None
@@ -195,7 +195,7 @@ class _Iteration:
             if small and agreed and share >= 0.5:
                 stop = Stop.STEP
                 break
-            if settings.stop():
+            if settings.stop(here):
                 stop = Stop.TIME
                 break
             if step.drift <= DRIFT:

@@ -72,7 +72,7 @@ class Search:
     upper: FloatArray
     held: FloatArray | None = None
     prior: Prior | None = None
-    stop: Callable[[], bool] = never
+    stop: Callable[[float], bool] = never
 
 
 def sizes(X: FloatArray) -> FloatArray:
@@ -169,7 +169,7 @@ class _Level:
         """Whether it has converged, and the steps it took."""
         mu, line = DAMPING, None
         for step in range(1, steps + 1):
-            if self.search.stop():
+            if self.search.stop(self.value):
                 return False, step
             line = self.problem.linearise(self.p, self.X) if line is None else line
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from ..support.messages import listed, suggestion
 from .checked import Given, checked
 from .checks import check_amount
 from .dataset import Dataset
-from .tables import Table
+from .long import is_long, widened
+from .tables import Table, is_time
 
 
 @dataclass(frozen=True)
@@ -30,31 +31,27 @@ class Roles:
     trajectory: str | None = None
 
 
-TIMES = (
-    "t",
-    "time",
-    "times",
-    "day",
-    "days",
-    "hour",
-    "hours",
-    "minute",
-    "minutes",
-    "second",
-    "seconds",
-    "year",
-    "years",
-)
-
-
 def time_column(names: Sequence[str]) -> str:
     """The column that is called like a time, if there is one; else the first."""
-    named = [name for name in names if name.split("_")[0].split(" ")[0].split("(")[0].strip().lower() in TIMES]
+    named = [name for name in names if is_time(name)]
     return named[0] if len(named) == 1 else names[0]
+
+
+def wide(table: Table, time: str | None = None) -> Table:
+    """A table with a column for each name, also where it has one value a row."""
+    return widened(table, time or time_column(list(table.columns))) if is_long(table) else table
 
 
 def dataset(source: Table, roles: Roles) -> Dataset:
     """A dataset from a table."""
+    if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
+        source = wide(source, roles.time)
+    if roles.trajectory is None and source.group is not None:
+        roles = replace(roles, trajectory=source.group)
+    if roles.sigma is None and source.errors:
+        asked = list(source.errors) if roles.names is None else list(_renamed(roles.names).values())
+        given = {column: name for name, column in _renamed(roles.names or asked).items()}
+        roles = replace(roles, sigma={given[c]: source.errors[c] for c in asked if c in source.errors})
     columns, where = source.columns, source.where
     if not columns:
         raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
@@ -86,7 +83,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
         if np.isnan(points).all(axis=0).any():
             raise DataError(f"sigma must name a column for each state: {', '.join(states)}.")
     times, note = source.times(time)
-    notes = [note] if note else []
+    notes = [*source.notes, *([note] if note else [])]
     driven = {name: source.numbers(c) for name, c in inputs.items()}
     sigma: Any = roles.sigma if points is None else points
     if roles.trajectory is None:

@@ -216,13 +216,15 @@ class Dataset:
         inputs: Sequence[str] | Mapping[str, str] = (),
         hold: bool = False,
         trajectory: str | None = None,
+        sheet: str | None = None,
     ) -> Dataset:
-        """Read a table with a header row.
+        """Read a table with a header row: a column for each name, or one value a row (`id, time, name, value[, sd]`).
 
         Parameters
         ----------
         path : str or Path
-            Text separated by commas, semicolons or tabs; Parquet or Excel with the extra `table`.
+            Text separated by commas, semicolons or tabs, also packed (`.csv.gz`); Parquet or Excel with the extra
+            `table`.
         time : str, optional
             The time column; the first one that has no other role by default.
         names : sequence of str, or mapping, optional
@@ -237,6 +239,8 @@ class Dataset:
             As for `Dataset`.
         trajectory : str, optional
             The column that tells experiments, subjects or segments apart.
+        sheet : str, optional
+            Of a spreadsheet; the first by default.
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
@@ -244,7 +248,7 @@ class Dataset:
         from .tables import read_table
 
         roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory)
-        return dataset(read_table(Path(path)), roles)
+        return dataset(read_table(Path(path), sheet), roles)
 
     def with_doses(self, doses: Any, into: str | None = None) -> Dataset:
         """The same data with doses.
@@ -284,7 +288,7 @@ class Dataset:
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
-        """Take columns of a pandas (or similar) data frame; arguments as for `from_csv`."""
+        """Take columns of a data frame (pandas, polars), its index as time; arguments as for `from_csv`."""
         if not hasattr(frame, "columns") or len(set(map(str, frame.columns))) < len(frame.columns):
             raise DataError(
                 f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
@@ -301,7 +305,7 @@ class Dataset:
         names = roles.get("names")
         if names is not None and not isinstance(names, str | Mapping):
             roles["names"] = list(map(str, names))
-        return dataset(frame_table(frame), Roles(**roles))
+        return dataset(frame_table(frame, roles.get("time")), Roles(**roles))
 
     @property
     def D(self) -> int:

@@ -8,11 +8,14 @@ values.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
 import zipfile
-from dataclasses import dataclass
-from datetime import datetime
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,18 @@ import numpy as np
 
 from ..support.checks import refuse_devices
 from ..support.errors import DataError
+from ..support.messages import listed, suggestion
 from ..support.typing import FloatArray
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "."}
 MAX_COLUMNS = 10_000
+LARGEST = 1_000_000_000
+"""Bytes of a text that was packed."""
+SHEETS = (".xlsx", ".xls", ".ods")
+TIMES = (
+    *("t", "time", "times", "day", "days", "hour", "hours", "minute", "minutes", "second", "seconds", "year", "years"),
+    *("date", "datetime", "timestamp"),
+)
 MAX_CELLS, LARGE_SHEET, PACKED = 5_000_000, 20_000_000, 100
 """Cells of a spreadsheet, and the bytes that it may unpack to: so many, or so many times its own."""
 csv.field_size_limit(1_000_000)
@@ -41,11 +52,20 @@ class Table:
         Lists of numbers, with text where a cell is not a number; or arrays.
     lines : list of int, or None
         Line of each row in its file.
+    errors : dict of str to str
+        Columns that hold the standard deviations of other columns, where the table itself says so.
+    group : str, or None
+        The column that tells trajectories apart, where the table itself says so.
+    notes : tuple of str
+        What was decided in reading it.
     """
 
     where: str
     columns: dict[str, Any]
     lines: list[int] | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+    group: str | None = None
+    notes: tuple[str, ...] = ()
 
     def numbers(self, name: str) -> FloatArray:
         """A column as numbers, with the line of what is not one."""
@@ -63,21 +83,41 @@ class Table:
         return np.array(values, dtype=float)
 
     def times(self, name: str) -> tuple[FloatArray, str]:
-        """The time column as numbers; ISO dates become days since the first, and the second value says so."""
+        """The time column as numbers; dates become days since the first, and the second value says so."""
         values = self.columns[name]
-        if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
-            try:
-                moments = np.array([datetime.fromisoformat(value.strip()) for value in values], dtype="datetime64[us]")
-            except (ValueError, TypeError, OverflowError):
-                return self.numbers(name), ""
-        elif getattr(getattr(values, "dtype", None), "kind", "") == "M":
-            moments = np.asarray(values, dtype="datetime64[us]")
-            if np.isnat(moments).any():
-                raise DataError(f"{self.where}, column {name!r} has dates that are missing; every row needs its time.")
+        kind = getattr(getattr(values, "dtype", None), "kind", "")
+        if kind in "Mm" and kind:
+            moments = np.asarray(values)
         else:
-            return self.numbers(name), ""
-        days = (moments - moments[0]) / np.timedelta64(1, "D")
-        return days.astype(float), f"Time is counted in days since {moments[0].astype('datetime64[s]')}."
+            found = _moments(values)
+            if found is None:
+                return self.numbers(name), ""
+            moments = found
+        if np.isnat(moments).any():
+            raise DataError(f"{self.where}, column {name!r} has times that are missing; every row needs its time.")
+        if moments.dtype.kind == "m":
+            return (moments / np.timedelta64(1, "D")).astype(float), "Time is counted in days."
+        moments = moments.astype("datetime64[us]")
+        days = (moments - moments.min()) / np.timedelta64(1, "D")
+        return days.astype(float), f"Time is counted in days since {moments.min().astype('datetime64[s]')}."
+
+
+def _moments(values: Any) -> Any:
+    """Dates and durations in cells, as text (ISO) or as objects; those with a time zone in UTC. None for others."""
+    if not len(values) or not isinstance(values[0], str | date | timedelta) or isinstance(values[0], float):
+        return None
+    if isinstance(values[0], timedelta):
+        return np.array(list(values), dtype="timedelta64[us]")
+    found = []
+    for value in values:
+        try:
+            moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+            if not isinstance(moment, datetime):
+                moment = datetime.combine(moment, time())
+            found.append(moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None))
+        except (ValueError, TypeError, OverflowError, AttributeError):
+            return None
+    return np.array(found, dtype="datetime64[us]")
 
 
 def _hint(value: str) -> str:
@@ -98,27 +138,79 @@ def _array(values: Any, name: str, where: str) -> FloatArray:
         raise DataError(f"{where}: {error}") from None
 
 
-def frame_table(frame: Any) -> Table:
-    """The columns of a pandas (or similar) data frame."""
-    return Table("the frame", {str(name): frame[name].to_numpy() for name in frame.columns})
+def frame_table(frame: Any, time: str | None = None) -> Table:
+    """The columns of a data frame (pandas, polars and the like), and its index where that is the time."""
+    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+    index = getattr(frame, "index", None)
+    if index is None or not hasattr(index, "dtype"):
+        return Table("the frame", columns)
+    name = "time" if index.name is None else str(index.name)
+    told = "time" in str(index.dtype) or name == time or (index.name is not None and is_time(name))
+    numbers = index.name is None and index.dtype.kind == "f" and time is None and not any(map(is_time, columns))
+    if name not in columns and (told or numbers):
+        columns = {name: index.to_numpy(), **columns}
+    return Table("the frame", columns)
 
 
-def read_table(path: Path) -> Table:
-    """A table from a file; the kind is told by the ending of its name."""
+def is_time(name: str) -> bool:
+    """Whether a column is called like a time."""
+    return re.split(r"[_ (]", name.strip(), maxsplit=1)[0].lower() in TIMES
+
+
+def read_table(path: Path, sheet: str | None = None) -> Table:
+    """A table from a file; the kind is told by the ending of its name.
+
+    Parameters
+    ----------
+    path : Path
+    sheet : str, optional
+        Of a spreadsheet; the first by default.
+    """
     refuse_devices(path, DataError)
     ending = path.suffix.lower()
-    if ending in (".parquet", ".pq", ".xlsx", ".xls", ".ods"):
-        return _with_pandas(path, ending)
+    if ending in (".parquet", ".pq", *SHEETS):
+        return _with_pandas(path, ending, sheet)
+    if sheet is not None:
+        raise DataError(f"{path} has no sheets; leave out sheet = {sheet!r}.")
     return _text(path)
 
 
-def _with_pandas(path: Path, ending: str) -> Table:
+def sheet_names(path: Path) -> list[str]:
+    """The sheets of a spreadsheet; none of other files."""
+    if path.suffix.lower() not in SHEETS:
+        return []
+    return list(_opened(path, lambda pd: pd.ExcelFile(_checked_sheet(path)).sheet_names))
+
+
+def _with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
+    def read(pd: Any) -> tuple[Any, tuple[str, ...]]:
+        if ending not in SHEETS:
+            if sheet is not None:
+                raise DataError(f"{path} has no sheets; leave out sheet = {sheet!r}.")
+            return pd.read_parquet(path), ()
+        with pd.ExcelFile(_checked_sheet(path)) as book:
+            names = list(map(str, book.sheet_names))
+            chosen = names[0] if sheet is None else sheet
+            if chosen not in names:
+                raise DataError(f"{path} has no sheet {chosen!r}.{suggestion(chosen, names)} It has: {listed(names)}.")
+            note = f"The sheet {chosen!r} was read; there are {len(names)}: {listed(names)}."
+            return pd.read_excel(book, sheet_name=chosen), (note,) if sheet is None and len(names) > 1 else ()
+
+    frame, notes = _opened(path, read)
+    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+    if len(columns) < frame.shape[1]:
+        raise DataError(f"{path}: column names must differ; received {list(frame.columns)}.")
+    return Table(str(path), columns, notes=notes)
+
+
+def _opened(path: Path, read: Callable[[Any], Any]) -> Any:
+    """What pandas reads of a file, or one error that says why not."""
     try:
         import pandas as pd
     except ImportError:
         raise DataError(f"{path} needs pandas to be read; install it with: pip install 'weakform[table]'") from None
     try:
-        frame = pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_excel(_checked_sheet(path))
+        return read(pd)
     except DataError:
         raise
     except FileNotFoundError:
@@ -127,10 +219,6 @@ def _with_pandas(path: Path, ending: str) -> Table:
         raise DataError(f"{path} cannot be read: {error}. Try: pip install 'weakform[table]'") from None
     except Exception as error:  # whatever these libraries make of a broken file
         raise DataError(f"{path} cannot be read as a table: {type(error).__name__}: {error}") from None
-    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-    if len(columns) < frame.shape[1]:
-        raise DataError(f"{path}: column names must differ; received {list(frame.columns)}.")
-    return Table(str(path), columns)
 
 
 def _checked_sheet(path: Path) -> Path:
@@ -168,11 +256,23 @@ def _extent(packed: zipfile.ZipFile, name: str) -> int:
     return rows * columns
 
 
+def _unpacked(path: Path) -> bytes:
+    """A text that is packed, unless it is far larger than its file."""
+    try:
+        with gzip.open(path) as packed:
+            raw = packed.read(LARGEST + 1)
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be unpacked: {error}.") from None
+    if len(raw) > LARGEST:
+        raise DataError(f"{path} unpacks to more than {LARGEST / 1e6:.0f} MB; split it.")
+    return raw
+
+
 def _text(path: Path) -> Table:
     try:
-        raw = path.read_bytes()
+        raw = _unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     except OSError as error:
-        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
+        raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
     try:
         text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:

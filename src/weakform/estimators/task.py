@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,51 +15,12 @@ from ..model import Model
 from ..parameters.priors import Priors
 from ..parameters.scale import Scale
 from ..support.typing import BoolArray, FloatArray
+from ..support.watch import Watch
 from ..weak.evaluation import Evaluation
 from ..weak.form import WeakForm
 from ..weak.problem import WeakProblem
 from .options import Options
 from .status import Status
-
-
-class Deadline:
-    """Whether to stop: when a time is over, or when the user asks for it.
-
-    Attributes
-    ----------
-    asked : bool
-        Whether the user has asked for it.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.end, self.asked = time.monotonic() + seconds, False
-
-    def __call__(self) -> bool:
-        """Whether to stop now."""
-        return self.asked or time.monotonic() > self.end
-
-    def left(self) -> float:
-        """Seconds that are left; none once the user has asked to stop."""
-        return 0.0 if self() else self.end - time.monotonic()
-
-    @contextmanager
-    def on_interrupt(self) -> Iterator[None]:
-        """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""
-        ours = threading.current_thread() is threading.main_thread()
-        if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            yield
-            return
-
-        def ask(*_: object) -> None:
-            if self.asked:
-                raise KeyboardInterrupt
-            self.asked = True
-
-        signal.signal(signal.SIGINT, ask)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Problem(Protocol):
@@ -121,7 +78,7 @@ class Task:
     linear : ndarray of bool, (J,)
         Free parameters in which, the others being fixed, the model is affine.
     options : Options
-    stop : Deadline
+    stop : Watch
         Whether to stop: the time is over, or the user wants it.
     scale : Scale
         Which parameters are on a log scale: `p` here holds their logarithms, and so do the bounds.
@@ -135,7 +92,7 @@ class Task:
     upper: FloatArray
     linear: BoolArray
     options: Options
-    stop: Deadline
+    stop: Watch
     scale: Scale
     prior: Priors | None = None
 

@@ -26,6 +26,7 @@ from ..results.result import FitResult
 from ..support.errors import FitError
 from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray
+from ..support.watch import Watch
 
 ROUNDS, SETTLED = 12, 0.01
 """Rounds at most, and the change of μ and log Ω, in units of the spread, that ends them."""
@@ -98,7 +99,8 @@ def mixed(
     unit = np.where(effects.log, 1.0, np.maximum(m.std(axis=0), 1e-12))
     spread = np.clip(1.5 * np.median(np.abs(m - mean), axis=0), LEAST * unit, unit)
     converged, rounds = False, 0
-    while rounds < ROUNDS and not converged:
+    watch: Watch = told["callback"]
+    while rounds < ROUNDS and not converged and not (rounds and watch()):
         rounds += 1
         start = {name: float(p) for name, p, no in zip(found, found.estimate, found.fixed, strict=True) if not no}
         priors = {**(told.get("priors") or {}), **_priors(found, effects, mean, spread)}

@@ -15,18 +15,19 @@ from ..estimators.noise_free import fits_to_rounding, follows_to_rounding, is_no
 from ..estimators.pose import pose
 from ..estimators.reweighed import settled
 from ..estimators.starts import make_starts
-from ..estimators.task import Deadline
 from ..estimators.wls import ESTIMATOR as WLS
 from ..parameters import Parameters
 from ..results.records import Alternative, StartRecord
 from ..results.serial import hangs_together
 from ..support.errors import FitError, UndefinedError, WeakformError
 from ..support.typing import FloatArray
+from ..support.watch import Watch
 from ..weak.problem import Basis
 
 SPREAD, WHITE = 10.0, 1e-3
 """How much larger than the filter's the variance may be, times the square root of the number of values of a column; and
 the p-value below which the residuals hang together."""
+DEFAULT = "wendy"
 NARROW = (3, 4, 6)
 """Radii, in samples, of test functions for dynamics that are sampled rarely."""
 
@@ -40,7 +41,9 @@ class Prepared:
     guesses: tuple[FloatArray, ...]
 
 
-def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, options: Options, basis: Basis) -> Prepared:
+def prepare(
+    parameters: Parameters, matched: Matched, estimator: Estimator, options: Options, basis: Basis, *, watch: Watch
+) -> Prepared:
     """The weak problem, and what is known of its parameters, in the coordinates that the estimators work in."""
     free, scale = parameters.free, parameters.scale
     if not free.any():
@@ -63,7 +66,7 @@ def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, opti
         upper=scale.working(upper),
         linear=linear & ~scale.log,
         options=options,
-        stop=Deadline(options.time_limit),
+        stop=watch,
         scale=scale,
         prior=None if parameters.prior is None else parameters.prior.on(scale),
     )
@@ -73,7 +76,7 @@ def prepare(parameters: Parameters, matched: Matched, estimator: Estimator, opti
     return Prepared(estimator, task, () if start is None else (np.where(free, scale.working(start), task.base),))
 
 
-def weak_guesses(parameters: Parameters, matched: Matched, options: Options) -> tuple[FloatArray, ...]:
+def weak_guesses(parameters: Parameters, matched: Matched, options: Options, watch: Watch) -> tuple[FloatArray, ...]:
     """Estimates by weak least squares with test functions of a few samples: rough, but hardly ever lost.
 
     Where samples are few for the dynamics, wider test functions see nothing of them.
@@ -82,7 +85,7 @@ def weak_guesses(parameters: Parameters, matched: Matched, options: Options) -> 
     found = []
     for samples in NARROW:
         try:
-            prepared = prepare(parameters, matched, WLS, options, Local(radius=samples * step))
+            prepared = prepare(parameters, matched, WLS, options, Local(radius=samples * step), watch=watch)
             found.append(search(prepared, None, 0).best.estimate)
         except WeakformError:
             continue
@@ -126,8 +129,11 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
         estimator = WLS
         points = [None] if task.is_linear else points
     tried: list[tuple[FloatArray | None, Outcome]] = []
-    for point in points:
+    least = np.nan
+    for k, point in enumerate(points, 1):
+        task.stop.tell(_stage("search", estimator), k, len(points), least)
         tried.append((point, estimator.search(task, point)))
+        least = np.fmin(least, tried[-1][1].objective)
         enough = estimator.enough if starts is None else None
         if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in tried])):
             break
@@ -156,6 +162,7 @@ def refine(searched: Searched) -> Searched:
     noise_free, notes, records = searched.noise_free, list(searched.notes), searched.records
     alternatives: tuple[Alternative, ...] = ()
     if estimator.refine is not None:
+        task.stop.tell(_stage("refine", estimator), objective=best.objective)
         ranked = rank(estimator, task, list(searched.outcomes))
         best, least = ranked.best, ranked.cost
         records = tuple(replace(r, behind=cost - least) for r, cost in zip(records, ranked.costs, strict=True))
@@ -177,6 +184,10 @@ def refine(searched: Searched) -> Searched:
         notes.append("The data are noise-free: the model follows them to rounding, which leaves no errors to tell.")
         noise_free = True
     return Searched(estimator, task, records, (best,), noise_free, tuple(notes), alternatives=alternatives)
+
+
+def _stage(what: str, estimator: Estimator) -> str:
+    return what if estimator.name == DEFAULT else f"{what} ({estimator.name})"
 
 
 def reaches_noise(searched: Searched) -> bool:

@@ -24,6 +24,8 @@ from ..parameters import Parameter, Parameters, resolve
 from ..parameters.resolve import without
 from ..results.records import BasisSummary
 from ..results.result import FitResult
+from ..support.bar import watching
+from ..support.watch import Callback
 from ..weak.problem import Basis
 from .arguments import check_arguments
 from .mixed import mixed
@@ -51,6 +53,7 @@ def fit(
     basis: Basis | None = None,
     options: Options | Mapping[str, Any] | None = None,
     seed: int = 0,
+    callback: Callback | None = None,
 ) -> FitResult:
     """Estimate the parameters of a model from noisy measurements of its states, without solving it.
 
@@ -98,6 +101,10 @@ def fit(
         Tolerance and limits, see `Options`; one that the method does not use is refused.
     seed : int
         Of the starts; the same seed gives the same result.
+    callback : callable, optional
+        Called with the progress of the fit (`stage`, `start`, `starts`, `objective`, `seconds`), ten times a second at
+        most; if it returns True, the fit stops with the best so far. Without one, a fit that takes longer than two
+        seconds says in a terminal or a notebook how far it is.
 
     Returns
     -------
@@ -111,7 +118,6 @@ def fit(
     >>> fit.success, [round(float(value), 1) for value in fit.estimate]
     (True, [1.0, 1.0])
     """
-    begin = time.monotonic()
     keywords = {
         "bounds": bounds,
         "start": start,
@@ -123,17 +129,19 @@ def fit(
         "units": units,
     }
     check_arguments(model, data, starts, basis, seed)
-    if random:
-        how = {"parameters": parameters, "starts": starts, "method": method, "basis": basis, "options": options}
-        return mixed(fit, model, data, random, {**keywords, **how, "seed": seed})
     estimator, chosen = choose(method, options)
-    matched = match(data, model)
-    resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
-    with single_thread():
-        prepared = prepare(resolved, matched, estimator, chosen, basis if basis is not None else Local())
-        told = best_of(all_tried(resolved, matched, prepared, starts, seed))
-    shown = {**(dict(units) if units else {}), **resolved.units}
-    return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
+    with watching(chosen.time_limit, callback) as watch:
+        if random:
+            how = {"parameters": parameters, "starts": starts, "method": method, "basis": basis, "options": options}
+            return mixed(fit, model, data, random, {**keywords, **how, "seed": seed, "callback": watch})
+        begin = time.monotonic()
+        matched = match(data, model)
+        resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
+        with single_thread():
+            prepared = prepare(resolved, matched, estimator, chosen, Local() if basis is None else basis, watch=watch)
+            told = best_of(all_tried(resolved, matched, prepared, starts, seed))
+        shown = {**(dict(units) if units else {}), **resolved.units}
+        return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ def _told(
             refined = refine(search(replace(prepared, estimator=cheap), starts, seed))
         if refined is None or not reaches_noise(refined):
             refined = refine(search(prepared, starts, seed))
+    refined.task.stop.tell("judge", objective=refined.best.objective)
     quantified = quantify(refined.task, refined.best, refined.noise_free)
     return Told(refined, quantified, judge(parameters, refined, quantified, forms))
 
@@ -127,11 +128,11 @@ def _others(
         if task.stop():
             break
         try:
-            prepared = prepare(parameters, matched, estimator, options, Local())
+            prepared = prepare(parameters, matched, estimator, options, Local(), watch=task.stop)
             if estimator.local:
                 prepared = replace(prepared, guesses=guesses)
             elif starts is None and estimator is not first.estimator:
-                weak = weak_guesses(parameters, matched, options)
+                weak = weak_guesses(parameters, matched, options, task.stop)
                 prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
             forms = tried[0].refined.task.problem.forms if tried else ()
             count, other = 1 if estimator.local else starts, seed
@@ -158,7 +159,7 @@ def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: lis
         return []
     estimator = replace(ESTIMATORS[first.estimator.then[-1]], search=grown)
     options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
-    prepared = prepare(parameters, matched, estimator, options, Local())
+    prepared = prepare(parameters, matched, estimator, options, Local(), watch=task.stop)
     found: list[Told] = []
     for record in tried[0].refined.records[:PLACES]:
         guess = task.scale.working(record.estimate)

@@ -43,10 +43,12 @@ class Source:
         """An error that shows the line of `token` with a caret under it."""
         shown = self.lines[token.line - 1].replace("\t", " ")
         start = max(0, token.column - 60)
-        return ModelError(
+        error = ModelError(
             f"{self.what}, line {token.line}, column {token.column}: {reason}\n"
             f"  {shown[start : start + 100]}\n  {' ' * (token.column - 1 - start)}^"
         )
+        error.reason, error.place = reason, (token.line, token.column)
+        return error
 
     def tokens(self) -> list[Token]:
         """Split the text; spaces and comments are dropped, line ends inside parentheses too."""

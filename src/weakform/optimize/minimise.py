@@ -79,8 +79,9 @@ class Minimum:
     hessian: FloatArray | None = None
 
 
-def never() -> bool:
+def never(objective: float) -> bool:
     """Do not stop."""
+    del objective
     return False
 
 
@@ -94,7 +95,7 @@ def minimise(
     tolerance: float = 1e-8,
     max_iterations: int = 200,
     enough: float = 0.0,
-    stop: Callable[[], bool] = never,
+    stop: Callable[[float], bool] = never,
 ) -> Minimum:
     """Minimise `objective(x, order)` over the box.
 
@@ -109,7 +110,7 @@ def minimise(
     enough : float
         A decrease that is not worth a step, as the quadratic model foretells it.
     stop : callable
-        Whether to stop now, asked before each evaluation.
+        Whether to stop now, asked with the value before each evaluation.
     """
     if not rule.bounded:
         lower, upper = np.full_like(start, -np.inf), np.full_like(start, np.inf)
@@ -131,7 +132,7 @@ def minimise(
         free = ~(((x <= lower) & (g > 0)) | ((x >= upper) & (g < 0)))
         if np.linalg.norm((g / d)[free]) <= tolerance:
             return finish(Stop.GRADIENT, iteration)
-        if stop():
+        if stop(value):
             return finish(Stop.TIME, iteration)
         if not begun:
             width = upper - lower
@@ -162,7 +163,7 @@ def minimise(
                     break
             if np.linalg.norm(d * s) <= tolerance * 1e-3:
                 break
-            if stop():
+            if stop(value):
                 return finish(Stop.TIME, iteration)
         if accepted is None:
             return finish(Stop.STUCK if predicted > 1e-6 * max(1.0, abs(value)) else Stop.STEP, iteration)

@@ -14,13 +14,13 @@ from ..collocation.mesh import Mesh, Part
 from ..collocation.relaxed import Relaxed
 from ..data.matching import system_of
 from ..estimators import ESTIMATORS, Options, Task, output_error
-from ..estimators.task import Deadline
 from ..linalg.symmetric import NotPositiveDefinite
 from ..optimize import Stop
 from ..parameters.priors import Priors
 from ..parameters.scale import Scale
 from ..support.errors import FitError
 from ..support.typing import BoolArray, FloatArray, IntArray
+from ..support.watch import Watch
 from .observation import fitted as observed
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class ShotRefit:
             upper=fit.bounds[:, 1],
             linear=np.zeros(len(fit.estimate), dtype=bool),
             options=Options(),
-            stop=Deadline(np.inf),
+            stop=Watch(np.inf),
             scale=Scale(np.zeros(len(fit.estimate), dtype=bool)),
             prior=fit.prior,
         )

@@ -28,7 +28,17 @@ class ModelError(WeakformError):
     model, line 1, column 11: expected ')', found the end.
       x' = -k*(x
                 ^
+
+    Attributes
+    ----------
+    reason : str
+        What is wrong, without its place; empty where the message has none.
+    place : tuple of int, or None
+        Line and column, counted from one.
     """
+
+    reason: str = ""
+    place: tuple[int, int] | None = None
 
 
 class DataError(WeakformError):

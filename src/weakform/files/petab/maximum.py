@@ -194,7 +194,7 @@ def _followed(
                 tolerance=1e-6,
                 max_iterations=STEPS,
                 enough=ENOUGH,
-                stop=lambda until=until: left() < until,  # type: ignore[misc]
+                stop=lambda _, until=until: left() < until,  # type: ignore[misc]
             )
         except np.linalg.LinAlgError:
             continue
@@ -293,7 +293,7 @@ def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) 
             tolerance=1e-8,
             max_iterations=STEPS,
             enough=1e-6,
-            stop=lambda: left() < 0,
+            stop=lambda _: left() < 0,
         )
     except np.linalg.LinAlgError:
         return near

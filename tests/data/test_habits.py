@@ -1,0 +1,132 @@
+"""Tables as people have them: long, packed, with sheets, dates of a time zone, durations, an index for time."""
+
+import gzip
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+
+import weakform as wf
+
+LONG = """id,time,name,value,sd
+a,0,x,1.0,0.1
+a,0,y,5.0,0.5
+a,1,x,2.0,0.1
+a,2,x,3.0,0.2
+a,2,y,4.0,0.5
+b,0,x,1.5,0.1
+b,1,x,2.5,0.1
+b,1,y,3.0,0.5
+b,2,y,2.0,0.5
+"""
+
+
+def test_long_table(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text(LONG)
+    data = wf.Dataset.from_csv(path)
+    assert data.names == ("x", "y")
+    assert [q.label for q in data.trajectories] == ["a", "b"]
+    np.testing.assert_array_equal(data.trajectories[0].values, [[1, 5], [2, np.nan], [3, 4]])
+    np.testing.assert_array_equal(data.trajectories[1].times, [0, 1, 2])
+    assert any("long" in note for note in data.notes)
+    wide = wf.Dataset.from_csv(path, names={"prey": "x"})
+    assert wide.names == ("prey",)
+
+
+def test_long_is_as_wide(tmp_path):
+    rng = np.random.default_rng(0)
+    t, u = np.arange(6.0), rng.normal(size=(6, 2))
+    (tmp_path / "wide.csv").write_text(
+        "time,x,y\n" + "".join(f"{a:.17g},{b:.17g},{c:.17g}\n" for a, (b, c) in zip(t, u, strict=True))
+    )
+    rows = [(a, "xy"[k], u[i, k]) for i, a in enumerate(t) for k in (0, 1)]
+    rng.shuffle(rows)
+    (tmp_path / "long.csv").write_text(
+        "time,variable,value\n" + "".join(f"{float(a):.17g},{n},{float(v):.17g}\n" for a, n, v in rows)
+    )
+    wide, long = (wf.Dataset.from_csv(tmp_path / f"{name}.csv") for name in ("wide", "long"))
+    order = [long.names.index(name) for name in wide.names]
+    np.testing.assert_array_equal(long.trajectories[0].values[:, order], wide.trajectories[0].values)
+
+
+def test_repeated_values_of_a_long_table_have_rows_of_their_own(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("time,name,value\n0,x,1\n0,x,2\n1,x,3\n1,y,4\n2,x,5\n2,y,6\n")
+    data = wf.Dataset.from_csv(path)
+    assert list(data.trajectories[0].times) == [0, 1, 2]  # repeats are averaged, with weights
+    assert data.trajectories[0].values[0, 0] == 1.5
+
+
+def test_value_column_that_is_asked_for_is_not_long(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("time,state,value\n0,NY,1\n1,NY,2\n2,NY,3\n")
+    assert wf.Dataset.from_csv(path, names=["value"]).names == ("value",)
+
+
+def test_packed_text(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"time,x\n0,1\n1,2\n2,3\n"))
+    assert wf.Dataset.from_csv(path).samples == 3
+    path.write_bytes(gzip.compress(b"time,x\n0,1\n1,2\n2,3\n")[:-9])
+    with pytest.raises(wf.DataError, match="unpacked"):
+        wf.Dataset.from_csv(path)
+    path.write_bytes(b"time,x\n0,1\n")
+    with pytest.raises(wf.DataError, match=r"table\.csv\.gz"):
+        wf.Dataset.from_csv(path)
+
+
+def test_sheets(tmp_path):
+    import pandas as pd
+
+    path = tmp_path / "book.xlsx"
+    with pd.ExcelWriter(path) as book:
+        pd.DataFrame({"time": [0, 1, 2], "x": [1.0, 2.0, 3.0]}).to_excel(book, sheet_name="first", index=False)
+        pd.DataFrame({"time": [0, 1, 2], "y": [1.0, 2.0, 4.0]}).to_excel(book, sheet_name="second", index=False)
+    first = wf.Dataset.from_csv(path)
+    assert first.names == ("x",)
+    assert any("'first'" in note for note in first.notes)
+    assert wf.Dataset.from_csv(path, sheet="second").names == ("y",)
+    with pytest.raises(wf.DataError, match=r"no sheet .secnd..*second"):
+        wf.Dataset.from_csv(path, sheet="secnd")
+    (tmp_path / "plain.csv").write_text("time,x\n0,1\n1,2\n2,3\n")
+    with pytest.raises(wf.DataError, match="no sheets"):
+        wf.Dataset.from_csv(tmp_path / "plain.csv", sheet="first")
+
+
+def test_dates_with_a_time_zone(tmp_path):
+    path = tmp_path / "zone.csv"
+    path.write_text("date,x\n2024-03-30T12:00:00+01:00,1\n2024-03-31T12:00:00+02:00,2\n2024-04-01T12:00:00+02:00,3\n")
+    np.testing.assert_allclose(wf.Dataset.from_csv(path).trajectories[0].times, [0, 23 / 24, 47 / 24])
+
+
+def test_frames():
+    import pandas as pd
+
+    zone = pd.date_range("2024-01-01", periods=4, freq="12h", tz="Europe/Berlin")
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    half_days = [0, 0.5, 1, 1.5]
+    for frame in (
+        pd.DataFrame({"when": zone, "x": x}),
+        pd.DataFrame({"x": x}, index=zone),
+        pd.DataFrame({"x": x}, index=pd.to_timedelta([0, 12, 24, 36], unit="h")),
+        pd.DataFrame({"x": x}, index=pd.Index(half_days)),
+        pd.DataFrame({"x": x}, index=pd.Index(half_days, name="day")),
+        pd.DataFrame({"when": [timedelta(days=d) for d in half_days], "x": x}),
+    ):
+        data = wf.Dataset.from_frame(frame)
+        assert data.names == ("x",)
+        np.testing.assert_allclose(data.trajectories[0].times, half_days)
+    days = pd.DataFrame({"when": [date(2024, 1, k) for k in (1, 2, 4)], "x": x[:3]})
+    np.testing.assert_allclose(wf.Dataset.from_frame(days).trajectories[0].times, [0, 1, 3])
+    # An index that was left over from a selection is no time.
+    frame = pd.DataFrame({"t": [0.0, 1.0, 2.0, 3.0], "x": x})
+    assert list(wf.Dataset.from_frame(frame[frame.x > 1]).trajectories[0].times) == [1, 2, 3]
+
+
+def test_polars():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"time": [0.0, 1.0, 2.0], "x": [1.0, None, 3.0], "y": [1, 2, 3]})
+    data = wf.Dataset.from_frame(frame)
+    assert data.names == ("x", "y")
+    np.testing.assert_array_equal(data.trajectories[0].values[:, 0], [1, np.nan, 3])
