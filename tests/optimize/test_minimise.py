@@ -121,4 +121,4 @@ def test_limits():
     box = np.full(2, -INF), np.full(2, INF)
     start = np.array([-1.2, 1.0])
     assert minimise(rosenbrock, start, *box, TrustRegion(), max_iterations=3).stop is Stop.ITERATIONS
-    assert minimise(rosenbrock, start, *box, TrustRegion(), stop=lambda: True).stop is Stop.TIME
+    assert minimise(rosenbrock, start, *box, TrustRegion(), stop=lambda _: True).stop is Stop.TIME

@@ -47,8 +47,8 @@ def test_page_in_a_browser(goodwin, browser):
     assert troubles == []
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
     charts = tab.locator(".chart svg")
-    # Three states, the weak residuals, eight profiles, the starts.
-    assert charts.count() == 3 + 1 + 8
+    # Three states, three residuals of each, the weak residuals, eight profiles.
+    assert charts.count() == 3 + 9 + 1 + 8
     for k in range(charts.count()):
         assert charts.nth(k).locator("path").count() >= 1
         assert charts.nth(k).get_attribute("aria-label")

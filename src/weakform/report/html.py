@@ -9,26 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..estimators import ESTIMATORS
 from ..results.hidden import shown_beginnings
-from ..results.observation import drawn, panels
-from ..results.prediction import follows
+from ..results.observation import panels
 from ..results.refits import can_refit
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..support.versions import __version__, versions
+from . import curves
 from .mathml import equations
 from .pairs import described
-from .parts import chart, document, legend, plain, section, series, table, texts, thinned
-from .text import agreeing, chosen, number, pair
+from .parts import document, section, table, texts, thinned
+from .text import chosen, number, pair
 from .verdict import verdict
 
 if TYPE_CHECKING:
-    from ..results.intervals import Profile
     from ..results.result import FitResult
 
 MAX_PANELS = 24
-LOST = "The forward solution leaves the data, as it does for chaotic systems; the fitted states are shown instead."
 
 
 @np.errstate(all="ignore")
@@ -47,31 +44,32 @@ def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
 @np.errstate(all="ignore")
 def page(fit: FitResult, command: str = "") -> str:
     """The whole page."""
+    return document(f"weakform: {', '.join(panels(fit))}", sections(fit, command))
+
+
+@np.errstate(all="ignore")
+def sections(fit: FitResult, command: str = "") -> list[str]:
+    """What the page says."""
     said = verdict(fit)
     reasons = "".join(f"<p>{escape(reason)}</p>" for reason in said.reasons)
-    body = [
+    return [
         f'<section class="verdict {said.kind}" aria-label="Verdict"><p class="headline">{escape(said.headline)}</p>'
         f"{reasons}</section>",
         section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
         section("Population", _population(fit)),
         section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
         texts("What should not be overlooked", fit.warnings),
-        section("Data and fitted trajectory", _states(fit)),
-        section("Weak residuals in time", _residuals(fit)),
-        section("Profiles", _profiles(fit)),
+        section("Data and fitted trajectory", curves.on_data(fit)),
+        section("Residuals", curves.data_residuals(fit)),
+        section("Weak residuals in time", curves.weak_residuals(fit)),
+        section("Profiles", curves.profiles(fit)),
         section("Posterior", "" if fit.posterior is None else described(fit.posterior)),
         section("Correlations of the estimates", _correlations(fit)),
-        section("Starts", _starts(fit)),
+        section("Starts", curves.starts(fit), "minor"),
         section("What was chosen", _chosen(fit)),
         texts("Notes", (*fit.data.notes, *fit.notes)),
         section("To repeat it", _repeat(fit, command)),
     ]
-    title = f"weakform: {', '.join(panels(fit))}"
-    return document(title, body)
-
-
-SAME = 0.01
-"""Difference of objectives that is not worth a picture."""
 
 
 def _pair(ends: FloatArray) -> str:
@@ -80,7 +78,7 @@ def _pair(ends: FloatArray) -> str:
 
 def _estimates(fit: FitResult) -> str:
     ends = fit.intervals()
-    header = ["parameter", "estimate", "standard error", "95% interval"]
+    header = ["parameter", "estimate", "95% interval", "standard error"]
     header += ["95% profile interval"] if fit.profiles else []
     units = any(name in fit.units for name in fit.model.parameters)
     header += ["bounds", *(["unit"] if units else []), ""]
@@ -90,7 +88,7 @@ def _estimates(fit: FitResult) -> str:
         known = not fit.fixed[j] and math.isfinite(quantity.error)
         shown = not fit.fixed[j] and (known or np.isfinite(ends[j]).any())
         row = [name, number(quantity.value)]
-        row += [number(quantity.error, 3) if known else "", _pair(ends[j]) if shown else "none"]
+        row += [_pair(ends[j]) if shown else "none", number(quantity.error, 3) if known else ""]
         if fit.profiles:
             profile = fit.profiles.get(name)
             row.append("" if profile is None else _pair(np.array(profile.interval)))
@@ -135,121 +133,14 @@ def _tied(fit: FitResult) -> str:
 
 def _beginnings(fit: FitResult) -> str:
     rows = []
-    for name, q in shown_beginnings(fit, MAX_PANELS):
-        interval = q.note or _pair(np.array(q.interval))
-        rows.append([name, number(q.value), "" if q.note else number(q.error, 3), interval])
-    return table(["initial value", "estimate", "standard error", "95% interval"], rows) if rows else ""
-
-
-def _time(fit: FitResult) -> str:
-    unit = fit.units.get("time", "")
-    return f"time ({unit})" if unit else "time"
-
-
-def _states(fit: FitResult) -> str:
-    parts, truth, forward = [], fit.data.truth, False
-    columns = fit.data.names or fit.model.states
-    for k, q in enumerate(fit.data.trajectories[:MAX_PANELS]):
-        band = None
-        times, centre = q.times, drawn(fit, k)
-        if follows(fit, k):
-            try:
-                band = fit.trajectory(k)
-                times, forward = band.times, True
-            except WeakformError:
-                band = None
-        if q.label:
-            parts.append(f"<h3>{escape(q.label)}</h3>")
-        for name in panels(fit):
-            t, u = thinned(times, centre[name] if band is None else band[name][:, 0])
-            lines = []
-            if band is not None:
-                bt, low, high = thinned(band.times, *band[name][:, 1:].T)
-                lines.append(series("band", "95% band", bt, low, "band", upper=plain(high)))
-            if name in columns:
-                dt, du = thinned(q.times, q.values[:, columns.index(name)])
-                lines.append(series("points", "data", dt, du, "data"))
-            if truth is not None and len(truth.states) == len(q.times) and k == 0 and name in fit.model.states:
-                tt, tu = thinned(q.times, truth.states[:, fit.model.states.index(name)])
-                lines.append(series("line", "truth", tt, tu, "truth", dashed=True))
-            lines.append(series("line", "fit", t, u, "fit"))
-            unit = fit.units.get(name, "")
-            caption = f"{name} ({unit})" if unit else name
-            where = f" of {q.label}" if q.label else ""
-            label = f"{caption}{where} against time: {len(q.times)} samples and the fit"
-            if name not in columns:
-                caption, label = f"{caption}, never measured", f"{caption}{where} against time, never measured: the fit"
-            parts.append(
-                f"<figure>{chart(label, _time(fit), lines)}<figcaption>{escape(caption)}</figcaption></figure>"
-            )
-    if len(fit.data.trajectories) > MAX_PANELS:
-        parts.append(f"<p>{len(fit.data.trajectories) - MAX_PANELS} more trajectories are not shown.</p>")
-    shown = "the model solved once, with its 95% band" if forward else "states that obey the model"
-    entries = [("data", "data"), (f"fit: {shown}", "fit")] + (
-        [("noise-free truth", "truth")] if truth is not None else []
-    )
-    intro = "" if forward else f"<p>{LOST}</p>"
-    return intro + legend(*entries) + "".join(parts)
-
-
-def _residuals(fit: FitResult) -> str:
-    if not fit.weak_residuals:
-        return ""
-    parts = []
-    for q, (centres, scores) in zip(fit.data.trajectories[:MAX_PANELS], fit.weak_residuals, strict=False):
-        lines = []
-        for d, name in enumerate(fit.model.states):
-            t, r = thinned(centres, scores[d])
-            lines.append(series("points", name, t, r, ("fit", "truth", "data", "good", "bad")[d % 5], size=3.5))
-        lines += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
-        label = f"weak residuals{' of ' + q.label if q.label else ''} in standard deviations against time"
-        parts.append(f"<figure>{chart(label, _time(fit), lines)}<figcaption>{escape(q.label)}</figcaption></figure>")
-    entries = [(name, ("fit", "truth", "data", "good", "bad")[d % 5]) for d, name in enumerate(fit.model.states)]
-    intro = (
-        "<p>Each point is one equation seen through one test function, in standard deviations. Where the model is "
-        "right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
-    )
-    return intro + legend(*entries) + "".join(parts)
-
-
-def _profiles(fit: FitResult) -> str:
-    if not fit.profiles:
-        able = " or ".join(f"“{e.name}”" for e in ESTIMATORS.values() if e.refits)
-        return "" if ESTIMATORS[fit.method].refits else f"<p>Only fits by method {able} have profiles.</p>"
-    parts = []
-    for name, profile in fit.profiles.items():
-        if name in fit.undetermined:  # it has none
+    given: dict[str, set[str]] = {}
+    for name, q in shown_beginnings(fit, MAX_PANELS, measured=fit.success):
+        if q.note:  # the same in every trajectory, as a rule: one line for all
+            given.setdefault(q.name, set()).add(number(q.value))
             continue
-        j = fit.model.parameters.index(name)
-        near = np.linspace(profile.values[0], profile.values[-1], 60)
-        limit = fit.quantile(profile.level) ** 2
-        lines = [series("line", "profile", *_smooth(profile), "fit")]
-        if np.isfinite(fit.errors[j]) and fit.errors[j] > 0:
-            parabola = ((near - fit.estimate[j]) / fit.errors[j]) ** 2
-            shown = parabola <= 2.5 * limit
-            lines.append(series("line", "Wald", near[shown], parabola[shown], "soft", dashed=True))
-        lines.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})
-        caption = f"{name}: 95% between {_pair(np.array(profile.interval))[1:-1].replace(', ', ' and ')}"
-        label = f"profile of {caption}"
-        parts.append(f"<figure>{chart(label, name, lines, 170)}<figcaption>{escape(caption)}</figcaption></figure>")
-    intro = (
-        "<p>How much worse the fit becomes when one parameter is held and all others adapt. A parameter is determined "
-        "where its curve crosses the dashed level on both sides; the dashed curve is the parabola behind the standard "
-        "error.</p>"
-    )
-    return intro + f'<div class="grid">{"".join(parts)}</div>'
-
-
-def _smooth(profile: Profile) -> tuple[FloatArray, FloatArray]:
-    """A profile as a curve: the root of the misfit, with a sign, is nearly a line, and goes through all its points."""
-    x, y = profile.values, np.sqrt(np.maximum(profile.misfit, 0.0))
-    if len(x) < 3:
-        return x, y**2
-    from scipy.interpolate import PchipInterpolator
-
-    signed = np.where(np.arange(len(x)) < int(np.argmin(y)), -y, y)
-    near = np.unique(np.concatenate([np.linspace(x[0], x[-1], 80), x]))
-    return near, np.asarray(PchipInterpolator(x, signed)(near)) ** 2
+        rows.append([name, number(q.value), _pair(np.array(q.interval)), number(q.error, 3)])
+    rows += [[name, value, "given", ""] for name, values in given.items() for value in sorted(values)]
+    return table(["initial value", "estimate", "95% interval", "standard error"], rows) if rows else ""
 
 
 def _correlations(fit: FitResult) -> str:
@@ -270,30 +161,7 @@ def _correlations(fit: FitResult) -> str:
     return (
         '<div class="wide"><table class="correlations"><thead><tr><th scope="col"></th>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        "<p>Near +1 or −1 the data determine a combination of two parameters better than either.</p>"
-    )
-
-
-def _starts(fit: FitResult) -> str:
-    values = sorted(s.objective for s in fit.starts if math.isfinite(s.objective))
-    if len(values) < 2:
-        count = len(fit.starts)
-        return f"<p>{count} start; models that are linear in their parameters need no more.</p>" if values else ""
-    if values[-1] - values[0] < SAME:
-        return f"<p>Of {len(fit.starts)} starts {agreeing(fit)}.</p>"
-    order = np.arange(1, len(values) + 1)
-    drawing = chart(
-        f"objective of {len(values)} starts, the best first",
-        "start, the best first",
-        [
-            series("points", "objective", order, values, "fit", size=7),
-            series("line", "objective", order, values, "fit"),
-        ],
-        180,
-    )
-    return (
-        f"<p>Of {len(fit.starts)} starts {agreeing(fit)}. Steps are other optima that "
-        f"were found and passed over.</p><figure>{drawing}<figcaption>objective of each start</figcaption></figure>"
+        "<p class='how'>Near +1 or −1 the data determine a combination of two parameters better than either.</p>"
     )
 
 

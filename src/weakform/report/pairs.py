@@ -10,7 +10,7 @@ import numpy as np
 
 from ..support.errors import FitError
 from ..support.messages import suggestion
-from .parts import chart, series, table
+from .parts import figure, series, table
 from .plots import FIT, STYLE, pyplot
 from .text import number
 
@@ -76,14 +76,12 @@ def described(posterior: Posterior) -> str:
     for name in names:
         counts, edges = np.histogram(posterior[name], BINS)
         x, y = np.repeat(edges, 2)[1:-1], np.repeat(counts, 2)
-        figures.append(_figure(chart(f"draws of {name}", name, [series("line", "draws", x, y, "fit")], 150), name))
+        figures.append(
+            figure(f"draws of {name}", (name, "draws"), [series("line", "draws", (x, y), "fit")], small=True)
+        )
     for a, b in combinations(names, 2):
         step = max(1, len(posterior[a]) // SHOWN)
-        dots = [series("points", "draws", posterior[a][::step], posterior[b][::step], "fit")]
-        figures.append(_figure(chart(f"draws of {b} against {a}", a, dots, 170), f"{b} against {a}"))
+        dots = [series("points", "draws", (posterior[a][::step], posterior[b][::step]), "fit")]
+        figures.append(figure(f"draws of {b} against {a}", (a, b), dots, small=True))
     header = ["quantity", "mean", "sd", "95% interval", "R̂", "effective size"]
-    return intro + table(header, rows) + notes + f'<div class="grid">{"".join(figures)}</div>'
-
-
-def _figure(drawn: str, caption: str) -> str:
-    return f"<figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
+    return intro + table(header, rows) + notes + f'<div class="multiples">{"".join(figures)}</div>'

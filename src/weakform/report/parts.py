@@ -18,20 +18,20 @@ MAX_POINTS = 1500
 def document(title: str, body: list[str]) -> str:
     """A whole page, with its style and its script in it."""
     files = resources.files(__package__)
-    style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, *scripts = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js"))
     return (
         '<!doctype html>\n<html lang="en" data-theme="light"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
         f'<header><h1>{escape(title)}</h1><button id="theme" type="button">dark page</button></header>'
-        f"{''.join(body)}</main><script>{script}</script></body></html>\n"
+        f"{''.join(body)}</main><script type='module'>{''.join(scripts)}</script></body></html>\n"
     )
 
 
-def section(title: str, body: str) -> str:
-    """A titled part of a page; nothing where there is nothing in it."""
-    return f"<section><h2>{escape(title)}</h2>{body}</section>" if body else ""
+def section(title: str, body: str, kind: str = "") -> str:
+    """A titled part of a page; nothing where there is nothing in it. One of kind `"minor"` is not printed."""
+    return f'<section class="{kind}"><h2>{escape(title)}</h2>{body}</section>' if body else ""
 
 
 def texts(title: str, texts: tuple[str, ...]) -> str:
@@ -59,14 +59,47 @@ def thinned(*columns: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(column[::step] for column in columns)
 
 
-def chart(label: str, x: str, series: list[dict[str, Any]], tall: int = 220) -> str:
-    """A chart that the script of the page draws."""
-    spec = json.dumps({"label": label, "x": x, "tall": tall, "series": series}).replace("<", "\\u003c")
-    return f'<div class="chart"><script type="application/json">{spec}</script></div>'
+def figure(
+    label: str,
+    axes: tuple[str, str],
+    series: list[dict[str, Any]],
+    *,
+    small: bool = False,
+    limits: tuple[float, float] | None = None,
+    caption: str = "",
+) -> str:
+    """A chart that the script of the page draws.
+
+    Parameters
+    ----------
+    label : str
+        What it shows, in words, for those who do not see it.
+    axes : tuple of str
+        Titles of the two axes.
+    series : list of dict
+    small : bool
+        Whether it is one of many.
+    limits : tuple of float, optional
+        Of the second axis, where several charts have the same.
+    caption : str
+    """
+    spec: dict[str, Any] = {"label": label, "x": axes[0], "y": axes[1], "series": series}
+    spec |= {"small": True, "tall": 190} if small else {}
+    spec |= {"range": list(limits)} if limits is not None else {}
+    said = json.dumps(spec).replace("<", "\\u003c")
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><div class="chart"><script type="application/json">{said}</script></div>{below}</figure>'
 
 
-def series(kind: str, name: str, x: Any, y: Any, colour: str, **more: Any) -> dict[str, Any]:
+def spread(series: list[dict[str, Any]]) -> tuple[float, float] | None:
+    """The least and the largest value of some series; None where there are none."""
+    every = [v for s in series for key in ("y", "upper") if key in s for v in s[key] if v is not None]
+    return (min(every), max(every)) if every and min(every) < max(every) else None
+
+
+def series(kind: str, name: str, points: tuple[Any, ...], colour: str, **more: Any) -> dict[str, Any]:
     """A line, points or a band of a chart."""
+    x, y = points
     return {"kind": kind, "name": name, "x": plain(x), "y": plain(y), "colour": colour, **more}
 
 

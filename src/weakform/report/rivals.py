@@ -11,7 +11,7 @@ from ..results.compare import Comparison
 from ..results.prediction import fine_grid
 from ..support.errors import WeakformError
 from .mathml import equations
-from .parts import chart, document, legend, section, series, table, thinned
+from .parts import document, figure, legend, section, series, table, thinned
 
 COLOURS = ("fit", "truth", "good", "bad")
 BEYOND = 0.5
@@ -28,6 +28,12 @@ def write(found: Comparison, path: str | Path) -> Path:
 @np.errstate(all="ignore")
 def page(found: Comparison) -> str:
     """The whole page."""
+    return document(f"weakform: {', '.join(r.name for r in found.rivals)}", sections(found))
+
+
+@np.errstate(all="ignore")
+def sections(found: Comparison) -> list[str]:
+    """What the page says."""
     rows = [
         [
             r.name,
@@ -43,7 +49,7 @@ def page(found: Comparison) -> str:
     ]
     header = ["model", "log-likelihood", "free", "AICc", "BIC", f"Δ {found.criterion}", "weight", "fit"]
     nested = "".join(f"<p>{escape(found.told(one))}</p>" for one in found.nested)
-    body = [
+    return [
         f'<section class="verdict" aria-label="Verdict"><p class="headline">{escape(found.sentence)}</p></section>',
         section("Models side by side", table(header, rows) + nested),
         section("On the data, and beyond", _curves(found)),
@@ -52,7 +58,6 @@ def page(found: Comparison) -> str:
             for r in found.rivals
         ),
     ]
-    return document(f"weakform: {', '.join(r.name for r in found.rivals)}", body)
 
 
 def _estimates(found: Comparison, name: str) -> str:
@@ -69,7 +74,8 @@ def _curves(found: Comparison) -> str:
     """Every measured column of the first trajectories, with each model solved over it and half as long again."""
     best = found.rivals[0].fit
     shown = [r for r in found.rivals[: len(COLOURS)] if r.fit.converged]
-    parts = [legend(("data", "data"), *((r.name, c) for r, c in zip(shown, COLOURS, strict=False)))]
+    parts = legend(("data", "data"), *((r.name, c) for r, c in zip(shown, COLOURS, strict=False)))
+    figures = []
     for k, q in enumerate(best.data.trajectories[:6]):
         curves = {}
         for r in shown:
@@ -81,14 +87,12 @@ def _curves(found: Comparison) -> str:
                 continue
         for d, name in enumerate(best.data.labels):
             dt, du = thinned(q.times, q.values[:, d])
-            lines = [series("points", "data", dt, du, "data")]
+            lines = [series("points", "data", (dt, du), "data")]
             for r, colour in zip(shown, COLOURS, strict=False):
                 if r.name in curves and name in curves[r.name].names:
                     t, u = thinned(curves[r.name].times, curves[r.name][name][:, 0])
-                    lines.append(series("line", r.name, t, u, colour))
+                    lines.append(series("line", r.name, (t, u), colour))
             where = f" of {q.label}" if q.label else ""
-            parts.append(
-                f"<figure>{chart(f'{name}{where} against time, with each model', 'time', lines)}"
-                f"<figcaption>{escape(name + where)}</figcaption></figure>"
-            )
-    return "".join(parts)
+            label = f"{name}{where} against time, with each model"
+            figures.append(figure(label, ("time", name + where), lines))
+    return f'{parts}<div class="pairs">{"".join(figures)}</div>'

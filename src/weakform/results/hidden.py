@@ -113,7 +113,7 @@ class States(Mapping[str, "Curve | dict[str, Curve]"]):
         return next(iter(found.values())) if len(found) == 1 else found
 
 
-def shown_beginnings(fit: FitResult, most: int) -> list[tuple[str, Quantity]]:
+def shown_beginnings(fit: FitResult, most: int, measured: bool = False) -> list[tuple[str, Quantity]]:
     """Initial values to show, with their labels: where states are hidden or some are given; parameters are left out.
 
     Parameters
@@ -121,8 +121,10 @@ def shown_beginnings(fit: FitResult, most: int) -> list[tuple[str, Quantity]]:
     fit : FitResult
     most : int
         Trajectories above which none are shown.
+    measured : bool
+        Whether to show them also where every state is measured.
     """
-    if is_complete(fit) or len(fit.data.trajectories) > most:
+    if (is_complete(fit) and not measured) or len(fit.data.trajectories) > most:
         return []
     rows: list[tuple[str, Quantity]] = []
     for state in fit.model.states:

@@ -1,0 +1,246 @@
+"""Pictures of a report: the fit on the data, residuals, profiles, starts."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..estimators import ESTIMATORS
+from ..results.observation import drawn, panels
+from ..results.prediction import follows
+from ..results.scores import explained, scores
+from ..support.errors import WeakformError
+from ..support.typing import FloatArray
+from .parts import figure, legend, plain, series, spread, table, thinned
+from .text import agreeing, number, pair
+
+if TYPE_CHECKING:
+    from ..results.bands import Prediction
+    from ..results.intervals import Profile
+    from ..results.result import FitResult
+
+MOST, SEVERAL = 24, 2
+"""Trajectories that are drawn, and those above which they are drawn small, side by side."""
+LOST = "The forward solution leaves the data, as it does for chaotic systems; the fitted states are shown instead."
+COLOURS = ("fit", "truth", "data", "good", "bad")
+SAME = 0.01
+"""Difference of objectives that is not worth a picture."""
+
+
+def titled(fit: FitResult, name: str) -> str:
+    """A name with its unit."""
+    unit = fit.units.get(name, "")
+    return f"{name} ({unit})" if unit else name
+
+
+def on_data(fit: FitResult) -> str:
+    """The model on the data: a picture for each column, and for each trajectory."""
+    every = fit.data.trajectories
+    bands = [_band(fit, k) for k in range(min(len(every), MOST))]
+    small, parts = len(every) > SEVERAL, []
+    columns = fit.data.names or fit.model.states
+    for name in panels(fit):
+        figures = [_panel(fit, k, name, band) for k, band in enumerate(bands)]
+        limits = spread([s for lines, _ in figures for s in lines]) if small else None
+        hidden = name not in columns
+        if small:
+            parts.append(f"<h3>{escape(titled(fit, name))}{', never measured' if hidden else ''}</h3>")
+        drawings = []
+        for (lines, samples), q in zip(figures, every, strict=False):
+            where = f" of {q.label}" if q.label else ""
+            said = "never measured: the fit" if hidden else f"{samples} samples and the fit"
+            label = f"{titled(fit, name)}{where} against time: {said}"
+            title = q.label if small else f"{titled(fit, name)}{where}{', never measured' if hidden else ''}"
+            drawings.append(figure(label, (titled(fit, "time"), title), lines, small=small, limits=limits))
+        parts.append(f'<div class="{"multiples" if small else "pairs"}">{"".join(drawings)}</div>')
+    if not small:  # one row of pictures over all columns
+        inner = "".join(part.removeprefix('<div class="pairs">').removesuffix("</div>") for part in parts)
+        parts = [f'<div class="pairs">{inner}</div>']
+    if len(every) > MOST:
+        parts.append(f"<p>{len(every) - MOST} more trajectories are not shown.</p>")
+    forward = any(band is not None for band in bands)
+    shown = "the model solved once, with its 95% band" if forward else "states that obey the model"
+    entries = [("data", "data"), (f"fit: {shown}", "fit")]
+    entries += [("noise-free truth", "truth")] if fit.data.truth is not None else []
+    return ("" if forward else f"<p>{LOST}</p>") + legend(*entries) + "".join(parts) + _followed(fit)
+
+
+def _band(fit: FitResult, k: int) -> Prediction | None:
+    """The forward solution with its band, where it stays with the data."""
+    try:
+        return fit.trajectory(k) if follows(fit, k) else None
+    except WeakformError:
+        return None
+
+
+def _panel(fit: FitResult, k: int, name: str, band: Prediction | None) -> tuple[list[dict[str, Any]], int]:
+    """What is drawn of one column of one trajectory, and how many samples it has."""
+    q, truth, samples = fit.data.trajectories[k], fit.data.truth, 0
+    columns = fit.data.names or fit.model.states
+    lines = []
+    if band is not None:
+        bt, low, high = thinned(band.times, *band[name][:, 1:].T)
+        lines.append(series("band", "95% band", (bt, low), "band", upper=plain(high)))
+    if name in columns:
+        values = q.values[:, columns.index(name)]
+        samples = int(np.isfinite(values).sum())
+        lines.append(series("points", "data", thinned(q.times, values), "data"))
+    if truth is not None and len(truth.states) == len(q.times) and k == 0 and name in fit.model.states:
+        tt, tu = thinned(q.times, truth.states[:, fit.model.states.index(name)])
+        lines.append(series("line", "truth", (tt, tu), "truth", dashed=True))
+    t, u = (q.times, drawn(fit, k)[name]) if band is None else (band.times, band[name][:, 0])
+    lines.append(series("line", "fit", thinned(t, u), "fit"))
+    return lines, samples
+
+
+def _followed(fit: FitResult) -> str:
+    """How closely each column is followed."""
+    share, counts = explained(fit), fit.data.measurements
+    rows = [
+        [name, str(int(counts[d])), number(float(fit.sigma[d]), 3), f"{share[d]:.4f}" if np.isfinite(share[d]) else ""]
+        for d, name in enumerate(fit.data.names or fit.model.states)
+    ]
+    said = "σ" if fit.sigma_estimated else "σ (given)"
+    return table(["measured", "values", said, "R²"], rows)
+
+
+def data_residuals(fit: FitResult) -> str:
+    """Residuals of the data in standard deviations: against time, against the level, and in order."""
+    from scipy.special import ndtri
+
+    every = [scores(fit, k) for k in range(len(fit.data.trajectories))]
+    e = np.concatenate(every)
+    if not np.isfinite(e).any() or not (fit.sigma > 0).all():
+        return ""
+    names = fit.data.names or fit.model.states
+    times = np.concatenate([q.times for q in fit.data.trajectories])
+    level = np.concatenate([q.values - r for q, r in zip(fit.data.trajectories, fit.residuals, strict=True)])
+    edges = [{"kind": "level", "name": "", "y": y, "colour": "soft"} for y in (-2.0, 2.0)]
+    parts = []
+    for d, name in enumerate(names):
+        there = np.isfinite(e[:, d])
+        score, n = e[there, d], int(there.sum())
+        if n < 3:
+            continue
+        expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
+        ends = expected[[0, -1]]
+        title = f"{name}, residual / σ"
+        by_time = series("points", "residuals", thinned(times[there], score), "fit")
+        by_level = series("points", "residuals", thinned(level[there, d], score), "fit")
+        ordered = series("points", "residuals", thinned(expected, np.sort(score)), "fit")
+        straight = series("line", "normal", (ends, ends), "soft", dashed=True)
+        parts += [
+            figure(f"residuals of {name} against time", (titled(fit, "time"), title), [by_time, *edges], small=True),
+            figure(
+                f"residuals of {name} against the fit",
+                (f"{titled(fit, name)}, fitted", title),
+                [by_level, *edges],
+                small=True,
+            ),
+            figure(
+                f"residuals of {name} in order, against those of normal noise",
+                ("expected of normal noise", title),
+                [straight, ordered],
+                small=True,
+            ),
+        ]
+    intro = (
+        "<p class='how'>Measured less fitted values in standard deviations: without a pattern in time or in the level, and along "
+        "the dashed line where the noise is what it was said to be.</p>"
+    )
+    return intro + f'<div class="multiples">{"".join(parts)}</div>'
+
+
+def weak_residuals(fit: FitResult) -> str:
+    """Weak residuals against time."""
+    if not fit.weak_residuals:
+        return ""
+    every, parts = fit.data.trajectories, []
+    small = len(every) > SEVERAL
+    for q, (centres, values) in zip(every[:MOST], fit.weak_residuals, strict=False):
+        lines = []
+        for d, name in enumerate(fit.model.states):
+            t, r = thinned(centres, values[d])
+            lines.append(series("points", name, (t, r), COLOURS[d % len(COLOURS)]))
+        lines += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
+        label = f"weak residuals{' of ' + q.label if q.label else ''} in standard deviations against time"
+        title = q.label or "weak residual / its standard deviation"
+        parts.append(figure(label, (titled(fit, "time"), title), lines, small=small))
+    entries = [(name, COLOURS[d % len(COLOURS)]) for d, name in enumerate(fit.model.states)]
+    intro = (
+        "<p class='how'>Each point is one equation seen through one test function, in standard deviations. Where the model is "
+        "right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
+    )
+    held = "".join(parts)
+    return intro + legend(*entries) + f'<div class="{"multiples" if small else "pairs alone"}">{held}</div>'
+
+
+def profiles(fit: FitResult) -> str:
+    """How the misfit rises when one parameter is held."""
+    if not fit.profiles:
+        able = " or ".join(f"“{e.name}”" for e in ESTIMATORS.values() if e.refits)
+        return "" if ESTIMATORS[fit.method].refits else f"<p>Only fits by method {able} have profiles.</p>"
+    parts = []
+    for name, profile in fit.profiles.items():
+        if name in fit.undetermined:  # it has none
+            continue
+        j = fit.model.parameters.index(name)
+        near = np.linspace(profile.values[0], profile.values[-1], 60)
+        limit = fit.quantile(profile.level) ** 2
+        lines = [series("line", "profile", _smooth(profile), "fit")]
+        if np.isfinite(fit.errors[j]) and fit.errors[j] > 0:
+            parabola = ((near - fit.estimate[j]) / fit.errors[j]) ** 2
+            shown = parabola <= 2.5 * limit
+            lines.append(series("line", "Wald", (near[shown], parabola[shown]), "soft", dashed=True))
+        lines.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})
+        ends = pair(np.array(profile.interval)).replace("-", "−")[1:-1].replace(", ", " and ")
+        caption = f"{name}: 95% between {ends}"
+        title = (titled(fit, name), "rise of the misfit")
+        parts.append(
+            figure(f"profile of {caption}", title, lines, small=True, limits=(0.0, 2.2 * limit), caption=caption)
+        )
+    intro = (
+        "<p class='how'>How much worse the fit becomes when one parameter is held and all others adapt. A parameter is determined "
+        "where its curve crosses the dashed level on both sides; the dashed curve is the parabola behind the standard "
+        "error.</p>"
+    )
+    return intro + f'<div class="multiples">{"".join(parts)}</div>'
+
+
+def _smooth(profile: Profile) -> tuple[FloatArray, FloatArray]:
+    """A profile as a curve: the root of the misfit, with a sign, is nearly a line, and goes through all its points."""
+    x, y = profile.values, np.sqrt(np.maximum(profile.misfit, 0.0))
+    if len(x) < 3:
+        return x, y**2
+    from scipy.interpolate import PchipInterpolator
+
+    signed = np.where(np.arange(len(x)) < int(np.argmin(y)), -y, y)
+    near = np.unique(np.concatenate([np.linspace(x[0], x[-1], 80), x]))
+    return near, np.asarray(PchipInterpolator(x, signed)(near)) ** 2
+
+
+def starts(fit: FitResult) -> str:
+    """Where the starts have led."""
+    values = sorted(s.objective for s in fit.starts if math.isfinite(s.objective))
+    if len(values) < 2:
+        count = len(fit.starts)
+        return f"<p>{count} start; models that are linear in their parameters need no more.</p>" if values else ""
+    if values[-1] - values[0] < SAME:
+        return f"<p>Of {len(fit.starts)} starts {agreeing(fit)}.</p>"
+    order = np.arange(1, len(values) + 1)
+    drawing = figure(
+        f"objective of {len(values)} starts, the best first",
+        ("start, the best first", "objective"),
+        [
+            series("points", "objective", (order, values), "fit", size=7),
+            series("line", "objective", (order, values), "fit"),
+        ],
+        small=True,
+    )
+    return (
+        f"<p>Of {len(fit.starts)} starts {agreeing(fit)}. Steps are other optima that "
+        f'were found and passed over.</p><div class="multiples">{drawing}</div>'
+    )
