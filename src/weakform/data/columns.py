@@ -29,6 +29,7 @@ class Roles:
     inputs: Sequence[str] | Mapping[str, str] = ()
     hold: bool = False
     trajectory: str | None = None
+    missing: Sequence[float] = ()
 
 
 def time_column(names: Sequence[str]) -> str:
@@ -76,6 +77,8 @@ def dataset(source: Table, roles: Roles) -> Dataset:
         if name not in states:
             raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
     table = np.column_stack([source.numbers(c) for c in states.values()])
+    for number in roles.missing:
+        table[table == number] = np.nan
     points = None
     if errors:
         blank = np.full(len(table), np.nan)

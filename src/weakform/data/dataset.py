@@ -216,6 +216,7 @@ class Dataset:
         inputs: Sequence[str] | Mapping[str, str] = (),
         hold: bool = False,
         trajectory: str | None = None,
+        missing: Sequence[float] = (),
         sheet: str | None = None,
     ) -> Dataset:
         """Read a table with a header row: a column for each name, or one value a row (`id, time, name, value[, sd]`).
@@ -239,6 +240,8 @@ class Dataset:
             As for `Dataset`.
         trajectory : str, optional
             The column that tells experiments, subjects or segments apart.
+        missing : sequence of float
+            Numbers that stand for a missing value, such as -999.
         sheet : str, optional
             Of a spreadsheet; the first by default.
         """
@@ -247,7 +250,7 @@ class Dataset:
         from .columns import Roles, dataset
         from .tables import read_table
 
-        roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory)
+        roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory, missing=missing)
         return dataset(read_table(Path(path), sheet), roles)
 
     def with_doses(self, doses: Any, into: str | None = None) -> Dataset:

@@ -46,7 +46,7 @@ TOP_KEYS: tuple[str, ...] = (
     "trajectory",
     "parameters",
 )
-TOP_KEYS += ("columns", "units", "initial", "duration")
+TOP_KEYS += ("columns", "units", "initial", "duration", "missing")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ModelFile:
     truth : dict of str to float
         Parameters of simulated data.
     columns : dict of str to str
-        Column of the table for a state, or for `time`.
+        Column of the table for a state, or for `time`; an empty one for what was not measured, whatever the table has.
     units : dict of str to str
         Of states and `time`.
     initial : dict of str to float
@@ -78,6 +78,8 @@ class ModelFile:
         Whether inputs keep their value until the next sample.
     trajectory : str, or None
         The column that tells trajectories apart.
+    missing : tuple of float
+        Numbers that stand for a missing value in the table.
 
     Examples
     --------
@@ -104,6 +106,7 @@ class ModelFile:
     inputs: tuple[str, ...] = ()
     hold: bool = False
     trajectory: str | None = None
+    missing: tuple[float, ...] = ()
 
     def arguments(self) -> dict[str, Any]:
         """What the file says of its parameters, as arguments of `fit`."""
@@ -221,6 +224,7 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
         inputs=model.inputs,
         hold=hold,
         trajectory=trajectory,
+        missing=_missing(table.get("missing", []), where),
     )
 
 
@@ -258,6 +262,12 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
             f"{other!r}."
         )
     return read_model(folder / other)
+
+
+def _missing(value: Any, where: str) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        raise ModelError(f"{where}: missing must be a list of numbers, such as [-999]; received {value!r}.")
+    return tuple(number(one, f"{where}, missing") for one in value)
 
 
 def _noise(value: Any, model: Model, where: str) -> dict[str, str]:

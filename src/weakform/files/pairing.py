@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..data.columns import Roles, dataset, time_column, wide
 from ..data.dataset import Dataset
 from ..data.matching import CLOSE
-from ..data.tables import read_table
+from ..data.tables import Table, read_table
 from ..support.errors import DataError
 from ..support.messages import listed, suggestion
 from .model_file import TIME, ModelFile
@@ -41,24 +41,49 @@ class Reading:
     into: str | None = None
 
 
-def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> Dataset:
-    """The table of a model: columns by name, or as its file maps them."""
-    how = how or Reading()
-    given = read_table(Path(path), how.sheet)
-    time = how.time or file.columns.get(TIME)
-    table = given if set(file.columns.values()) - {time} and time in given.columns else wide(given, time)
+@dataclass(frozen=True)
+class _Paired:
+    """A table with what its columns are."""
+
+    table: Table
+    names: dict[str, str]
+    kinds: list[str]
+    others: list[str]
+    time: str | None
+    trajectory: str | None
+    inputs: dict[str, str]
+
+
+def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
+    table, time = read_table(Path(path), how.sheet), how.time or file.columns.get(TIME)
+    if not {column for name, column in file.columns.items() if name != TIME and column} & set(table.columns):
+        table = wide(table, time)
     columns = [name for name in table.columns if name not in table.errors.values()]
     trajectory = how.trajectory or file.trajectory or table.group
     inputs = {name: file.columns.get(name, name) for name in file.inputs}
     names, others = _measured(file, columns, {time or time_column(columns), trajectory, *inputs.values()})
     kinds = [how.noise or file.noise.get(name, "gaussian") for name in names]
-    sigma = None
+    return _Paired(table, names, kinds, others, time=time, trajectory=trajectory, inputs=inputs)
+
+
+def measured(file: ModelFile, path: str | Path, how: Reading) -> tuple[dict[str, str], list[str]]:
+    """The column of each measured name, and the kind of its noise."""
+    found = _paired(file, path, how)
+    return found.names, found.kinds
+
+
+def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> Dataset:
+    """The table of a model: columns by name, or as its file maps them."""
+    how = how or Reading()
+    found = _paired(file, path, how)
+    names, others, sigma = found.names, found.others, None
     if file.sigma is not None:
         lacking = [name for name in names if name not in file.sigma]
         if lacking:
             raise DataError(f"{file.name}, [sigma] lacks {lacking[0]!r}, which is measured; give all, or none.")
         sigma = [file.sigma[name] for name in names]
-    read = dataset(table, Roles(time, names, kinds, sigma, inputs=inputs, hold=file.hold, trajectory=trajectory))
+    roles = Roles(found.time, names, found.kinds, sigma, inputs=found.inputs, hold=file.hold)
+    read = dataset(found.table, replace(roles, trajectory=found.trajectory, missing=file.missing))
     if how.doses is not None:
         read = read.with_doses(how.doses, how.into)
     note = f"Columns that the model does not have were left out: {listed(others)}."
@@ -70,11 +95,13 @@ def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> tu
     model = file.model
     plain = [state for state in model.states if state not in model.hidden]
     every = {name: file.columns.get(name, name) for name in (*plain, *model.hidden, *model.observables)}
-    names = {name: column for name, column in every.items() if column in columns or name in file.columns}
-    others = [column for column in columns if column not in taken and column not in names.values()]
+    left = {name for name, column in file.columns.items() if not column}  # said not to be measured
+    named = every.items() if not left else [pair for pair in every.items() if pair[0] not in left]
+    names = {name: column for name, column in named if column in columns or name in file.columns}
+    others = [c for c in columns if c not in taken and c not in names.values() and c not in left]
     if not names and len(plain) == 1 and len(others) == 1:  # one state and one column need no name in common
         return {plain[0]: others[0]}, []
-    lacking = [name for name in every if name not in names]
+    lacking = [name for name in every if name not in names and name not in left]
     for column in others:
         close = difflib.get_close_matches(column, lacking, n=1, cutoff=CLOSE)
         guess = suggestion(column, lacking)

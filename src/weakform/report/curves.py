@@ -148,7 +148,8 @@ def data_residuals(fit: FitResult) -> str:
             ),
         ]
     intro = (
-        "<p class='how'>Measured less fitted values in standard deviations: without a pattern in time or in the level, and along "
+        "<p class='how'>Measured less fitted values in standard deviations: without a pattern in time or in the "
+        "level, and along "
         "the dashed line where the noise is what it was said to be.</p>"
     )
     return intro + f'<div class="multiples">{"".join(parts)}</div>'
@@ -171,7 +172,8 @@ def weak_residuals(fit: FitResult) -> str:
         parts.append(figure(label, (titled(fit, "time"), title), lines, small=small))
     entries = [(name, COLOURS[d % len(COLOURS)]) for d, name in enumerate(fit.model.states)]
     intro = (
-        "<p class='how'>Each point is one equation seen through one test function, in standard deviations. Where the model is "
+        "<p class='how'>Each point is one equation seen through one test function, in standard deviations. "
+        "Where the model is "
         "right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
     )
     held = "".join(parts)
@@ -203,7 +205,8 @@ def profiles(fit: FitResult) -> str:
             figure(f"profile of {caption}", title, lines, small=True, limits=(0.0, 2.2 * limit), caption=caption)
         )
     intro = (
-        "<p class='how'>How much worse the fit becomes when one parameter is held and all others adapt. A parameter is determined "
+        "<p class='how'>How much worse the fit becomes when one parameter is held and all others adapt. A "
+        "parameter is determined "
         "where its curve crosses the dashed level on both sides; the dashed curve is the parabola behind the standard "
         "error.</p>"
     )
