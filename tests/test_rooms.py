@@ -10,7 +10,7 @@ import weakform
 ROOT = Path(weakform.__file__).parent
 ROOMS = (
     *("support", "linalg", "noise", "model", "data", "parameters", "forward", "basis", "weak", "optimize"),
-    *("collocation", "estimators", "results", "fitting", "report", "problems", "files", "experiments", "cli"),
+    *("collocation", "estimators", "results", "fitting", "report", "problems", "files", "experiments", "serve", "cli"),
 )
 """From the ground up."""
 FACADES = {

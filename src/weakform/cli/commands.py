@@ -103,7 +103,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
     if petab.is_petab(arguments):
         return petab.check(arguments)
-    from .checking import examine
+    from ..files.checking import examine
 
     wrong: list[str] = []
     doubtful: list[str] = []

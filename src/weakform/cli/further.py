@@ -40,6 +40,14 @@ def run_design(arguments: argparse.Namespace) -> int:
     return 0 if result.success else 1
 
 
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C."""
+    from ..serve.launch import serve
+
+    serve(arguments.port, not arguments.no_browser)
+    return 0
+
+
 def run_predict(arguments: argparse.Namespace) -> int:
     """Fit, and print the solution with its band."""
     import numpy as np

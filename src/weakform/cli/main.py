@@ -16,7 +16,7 @@ from ..support.errors import WeakformError
 from ..support.versions import __version__
 from . import said
 from .commands import check, compare, demo, list_problems, new, run_fit, run_simulate
-from .further import run_design, run_predict
+from .further import run_design, run_predict, run_serve
 from .studies import figures, summary, sweep
 
 
@@ -75,6 +75,7 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
         "fit a model, and print its solution with a band as a table",
         "weakform predict model.toml data.csv --to 30",
     ),
+    "serve": (run_serve, "fit on a page in the browser, on this machine", "weakform serve"),
     "demo": (
         demo,
         "fit a benchmark problem and show the report",
@@ -170,6 +171,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--noise", type=float, default=0.0, help="noise ratio (default: none)")
     one.add_argument("--seed", type=int, default=0, help="of the noise (default: %(default)s)")
     one.add_argument("--out", metavar="FILE", help="write a CSV file instead of printing")
+
+    one = made["serve"]
+    one.add_argument("--port", type=int, metavar="N", help="on this port (default: a free one)")
+    one.add_argument("--no-browser", action="store_true", help="only print the address")
 
     one = made["demo"]
     one.add_argument("--problem", default="goodwin", help="a benchmark problem (default: %(default)s)")

@@ -95,3 +95,8 @@ class Options:
     def given(self) -> tuple[str, ...]:
         """Names of those that are not at their default."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) != f.default)
+
+    @property
+    def particular(self) -> bool:
+        """Whether anything is wanted that belongs to one way of fitting, so that no other may come to its help."""
+        return bool(set(self.given) - {"time_limit"})

@@ -27,7 +27,6 @@ from ..weak.problem import Basis
 SPREAD, WHITE = 10.0, 1e-3
 """How much larger than the filter's the variance may be, times the square root of the number of values of a column; and
 the p-value below which the residuals hang together."""
-DEFAULT = "wendy"
 NARROW = (3, 4, 6)
 """Radii, in samples, of test functions for dynamics that are sampled rarely."""
 
@@ -131,7 +130,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     tried: list[tuple[FloatArray | None, Outcome]] = []
     least = np.nan
     for k, point in enumerate(points, 1):
-        task.stop.tell(_stage("search", estimator), k, len(points), least)
+        task.stop.tell(f"search ({estimator.name})", k, len(points), least)
         tried.append((point, estimator.search(task, point)))
         least = np.fmin(least, tried[-1][1].objective)
         enough = estimator.enough if starts is None else None
@@ -162,7 +161,7 @@ def refine(searched: Searched) -> Searched:
     noise_free, notes, records = searched.noise_free, list(searched.notes), searched.records
     alternatives: tuple[Alternative, ...] = ()
     if estimator.refine is not None:
-        task.stop.tell(_stage("refine", estimator), objective=best.objective)
+        task.stop.tell(f"refine ({estimator.name})", objective=best.objective)
         ranked = rank(estimator, task, list(searched.outcomes))
         best, least = ranked.best, ranked.cost
         records = tuple(replace(r, behind=cost - least) for r, cost in zip(records, ranked.costs, strict=True))
@@ -184,10 +183,6 @@ def refine(searched: Searched) -> Searched:
         notes.append("The data are noise-free: the model follows them to rounding, which leaves no errors to tell.")
         noise_free = True
     return Searched(estimator, task, records, (best,), noise_free, tuple(notes), alternatives=alternatives)
-
-
-def _stage(what: str, estimator: Estimator) -> str:
-    return what if estimator.name == DEFAULT else f"{what} ({estimator.name})"
 
 
 def reaches_noise(searched: Searched) -> bool:

@@ -102,7 +102,7 @@ def _others(
 ) -> list[Told]:
     """Fits of another method, where none so far is a success; a local one begins where the others have ended."""
     task = first.task
-    if task.options.given or matched.data.covariance is not None or (estimator.local and not tried):
+    if task.options.particular or matched.data.covariance is not None or (estimator.local and not tried):
         return []
     if tried:
         best = best_of(tried)
@@ -152,7 +152,7 @@ def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: lis
     if (
         best.judged.status.success
         or not stiff
-        or task.options.given
+        or task.options.particular
         or matched.data.covariance is not None
         or task.stop()
     ):

@@ -39,6 +39,7 @@ class Setup:
     parameters : dict
         Of each parameter: bounds, start, fixed, log.
     method : str
+        The default of `fit` where it is empty.
     seed : int
     starts : int, or None
     time_limit : float
@@ -56,7 +57,7 @@ class Setup:
     units: dict[str, str] = field(default_factory=dict)
     missing: tuple[float, ...] = ()
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    method: str = "wendy"
+    method: str = ""
     seed: int = 0
     starts: int | None = None
     time_limit: float = 60.0
@@ -81,7 +82,7 @@ class Setup:
         kept["parameters"] = _parameters(kept.get("parameters", {}))
         kept["file"] = Path(kept.get("file") or "data.csv").name
         made = cls(**kept)
-        if made.method not in ESTIMATORS:
+        if made.method and made.method not in ESTIMATORS:
             raise FitError(f"No method {made.method!r}; there are: {', '.join(ESTIMATORS)}.")
         if not is_whole(made.seed, 0) or (made.starts is not None and not is_whole(made.starts, 1)):
             raise FitError(f"seed and starts must be whole numbers; received {made.seed!r} and {made.starts!r}.")
@@ -124,7 +125,7 @@ class Setup:
         """The command line that gives this fit."""
         words = ["weakform", "fit", "model.toml", self.file, "--seed", str(self.seed)]
         words += ["--time-limit", f"{self.time_limit:g}"]
-        words += ["--method", self.method] if self.method != "wendy" else []
+        words += ["--method", self.method] if self.method else []
         words += ["--starts", str(self.starts)] if self.starts is not None else []
         words += ["--sheet", self.sheet] if self.sheet else []
         return shlex.join([*words, "--report", "fit.html"])
@@ -138,7 +139,7 @@ class Setup:
         read |= {"inputs": {n: self.columns.get(n, n) for n in self.inputs}} if self.inputs else {}
         read |= {"hold": True} if self.hold else {}
         read |= {"trajectory": self.trajectory, "missing": list(self.missing) or None, "sheet": self.sheet}
-        fitted: dict[str, Any] = {"method": self.method if self.method != "wendy" else None, "starts": self.starts}
+        fitted: dict[str, Any] = {"method": self.method or None, "starts": self.starts}
         lines = [f'"""A fit, as the page of weakform {__version__} has made it."""', "", "import weakform as wf", ""]
         inputs = f", inputs={list(self.inputs)!r}" if self.inputs else ""
         lines += [f'model = wf.Model.from_text("""\n{_inside(self.equations.strip())}\n"""{inputs})']

@@ -30,7 +30,7 @@ class Progress:
     Attributes
     ----------
     stage : str
-        In a word or two: `"search"`, `"refine"`, `"judge"`, with the method.
+        In a word or two: `"search"`, `"refine"`, with the method; `"judge"`.
     start, starts : int
         The start that is followed, counted from one, and how many there are; none where there are none.
     objective : float
@@ -44,10 +44,10 @@ class Progress:
     >>> problem, seen = wf.problems.get("logistic"), []
     >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), callback=seen.append)
     >>> print(seen[0].stage)
-    search
+    search (wendy)
     """
 
-    stage: str = "search"
+    stage: str = ""
     start: int = 0
     starts: int = 0
     objective: float = math.nan

@@ -1,0 +1,171 @@
+"""Who works for the page: a few workers for short tasks, one for each fit, and the files of all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from ..support.errors import WeakformError
+from .worker import MEMORY, Lost, Worker
+
+DESKS, FITS, KEPT = 2, 4, 200
+"""Workers for short tasks, fits at a time, and fits that are remembered."""
+SHORT = 60.0
+"""Seconds for a short task."""
+AFTER, STOPPED = 60.0, 10.0
+"""Seconds that a fit may take longer than its limit for all that comes after the search, and after it was stopped."""
+
+
+class Job:
+    """A fit that runs, or has run.
+
+    Attributes
+    ----------
+    state : str
+        `"running"`, `"profiles"` (fitted, and going on), `"done"` or `"failed"`.
+    progress, result : dict, or None
+    error : str
+    """
+
+    def __init__(self, setup: dict[str, Any], table: Path, saved: Path, limit: float, memory: int) -> None:
+        self.setup, self.table, self.saved = setup, table, saved
+        self.state, self.error = "running", ""
+        self.progress: dict[str, Any] | None = None
+        self.result: dict[str, Any] | None = None
+        self.end = time.monotonic() + 1.2 * limit + AFTER
+        self.worker = Worker(memory)
+        self.thread = threading.Thread(target=self._follow, daemon=True)
+        self.thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.state in ("running", "profiles")
+
+    def _follow(self) -> None:
+        try:
+            self.worker.send("run_fit", {"setup": self.setup, "path": str(self.table), "saved": str(self.saved)})
+            while True:
+                kind, what = self.worker.receive(self.end - time.monotonic())
+                if kind == "progress":
+                    self.progress = what
+                elif kind == "fitted":
+                    self.result, self.state = what, "profiles"
+                elif kind == "refused":
+                    self._failed(what)
+                    return
+                else:
+                    break
+            self.state = "done"
+        except WeakformError as error:
+            self._failed(str(error))
+        except Exception as error:  # a mistake of ours: said, and the page goes on
+            self._failed(f"This should not happen: {type(error).__name__}: {error}")
+        finally:
+            with contextlib.suppress(OSError):
+                self.worker.kill()
+
+    def _failed(self, why: str) -> None:
+        # What was found before is kept: a fit whose profiles were cut off is a fit.
+        self.state, self.error = ("done", "") if self.result is not None else ("failed", why)
+
+    def stop(self) -> None:
+        """End it with the best so far; profiles are cut off."""
+        if self.state == "profiles":
+            self.worker.kill()
+        else:
+            self.end = min(self.end, time.monotonic() + STOPPED)
+            self.worker.stop()
+
+
+class Office:
+    """Workers and files; everything is gone when it is closed."""
+
+    def __init__(self, memory: int = MEMORY) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="weakform-"))
+        self.memory = memory
+        self.tables: dict[str, Path] = {}
+        self.jobs: dict[str, Job] = {}
+        self.saved: dict[str, Path] = {}
+        self._desks: SimpleQueue[Worker] = SimpleQueue()
+        for _ in range(DESKS):
+            self._desks.put(Worker(memory))
+        self._lock = threading.Lock()
+
+    def ask(self, name: str, seconds: float = SHORT, **arguments: Any) -> Any:
+        """A short task; whoever is lost over it is replaced."""
+        try:
+            desk = self._desks.get(timeout=seconds)
+        except Empty:
+            raise Lost("All workers are busy; try it again in a moment.") from None
+        try:
+            if not desk.alive:
+                desk = Worker(self.memory)
+            return desk.ask(name, arguments, seconds)
+        except Lost:
+            with contextlib.suppress(OSError):
+                desk.kill()
+            desk = Worker(self.memory)
+            raise
+        finally:
+            self._desks.put(desk)
+
+    def room(self) -> tuple[str, Path]:
+        """A new name, and a folder for its files."""
+        name = secrets.token_urlsafe(9)
+        folder = self.folder / name
+        folder.mkdir()
+        return name, folder
+
+    def keep_table(self, name: str, path: Path) -> None:
+        """Remember where a table is."""
+        self.tables[name] = path
+
+    def table(self, name: object) -> Path:
+        """Where a table is."""
+        if not isinstance(name, str) or name not in self.tables:
+            raise WeakformError("The table is not here any more; drop it once more.")
+        return self.tables[name]
+
+    def fit(self, setup: dict[str, Any], table: Path, limit: float) -> str:
+        """Begin a fit; returns its name."""
+        with self._lock:
+            if sum(job.running for job in self.jobs.values()) >= FITS:
+                raise WeakformError(f"{FITS} fits are running; stop one, or wait for it.")
+            name, folder = self.room()
+            self.jobs[name] = Job(setup, table, folder / "fit.json", limit, self.memory)
+            self.saved[name] = folder / "fit.json"
+            for old in list(self.jobs)[:-KEPT]:
+                del self.jobs[old]
+        return name
+
+    def job(self, name: str) -> Job:
+        """A fit by its name."""
+        if name not in self.jobs:
+            raise WeakformError("The server does not know this fit; it may have been started again.")
+        return self.jobs[name]
+
+    def fitted(self, name: object) -> Path:
+        """Where a fit is saved."""
+        if not isinstance(name, str) or name not in self.saved or not self.saved[name].exists():
+            raise WeakformError("The server does not have this fit; fit once more.")
+        return self.saved[name]
+
+    def close(self) -> None:
+        """End all workers, and remove all files."""
+        for job in self.jobs.values():
+            if job.running:
+                with contextlib.suppress(OSError):
+                    job.worker.kill()
+        with contextlib.suppress(Empty):
+            while True:
+                with contextlib.suppress(OSError):
+                    self._desks.get_nowait().kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
