@@ -155,6 +155,7 @@ class Endpoints:
             "/api/model-file": self.model_file,
             "/api/check": self.check,
             "/api/solve": self.solve,
+            "/api/guess": self.guess,
             "/api/fit": self.fit,
             "/api/fit/{name}/stop": self.stop,
             "/api/export": self.export,
@@ -254,6 +255,12 @@ class Endpoints:
             values=asked.get("values") or {},
             initial=asked.get("initial") or {},
         )
+
+    async def guess(self, request: Request) -> Any:
+        """Rough values of the parameters."""
+        asked = await _asked(request)
+        path = self.office.table(asked.get("table"))
+        return await self.ask("guess", 30.0, setup=asked.get("setup"), path=str(path))
 
     async def fit(self, request: Request) -> Any:
         """Begin a fit."""

@@ -31,6 +31,8 @@ from ..support.watch import Progress
 from . import gallery, tables
 from .setup import Setup
 
+BRIEF = 5.0
+"""Seconds of a rough guess."""
 FINE, TRIED, MOST = 200, 20_000, 6
 """Steps of a solution beside the sliders, evaluations that it may take, and trajectories that are shown."""
 
@@ -131,7 +133,8 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
             u0[d] = said[d] if state in one.initial else float(initial.get(state, here))
             if state not in one.initial:
                 begun.setdefault(state, u0[d])
-        times = np.unique(np.concatenate([np.linspace(q.times[0], q.times[-1], FINE), q.times[:FINE]]))
+        first = min(q.times[0], 0.0) if one.initial else q.times[0]  # given initial values hold at t = 0
+        times = np.unique(np.concatenate([np.linspace(first, q.times[-1], FINE), q.times[:FINE]]))
         solved = simulate(one, p, u0, times, inputs=inputs, rtol=1e-6, max_evaluations=TRIED)
         trouble = trouble or ("" if solved.success else f"The model cannot be solved here: {solved.status.value}.")
         names = [*columns, *hidden]
@@ -144,6 +147,16 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
             dots = [plain(column) for column in thinned(q.times, q.values[:, j])] if j < len(columns) else []
             charts.append({"name": name, "label": q.label, "line": [plain(t), plain(u)], "dots": dots})
     return {"charts": charts, "initial": {k: float(v) for k, v in begun.items()}, "trouble": trouble}
+
+
+def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
+    """Rough values of the parameters: by weak least squares, or by the method for hidden states with little time."""
+    made = Setup.of(setup)
+    file, data = made.model(), made.data(Path(path))
+    complete = match(data, file.model).complete
+    arguments: dict[str, Any] = file.arguments() | ({"method": "wls"} if complete else {})
+    found = fit(file.model, data, **arguments, options={"time_limit": BRIEF}, seed=0, callback=lambda _: None)
+    return {"values": {n: float(f"{v:.6g}") for n, v in zip(found.model.parameters, found.estimate, strict=True)}}
 
 
 def _first(values: Any) -> float:
@@ -163,12 +176,12 @@ def run_fit(
         tell("progress", {**vars(progress), "objective": _finite(progress.objective), "words": str(progress)})
         return stopped()
 
+    arguments: dict[str, Any] = file.arguments() | ({"method": made.method} if made.method else {})
     found = fit(
         file.model,
         data,
-        **file.arguments(),
+        **arguments,
         starts=made.starts,
-        **({"method": made.method} if made.method else {}),
         options={"time_limit": made.time_limit},
         seed=made.seed,
         callback=watch,
@@ -265,5 +278,18 @@ def take(entry: str, folder: str) -> dict[str, Any]:
 
 TASKS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (look_table, rows, look_model, open_model, check, solve, open_fit, export, side_by_side, words, take)
+    for one in (
+        look_table,
+        rows,
+        look_model,
+        open_model,
+        check,
+        solve,
+        guess,
+        open_fit,
+        export,
+        side_by_side,
+        words,
+        take,
+    )
 }

@@ -1,0 +1,222 @@
+// The page: who listens to what.
+
+import { chart, themed } from "./charts.js";
+import { latest, onServer, send } from "./api.js";
+import { at, h, options } from "./dom.js";
+import { adopt, change, guessed, listen, reset, setup, step, steps, store, tell } from "./store.js";
+import { fresh as freshTable, showTable } from "./data.js";
+import { begin as beginEditor, consider, showEquations, showModel } from "./editor.js";
+import { showSliders } from "./sliders.js";
+import { fit, METHODS, showReport, stop } from "./fits.js";
+import { autosave, begin, forgotten, open, restore, save } from "./project.js";
+
+const MODELS = /\.(toml|xml|sbml|ant)$/i;
+
+function banner(...words) {
+  at("banner").hidden = !words.length;
+  at("banner").replaceChildren(...words);
+}
+function failed(error) { banner(error.message, h("button", { type: "button", onclick: () => banner() }, "close")); }
+
+onServer((state) => {
+  if (state === "there") { if (at("banner").dataset.gone) { delete at("banner").dataset.gone; banner(); } return; }
+  at("banner").dataset.gone = "yes";
+  banner(state === "gone"
+    ? "The server does not answer. Start weakform serve again; your work is kept in this page, and Save project still works."
+    : "The server was started again: open the address that it has printed. Your work is kept in this browser, if the port is the same, and Save project still works.");
+  clearTimeout(onServer.timer);
+  onServer.timer = setTimeout(() => send("/api/words").catch(() => {}), 2000);
+});
+
+// Files: a table, a model, a project.
+async function take(file) {
+  try {
+    banner();
+    if (/\.json$/i.test(file.name)) { await open(await file.text()); return; }
+    if (MODELS.test(file.name)) {
+      const said = await send("/api/model-file?name=" + encodeURIComponent(file.name), file);
+      change("model file", (doc) => adopt(doc, said, store.session.table));
+      return;
+    }
+    banner(`${file.name} is read…`);
+    const table = await send("/api/table?name=" + encodeURIComponent(file.name), file);
+    banner();
+    settle(table, { name: table.file, blob: file }, (doc) => { doc.roles = guessed(table); doc.missing = []; });
+  } catch (error) { failed(error); }
+}
+
+function settle(table, file, act) {
+  Object.assign(store.session, { table, file, model: null });
+  const doc = { ...store.doc, sheet: null, initial: {} };
+  act(doc);
+  reset(doc);  // another table: there is no way back to the columns of the last one
+  begin();
+}
+
+async function example(name) {
+  try {
+    const found = await send("/api/gallery", { name });
+    Object.assign(store.session, { fits: [], shown: null });
+    settle(found.table, { name: found.file, blob: new Blob([found.text]) }, (doc) => adopt(doc, found.setup, found.table));
+  } catch (error) { failed(error); }
+}
+
+// The picture beside the sliders.
+const drawn = new Map();
+const solve = latest(async (current, asked) => {
+  let found;
+  try { found = await send("/api/solve", asked); } catch (error) { if (current()) at("trouble").textContent = error.message; return; }
+  if (!current()) return;
+  at("trouble").textContent = found.trouble;
+  for (const [state, value] of Object.entries(found.initial)) if (store.doc.initial[state] === undefined) store.doc.initial[state] = value;
+  showSliders();
+  picture(found.charts);
+}, 15);
+
+function picture(charts) {
+  const many = charts.length > 6, keys = charts.map((c) => c.label + "/" + c.name);
+  if (keys.join() !== [...drawn.keys()].join()) { drawn.clear(); at("charts").replaceChildren(); at("charts").className = many ? "multiples" : "pairs"; }
+  const { units } = setup(), unit = (name) => units[name] ? `${name} (${units[name]})` : name;
+  const holders = charts.map((one, k) => {  // all of them first: their widths depend on how many there are
+    if (drawn.has(keys[k])) return null;
+    const holder = h("div", { class: "chart" });
+    at("charts").append(h("figure", {}, holder));
+    return holder;
+  });
+  charts.forEach((one, k) => {
+    const series = one.dots.length ? [{ kind: "points", name: "data", x: one.dots[0], y: one.dots[1], colour: "data" }] : [];
+    series.push({ kind: "line", name: "model", x: one.line[0], y: one.line[1], colour: "fit" });
+    const spec = { label: `${one.name} ${one.label}: data and model`, x: unit("time"), y: unit(one.name) + (one.label ? " of " + one.label : "")
+      + (one.dots.length ? "" : ", not measured"), series, small: many, tall: many ? 170 : 210 };
+    if (one.dots.length) {  // the data decide what is seen: a solution that runs away does not squeeze them
+      const there = one.dots[1].filter((v) => v !== null), low = Math.min(...there), high = Math.max(...there), more = 0.5 * (high - low) || 1;
+      const curve = one.line[1].filter((v) => v !== null);
+      spec.range = [Math.min(low, Math.max(low - more, Math.min(...curve, low))), Math.max(high, Math.min(high + more, Math.max(...curve, high)))];
+    }
+    if (drawn.has(keys[k])) drawn.get(keys[k]).set(spec); else drawn.set(keys[k], chart(holders[k], spec));
+  });
+}
+
+// Rough values of the parameters, from the data.
+async function guess() {
+  at("guess").disabled = true;
+  try {
+    const found = await send("/api/guess", { setup: setup(), table: store.session.table.table });
+    change("guess", (doc) => { for (const [name, value] of Object.entries(found.values)) Object.assign(doc.parameters[name], { value, around: value }); });
+    at("trouble").textContent = "";
+  } catch (error) { at("trouble").textContent = error.message; }
+  ready();
+}
+
+let shownFor = null;
+function move() {
+  const { session, doc } = store, { model, table } = session;
+  if (!model || !model.ok || !table || model.text !== doc.equations) return;
+  const values = Object.fromEntries(model.parameters.map((n) => [n, doc.parameters[n] ? doc.parameters[n].value : 1]));
+  const asked = { setup: setup(), table: table.table, values, initial: doc.initial }, key = JSON.stringify(asked);
+  if (key === shownFor) return;
+  shownFor = key;
+  solve(asked);
+}
+
+// What is wrong or doubtful before a fit.
+let checkedFor = null;
+const check = latest(async (current, asked) => {
+  let found;
+  try { found = await send("/api/check", asked); } catch (error) { found = { wrong: [error.message], doubtful: [] }; }
+  if (!current()) return;
+  const list = (words, kind) => words.length ? [h("ul", { class: kind }, ...words.map((w) => h("li", {}, w)))] : [];
+  at("doubts").replaceChildren(...list(found.wrong, "wrong"), ...list(found.doubtful.slice(0, 6), "hint"));
+  store.session.ready = !found.wrong.length;
+  ready();
+}, 350);
+function consult() {
+  const { session, doc } = store;
+  const there = session.table && session.model && session.model.ok && session.model.text === doc.equations;
+  if (!there) { session.ready = false; ready(); return; }
+  const asked = { setup: setup(), table: session.table.table }, key = JSON.stringify(asked);
+  if (key === checkedFor) return;
+  checkedFor = key;
+  check(asked);
+}
+function ready() {
+  at("fit").disabled = !store.session.ready || !at("stop").hidden;
+  at("guess").disabled = !store.session.ready;
+}
+
+listen((what) => {
+  const { back, forward } = steps();
+  at("undo").disabled = !back;
+  at("redo").disabled = !forward;
+  if (what === "doc") { showEquations(); consider(); settings(); }
+  if (what === "doc" || what === "model" || what === "table") { showTable(); showModel(); showSliders(); move(); consult(); }
+  if (what === "report") showReport();
+  if (what === "fit") ready();
+  autosave();
+});
+
+function settings() {
+  const { doc } = store;
+  options(at("method"), METHODS, doc.method);
+  for (const [id, key] of [["starts", "starts"], ["limit", "time_limit"], ["seed", "seed"]]) {
+    if (document.activeElement !== at(id)) at(id).value = doc[key] ?? "";
+  }
+}
+function wire() {
+  themed(at("theme"));
+  at("choose").onclick = at("open").onclick = () => at("file").click();
+  at("file").onchange = (event) => { if (event.target.files[0]) take(event.target.files[0]); event.target.value = ""; };
+  at("gallery").onchange = (event) => { if (event.target.value) example(event.target.value); event.target.value = ""; };
+  at("undo").onclick = () => step(true);
+  at("redo").onclick = () => step(false);
+  at("save").onclick = () => save().catch(failed);
+  at("anew").onclick = async () => {
+    reset();
+    store.session = { table: null, file: null, model: null, fits: [], shown: null };
+    at("charts").replaceChildren(h("p", { class: "hint" }, "Choose a table or an example to begin."));
+    at("sliders").replaceChildren();
+    drawn.clear();
+    shownFor = checkedFor = null;
+    banner();
+    begin();
+    await forgotten();
+  };
+  at("guess").onclick = guess;
+  at("fit").onclick = fit;
+  at("stop").onclick = () => stop().catch(failed);
+  at("method").onchange = (event) => change("method", (doc) => { doc.method = event.target.value; });
+  const number = (id, key, none) => { at(id).oninput = (event) => change(key, (doc) => {
+    doc[key] = event.target.value === "" ? none : Number(event.target.value);
+  }); };
+  number("starts", "starts", null);
+  number("limit", "time_limit", 60);
+  number("seed", "seed", 0);
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !at("fit").disabled) { event.preventDefault(); fit(); }
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !typing) { event.preventDefault(); step(!event.shiftKey); }
+  });
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      at("drop").classList.toggle("over", kind === "dragover");
+      if (kind === "drop" && event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+    });
+  }
+}
+
+async function main() {
+  wire();
+  const { functions, gallery } = await send("/api/words");
+  beginEditor(functions);
+  const kinds = [...new Set(gallery.map((g) => g.kind))];
+  at("gallery").append(...kinds.map((kind) => h("optgroup", { label: kind },
+    ...gallery.filter((g) => g.kind === kind).map((g) => h("option", { value: g.name }, g.title)))));
+  try {
+    if (await restore()) banner("Your last work was opened again.", h("button", { type: "button", onclick: () => banner() }, "good"));
+  } catch { await forgotten(); }
+  freshTable();
+  tell("doc");
+  document.body.dataset.ready = "yes";
+}
+main().catch(failed);
