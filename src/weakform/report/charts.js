@@ -259,9 +259,22 @@ export function drawAll(root) {
     const described = holder.querySelector("script");
     if (described && !holder.querySelector("svg")) chart(holder, JSON.parse(described.textContent));
   }
+  reachable(root);
+}
+
+// What scrolls sideways can be reached by the keyboard.
+export function reachable(root) {
+  for (const part of root.querySelectorAll(".wide")) {
+    const wide = part.scrollWidth > part.clientWidth + 1;
+    if (!wide) { for (const name of ["tabindex", "role", "aria-label"]) part.removeAttribute(name); continue; }
+    part.setAttribute("tabindex", "0");
+    part.setAttribute("role", "group");
+    part.setAttribute("aria-label", "scrolls sideways");
+  }
 }
 
 function redraw() {
+  reachable(document);
   for (const one of drawn) if (one.holder.isConnected) one.draw(); else drawn.delete(one);
 }
 let timer = null;

@@ -81,7 +81,7 @@ def _estimates(fit: FitResult) -> str:
     header = ["parameter", "estimate", "95% interval", "standard error"]
     header += ["95% profile interval"] if fit.profiles else []
     units = any(name in fit.units for name in fit.model.parameters)
-    header += ["bounds", *(["unit"] if units else []), ""]
+    header += ["bounds", *(["unit"] if units else []), "note"]
     rows = []
     for j, name in enumerate(fit.model.parameters):
         quantity = fit[name]
@@ -159,7 +159,7 @@ def _correlations(fit: FitResult) -> str:
             cells.append(f'<td style="{strong}">{value:+.2f}</td>')
         rows.append(f'<tr><th scope="row">{escape(names[i])}</th>{"".join(cells)}</tr>')
     return (
-        '<div class="wide"><table class="correlations"><thead><tr><th scope="col"></th>'
+        '<div class="wide"><table class="correlations"><thead><tr><td></td>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         "<p class='how'>Near +1 or −1 the data determine a combination of two parameters better than either.</p>"
     )

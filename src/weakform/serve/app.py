@@ -107,8 +107,9 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 async def _asked(request: Request) -> dict[str, Any]:
+    body = await _body(request, BODY)
     try:
-        found = json.loads(await _body(request, BODY))
+        found = json.loads(body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -307,8 +308,9 @@ class Endpoints:
 
     async def open(self, request: Request) -> Any:
         """A project: its table, and its fits."""
+        whole = await _body(request, PROJECT)
         try:
-            given = json.loads(await _body(request, PROJECT))
+            given = json.loads(whole)
             assert given["weakform"] == "project"
             table, fits = given.get("table"), given.get("fits", [])
             body = base64.b64decode(table["content"], validate=True) if table else b""

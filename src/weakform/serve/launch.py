@@ -36,6 +36,7 @@ def serve(port: int | None = None, browser: bool = True) -> None:
             listening.bind((HOST, 0 if port is None else port))
         except (OSError, OverflowError):
             raise WeakformError(f"Port {port} cannot be used; give another one, or none for a free one.") from None
+        listening.listen(64)
         port = int(listening.getsockname()[1])
         address = f"http://{HOST}:{port}/?token={token}"
         print(address, flush=True)

@@ -69,8 +69,7 @@ class Job:
         except Exception as error:  # a mistake of ours: said, and the page goes on
             self._failed(f"This should not happen: {type(error).__name__}: {error}")
         finally:
-            with contextlib.suppress(OSError):
-                self.worker.kill()
+            _let_go(self.worker)
 
     def _failed(self, why: str) -> None:
         # What was found before is kept: a fit whose profiles were cut off is a fit.
@@ -85,6 +84,13 @@ class Job:
             self.worker.stop()
 
 
+def _let_go(worker: Worker | None) -> None:
+    """End a worker, whatever state it is in."""
+    if worker is not None:
+        with contextlib.suppress(OSError, ValueError):
+            worker.kill()
+
+
 class Office:
     """Workers and files; everything is gone when it is closed."""
 
@@ -94,9 +100,9 @@ class Office:
         self.tables: dict[str, Path] = {}
         self.jobs: dict[str, Job] = {}
         self.saved: dict[str, Path] = {}
-        self._desks: SimpleQueue[Worker] = SimpleQueue()
+        self._desks: SimpleQueue[Worker | None] = SimpleQueue()
         for _ in range(DESKS):
-            self._desks.put(Worker(memory))
+            self._desks.put(None)  # hired when there is work
         self._lock = threading.Lock()
 
     def ask(self, name: str, seconds: float = SHORT, **arguments: Any) -> Any:
@@ -106,13 +112,12 @@ class Office:
         except Empty:
             raise Lost("All workers are busy; try it again in a moment.") from None
         try:
-            if not desk.alive:
+            if desk is None or not desk.alive:
                 desk = Worker(self.memory)
             return desk.ask(name, arguments, seconds)
         except Lost:
-            with contextlib.suppress(OSError):
-                desk.kill()
-            desk = Worker(self.memory)
+            _let_go(desk)
+            desk = None
             raise
         finally:
             self._desks.put(desk)
@@ -162,10 +167,8 @@ class Office:
         """End all workers, and remove all files."""
         for job in self.jobs.values():
             if job.running:
-                with contextlib.suppress(OSError):
-                    job.worker.kill()
+                _let_go(job.worker)
         with contextlib.suppress(Empty):
             while True:
-                with contextlib.suppress(OSError):
-                    self._desks.get_nowait().kill()
+                _let_go(self._desks.get_nowait())
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -116,8 +116,8 @@ def _doubts(x: FloatArray) -> list[tuple[int, str]]:
         here = finite & (x == number)
         others = x[finite & ~np.isin(x, STAND_INS)]
         if here.any() and len(others) > 2 and here.sum() < 0.5 * len(x):
-            low, high = float(others.min()), float(others.max())
-            if number < low - 0.5 * (high - low) or number > high + 0.5 * (high - low):
+            low, high = np.quantile(others, [0.05, 0.95])
+            if number < low - (high - low) or number > high + (high - low):
                 found += [(int(k), "may stand for a missing value") for k in np.flatnonzero(here)]
     named = {row for row, _ in found}
     rest = np.array([k for k in np.flatnonzero(finite) if k not in named], dtype=int)

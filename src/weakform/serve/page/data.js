@@ -1,6 +1,7 @@
 // The table: what its columns are, its cells, and what looks wrong in them.
 
 import { send } from "./api.js";
+import { reachable } from "./charts.js";
 import { at, h, options } from "./dom.js";
 import { change, store, tell } from "./store.js";
 
@@ -22,6 +23,7 @@ export function showTable() {
   const sheets = table.sheets && table.sheets.length > 1 ? h("p", {}, h("label", {}, "Sheet ", sheetSelect(table))) : null;
   holder.replaceChildren(...[told, sheets, h("div", { class: "wide" }, h("table", { class: "columns" }, head, h("tbody", {}, ...body))),
     problems(table), cells(table)].filter(Boolean));
+  reachable(holder);
   if (focus && at(focus)) at(focus).focus();
 }
 

@@ -1,6 +1,7 @@
 // The equations: coloured as they are typed, with the error under the very character, and typeset beside it.
 
 import { latest, send } from "./api.js";
+import { reachable } from "./charts.js";
 import { at, h } from "./dom.js";
 import { change, setup, store, tell } from "./store.js";
 
@@ -96,6 +97,7 @@ export function showModel() {
   wrong.textContent = "";
   at("equations").removeAttribute("aria-invalid");
   at("math").innerHTML = model.math;
+  reachable(at("model"));
   const measured = new Set(Object.values(store.doc.roles).filter((r) => r.role === "measured").map((r) => r.name));
   const rows = [["states", model.states.filter((s) => measured.has(s) || !store.session.table)],
     ["hidden states", store.session.table ? model.states.filter((s) => !measured.has(s)) : []],

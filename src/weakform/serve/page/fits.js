@@ -1,6 +1,6 @@
 // Fits: progress while one runs, what was found, two side by side, and what can be taken along.
 
-import { keep, chart, drawAll, shown } from "./charts.js";
+import { keep, chart, drawAll, reachable, shown } from "./charts.js";
 import { send } from "./api.js";
 import { at, h } from "./dom.js";
 import { change, reset, setup, store, tell } from "./store.js";
@@ -103,10 +103,11 @@ function showFits() {
       h("button", { type: "button", onclick: () => { store.session.shown = entry; tell("report"); } }, "show"),
       h("button", { type: "button", onclick: () => back(entry) }, "go back to"),
       h("button", { type: "button", onclick: () => estimates(entry) }, "to the sliders")))));
-  const head = ["", "fit", "verdict", "BIC", ""].map((w) => h("th", { scope: "col" }, w));
+  const head = ["compare", "fit", "verdict", "BIC", "then"].map((w) => h("th", { scope: "col" }, w));
   const both = h("button", { type: "button", onclick: compare }, "Compare the marked ones");
   at("fits").replaceChildren(h("div", { class: "wide" }, h("table", { class: "fits" }, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows))),
     ...(fits.length > 1 ? [h("p", {}, both)] : []));
+  reachable(at("fits"));
 }
 
 // The settings of an earlier fit, as a step that can be undone.

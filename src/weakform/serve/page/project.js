@@ -38,7 +38,7 @@ export async function save() {
 
 export async function open(text) {
   const found = await send("/api/open", text), given = JSON.parse(text);
-  const file = given.table ? { name: given.table.name, blob: await (await fetch("data:application/octet-stream;base64," + given.table.content).catch(() => null))?.blob?.() || decoded(given.table.content) } : null;
+  const file = given.table ? { name: given.table.name, blob: decoded(given.table.content) } : null;
   store.session = { table: found.table, file, model: null,
     fits: found.fits.map((one, k) => ({ ...one, doc: given.fits[k].doc, saved: given.fits[k].saved })), shown: null };
   store.session.shown = store.session.fits[store.session.fits.length - 1] || null;

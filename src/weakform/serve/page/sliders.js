@@ -1,5 +1,6 @@
 // Parameters: sliders that move the solution at once; bounds, fixed values, log scales.
 
+import { reachable } from "./charts.js";
 import { at, h } from "./dom.js";
 import { change, store } from "./store.js";
 
@@ -39,9 +40,10 @@ export function showSliders() {
   const key = JSON.stringify([model.parameters, begins]);
   if (key !== drawn) {
     drawn = key;
-    const head = ["", "slider", "value", "from", "to", "fix", "log"].map((w) => h("th", { scope: "col" }, w));
+    const head = ["name", "slider", "value", "from", "to", "fix", "log"].map((w) => h("th", { scope: "col" }, w));
     holder.replaceChildren(h("div", { class: "wide" }, h("table", { class: "sliders" }, h("thead", {}, h("tr", {}, ...head)),
       h("tbody", {}, ...model.parameters.map(line), ...begins.map(beginning)))));
+    reachable(holder);
   }
   for (const name of model.parameters) refresh(name, doc.parameters[name]);
   for (const state of begins) refresh(state + "(0)", { value: doc.initial[state], low: null, high: null, around: doc.initial[state] });

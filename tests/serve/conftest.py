@@ -1,0 +1,74 @@
+"""A server in a process of its own, and a browser."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+class Server:
+    """`weakform serve`, started as a user does."""
+
+    def __init__(self, *options):
+        command = [sys.executable, "-m", "weakform", "serve", "--no-browser", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        self.port = int(re.search(r":(\d+)/", self.address).group(1))
+        self.token = self.address.split("token=")[1]
+
+    def end(self, how=signal.SIGINT):
+        if self.process.poll() is None:
+            os.kill(self.process.pid, how)
+        return self.process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def server():
+    one = Server()
+    yield one
+    one.end()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if BROWSER is None and not os.environ.get("CI"):
+        pytest.skip("no Chromium here; CI installs one")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open the page in a browser that remembers nothing; what goes wrong in it fails the test."""
+    contexts, troubles = [], []
+
+    def opened(address, width=1300, height=900, context=None, **settings):
+        if context is None:
+            context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+            context.set_default_timeout(20_000)
+            contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        tab.on(
+            "console",
+            lambda m: troubles.append(m.text) if m.type == "error" and "Failed to load" not in m.text else None,
+        )
+        tab.goto(address)
+        tab.wait_for_selector("body[data-ready]")
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert troubles == []

@@ -1,0 +1,175 @@
+"""The server answers the page, and nobody else."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from serve.conftest import Server
+
+
+def ask(server, path, body=b"{}", method="POST", **headers):
+    """Status and text of a request; the headers are those of the page unless others are given."""
+    made = {"Host": f"127.0.0.1:{server.port}", "X-Token": server.token} | {
+        k.replace("_", "-"): v for k, v in headers.items()
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.putrequest(method, path, skip_host=True)
+    for name, value in made.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    try:
+        return answer.status, answer.read().decode(), {k.lower(): v for k, v in answer.getheaders()}
+    finally:
+        connection.close()
+
+
+def table(server, name, body):
+    status, text, _ = ask(server, f"/api/table?name={name}", body)
+    return status, json.loads(text)
+
+
+def test_the_address_comes_first_and_on_one_line(server):
+    assert server.address.startswith("http://127.0.0.1:")
+    assert len(server.token) >= 20
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X_Token": None},
+        {"X_Token": "wrong"},
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+    ],
+)
+def test_others_are_refused(server, headers):
+    assert ask(server, "/api/words", **headers)[0] == 403
+
+
+def test_own_requests_are_answered(server):
+    assert ask(server, "/api/words")[0] == 200
+    assert ask(server, "/api/words", Origin=f"http://127.0.0.1:{server.port}")[0] == 200
+    assert ask(server, "/api/words", Host=f"localhost:{server.port}")[0] == 200
+    assert ask(server, f"/api/words?token={server.token}", X_Token=None)[0] == 403  # a link cannot do anything
+
+
+def test_the_page_needs_its_token(server):
+    assert ask(server, "/", method="GET", X_Token=None)[0] == 403
+    status, text, headers = ask(server, f"/?token={server.token}", method="GET", X_Token=None)
+    assert status == 200
+    assert "<title>weakform</title>" in text
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/..%2f..%2fsupport%2fversions.py",
+        "/page/../app.py",
+        "/page/%2e%2e/app.py",
+        "/page/html.py",
+        "/page//etc/passwd",
+        "/etc/passwd",
+    ],
+)
+def test_no_path_of_the_machine_can_be_read(server, path):
+    status, text, _ = ask(server, path, method="GET")
+    assert status in (403, 404, 405)
+    assert "import" not in text
+    assert "root:" not in text
+
+
+def test_names_of_files_are_names(server):
+    status, found = table(server, "..%2F..%2F..%2Ftmp%2Fx.csv", b"t,x\n0,1\n1,2\n2,3\n")
+    assert status == 200
+    assert found["file"] == "x.csv"
+    for kind in ("export", "check", "rows", "sheet"):
+        status, text, _ = ask(
+            server, f"/api/{kind}", json.dumps({"table": "../../etc/passwd", "kind": "model"}).encode()
+        )
+        assert status == 422
+        assert "table" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "says"),
+    [
+        ("a.csv", b"", "header row"),
+        ("a.csv", b"1,2\n3,4\n", "header"),
+        ("a.csv", b"t,x\n1,2,3\n", "3 values for 2 columns"),
+        ("a.csv", b"\x00\x01\x02", "text table"),
+        ("a.xlsx", b"PK\x03\x04 no book", "cannot be read"),
+        ("a.parquet", b"nonsense", "cannot be read"),
+        ("a.csv.gz", b"nonsense", "a.csv.gz"),
+        ("a.exe", b"MZ", "no table that can be read"),
+    ],
+)
+def test_malformed_tables(server, name, body, says):
+    status, found = table(server, name, body)
+    assert status == 422
+    assert says in found["error"]
+    assert "weakform-" not in found["error"]  # no path of the machine
+
+
+def test_requests_that_are_nonsense(server):
+    for path in ("model", "solve", "fit", "compare", "open", "export", "gallery", "check", "rows"):
+        for body in (b"", b"[]", b"null", b"{", b'{"setup": 3, "table": 7}', b"[" * 5000):
+            status, text, _ = ask(server, f"/api/{path}", body)
+            assert status in (200, 422), (path, body)
+            assert "Traceback" not in text
+    assert ask(server, "/api/fit/nothing", method="GET")[0] == 422
+    assert ask(server, "/api/words")[0] == 200
+
+
+def test_uploads_are_bounded(server):
+    status, text, _ = ask(server, "/api/model", b'{"equations": "' + b"x" * 2_100_000 + b'"}')
+    assert status == 422
+    assert "larger than 2 MB" in text
+
+
+def test_a_port_in_use(server):
+    command = [*server.process.args, "--port", str(server.port)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 2
+    assert f"Port {server.port} cannot be used" in process.stderr
+
+
+def test_ctrl_c_ends_it_and_leaves_nothing():
+    one = Server()
+    assert ask(one, "/api/words")[0] == 200
+    children = _children(one.process.pid)
+    assert len(children) >= 1
+    begin = time.monotonic()
+    _, err = one.end(signal.SIGINT)
+    assert time.monotonic() - begin < 5
+    assert "Traceback" not in err
+    time.sleep(0.3)
+    assert not [pid for pid in children if _alive(pid)]
+
+
+def _children(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().split(")")[1].split()[0] != "Z"
