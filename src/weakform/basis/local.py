@@ -23,6 +23,7 @@ import numpy as np
 
 from ..data.trajectory import Trajectory
 from ..support.errors import FitError
+from ..support.tidy import Tidy
 from ..support.typing import FloatArray
 from .bump import bump, normalised
 from .functions import TestFunctions
@@ -34,8 +35,8 @@ SHARE_OF_SPAN = 1 / 3
 FEWEST, WIDEST_GAP, GROWTH = 5, 0.5, 1.3
 
 
-@dataclass(frozen=True)
-class Local:
+@dataclass(frozen=True, repr=False)
+class Local(Tidy):
     """Bumps of one radius at evenly spaced centres.
 
     Parameters

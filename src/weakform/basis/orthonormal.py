@@ -19,6 +19,7 @@ from scipy.linalg import svd
 
 from ..data.trajectory import Trajectory
 from ..support.errors import FitError
+from ..support.tidy import Tidy
 from ..support.typing import FloatArray
 from .bump import normalised
 from .functions import TestFunctions
@@ -27,8 +28,8 @@ CENTRES = 100
 RADII = 100
 
 
-@dataclass(frozen=True)
-class Orthonormal:
+@dataclass(frozen=True, repr=False)
+class Orthonormal(Tidy):
     """The paper's orthonormal family.
 
     Parameters

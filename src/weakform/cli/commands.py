@@ -35,6 +35,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
         method=arguments.method,
         options={"time_limit": arguments.time_limit},
         seed=arguments.seed,
+        **said.watched(arguments),
     )
     # The numbers come first: whatever fails after the fit must not take it along.
     failures: list[str] = []
@@ -53,7 +54,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
         attempt(lambda: result.sample(seed=arguments.seed))
     if arguments.json:
         print(json.dumps(as_json(result), indent=2))
-    else:
+    elif not arguments.quiet:
         print(result)
         if result.posterior is not None:
             print(f"\nPosterior: {result.posterior}")
@@ -65,7 +66,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
         attempt(lambda: result.report(arguments.report, shlex.join(["weakform", *arguments.words])))
     if arguments.save:
         attempt(lambda: result.save(arguments.save))
-    if arguments.report and not failures and not arguments.json:
+    if arguments.report and not failures and not arguments.json and not arguments.quiet:
         print(f"\nReport: {arguments.report}")
     for line in failures:
         print(f"weakform: {line}", file=sys.stderr)
@@ -82,20 +83,22 @@ def compare(arguments: argparse.Namespace) -> int:
     *models, table = arguments.files
     if len(models) < 2:
         raise ModelError("compare needs two or more models and a table: weakform compare a.toml b.toml data.csv")
-    fits = {}
+    fits, watched = {}, said.watched(arguments)
     for path in models:
         own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
         file = said.read(own)
         name = Path(path).stem
         while name in fits:
             name += "'"
-        fits[name] = fit(file.model, said.data(file, own), **file.arguments(), seed=arguments.seed)
+        fits[name] = fit(file.model, said.data(file, own), **file.arguments(), seed=arguments.seed, **watched)
     found = side_by_side(fits, arguments.folds)
-    print(found)
+    words = [str(found)]
     if arguments.report:
         from ..report.rivals import write
 
-        print(f"\nReport: {write(found, arguments.report)}")
+        words.append(f"\nReport: {write(found, arguments.report)}")
+    if not arguments.quiet:
+        print("\n".join(words))
     return 0
 
 

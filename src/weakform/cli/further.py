@@ -18,7 +18,8 @@ def _fitted(arguments: argparse.Namespace) -> FitResult:
     from ..fitting import fit
 
     file = said.read(arguments)
-    return fit(file.model, said.data(file, arguments), **said.arguments(file, arguments), seed=arguments.seed)
+    how = {**said.arguments(file, arguments), **said.watched(arguments)}
+    return fit(file.model, said.data(file, arguments), **how, seed=arguments.seed)
 
 
 def run_design(arguments: argparse.Namespace) -> int:

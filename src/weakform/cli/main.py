@@ -129,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
     for name in ("fit", "design", "predict"):
         said.add(made[name])
     for name in ("fit", "compare", "design", "predict"):
+        said.add_words(made[name])
         made[name].add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     for name in ("design", "predict"):
         made[name].add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,26 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
     parser.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
     parser.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """How much is said."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--quiet", action="store_true", help="say nothing but errors; the exit code tells the rest")
+    how.add_argument("--verbose", action="store_true", help="say each stage as it begins")
+
+
+def watched(said: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of `fit`: whether it shows how far it is."""
+    if said.verbose:
+        import logging
+
+        logging.basicConfig(level=logging.INFO, format="weakform: %(message)s", stream=sys.stderr, force=True)
+    return {"callback": _silent} if said.quiet or said.verbose else {}
+
+
+def _silent(progress: object) -> None:
+    del progress
 
 
 def read(said: argparse.Namespace) -> ModelFile:

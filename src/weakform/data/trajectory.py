@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..model.inputs import Inputs
+from ..support.tidy import Tidy
 from ..support.typing import BoolArray, FloatArray
 from .doses import Doses
 
@@ -40,8 +41,8 @@ class Truth:
         return replace(self, states=self.states[:, order], initial=self.initial[order], sigma=self.sigma[order])
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectory:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory(Tidy):
     """One run of the system.
 
     Attributes

@@ -9,13 +9,14 @@ from typing import Any
 
 from ..support.errors import FitError
 from ..support.messages import suggestion
+from ..support.tidy import Tidy
 
 COMMON = ("tolerance", "max_iterations", "time_limit")
 """Options of every method."""
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, repr=False)
+class Options(Tidy):
     """How long and how hard to work; the defaults are the paper's.
 
     A method refuses an option that it does not use.

@@ -30,6 +30,7 @@ from ..noise.kinds import KINDS
 from ..parameters import Parameter
 from ..support.checks import refuse_devices
 from ..support.errors import ModelError
+from ..support.tidy import Tidy
 from .keys import known, number, parameters, words
 
 MAX_BYTES = 1_000_000
@@ -49,8 +50,8 @@ TOP_KEYS: tuple[str, ...] = (
 TOP_KEYS += ("columns", "units", "initial", "duration", "missing")
 
 
-@dataclass(frozen=True)
-class ModelFile:
+@dataclass(frozen=True, repr=False)
+class ModelFile(Tidy):
     """A model and what its file says of it.
 
     Attributes

@@ -20,6 +20,7 @@ from ..model.inputs import Inputs
 from ..model.model import Model
 from ..support.errors import DataError
 from ..support.messages import suggestion
+from ..support.tidy import Tidy
 from ..support.typing import BoolArray, FloatArray
 from .course import Course
 from .jumps import jumps_of
@@ -31,8 +32,8 @@ SMALL = 1e-3
 """What a state that passes through zero is not less than, as a share of what it begins with."""
 
 
-@dataclass(frozen=True)
-class Simulation:
+@dataclass(frozen=True, repr=False)
+class Simulation(Tidy):
     """A forward solution.
 
     Attributes

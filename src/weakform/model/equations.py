@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,17 +12,13 @@ from ..support.messages import suggestion
 from .events import TIME, Event
 from .expressions import Parser
 from .functions import FUNCTIONS, RESERVED, WORDS, Expr
-from .names import initial_name, meaning
+from .names import initial_name, meaning, natural
 from .tokens import Source, Token
 from .values import Value, shown
 
 BEGINNING, VELOCITY = -1, -2
 """In place of the order of an equation: the initial value of a state, and of its first derivative."""
 _CONTINUES = {"+", "-", "*", "/", "**", "^"}
-
-
-def _natural(name: str) -> list[tuple[int, str | int]]:
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 Names = tuple[str, ...]
@@ -149,7 +144,7 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
         for state in every:
             initial.setdefault(state, se.Integer(1))
     initial, free = resolved_initial(initial)
-    found = declared if declared is not None else tuple(sorted(parameters, key=_natural))
+    found = declared if declared is not None else tuple(sorted(parameters, key=natural))
     return Equations(
         every,
         (*found, *free),

@@ -7,7 +7,7 @@ one SymEngine expression for each state. What is linear in the parameters is det
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import symengine as se
@@ -25,6 +25,9 @@ from .maps import Map
 from .names import checked_initial, checked_names, checked_observables, initial_name
 from .system import System
 from .tracing import RightHandSide, trace
+
+if TYPE_CHECKING:
+    from .callable import Function
 
 INFUSION = "infusion_"
 """How the inputs begin that infusions make."""
@@ -179,6 +182,53 @@ class Model(Changes, Affine):
         moving = {se.Symbol(name) for name in (*self.states, *self.inputs)}
         return None if (time := known_time(trigger)) is None or time.free_symbols & moving else time
 
+    @classmethod
+    def from_sympy(
+        cls,
+        equations: Mapping[Any, Any],
+        *,
+        parameters: Sequence[Any] | None = None,
+        inputs: Sequence[Any] = (),
+        initial: Mapping[str, Any] | None = None,
+    ) -> Model:
+        """Take the derivatives as SymPy expressions.
+
+        Parameters
+        ----------
+        equations : mapping
+            The derivative of each state, by its symbol, by its function of time, or by its name: `{x: -k*x}`.
+        parameters : sequence, optional
+            In the order wanted; by default every other symbol, in natural order. The symbol `t` is time.
+        inputs : sequence
+            Known inputs.
+        initial : mapping, optional
+            As for `Model`.
+
+        Examples
+        --------
+        >>> import sympy, weakform as wf
+        >>> x, k = sympy.symbols("x k")
+        >>> wf.Model.from_sympy({x: -k*x}).parameters
+        ('k',)
+        """
+        from .symbolic import parts
+
+        model = cls(**parts(equations, parameters, inputs), initial=initial)
+        model._refuse_idle()
+        return model
+
+    def to_sympy(self) -> dict[Any, Any]:
+        """The derivative of each state as a SymPy expression, by its symbol; a switch is a `Piecewise`."""
+        from .symbolic import to_sympy
+
+        return to_sympy(self)
+
+    def function(self) -> Function:
+        """The right-hand side `f(t, u, p)` on NumPy arrays, with its Jacobians, for use with any solver."""
+        from .callable import Function
+
+        return Function(self)
+
     def _used(self, observables: Mapping[str, Expr]) -> set[str]:
         """Every name in the equations, with some of the observables."""
         every = [*self.expressions, *observables.values(), *self.initial.values(), *self._happens]
@@ -256,7 +306,8 @@ class Model(Changes, Affine):
         return "\n".join([*lines, *map(str, self.events)])
 
     def __repr__(self) -> str:
-        return f"<Model: {len(self.states)} states, {len(self.parameters)} parameters>\n{self}"
+        driven = f"; inputs {', '.join(self.inputs)}" if self.inputs else ""
+        return f"<Model: states {', '.join(self.states)}; parameters {', '.join(self.parameters)}{driven}>\n{self}"
 
     def _repr_html_(self) -> str:
         from ..report.mathml import equations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,3 +61,8 @@ def checked_initial(initial: Mapping[str, Any], states: Sequence[str], parameter
             raise ModelError(f"initial has {state!r}, which is not a state.{suggestion(str(state), states)}")
         found[state] = parse_expression(value, known, f"initial {state}") if isinstance(value, str) else value
     return {state: se.sympify(found[state]) for state in states if state in found}
+
+
+def natural(name: str) -> list[tuple[int, str | int]]:
+    """A key to sort names by, p2 before p10."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]

@@ -10,14 +10,15 @@ import numpy as np
 
 from ..support.errors import FitError
 from ..support.messages import suggestion
+from ..support.tidy import Tidy
 
 PRIORS = ("normal", "lognormal")
 Bounds = tuple[float, float]
 Prior = tuple[str, float, float]
 
 
-@dataclass(frozen=True)
-class Parameter:
+@dataclass(frozen=True, repr=False)
+class Parameter(Tidy):
     """What is known of one parameter before the fit; everything is optional.
 
     Attributes

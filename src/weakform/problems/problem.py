@@ -16,13 +16,14 @@ from ..noise.kinds import KINDS
 from ..support.checks import is_whole
 from ..support.errors import DataError
 from ..support.messages import suggestion
+from ..support.tidy import Tidy
 from ..support.typing import FloatArray
 
 RTOL, ATOL = 1e-10, 1e-12
 
 
-@dataclass(frozen=True)
-class Problem:
+@dataclass(frozen=True, repr=False)
+class Problem(Tidy):
     """A system of equations with its true parameters.
 
     Attributes

@@ -39,7 +39,7 @@ def titled(fit: FitResult, name: str) -> str:
 def on_data(fit: FitResult) -> str:
     """The model on the data: a picture for each column, and for each trajectory."""
     every = fit.data.trajectories
-    bands = [_band(fit, k) for k in range(min(len(every), MOST))]
+    bands = [forward(fit, k) for k in range(min(len(every), MOST))]
     small, parts = len(every) > SEVERAL, []
     columns = fit.data.names or fit.model.states
     for name in panels(fit):
@@ -61,14 +61,14 @@ def on_data(fit: FitResult) -> str:
         parts = [f'<div class="pairs">{inner}</div>']
     if len(every) > MOST:
         parts.append(f"<p>{len(every) - MOST} more trajectories are not shown.</p>")
-    forward = any(band is not None for band in bands)
-    shown = "the model solved once, with its 95% band" if forward else "states that obey the model"
+    solved = any(band is not None for band in bands)
+    shown = "the model solved once, with its 95% band" if solved else "states that obey the model"
     entries = [("data", "data"), (f"fit: {shown}", "fit")]
     entries += [("noise-free truth", "truth")] if fit.data.truth is not None else []
-    return ("" if forward else f"<p>{LOST}</p>") + legend(*entries) + "".join(parts) + _followed(fit)
+    return ("" if solved else f"<p>{LOST}</p>") + legend(*entries) + "".join(parts) + _followed(fit)
 
 
-def _band(fit: FitResult, k: int) -> Prediction | None:
+def forward(fit: FitResult, k: int) -> Prediction | None:
     """The forward solution with its band, where it stays with the data."""
     try:
         return fit.trajectory(k) if follows(fit, k) else None

@@ -19,6 +19,7 @@ from . import curves
 from .mathml import equations
 from .pairs import described
 from .parts import document, section, table, texts, thinned
+from .still import still
 from .text import chosen, number, pair
 from .verdict import verdict
 
@@ -183,7 +184,7 @@ def fragment(fit: FitResult) -> str:
     said = verdict(fit)
     texts = "".join(f"<li>{escape(text)}</li>" for text in fit.warnings[:5])
     return (
-        f"<div><p><b>{escape(said.headline)}</b></p>{equations(fit.model)}{_estimates(fit)}"
+        f"<div><p><b>{escape(said.headline)}</b></p>{equations(fit.model)}{_estimates(fit)}{still(fit)}"
         + (f"<ul>{texts}</ul>" if texts else "")
         + f"<p style='color:gray'>weakform {__version__}, method {escape(fit.method)}; "
         "<code>fit.report('fit.html')</code> writes the full page.</p></div>"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..results.observation import drawn, panels
-from ..results.prediction import follows, numbered
+from ..results.prediction import numbered
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
+from .curves import forward, titled
 
 if TYPE_CHECKING:
     from ..results.designs import Design
@@ -68,13 +69,10 @@ def states(fit: FitResult, trajectory: int | str = 0) -> Any:
     truth = fit.data.truth if trajectory == 0 else None
     times, centre, label = q.times, drawn(fit, trajectory), "fitted states"
     bands: dict[str, FloatArray] = {}
-    try:
-        solved = fit.trajectory(trajectory)
-        if follows(fit, trajectory):
-            times, bands = solved.times, {name: solved[name] for name in names}
-            label = f"fitted trajectory, {solved.level:.0%} band"
-    except WeakformError:
-        pass
+    solved = forward(fit, trajectory)
+    if solved is not None:
+        times, bands = solved.times, {name: solved[name] for name in names}
+        label = f"fitted trajectory, {solved.level:.0%} band"
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             len(names), 1, figsize=(8, 1.2 + 2.1 * len(names)), sharex=True, squeeze=False, num=None
@@ -88,8 +86,8 @@ def states(fit: FitResult, trajectory: int | str = 0) -> Any:
             axis.plot(times, bands[name][:, 0] if bands else centre[name], color=FIT, lw=1.4, label=label)
             if bands:
                 axis.fill_between(times, bands[name][:, 1], bands[name][:, 2], color=FIT, alpha=0.2, lw=0)
-            axis.set_ylabel(name if name in columns else f"{name}\n(never measured)")
-        axes[-1, 0].set_xlabel("time")
+            axis.set_ylabel(titled(fit, name) if name in columns else f"{titled(fit, name)}\n(never measured)")
+        axes[-1, 0].set_xlabel(titled(fit, "time"))
         axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
         figure.align_ylabels()
     return np.asarray(axes[:, 0])

@@ -73,7 +73,7 @@ class Nested:
     p_value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Models side by side, the best first.
 
@@ -172,6 +172,9 @@ class Comparison:
             for r in self.rivals
         ]
         return pd.DataFrame(rows).set_index("model")
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.rivals)} models>\n{self}"
 
     def __str__(self) -> str:
         width = max(len(r.name) for r in self.rivals)

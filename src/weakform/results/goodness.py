@@ -24,6 +24,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ..collocation.leftover import Leftover
+from ..support.tidy import Tidy
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
 from .serial import chi_square_tail, serial
@@ -58,8 +59,8 @@ class Misfit:
     trajectory: int = 0
 
 
-@dataclass(frozen=True)
-class GoodnessOfFit:
+@dataclass(frozen=True, repr=False)
+class GoodnessOfFit(Tidy):
     """The verdict on a model.
 
     Attributes

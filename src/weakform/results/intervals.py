@@ -18,6 +18,7 @@ from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import counted, suggestion
+from ..support.tidy import Tidy
 from ..support.typing import FloatArray
 from .records import Quantity
 from .refits import Refitted, can_refit, refit_of
@@ -37,8 +38,8 @@ IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, repr=False)
+class Profile(Tidy):
     """The profile of one parameter.
 
     Attributes

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..estimators.status import Status
+from ..support.tidy import Tidy
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .posterior import Posterior
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quantity:
     """A parameter or an expression of parameters, with its uncertainty.
 
@@ -37,6 +38,9 @@ class Quantity:
     interval: tuple[float, float]
     note: str = ""
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __str__(self) -> str:
         """Such as `k = 1.975 ± 0.0026, 95% [1.97, 1.981]`."""
         if not 0 < self.error < math.inf:
@@ -45,8 +49,8 @@ class Quantity:
         return f"{self.name} = {self.value:.5g} ± {self.error:.2g}, 95% [{low:.4g}, {high:.4g}]"
 
 
-@dataclass(frozen=True)
-class StartRecord:
+@dataclass(frozen=True, repr=False)
+class StartRecord(Tidy):
     """One start and where it led.
 
     Attributes
@@ -69,8 +73,8 @@ class StartRecord:
     behind: float = float("nan")
 
 
-@dataclass(frozen=True)
-class Alternative:
+@dataclass(frozen=True, repr=False)
+class Alternative(Tidy):
     """Another estimate that fits equally well.
 
     Attributes
@@ -84,8 +88,8 @@ class Alternative:
     behind: float
 
 
-@dataclass(frozen=True)
-class BasisSummary:
+@dataclass(frozen=True, repr=False)
+class BasisSummary(Tidy):
     """What was chosen as test functions for one trajectory."""
 
     description: str
