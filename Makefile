@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-oldest audit bench docs clean
+.PHONY: demo test test-slow test-oldest audit bench docs package clean
 
 demo: .venv/.run
 	$(BIN)/weakform demo --out demo-output
@@ -33,6 +33,10 @@ bench: .venv/.dev
 
 docs: .venv/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# What is shipped: built, checked, installed into an empty environment.
+package: .venv/.dev
+	packaging/check.sh
 
 .venv/.python:
 	$(PYTHON) -m venv .venv

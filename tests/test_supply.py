@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from weakform.support.versions import __version__
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -28,8 +30,12 @@ def test_builds_are_the_same_twice_and_whole(tmp_path):
     assert len(one) == 2
     wheel = next((tmp_path / "a").glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
-    for needed in ("report/page.css", "report/page.js", "experiments/studies/lorenz.toml", "py.typed"):
-        assert f"weakform/{needed}" in names
+    shipped = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()}
+    shipped = {name for name in shipped if "__pycache__" not in name}
+    assert shipped <= set(names)
+    files = list(map(str, (tmp_path / "a").iterdir()))
+    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
     assert wheel.stat().st_size < 600_000
 
@@ -53,6 +59,23 @@ def test_no_network_at_run_time(tmp_path):
     (tmp_path / "d.csv").write_text("t,x\n" + "\n".join(f"{k},{0.9**k + e:.6f}" for k, e in enumerate(NOISE)))
     done = subprocess.run([sys.executable, "-c", NO_NETWORK], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_recipe_and_workflows_say_what_the_project_says():
+    import yaml
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
+    run = {line.replace(" ", "").replace("python-symengine", "symengine") for line in recipe["requirements"]["run"]}
+    assert run == {*project["project"]["dependencies"], "python" + project["project"]["requires-python"]}
+    assert recipe["context"]["version"] == __version__
+    assert recipe["about"]["summary"] == project["project"]["description"]
+    for path in (ROOT / ".github/workflows").iterdir():
+        jobs = yaml.safe_load(path.read_text())["jobs"]
+        assert all("steps" in job for job in jobs.values())
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["tests"]["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert len(matrix["os"]) == 3
 
 
 def test_the_oldest_versions_are_the_ones_that_are_allowed():
