@@ -145,10 +145,12 @@ KEYS = {
     "state. For the meaning see [kinds of noise](noise.md).",
     "trajectory": "The column that tells several experiments apart.",
     "parameters": "A table for each parameter of which something is known; see below.",
-    "columns": "Columns of the data where their names differ from those of the states, the inputs, or `time`.",
+    "columns": 'Columns of the data where their names differ from those of the states, the inputs, or `time`; `""` for '
+    "what was not measured, though the table has such a column.",
     "units": "Units of the states and of `time`, for the report.",
     "initial": "Initial values of the states, for `weakform simulate` and for studies.",
     "duration": "The time of the last sample, for `weakform simulate` and for studies.",
+    "missing": "A list of numbers that stand for a missing value in the table, such as `[-999]`.",
 }
 TRUTH = ("float", "The true value, where the data are simulated: for `weakform simulate` and for studies.")
 
