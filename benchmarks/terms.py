@@ -17,7 +17,7 @@ import numpy as np
 import symengine as se
 
 import weakform as wf
-from weakform.fitting.lacking import _library
+from weakform.fitting.lacking import _fluxes, _library
 
 REJECTED = 0.01
 
@@ -33,11 +33,11 @@ def same(model: wf.Model, term: se.Basic, text: str) -> bool:
     from weakform.model.expressions import parse_expression
 
     rng = np.random.default_rng(0)
-    names = ("t", *model.states)
+    names = ("t", *model.states, *model.parameters)
     ratios = []
     p = {name: rng.uniform(0.5, 2) for name in model.parameters}
     for _ in range(4):
-        at = {name: rng.uniform(0.5, 2) for name in names}
+        at = {name: rng.uniform(0.5, 2) for name in ("t", *model.states)}
         values = [float(e.subs({**at, **p})) for e in (term, parse_expression(text, names, "a term"))]
         ratios.append(values[0] / values[1])
     return bool(np.ptp(ratios) < 1e-9 * abs(ratios[0]))
@@ -72,11 +72,13 @@ def main() -> None:
                     if not names:
                         continue
                     bounds = {p: ends for p, ends in problem.bounds.items() if p in names}
-                    fit = wf.fit(wf.Model(f=f, states=model.states, parameters=names), data, bounds=bounds)
+                    less = wf.Model(f=f, states=model.states, parameters=names)
+                    fit = wf.fit(less, data, bounds=bounds)
                     if fit.goodness is None or not fit.goodness.p_value < REJECTED:
                         continue
                     row[2] += 1
-                    if not any(equation == state and same(model, term, text) for equation, text in library):
+                    known = [*library, *((one.equation, one.text) for one in _fluxes(less))]
+                    if not any(equation == state and same(model, term, text) for equation, text in known):
                         continue
                     row[3] += 1
                     found = fit.missing_terms().terms

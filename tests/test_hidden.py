@@ -192,7 +192,7 @@ def test_what_is_said_of_a_beginning_holds_where_every_state_is_measured():
 def test_a_search_that_finds_nothing_says_so():
     t = np.arange(60.0)
     y = np.random.default_rng(1).poisson(100 * np.exp(-((t - 20) ** 2) / 50) + 5.0).astype(float)
-    fit = wf.fit(SIR, wf.Dataset(t, y, names=["cases"], noise="poisson"))
+    fit = wf.fit(SIR, wf.Dataset(t, y, names=["cases"], noise="poisson"), options={"time_limit": 4})
     assert not fit.success
 
 

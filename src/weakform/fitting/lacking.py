@@ -29,6 +29,7 @@ from ..linalg.threads import single_thread
 from ..model import Model
 from ..model.expressions import parse_expression
 from ..model.functions import Expr
+from ..model.printing import to_text
 from ..results.criteria import maximum
 from ..results.goodness import REJECTED
 from ..results.result import FitResult
@@ -64,55 +65,58 @@ class _Candidate:
     equation: str
     text: str
     expression: Expr
+    flux: bool = False
+
+    @property
+    def parts(self) -> int:
+        """Of how many names and numbers it is made: of two that fit as well the plainer one is meant."""
+        return 1 if self.flux else len(re.findall(r"\w+(?:\.\w+)?", self.text))
 
 
 def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
     """See `FitResult.missing_terms`."""
     model = plain_model(fit)
-    tried = _read(model, candidates) if candidates is not None else _library(fit, model)
+    tried = _read(model, candidates) if candidates is not None else [*_library(fit, model), *_fluxes(model)]
     with single_thread(), np.errstate(all="ignore"):
         seen = _Seen.of(fit, model, tried)
-        scores = seen.scores()
+        scores, signs = seen.scores()
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
         unlikely = bool(kept) and len(kept) * chi_square_tail(float(scores[order[0]]), 1) < UNLIKELY
     groups = _chosen(tried, order) if unlikely else [order[:FEW]]
     base = fit if np.isfinite(maximum(fit)) else again(fit, method="wendy", start=None)
-    terms = []
+    terms: list[tuple[int, Term]] = []
     name = _new(model)
     for group in groups:
         for k in counted(group, "terms", len(group)):
-            terms += _fitted(base, model, tried[k], name, len(kept))
-        if any(term.mends and _parts(term.term) <= 2 for term in terms):
+            found = _fitted(base, model, tried[k], name if not tried[k].flux else float(signs[k]), len(kept))
+            terms += [(tried[k].parts, term) for term in found]
+        if any(term.mends and parts <= 2 for parts, term in terms):
             break
     rejected = base.goodness is not None and not base.success
-    terms.sort(key=lambda term: PLAIN * _parts(term.term) - term.gain)
-    return MissingTerms(tuple(terms), len(kept), rejected)
+    terms.sort(key=lambda pair: PLAIN * pair[0] - pair[1].gain)
+    return MissingTerms(tuple(term for _, term in terms), len(kept), rejected)
 
 
 def _chosen(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
     """Which are fitted, in groups: each only if none before mends the model.
 
     Scores are made with the estimate and the covariance of a model that is wrong; they find the equation nearly always,
-    but among its terms may prefer a crooked one: with the best scores go the plainest of the same equation, then those
-    of the others.
+    but among its terms may prefer a crooked one: with the best scores go the plainest of the same equation and what
+    flows elsewhere already, then those of the others.
     """
     equations = list(dict.fromkeys(tried[k].equation for k in order))
     groups, seen = [], set()
     for place, equation in enumerate(equations):
         own = [k for k in order if tried[k].equation == equation]
-        plain = [k for k in own if _parts(tried[k].text) == 1]
-        double = [k for k in own if _parts(tried[k].text) == 2]
+        flows = [k for k in own if tried[k].flux][:FEW]
+        plain = [*flows, *(k for k in own if tried[k].parts == 1 and not tried[k].flux)]
+        double = [k for k in own if tried[k].parts == 2]
         parts = [[*order[:FEW], *plain], [*double[:FEW], *order[:FITTED]]] if place == 0 else [[*plain, *double[:FEW]]]
         for part in parts:
             groups.append([k for k in dict.fromkeys(part) if k not in seen])
             seen.update(part)
     return groups
-
-
-def _parts(text: str) -> int:
-    """Of how many names and numbers a term is made: of two that fit as well the plainer one is meant."""
-    return len(re.findall(r"\w+(?:\.\w+)?", text))
 
 
 def _new(model: Model) -> str:
@@ -159,9 +163,49 @@ def _library(fit: FitResult, model: Model) -> list[_Candidate]:
     return _read(model, {state: terms for state in names if f"{state}'" not in model.hidden})
 
 
+def _fluxes(model: Model) -> list[_Candidate]:
+    """Terms of other equations as they stand there: what leaves one state may arrive at another.
+
+    Such a term needs no new parameter; it is added or subtracted as it is.
+    """
+    own = {state: set(_summands(e)) for state, e in zip(model.states, model.expressions, strict=True)}
+    found = []
+    for state in model.states:
+        if f"{state}'" in model.hidden:
+            continue
+        here = {term for one in own[state] for term in (one, -one)}
+        others = dict.fromkeys(
+            _positive(term) for other, terms in own.items() if other != state for term in terms if term not in here
+        )
+        found += [
+            _Candidate(state, to_text(term), term, flux=True)
+            for term in others
+            if {str(s) for s in term.free_symbols} & set(model.parameters)
+        ]
+    return found
+
+
+def _summands(e: Expr) -> list[Expr]:
+    whole = se.expand(e)
+    return list(whole.args) if whole.is_Add else [whole]
+
+
+def _positive(term: Expr) -> Expr:
+    """A term without its sign."""
+    return -term if str(term).startswith("-") else term
+
+
 def _product(names: tuple[str, ...]) -> str:
     parts = [f"{x}^{n}" if n > 1 else x for x in dict.fromkeys(names) if (n := names.count(x))]
     return "*".join(parts)
+
+
+def _with_flux(model: Model, candidate: _Candidate, sign: float) -> Model:
+    """The model with a term that it has elsewhere."""
+    f = list(model.expressions)
+    d = model.states.index(candidate.equation)
+    f[d] = f[d] + int(sign) * candidate.expression
+    return model.with_parts(f=f)
 
 
 def _with_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
@@ -216,14 +260,15 @@ class _Seen:
         r, J = (np.concatenate(each) for each in zip(*parts, strict=True))
         return cls(r, J, tried)
 
-    def scores(self) -> FloatArray:
-        """The score of each candidate `(n,)`; NaN for those that the model has already."""
+    def scores(self) -> tuple[FloatArray, FloatArray]:
+        """The score of each candidate `(n,)`, NaN for those that the model has already; and the sign that it wants."""
         old, new = self.J[:, : -self.tried], self.J[:, -self.tried :]
         Q = np.linalg.qr(old[:, np.linalg.norm(old, axis=0) > 0])[0]
         left, r = new - Q @ (Q.T @ new), self.r - Q @ (Q.T @ self.r)
         size = np.linalg.norm(left, axis=0)
         there = np.isfinite(size) & (size > NOTHING * np.linalg.norm(new, axis=0)) & (size > 0)
-        return np.where(there, (left.T @ r) ** 2 / np.where(there, size**2, 1.0), np.nan)
+        along = left.T @ r
+        return np.where(there, along**2 / np.where(there, size**2, 1.0), np.nan), np.where(along > 0, -1.0, 1.0)
 
 
 def _weak_estimate(fit: FitResult) -> FloatArray:
@@ -258,18 +303,24 @@ def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
     return _Seen(moving.residuals.ravel(), np.hstack([J[:, : F - more], J[:, F:], J[:, F - more : F]]), more)
 
 
-def _fitted(base: FitResult, model: Model, candidate: _Candidate, name: str, tried: int) -> list[Term]:
-    """The term in a fit; nothing where that fails."""
+def _fitted(base: FitResult, model: Model, candidate: _Candidate, factor: str | float, tried: int) -> list[Term]:
+    """The term in a fit, times a new parameter or a sign; nothing where that fails."""
+    if isinstance(factor, float):
+        wide = _with_flux(model, candidate, factor)
+    else:
+        wide = _with_terms(model, {factor: candidate})
     try:
         limit = replace(base.options, time_limit=min(base.options.time_limit, SECONDS))
-        found = again(base, _with_terms(model, {name: candidate}), start=None, options=limit)
+        found = again(base, wide, start=None, options=limit)
     except WeakformError:
         return []
     gain = maximum(found) - maximum(base)
     if not (found.converged and np.isfinite(gain)):
         return []
     p = min(1.0, tried * chi_square_tail(max(2 * gain, 0.0), 1))
-    j = found.model.parameters.index(name)
     fits = found.goodness is None or found.goodness.p_value > REJECTED
-    coefficient, error = float(found.estimate[j]), float(found.errors[j])
+    coefficient, error = factor, 0.0
+    if isinstance(factor, str):
+        coefficient, error = found[factor].value, found[factor].error
+    assert isinstance(coefficient, float)
     return [Term(candidate.equation, candidate.text, coefficient, error, gain=float(gain), p_value=p, mends=bool(fits))]

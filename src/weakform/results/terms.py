@@ -19,6 +19,7 @@ class Term:
     term : str
         Without its coefficient.
     coefficient, error : float
+        A sign, without an error, where the term is one of another equation as it stands there.
     gain : float
         What the log-likelihood gains.
     p_value : float
@@ -37,7 +38,7 @@ class Term:
 
     def __str__(self) -> str:
         sign, size = ("−" if self.coefficient < 0 else "", abs(self.coefficient))
-        return f"{sign}{size:.4g}·{self.term}"
+        return f"{sign}{self.term}" if not self.error and size == 1 else f"{sign}{size:.4g}·{self.term}"
 
 
 @dataclass(frozen=True)
