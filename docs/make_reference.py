@@ -150,7 +150,7 @@ KEYS = {
     "units": "Units of the states and of `time`, for the report.",
     "initial": "Initial values of the states, for `weakform simulate` and for studies.",
     "duration": "The time of the last sample, for `weakform simulate` and for studies.",
-    "missing": "A list of numbers that stand for a missing value in the table, such as `[-999]`.",
+    "missing": 'What stands for a missing value in the table, such as `[-999, "<LOD"]`.',
 }
 TRUTH = ("float", "The true value, where the data are simulated: for `weakform simulate` and for studies.")
 

@@ -63,11 +63,11 @@ def test_hostile_words_stay_words(tmp_path):
         ({}, "equations"),
         ({"equations": 3}, "equations"),
         ({"equations": "x' = -k*x", "method": "wendi"}, "No method"),
-        ({"equations": "x' = -k*x", "seed": -1}, "whole numbers"),
+        ({"equations": "x' = -k*x", "seed": -1}, "whole number"),
         ({"equations": "x' = -k*x", "time_limit": 1e9}, "time limit"),
         ({"equations": "x' = -k*x", "parameters": {"k": {"bounds": ["a", 1]}}}, "number"),
         ({"equations": "x' = -k*x", "columns": {"x": 3}}, "columns"),
-        ({"equations": "x' = -k*x", "starts": 100_000}, "starts"),
+        ({"equations": "x' = -k*x", "starts": 100_000}, "Starts"),
     ],
 )
 def test_what_a_page_sends_is_checked(wrong, says):

@@ -29,7 +29,7 @@ class Roles:
     inputs: Sequence[str] | Mapping[str, str] = ()
     hold: bool = False
     trajectory: str | None = None
-    missing: Sequence[float] = ()
+    missing: Sequence[float | str] = ()
 
 
 def time_column(names: Sequence[str]) -> str:
@@ -45,6 +45,7 @@ def wide(table: Table, time: str | None = None) -> Table:
 
 def dataset(source: Table, roles: Roles) -> Dataset:
     """A dataset from a table."""
+    source = source.without(word for word in roles.missing if isinstance(word, str))
     if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
         source = wide(source, roles.time)
     if roles.trajectory is None and source.group is not None:
@@ -78,7 +79,8 @@ def dataset(source: Table, roles: Roles) -> Dataset:
             raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
     table = np.column_stack([source.numbers(c) for c in states.values()])
     for number in roles.missing:
-        table[table == number] = np.nan
+        if not isinstance(number, str):
+            table[table == number] = np.nan
     points = None
     if errors:
         blank = np.full(len(table), np.nan)

@@ -216,7 +216,7 @@ class Dataset:
         inputs: Sequence[str] | Mapping[str, str] = (),
         hold: bool = False,
         trajectory: str | None = None,
-        missing: Sequence[float] = (),
+        missing: Sequence[float | str] = (),
         sheet: str | None = None,
     ) -> Dataset:
         """Read a table with a header row: a column for each name, or one value a row (`id, time, name, value[, sd]`).
@@ -240,8 +240,8 @@ class Dataset:
             As for `Dataset`.
         trajectory : str, optional
             The column that tells experiments, subjects or segments apart.
-        missing : sequence of float
-            Numbers that stand for a missing value, such as -999.
+        missing : sequence of float or str
+            What stands for a missing value, such as -999 or `"<LOD"`.
         sheet : str, optional
             Of a spreadsheet; the first by default.
         """

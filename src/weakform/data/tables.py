@@ -13,8 +13,8 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ LARGEST = 1_000_000_000
 SHEETS = (".xlsx", ".xls", ".ods")
 TIMES = (
     *("t", "time", "times", "day", "days", "hour", "hours", "minute", "minutes", "second", "seconds", "year", "years"),
-    *("date", "datetime", "timestamp"),
+    *("date", "datetime", "timestamp", "zeit", "tag", "tage", "stunde", "stunden", "temps", "jour", "jours", "tiempo"),
 )
 MAX_CELLS, LARGE_SHEET, PACKED = 5_000_000, 20_000_000, 100
 """Cells of a spreadsheet, and the bytes that it may unpack to: so many, or so many times its own."""
@@ -82,6 +82,19 @@ class Table:
                 )
         return np.array(values, dtype=float)
 
+    def without(self, words: Iterable[str]) -> Table:
+        """The same with nothing in cells that hold one of these words."""
+        known = {word.strip() for word in words}
+        if not known:
+            return self
+        columns = {
+            name: [np.nan if isinstance(v, str) and v.strip() in known else v for v in values]
+            if isinstance(values, list) or getattr(getattr(values, "dtype", None), "kind", "") == "O"
+            else values
+            for name, values in self.columns.items()
+        }
+        return replace(self, columns=columns)
+
     def times(self, name: str) -> tuple[FloatArray, str]:
         """The time column as numbers; dates become days since the first, and the second value says so."""
         values = self.columns[name]
@@ -111,13 +124,19 @@ def _moments(values: Any) -> Any:
     found = []
     for value in values:
         try:
-            moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+            moment = _moment(value.strip()) if isinstance(value, str) else value
             if not isinstance(moment, datetime):
                 moment = datetime.combine(moment, time())
             found.append(moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None))
         except (ValueError, TypeError, OverflowError, AttributeError):
             return None
     return np.array(found, dtype="datetime64[us]")
+
+
+def _moment(text: str) -> datetime:
+    """A date in ISO format, or with dots as in 1.3.2024."""
+    dotted = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", text)
+    return datetime.fromisoformat(f"{dotted[3]}-{dotted[2]:0>2}-{dotted[1]:0>2}{dotted[4]}" if dotted else text)
 
 
 def _hint(value: str) -> str:
@@ -273,12 +292,7 @@ def _text(path: Path) -> Table:
         raw = _unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
-    try:
-        text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not a text table in UTF-8; export it as CSV.") from None
-    if "\0" in text:
-        raise DataError(f"{path} is not a text table: it has zero bytes; export it as CSV.")
+    text, notes = _decoded(raw, path)
     kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip() and not line.startswith("#")]
     header = kept[0][1] if kept else ""
     separator = max(",;\t", key=header.count)
@@ -308,7 +322,19 @@ def _text(path: Path) -> Table:
             raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
         for name, cell in zip(names, row, strict=True):
             columns[name].append(_cell(cell, separator))
-    return Table(str(path), dict(columns), [line for line, _ in rows[1:]])
+    return Table(str(path), dict(columns), [line for line, _ in rows[1:]], notes=notes)
+
+
+def _decoded(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:
+    """Bytes as text: UTF-8 or UTF-16, or what spreadsheets in the West write by default."""
+    try:
+        text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        notes: tuple[str, ...] = ()
+    except UnicodeDecodeError:
+        text, notes = raw.decode("cp1252", errors="replace"), ("The file is not UTF-8; it was read as Windows-1252.",)
+    if "\0" in text or sum(not c.isprintable() and c not in "\r\n\t" for c in text[:10_000]) > 10:
+        raise DataError(f"{path} is not a text table: it has bytes that are no letters; export it as CSV.")
+    return text, notes
 
 
 def _cell(text: str, separator: str) -> float | str:

@@ -23,9 +23,7 @@ class Status(Enum):
         "bounds, or start closer"
     )
     TIME = "stopped at the time limit before converging: raise time_limit, or fit fewer samples first"
-    INTERRUPTED = (
-        "stopped by Ctrl-C before converging: this is the best so far; fit again with start= this estimate to go on"
-    )
+    INTERRUPTED = "stopped by the user before converging: this is the best so far; a fit that starts there goes on"
     STUCK = (
         "no further progress was possible, yet the gradient is not zero: the estimate is doubtful; try other starts, "
         "tighter bounds, or rescale the model"

@@ -47,9 +47,11 @@ def examine(file: ModelFile, data: Dataset) -> Findings:
         matched = match(data, file.model)
         said = resolve(matched.model, matched.data, *without(matched.left, file.parameters, {"units": file.units}))
         latent = None if matched.complete else LatentProblem.build(said, matched.data)
-        problem = None if latent is not None else WeakProblem.build(said.model, matched.data, Local())
+        problem = None if latent is not None else _weak_problem(said, matched, doubtful)
     except WeakformError as error:
         return Findings(good, [str(error)], doubtful)
+    if not said.free.any():
+        wrong.append("All parameters are fixed; there is nothing to estimate.")
     good.append(_roles(matched, said))
     doubtful += _mistyped(said, data)
     doubtful += [note for note in matched.data.notes if note not in data.notes]
@@ -59,6 +61,16 @@ def examine(file: ModelFile, data: Dataset) -> Findings:
     if problem is not None:
         _weak(problem, said, wrong, doubtful)
     return Findings(good, wrong, doubtful)
+
+
+def _weak_problem(said: Parameters, matched: Matched, doubtful: list[str]) -> WeakProblem | None:
+    """The weak problem; where the samples are too few for one, the relaxed model takes its place."""
+    try:
+        return WeakProblem.build(said.model, matched.data, Local())
+    except WeakformError:
+        LatentProblem.build(said, matched.data)
+        doubtful.append("The samples are too few for test functions; the relaxed model is fitted instead.")
+        return None
 
 
 def _mistyped(said: Parameters, data: Dataset) -> list[str]:

@@ -79,8 +79,8 @@ class ModelFile(Tidy):
         Whether inputs keep their value until the next sample.
     trajectory : str, or None
         The column that tells trajectories apart.
-    missing : tuple of float
-        Numbers that stand for a missing value in the table.
+    missing : tuple of float or str
+        What stands for a missing value in the table.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class ModelFile(Tidy):
     inputs: tuple[str, ...] = ()
     hold: bool = False
     trajectory: str | None = None
-    missing: tuple[float, ...] = ()
+    missing: tuple[float | str, ...] = ()
 
     def arguments(self) -> dict[str, Any]:
         """What the file says of its parameters, as arguments of `fit`."""
@@ -265,10 +265,10 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
     return read_model(folder / other)
 
 
-def _missing(value: Any, where: str) -> tuple[float, ...]:
+def _missing(value: Any, where: str) -> tuple[float | str, ...]:
     if not isinstance(value, list):
-        raise ModelError(f"{where}: missing must be a list of numbers, such as [-999]; received {value!r}.")
-    return tuple(number(one, f"{where}, missing") for one in value)
+        raise ModelError(f'{where}: missing must be a list, such as [-999, "<LOD"]; received {value!r}.')
+    return tuple(one if isinstance(one, str) else number(one, f"{where}, missing") for one in value)
 
 
 def _noise(value: Any, model: Model, where: str) -> dict[str, str]:

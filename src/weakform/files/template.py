@@ -25,7 +25,7 @@ bounds = [0, 10]      # the smallest and the largest value that make sense
 unit = "1/year"
 
 # trajectory = "subject"     # the column that tells several experiments apart
-# missing = [-999]           # numbers that stand for a missing value
+# missing = [-999, "<LOD"]  # what stands for a missing value
 # inputs = ["heater"]        # names in the equations that are columns of known values
 # The names of the columns in your table, where they differ from the names above.
 [columns]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ..support.errors import ModelError
 
 MAX_CHARACTERS = 200_000
+PRINTED = str.maketrans({"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "∗": "*", "′": "'", "’": "'", "\u00a0": " "})
+"""Signs as they are printed, and copied from there."""
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v]+)|(?P<comment>\#[^\n]*)|(?P<newline>\n|;)"
@@ -37,7 +39,8 @@ class Source:
                 f"The {what} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read. "
                 "Give a model as equations only, and data as a table."
             )
-        self.text, self.what, self.lines = text, what, text.split("\n")
+        self.text, self.what = text.translate(PRINTED), what
+        self.lines = text.split("\n")
 
     def error(self, token: Token, reason: str) -> ModelError:
         """An error that shows the line of `token` with a caret under it."""

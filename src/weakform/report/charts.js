@@ -24,7 +24,7 @@ function ticks(low, high, count) {
   const raw = (high - low) / count, power = Math.pow(10, Math.floor(Math.log10(raw)));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(+(k * step).toPrecision(12));
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9 && found.length < 20; k++) found.push(+(k * step).toPrecision(12));
   return found;
 }
 
@@ -32,9 +32,13 @@ function range(values) {
   let low = Infinity, high = -Infinity;
   for (const v of values) if (v !== null && isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
   if (low > high) return [0, 1];
-  if (low === high) { const pad = Math.abs(low) || 1; return [low - pad, high + pad]; }
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (high - low <= 1e-9 * size) { const pad = 0.05 * size || 1; return [low - pad, high + pad]; }
   return [low, high];
 }
+
+// SVG knows no numbers that are far out.
+const near = (v) => Math.min(Math.max(v, -1e5), 1e5);
 
 class Chart {
   constructor(holder, spec) {
@@ -134,7 +138,7 @@ class Chart {
     let text = "", pen = false;
     for (let k = 0; k < x.length; k++) {
       if (y[k] === null || !isFinite(y[k])) { pen = false; continue; }
-      text += (pen ? "L" : "M") + this.X(x[k]).toFixed(1) + " " + this.Y(y[k]).toFixed(1);
+      text += (pen ? "L" : "M") + this.X(x[k]).toFixed(1) + " " + near(this.Y(y[k])).toFixed(1);
       pen = true;
     }
     return text;
@@ -147,7 +151,7 @@ class Chart {
       node("line", { ...ends, stroke: colour, "stroke-dasharray": "5 4" }, parent);
     } else if (s.kind === "band") {
       const back = this.path(s.x.slice().reverse(), s.upper.slice().reverse());
-      node("path", { d: this.path(s.x, s.y) + back.replace(/^M/, "L") + "Z", fill: "var(--band)", stroke: "none" }, parent);
+      if (back) node("path", { d: this.path(s.x, s.y) + back.replace(/^M/, "L") + "Z", fill: "var(--band)", stroke: "none" }, parent);
     } else if (s.kind === "line") {
       node("path", { d: this.path(s.x, s.y), fill: "none", stroke: colour, "stroke-width": 1.8,
         "stroke-linejoin": "round", "stroke-dasharray": s.dashed ? "6 4" : "none" }, parent);
@@ -156,7 +160,7 @@ class Chart {
       let dots = "";
       s.x.forEach((x, k) => {
         if (s.y[k] === null || !this.inside(x)) return;
-        dots += "M" + this.X(x).toFixed(1) + " " + this.Y(s.y[k]).toFixed(1) + "h0";
+        dots += "M" + this.X(x).toFixed(1) + " " + near(this.Y(s.y[k])).toFixed(1) + "h0";
       });
       node("path", { d: dots, stroke: colour, "stroke-width": s.size || (few ? 6 : 4.5), "stroke-linecap": "round",
         "stroke-opacity": few ? 1 : 0.8, fill: "none" }, parent);

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ..results.result import FitResult
 
 MAX_PANELS = 24
+SAME = 0.03
+"""Difference of two intervals, as a share of their width, that is not worth a column."""
 
 
 @np.errstate(all="ignore")
@@ -80,7 +82,8 @@ def _pair(ends: FloatArray) -> str:
 def _estimates(fit: FitResult) -> str:
     ends = fit.intervals()
     header = ["parameter", "estimate", "95% interval", "standard error"]
-    header += ["95% profile interval"] if fit.profiles else []
+    profiled = _profiled(fit, ends)
+    header += ["95% profile interval"] if profiled else []
     units = any(name in fit.units for name in fit.model.parameters)
     header += ["bounds", *(["unit"] if units else []), "note"]
     rows = []
@@ -90,7 +93,7 @@ def _estimates(fit: FitResult) -> str:
         shown = not fit.fixed[j] and (known or np.isfinite(ends[j]).any())
         row = [name, number(quantity.value)]
         row += [_pair(ends[j]) if shown else "none", number(quantity.error, 3) if known else ""]
-        if fit.profiles:
+        if profiled:
             profile = fit.profiles.get(name)
             row.append("" if profile is None else _pair(np.array(profile.interval)))
         bounded = np.isfinite(fit.bounds[j]).any()
@@ -100,6 +103,15 @@ def _estimates(fit: FitResult) -> str:
         row.append("; ".join(filter(None, (quantity.note, remark))))
         rows.append(row)
     return table(header, rows)
+
+
+def _profiled(fit: FitResult, ends: FloatArray) -> bool:
+    """Whether profile intervals say anything that the others do not."""
+    for name, profile in fit.profiles.items():
+        own, other = ends[fit.model.parameters.index(name)], np.array(profile.interval)
+        if not np.allclose(own, other, rtol=0.0, atol=SAME * abs(own[1] - own[0]), equal_nan=True):
+            return True
+    return False
 
 
 def _population(fit: FitResult) -> str:
@@ -141,7 +153,9 @@ def _beginnings(fit: FitResult) -> str:
             continue
         rows.append([name, number(q.value), _pair(np.array(q.interval)), number(q.error, 3)])
     rows += [[name, value, "given", ""] for name, values in given.items() for value in sorted(values)]
-    return table(["initial value", "estimate", "95% interval", "standard error"], rows) if rows else ""
+    begun = {float(q.times[0]) for q in fit.data.trajectories} if not fit.model.initial else {0.0}
+    when = f", t = {begun.pop():g}" if len(begun) == 1 and begun != {0.0} else ""
+    return table([f"initial value{when}", "estimate", "95% interval", "standard error"], rows) if rows else ""
 
 
 def _correlations(fit: FitResult) -> str:
@@ -157,7 +171,7 @@ def _correlations(fit: FitResult) -> str:
             value = C[i, j]
             colour = "0,114,178" if value < 0 else "213,94,0"
             strong = f"background:rgba({colour},{0.75 * abs(value):.2f})" if i != j else ""
-            cells.append(f'<td style="{strong}">{value:+.2f}</td>')
+            cells.append(f'<td style="{strong}">{f"{value:+.2f}".replace("-", "−")}</td>')
         rows.append(f'<tr><th scope="row">{escape(names[i])}</th>{"".join(cells)}</tr>')
     return (
         '<div class="wide"><table class="correlations"><thead><tr><td></td>'

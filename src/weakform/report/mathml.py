@@ -30,8 +30,8 @@ def equations(model: Model) -> str:
     for name, expr in shown.items():
         if name in model.hidden:
             continue
-        dots, right = ("¨", shown[order[name]]) if name in order else ("˙", expr)
-        cells = (("right", symbol(name, dots)), ("center", "<mo>=</mo>"), ("left", expression(right)))
+        primes, right = ("″", shown[order[name]]) if name in order else ("′", expr)
+        cells = (("right", symbol(name, primes)), ("center", "<mo>=</mo>"), ("left", expression(right)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
     named = [(symbol(name), e) for name, e in model.observables.items()]
     named += [
@@ -54,26 +54,26 @@ def _aligned(cells: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     return [(f"text-align:{side};padding:0.25em 0.15em", body) for side, body in cells]
 
 
-def symbol(name: str, dots: str = "") -> str:
-    """A name: Greek letters as such, trailing digits and what follows `_` as an index, `'` as a dot."""
+def symbol(name: str, primes: str = "") -> str:
+    """A name: Greek letters as such, trailing digits and what follows `_` as an index, `'` as a prime."""
     if name.endswith("'"):
-        return symbol(name[:-1], "˙")
+        return symbol(name[:-1], "′")
     switch = re.fullmatch(r"if\((.+) >= (.+), 1, 0\)", name)
     if switch is not None:  # one where the condition holds, zero elsewhere
         return f"<mrow><mo>[</mo><mtext>{escape(switch[1])} ≥ {escape(switch[2])}</mtext><mo>]</mo></mrow>"
     match = re.fullmatch(r"([^\W\d_]+)(?:_?(\d+)|_(\w+))?", name)
     if match is None:
-        return _dotted(f"<mi>{escape(name)}</mi>", dots)
+        return _primed(f"<mi>{escape(name)}</mi>", primes)
     stem, index = match.group(1), match.group(2) or match.group(3)
     shown = GREEK.get(stem.lower(), stem)
     if stem[:1].isupper() and stem.lower() in GREEK and len(stem) > 1:
         shown = shown.upper()
-    body = _dotted(f"<mi>{escape(shown)}</mi>", dots)
-    return body if index is None else f"<msub>{body}<mtext>{escape(index)}</mtext></msub>"
+    body = f"<mi>{escape(shown)}</mi>"
+    return _primed(body if index is None else f"<msub>{body}<mtext>{escape(index)}</mtext></msub>", primes)
 
 
-def _dotted(body: str, dots: str) -> str:
-    return f'<mover accent="true">{body}<mo stretchy="false">{dots}</mo></mover>' if dots else body
+def _primed(body: str, primes: str) -> str:
+    return f"<msup>{body}<mo>{primes}</mo></msup>" if primes else body
 
 
 def expression(expr: Expr) -> str:

@@ -32,6 +32,18 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
+def _ended(fit: FitResult, names: list[str]) -> list[str]:
+    """Parameters whose intervals end at a bound, though their estimates do not."""
+    ends, found = fit.intervals(), []
+    for j, name in enumerate(fit.model.parameters):
+        if name not in names or fit.at_bound[j] or not np.isfinite(ends[j]).all():
+            continue
+        width = ends[j, 1] - ends[j, 0]
+        if np.isfinite(fit.bounds[j]).any() and (np.abs(ends[j] - fit.bounds[j]) <= 1e-9 * width).any():
+            found.append(name)
+    return found
+
+
 def verdict(fit: FitResult) -> Verdict:
     """What to think of a fit."""
     names = fit.model.parameters
@@ -43,6 +55,7 @@ def verdict(fit: FitResult) -> Verdict:
             if not fit.errors[j] <= POORLY_DETERMINED * abs(fit.estimate[j])
             and (not fit.at_bound[j] or names[j] in fit.undetermined)
         ]
+    ended = _ended(fit, [names[j] for j in free if names[j] not in loose])
     stuck = [names[j] for j in free if fit.at_bound[j] and names[j] not in fit.undetermined]
     p = np.nan if fit.goodness is None else fit.goodness.p_value
     reasons = []
@@ -59,6 +72,10 @@ def verdict(fit: FitResult) -> Verdict:
     if loose:
         reasons.append(
             f"Not determined: {', '.join(loose)}. Fix one, give bounds or a prior, or measure where they matter."
+        )
+    if ended:
+        reasons.append(
+            f"Limited on one side by a bound, not by the data: {', '.join(ended)}. The true value may lie beyond it."
         )
     if stuck:
         reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")

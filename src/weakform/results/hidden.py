@@ -128,7 +128,7 @@ def shown_beginnings(fit: FitResult, most: int, measured: bool = False) -> list[
         return []
     rows: list[tuple[str, Quantity]] = []
     for state in fit.model.states:
-        if initial_name(state) in fit.model.parameters:
+        if initial_name(state) in fit.model.parameters or str(fit.model.initial.get(state)) in fit.model.parameters:
             continue
         try:
             found = fit.initial[state]

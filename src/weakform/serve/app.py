@@ -181,8 +181,11 @@ class Endpoints:
         return Response("There is no such file.", 404, media_type="text/plain")
 
     async def ask(self, name: str, seconds: float = 60.0, **arguments: Any) -> Any:
-        """A task for a worker."""
-        return await run_in_threadpool(lambda: self.office.ask(name, seconds, **arguments))
+        """A task for a worker; what it says names files as the user knows them."""
+        try:
+            return await run_in_threadpool(lambda: self.office.ask(name, seconds, **arguments))
+        except WeakformError as error:
+            raise WeakformError(self.office.plain(str(error))) from None
 
     async def words(self, _: Request) -> Any:
         """Names of functions, and the gallery."""
@@ -198,10 +201,7 @@ class Endpoints:
         table, folder = self.office.room()
         path = folder / name
         path.write_bytes(body)
-        try:
-            found = await self.ask("look_table", LONG, path=str(path))
-        except WeakformError as error:
-            raise WeakformError(str(error).replace(str(path), name)) from None
+        found = await self.ask("look_table", LONG, path=str(path))
         self.office.keep_table(table, path)
         return {"table": table, "file": name, **found}
 
@@ -232,17 +232,14 @@ class Endpoints:
         name = _named(request.query_params.get("name", "model.toml"), MODELS, "model file")
         _, folder = self.office.room()
         (folder / name).write_bytes(await _body(request, BODY))
-        try:
-            return await self.ask("open_model", path=str(folder / name))
-        except WeakformError as error:
-            raise WeakformError(str(error).replace(str(folder / name), name)) from None
+        return await self.ask("open_model", path=str(folder / name))
 
     async def check(self, request: Request) -> Any:
         """What is wrong or doubtful before a fit."""
         asked = await _asked(request)
         path = self.office.table(asked.get("table"))
         found = await self.ask("check", setup=asked.get("setup"), path=str(path))
-        return {kind: [line.replace(str(path), path.name) for line in lines] for kind, lines in found.items()}
+        return {kind: [self.office.plain(line) for line in lines] for kind, lines in found.items()}
 
     async def solve(self, request: Request) -> Any:
         """The model with the values of the sliders."""
@@ -274,7 +271,7 @@ class Endpoints:
     async def progress(self, request: Request) -> Any:
         """How far a fit is; what was found, once it is there."""
         job = self.office.job(request.path_params["name"])
-        error = job.error.replace(str(job.table), job.table.name)
+        error = self.office.plain(job.error)
         return {"state": job.state, "progress": job.progress, "result": job.result, "error": error}
 
     async def stop(self, request: Request) -> Any:
@@ -325,10 +322,7 @@ class Endpoints:
             fit, folder = self.office.room()
             path = folder / "fit.json"
             path.write_text(saved, encoding="utf-8")
-            try:
-                result = await self.ask("open_fit", saved=str(path), setup=setup)
-            except WeakformError as error:
-                raise WeakformError(str(error).replace(str(path), "a fit of the project")) from None
+            result = await self.ask("open_fit", saved=str(path), setup=setup)
             self.office.saved[fit] = path
             opened.append({"fit": fit, "name": name, "setup": setup, "result": result})
         return {"table": found, "setup": given.get("setup"), "fits": opened}

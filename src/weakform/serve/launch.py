@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 import webbrowser
 
 from ..support.errors import WeakformError
 
 HOST = "127.0.0.1"
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(0)
 
 
 def serve(port: int | None = None, browser: bool = True) -> None:
@@ -47,6 +52,7 @@ def serve(port: int | None = None, browser: bool = True) -> None:
         if browser:
             webbrowser.open(address)
         print("Ctrl-C ends it.", flush=True)
+        signal.signal(signal.SIGTERM, _end)
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:

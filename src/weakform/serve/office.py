@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import shutil
 import tempfile
@@ -108,6 +109,14 @@ class Office:
     def ask(self, name: str, seconds: float = SHORT, **arguments: Any) -> Any:
         """A short task; whoever is lost over it is replaced."""
         try:
+            return self._asked(name, seconds, arguments)
+        except Lost as lost:
+            if not lost.died:
+                raise
+            return self._asked(name, seconds, arguments)  # whoever was killed: another one does it
+
+    def _asked(self, name: str, seconds: float, arguments: dict[str, Any]) -> Any:
+        try:
             desk = self._desks.get(timeout=seconds)
         except Empty:
             raise Lost("All workers are busy; try it again in a moment.") from None
@@ -121,6 +130,10 @@ class Office:
             raise
         finally:
             self._desks.put(desk)
+
+    def plain(self, text: str) -> str:
+        """A message without the folders of this office."""
+        return re.sub(re.escape(str(self.folder)) + r"/[^/]+/", "", text)
 
     def room(self) -> tuple[str, Path]:
         """A new name, and a folder for its files."""

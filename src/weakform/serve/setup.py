@@ -34,8 +34,8 @@ class Setup:
     trajectory, sheet : str, or None
     hold : bool
     noise, units : dict of str to str
-    missing : tuple of float
-        Numbers that stand for a missing value.
+    missing : tuple of float or str
+        What stands for a missing value.
     parameters : dict
         Of each parameter: bounds, start, fixed, log.
     method : str
@@ -55,7 +55,7 @@ class Setup:
     hold: bool = False
     noise: dict[str, str] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
-    missing: tuple[float, ...] = ()
+    missing: tuple[float | str, ...] = ()
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     method: str = ""
     seed: int = 0
@@ -78,16 +78,16 @@ class Setup:
             if not isinstance(kept.get(key, ""), str):
                 raise ModelError(f"{key} must be a word; received {kept[key]!r}.")
         kept["inputs"] = tuple(map(str, kept.get("inputs", ())))
-        kept["missing"] = tuple(_number(value, "missing") for value in kept.get("missing", ()))
+        kept["missing"] = tuple(v if isinstance(v, str) else _number(v, "missing") for v in kept.get("missing", ()))
         kept["parameters"] = _parameters(kept.get("parameters", {}))
         kept["file"] = Path(kept.get("file") or "data.csv").name
         made = cls(**kept)
         if made.method and made.method not in ESTIMATORS:
             raise FitError(f"No method {made.method!r}; there are: {', '.join(ESTIMATORS)}.")
-        if not is_whole(made.seed, 0) or (made.starts is not None and not is_whole(made.starts, 1)):
-            raise FitError(f"seed and starts must be whole numbers; received {made.seed!r} and {made.starts!r}.")
-        if made.starts is not None and made.starts > MOST_STARTS:
-            raise FitError(f"At most {MOST_STARTS} starts; received {made.starts}.")
+        if not is_whole(made.seed, 0):
+            raise FitError(f"The seed must be a whole number, 0 or larger; received {made.seed!r}.")
+        if made.starts is not None and not (is_whole(made.starts, 1) and made.starts <= MOST_STARTS):
+            raise FitError(f"Starts must be a whole number between 1 and {MOST_STARTS}; received {made.starts!r}.")
         if not 0 < _number(made.time_limit, "time_limit") <= LONGEST:
             raise FitError(f"The time limit must be between 0 and {LONGEST:g} s; received {made.time_limit!r}.")
         return made
@@ -109,7 +109,7 @@ class Setup:
         if self.trajectory:
             lines.append(f"trajectory = {_text(self.trajectory)}")
         if self.missing:
-            lines.append(f"missing = {json.dumps(self.missing)}")
+            lines.append(f"missing = {json.dumps(self.missing, ensure_ascii=False)}")
         for name, said in (("noise", self.noise), ("columns", self.columns), ("units", self.units)):
             if said:
                 lines += ["", f"[{name}]", *(f"{_text(key)} = {_text(value)}" for key, value in said.items())]
@@ -147,10 +147,11 @@ class Setup:
         lines += [f"    {key}={value!r}," for key, value in read.items() if value is not None]
         lines += [")", "fit = wf.fit(", "    model,", "    data,", "    parameters={"]
         for name, record in file.parameters.items():
-            said = {key: getattr(record, key) for key in ("bounds", "start", "fixed", "log")}
-            shown = ", ".join(f"{key}={_python(value)}" for key, value in said.items() if value)
-            if record.fixed is not None:
-                shown = f"fixed={record.fixed!r}"
+            keys = ("bounds", "start", "log", "unit") if record.fixed is None else ("fixed", "unit")
+            said = {key: getattr(record, key) for key in keys}
+            shown = ", ".join(
+                f"{key}={_python(v)}" for key, v in said.items() if v is not None and v is not False and v != ""
+            )
             lines.append(f"        {name!r}: wf.Parameter({shown}),")
         lines += ["    },", f"    units={self.units!r},"] if self.units else ["    },"]
         lines += [f"    {key}={value!r}," for key, value in fitted.items() if value is not None]
@@ -183,6 +184,7 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
         fixed = record.get("fixed")
         if fixed is not None:
             found[str(name)] = {"fixed": _number(fixed, f"{name}, fixed")}
+            found[str(name)] |= {"unit": str(record["unit"])} if record.get("unit") else {}
             continue
         one: dict[str, Any] = {}
         ends = record.get("bounds")
@@ -193,6 +195,8 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
             one["start"] = _number(record["start"], f"{name}, start")
         if record.get("log"):
             one["log"] = True
+        if record.get("unit"):
+            one["unit"] = str(record["unit"])
         if one:
             found[str(name)] = one
     return found
@@ -213,6 +217,8 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, bool):
         return "true"
+    if isinstance(value, str):
+        return _text(value)
     return repr(float(value))
 
 

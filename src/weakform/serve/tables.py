@@ -27,7 +27,7 @@ def look(path: Path, sheet: str | None = None) -> dict[str, Any]:
     """What the page shows of a table."""
     table = _opened(str(path), sheet)
     names = [name for name in table.columns if name not in table.errors.values()]
-    time = time_column(names)
+    time = _time(table, names)
     columns: list[dict[str, Any]] = []
     problems: list[dict[str, Any]] = []
     for name in names:
@@ -71,6 +71,19 @@ def _shown(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
+def _time(table: Table, names: list[str]) -> str:
+    """The column that is called like a time; else the first that could be one."""
+    named = time_column(names)
+    for name in dict.fromkeys([named, *names]):
+        try:
+            times, _ = table.times(name)
+        except DataError:
+            continue
+        if len(times) and np.isfinite(times).all():
+            return name
+    return named
+
+
 def _column(table: Table, name: str) -> dict[str, Any]:
     values = table.columns[name]
     unit = re.search(r"[(\[]([^)\]]+)[)\]]\s*$", name)
@@ -81,7 +94,7 @@ def _column(table: Table, name: str) -> dict[str, Any]:
     except DataError:
         numbers, kind = _numbers(values), "number"
         words = [k for k, value in enumerate(values) if isinstance(value, str)]
-        if len(words) > 0.5 * len(values):
+        if len(words) > 0.5 * sum(isinstance(value, str) or value == value for value in values):
             return {**told, "kind": "word", "different": len({str(v) for v in values}), "missing": 0, "spark": []}
         told["problems"] = [_problem(k, name, values[k], "is not a number") for k in words[:MOST]]
     missing = np.isnan(numbers)
@@ -105,7 +118,8 @@ def _problem(row: int, column: str, value: Any, why: str) -> dict[str, Any]:
     shown = _shown(float(value)) if isinstance(value, float | np.floating) else str(value)
     number = float(value) if isinstance(value, float | np.floating) and np.isfinite(value) else None
     said = f"row {row + 1}, {column} = {shown.replace('-', '−')} {why}"
-    return {"row": row, "column": column, "value": number, "text": said}
+    missing = number if number is not None or not isinstance(value, str) else value.strip()
+    return {"row": row, "column": column, "value": missing, "text": said}
 
 
 def _doubts(x: FloatArray) -> list[tuple[int, str]]:
@@ -117,7 +131,8 @@ def _doubts(x: FloatArray) -> list[tuple[int, str]]:
         others = x[finite & ~np.isin(x, STAND_INS)]
         if here.any() and len(others) > 2 and here.sum() < 0.5 * len(x):
             low, high = np.quantile(others, [0.05, 0.95])
-            if number < low - (high - low) or number > high + (high - low):
+            alone = number < 0 < float(others.min())
+            if alone or number < low - (high - low) or number > high + (high - low):
                 found += [(int(k), "may stand for a missing value") for k in np.flatnonzero(here)]
     named = {row for row, _ in found}
     rest = np.array([k for k in np.flatnonzero(finite) if k not in named], dtype=int)

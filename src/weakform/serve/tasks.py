@@ -76,7 +76,8 @@ def _set(file: ModelFile) -> dict[str, Any]:
     def said(name: str) -> dict[str, Any]:
         record = file.parameters[name]
         ends = None if record.bounds is None else [None if np.isinf(end) else end for end in record.bounds]
-        return {"bounds": ends, "start": record.start, "fixed": record.fixed, "log": record.log or None}
+        fixed = {"fixed": record.fixed, "unit": record.unit}
+        return {"bounds": ends, "start": record.start, "log": record.log or None, **fixed}
 
     return {
         "equations": (file.equations or str(file.model)).strip("\n"),
@@ -146,7 +147,13 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
             t, u = thinned(times[: len(reached)], curve[:, j])
             dots = [plain(column) for column in thinned(q.times, q.values[:, j])] if j < len(columns) else []
             charts.append({"name": name, "label": q.label, "line": [plain(t), plain(u)], "dots": dots})
-    return {"charts": charts, "initial": {k: float(v) for k, v in begun.items()}, "trouble": trouble}
+    more = len(data.trajectories) - MOST
+    return {
+        "charts": charts,
+        "initial": {k: float(v) for k, v in begun.items()},
+        "trouble": trouble,
+        "more": f"{more} more trajectories are not drawn here." if more > 0 else "",
+    }
 
 
 def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
@@ -188,7 +195,7 @@ def run_fit(
     )
     found.save(saved)
     tell("fitted", told(found, made))
-    if found.success and can_refit(found) and not stopped():
+    if can_refit(found) and not stopped():
         try:
             found.intervals(kind="profile")
         except WeakformError:
@@ -249,7 +256,9 @@ def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
         writer.writerow(["parameter", "estimate", "standard error", "lower 95%", "upper 95%", "unit", "note"])
         for name, (low, high) in zip(found.model.parameters, found.intervals(), strict=True):
             q = found[name]
-            writer.writerow([name, q.value, q.error, low, high, found.units.get(name, ""), q.note])
+            fixed = name in found.model.parameters and found.fixed[found.model.parameters.index(name)]
+            numbers = [q.value, "", "", ""] if fixed else [q.value, q.error, low, high]
+            writer.writerow([name, *numbers, found.units.get(name, ""), q.note])
         return out.getvalue()
     raise FitError(f"Nothing called {kind!r} can be exported.")
 

@@ -17,7 +17,15 @@ MEMORY = 6 * 2**30
 
 
 class Lost(WeakformError):
-    """A worker that is gone, or was stopped for taking too long."""
+    """A worker that is gone, or was stopped for taking too long.
+
+    Attributes
+    ----------
+    died : bool
+        Whether it has ended on its own, or by another hand.
+    """
+
+    died = False
 
 
 def run(pipe: Connection, memory: int) -> None:
@@ -84,7 +92,7 @@ class Worker:
         try:
             self.pipe.send((name, arguments))
         except (BrokenPipeError, OSError):
-            raise Lost(self._gone()) from None
+            raise self._gone() from None
 
     def stop(self) -> None:
         """Ask it to stop with the best so far."""
@@ -99,7 +107,7 @@ class Worker:
                 raise Lost("This took too long, and was stopped.")
             return self.pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            raise Lost(self._gone()) from None
+            raise self._gone() from None
 
     def ask(self, name: str, arguments: dict[str, Any], seconds: float) -> Any:
         """A task that has one answer."""
@@ -116,8 +124,10 @@ class Worker:
         self.process.join(5.0)
         self.pipe.close()
 
-    def _gone(self) -> str:
+    def _gone(self) -> Lost:
         self.process.join(1.0)
         code = self.process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        return f"The process that worked on this has ended ({how}), perhaps for lack of memory. Try it again."
+        lost = Lost(f"The process that worked on this has ended ({how}), perhaps for lack of memory. Try it again.")
+        lost.died = True
+        return lost

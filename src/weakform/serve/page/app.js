@@ -7,7 +7,7 @@ import { adopt, change, guessed, listen, reset, setup, step, steps, store, tell 
 import { fresh as freshTable, showTable } from "./data.js";
 import { begin as beginEditor, consider, showEquations, showModel } from "./editor.js";
 import { showSliders } from "./sliders.js";
-import { fit, METHODS, showReport, stop } from "./fits.js";
+import { busy, detach, fit, METHODS, showReport, stop } from "./fits.js";
 import { autosave, begin, forgotten, open, restore, save } from "./project.js";
 
 const MODELS = /\.(toml|xml|sbml|ant)$/i;
@@ -32,7 +32,7 @@ onServer((state) => {
 async function take(file) {
   try {
     banner();
-    if (/\.json$/i.test(file.name)) { await open(await file.text()); return; }
+    if (/\.json$/i.test(file.name)) { detach(); await open(await file.text()); clear(); begin(); return; }
     if (MODELS.test(file.name)) {
       const said = await send("/api/model-file?name=" + encodeURIComponent(file.name), file);
       change("model file", (doc) => adopt(doc, said, store.session.table));
@@ -40,9 +40,36 @@ async function take(file) {
     }
     banner(`${file.name} is read…`);
     const table = await send("/api/table?name=" + encodeURIComponent(file.name), file);
-    banner();
+    const { equations, parameters } = store.doc;
+    if (store.session.fits.length) putAway("The fits of the table before were put away."); else { clear(); banner(); }
+    reset({ equations, parameters });
     settle(table, { name: table.file, blob: file }, (doc) => { doc.roles = guessed(table); doc.missing = []; });
   } catch (error) { failed(error); }
+}
+
+// Something else begins: what was there can be brought back.
+function putAway(words) {
+  const { doc, session } = store, had = session.fits.length || doc.equations.trim();
+  detach();
+  const old = { doc: structuredClone(doc), session };
+  store.session = { table: null, file: null, model: null, fits: [], shown: null };
+  clear();
+  if (!had) { banner(); return; }
+  banner(words, h("button", { type: "button", onclick: () => {
+    detach();
+    store.session = { ...old.session, model: null };
+    reset(old.doc);
+    clear();
+    banner();
+    begin();
+  } }, "bring it back"));
+}
+function clear() {
+  drawn.clear();
+  shownFor = checkedFor = null;
+  at("charts").replaceChildren(h("p", { class: "hint" }, "Choose a table or an example to begin."));
+  for (const id of ["sliders", "doubts", "progress", "math", "known"]) at(id).replaceChildren();
+  at("trouble").textContent = at("wrong").textContent = "";
 }
 
 function settle(table, file, act) {
@@ -56,7 +83,7 @@ function settle(table, file, act) {
 async function example(name) {
   try {
     const found = await send("/api/gallery", { name });
-    Object.assign(store.session, { fits: [], shown: null });
+    putAway("Your last work was put away.");
     settle(found.table, { name: found.file, blob: new Blob([found.text]) }, (doc) => adopt(doc, found.setup, found.table));
   } catch (error) { failed(error); }
 }
@@ -67,7 +94,7 @@ const solve = latest(async (current, asked) => {
   let found;
   try { found = await send("/api/solve", asked); } catch (error) { if (current()) at("trouble").textContent = error.message; return; }
   if (!current()) return;
-  at("trouble").textContent = found.trouble;
+  at("trouble").textContent = [found.trouble, found.more].filter(Boolean).join(" ");
   for (const [state, value] of Object.entries(found.initial)) if (store.doc.initial[state] === undefined) store.doc.initial[state] = value;
   showSliders();
   picture(found.charts);
@@ -112,6 +139,8 @@ let shownFor = null;
 function move() {
   const { session, doc } = store, { model, table } = session;
   if (!model || !model.ok || !table || model.text !== doc.equations) return;
+  const known = [...model.states, ...model.observables];
+  if (!Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name))) { at("trouble").textContent = ""; return; }
   const values = Object.fromEntries(model.parameters.map((n) => [n, doc.parameters[n] ? doc.parameters[n].value : 1]));
   const asked = { setup: setup(), table: table.table, values, initial: doc.initial }, key = JSON.stringify(asked);
   if (key === shownFor) return;
@@ -133,7 +162,15 @@ const check = latest(async (current, asked) => {
 function consult() {
   const { session, doc } = store;
   const there = session.table && session.model && session.model.ok && session.model.text === doc.equations;
-  if (!there) { session.ready = false; ready(); return; }
+  const { model } = session, known = there ? [...model.states, ...model.observables] : [];
+  const lost = there && !Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name));
+  if (!there || lost) {
+    session.ready = false;
+    checkedFor = null;
+    at("doubts").replaceChildren(...(lost ? [h("p", { class: "wrong" }, `Say under Data which column measures ${known.join(" or ")}.`)] : []));
+    ready();
+    return;
+  }
   const asked = { setup: setup(), table: session.table.table }, key = JSON.stringify(asked);
   if (key === checkedFor) return;
   checkedFor = key;
@@ -171,13 +208,8 @@ function wire() {
   at("redo").onclick = () => step(false);
   at("save").onclick = () => save().catch(failed);
   at("anew").onclick = async () => {
+    putAway("Your last work was put away.");
     reset();
-    store.session = { table: null, file: null, model: null, fits: [], shown: null };
-    at("charts").replaceChildren(h("p", { class: "hint" }, "Choose a table or an example to begin."));
-    at("sliders").replaceChildren();
-    drawn.clear();
-    shownFor = checkedFor = null;
-    banner();
     begin();
     await forgotten();
   };
@@ -194,8 +226,9 @@ function wire() {
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !at("fit").disabled) { event.preventDefault(); fit(); }
-    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !typing) { event.preventDefault(); step(!event.shiftKey); }
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && (!typing || event.target.id === "equations")) { event.preventDefault(); step(!event.shiftKey); }
   });
+  window.addEventListener("beforeunload", (event) => { if (busy()) event.preventDefault(); });
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       event.preventDefault();

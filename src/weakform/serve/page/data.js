@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { reachable } from "./charts.js";
 import { at, h, options } from "./dom.js";
-import { change, store, tell } from "./store.js";
+import { change, guessed, plainName, reset, store, tell } from "./store.js";
 
 const NOISE = [["", "equal errors"], ["lognormal", "errors in per cent"], ["poisson", "counts"], ["student", "heavy tails"]];
 const NS = "http://www.w3.org/2000/svg";
@@ -21,7 +21,7 @@ export function showTable() {
   const body = table.columns.map((column) => row(column, doc.roles[column.name] || { role: "", name: "" }, model));
   const head = h("thead", {}, h("tr", {}, ...["column", "values", "what it is", "unit"].map((w) => h("th", { scope: "col" }, w))));
   const sheets = table.sheets && table.sheets.length > 1 ? h("p", {}, h("label", {}, "Sheet ", sheetSelect(table))) : null;
-  holder.replaceChildren(...[told, sheets, h("div", { class: "wide" }, h("table", { class: "columns" }, head, h("tbody", {}, ...body))),
+  holder.replaceChildren(...[told, sheets, h("div", { class: "wide tall", ...(table.columns.length > 8 ? { tabindex: "0", role: "group", "aria-label": "Columns" } : {}) }, h("table", { class: "columns" }, head, h("tbody", {}, ...body))),
     problems(table), cells(table)].filter(Boolean));
   reachable(holder);
   if (focus && at(focus)) at(focus).focus();
@@ -33,8 +33,10 @@ function sheetSelect(table) {
   const select = h("select", { id: "sheet", onchange: async (event) => {
     const found = await send("/api/sheet", { table: table.table, sheet: event.target.value });
     store.session.table = { ...table, ...found };
-    change("sheet", (doc) => { doc.sheet = event.target.value; });
+    reset({ ...store.doc, sheet: event.target.value, roles: guessed(found), missing: [], initial: {} });  // other columns: no way back
+    fresh();
     tell("table");
+    tell("doc");
   } });
   options(select, table.sheets.map((s) => [s, s]), table.sheet || table.sheets[0]);
   return select;
@@ -42,7 +44,7 @@ function sheetSelect(table) {
 
 function row(column, said, model) {
   const id = "role-" + column.name, known = names(model);
-  const choices = [["", "not used"], ["time", "time"], ["trajectory", "tells trajectories apart"], ["input", "known input"]];
+  const choices = [["", "not used"], ["time", "time"], ["trajectory", "tells trajectories apart"], ["input", "known input: " + plainName(column.name)]];
   choices.push(...(known.length ? known.map((n) => ["=" + n, "measured: " + n]) : [["=", "measured"]]));
   let now = said.role === "measured" ? "=" + (known.length ? said.name : "") : said.role;
   if (!choices.some(([value]) => value === now)) {
@@ -58,7 +60,7 @@ function row(column, said, model) {
       const one = doc.roles[column.name] = doc.roles[column.name] || { name: column.name, noise: "", unit: "" };
       one.role = value.startsWith("=") ? "measured" : value;
       if (value.length > 1 && value.startsWith("=")) one.name = value.slice(1);
-      if (value === "input") one.name = column.name.replace(/\W+/g, "_");
+      if (value === "input") one.name = plainName(column.name);
     });
   } });
   options(select, choices, now);
@@ -71,7 +73,7 @@ function row(column, said, model) {
     drawn = JSON.stringify([store.session.table.table, store.session.table.sheet, store.doc.roles, store.doc.missing, names(store.session.model)]);
   } });
   const more = column.kind === "word" ? `${column.different} different words` : column.missing ? `${column.missing} missing` : "";
-  return h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, spark(column), h("span", { class: "hint" }, more)),
+  return h("tr", {}, h("th", { scope: "row", title: column.name }, column.name), h("td", {}, spark(column), h("span", { class: "hint" }, more)),
     h("td", {}, h("div", { class: "two" }, select, said.role === "measured" ? noise : null)), h("td", {}, unit));
 }
 

@@ -89,6 +89,8 @@ export function showModel() {
   paint();
   if (!model || (!model.ok && !model.error)) { wrong.textContent = ""; at("math").replaceChildren(); known.replaceChildren(); return; }
   if (!model.ok) {
+    at("math").replaceChildren();
+    known.replaceChildren();
     const place = model.place ? `line ${model.place[0]}, column ${model.place[1]}: ` : "";
     wrong.textContent = place + model.error;
     at("equations").setAttribute("aria-invalid", "true");

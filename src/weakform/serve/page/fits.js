@@ -13,27 +13,44 @@ export const METHODS = [["", "default"], ["mle", "WENDy-MLE"], ["irls", "WENDy-I
 export async function fit() {
   if (running) return;
   const { session, doc } = store, made = setup();
+  const mine = running = { name: null, seen: [], session };
   at("fit").disabled = true;
   at("progress").replaceChildren(h("p", {}, h("progress", { "aria-label": "The fit is running" }), " ", h("span", {}, "beginning…")), h("div", { class: "falls" }));
   try {
     const { fit: name } = await send("/api/fit", { setup: made, table: session.table.table });
-    running = { name, seen: [] };
+    mine.name = name;
+    if (running !== mine) { send(`/api/fit/${name}/stop`).catch(() => {}); return; }
     at("stop").hidden = false;
     const entry = { fit: name, name: `fit ${session.fits.length + 1}`, doc: structuredClone(doc), setup: made, result: null };
-    await follow(entry);
+    await follow(entry, mine);
   } catch (error) {
-    at("progress").replaceChildren(h("p", { class: "wrong" }, error.message));
+    if (running === mine) at("progress").replaceChildren(h("p", { class: "wrong" }, error.message));
   }
-  running = null;
-  at("stop").hidden = true;
+  if (running !== mine) return;
+  leave();
   tell("fit");
 }
 
-export async function stop() { if (running) await send(`/api/fit/${running.name}/stop`); }
+function leave() {
+  running = null;
+  at("stop").hidden = true;
+}
 
-async function follow(entry) {
+export async function stop() { if (running && running.name) await send(`/api/fit/${running.name}/stop`); }
+
+// Another project is begun: a fit that runs is none of its business.
+export function detach() {
+  if (!running) return;
+  stop().catch(() => {});
+  leave();
+  at("progress").replaceChildren();
+}
+export const busy = () => running !== null;
+
+async function follow(entry, mine) {
   for (;;) {
     const now = await send("/api/fit/" + entry.fit, null, "GET");
+    if (running !== mine) return;
     if (now.state === "failed") { at("progress").replaceChildren(h("p", { class: "wrong" }, now.error)); return; }
     if (now.result && !entry.result) { store.session.fits.push(entry); store.session.shown = entry; }
     if (now.result && JSON.stringify(now.result.html) !== JSON.stringify(entry.result && entry.result.html)) {
@@ -42,10 +59,11 @@ async function follow(entry) {
       if (now.state !== "done") at("progress").replaceChildren(h("p", {}, h("progress", { "aria-label": "Profiles are computed" }), " fitted; profiles are computed…"));
     }
     if (now.state === "done") break;
-    if (now.progress && !now.result) progress(now.progress);
+    if (now.progress && !now.result) try { progress(now.progress); } catch { /* a picture of the way is not worth the fit */ }
     await new Promise((done) => setTimeout(done, 150));
   }
   at("progress").replaceChildren();
+  if (entry.result.method) estimates(entry);
   // What the project needs when it is saved, also without the server.
   entry.saved = await send("/api/export", { kind: "fit", fit: entry.fit, setup: entry.setup }).then(JSON.parse);
   tell("saved");
@@ -120,7 +138,7 @@ function back(entry) {
 function estimates(entry) {
   change("estimates", (doc) => {
     for (const [name, value] of Object.entries(entry.result.estimates)) {
-      if (doc.parameters[name]) Object.assign(doc.parameters[name], { value: +value.toPrecision(6), around: value });
+      if (doc.parameters[name] && !doc.parameters[name].fixed) Object.assign(doc.parameters[name], { value: +value.toPrecision(8), around: value });
     }
     for (const [state, value] of Object.entries(entry.result.initial)) if (state in doc.initial) doc.initial[state] = +value.toPrecision(6);
   });

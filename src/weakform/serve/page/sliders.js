@@ -5,13 +5,14 @@ import { at, h } from "./dom.js";
 import { change, store } from "./store.js";
 
 const STEPS = 400;
-let drawn = null;
+let drawn = null, anchors = {};  // where the sliders of initial values began
+const begun = (state) => ({ value: store.doc.initial[state], low: null, high: null, around: Math.abs(anchors[state] ??= store.doc.initial[state]) });
 
 function ends(one) {
   const size = Math.abs(one.value) || 1;
   if (one.low !== null && one.high !== null && one.high > one.low) return [one.low, one.high];
   if (one.value < 0) return [one.low ?? -10 * size, one.high ?? 10 * size];
-  const unit = Math.pow(10, Math.round(Math.log10(one.around || size)));
+  const unit = Math.pow(10, Math.round(Math.log10(one.around > 0 ? one.around : size)));
   return [one.low ?? unit / 100, one.high ?? Math.max(unit * 100, 2 * size)];
 }
 const logarithmic = ([low, high]) => low > 0 && high / low >= 50;
@@ -46,7 +47,7 @@ export function showSliders() {
     reachable(holder);
   }
   for (const name of model.parameters) refresh(name, doc.parameters[name]);
-  for (const state of begins) refresh(state + "(0)", { value: doc.initial[state], low: null, high: null, around: doc.initial[state] });
+  for (const state of begins) refresh(state + "(0)", begun(state));
 }
 
 function refresh(name, one) {
@@ -95,11 +96,10 @@ function mark(what, name, says, act) {
 // An initial value that is estimated: it moves the picture only.
 function beginning(state) {
   const name = state + "(0)", set = (value) => change("begin " + name, (doc) => { doc.initial[state] = value; });
-  const now = () => ({ value: store.doc.initial[state], low: null, high: null, around: store.doc.initial[state] });
   return h("tr", {}, h("th", { scope: "row" }, name),
     h("td", { class: "slide" }, h("input", { id: "slide-" + name, type: "range", min: 0, max: STEPS, "aria-label": `Slider of ${name}`,
-      oninput: (event) => set(+fromShare(now(), event.target.value / STEPS).toPrecision(5)) })),
-    field("value", name, "Value", (value) => { if (value !== null) set(value); }),
+      oninput: (event) => set(+fromShare(begun(state), event.target.value / STEPS).toPrecision(5)) })),
+    field("value", name, "Value", (value) => { if (value !== null) { anchors[state] = value; set(value); } }),
     h("td", { colspan: 4, class: "hint" }, "in the picture; the fit estimates it"));
 }
-export function fresh() { drawn = null; }
+export function fresh() { drawn = null; anchors = {}; }

@@ -49,7 +49,8 @@ export function setup() {
   for (const [column, one] of Object.entries(doc.roles)) {
     if (one.role === "time") { columns.time = column; if (one.unit) units.time = one.unit; }
     if (one.role === "trajectory") trajectory = column;
-    if (one.role === "input" && one.name) { inputs.push(one.name); columns[one.name] = column; }
+    const used = () => new RegExp(`(?<![\\p{L}\\p{N}_])${one.name}(?![\\p{L}\\p{N}_])`, "u").test(doc.equations);
+    if (one.role === "input" && one.name && used()) { inputs.push(one.name); columns[one.name] = column; }
     if (one.role === "measured" && known.includes(one.name)) {
       columns[one.name] = column;
       if (one.noise) noise[one.name] = one.noise;
@@ -60,8 +61,8 @@ export function setup() {
   const parameters = {};
   for (const [name, one] of Object.entries(doc.parameters)) {
     if (!session.model || !session.model.ok || !session.model.parameters.includes(name)) continue;
-    parameters[name] = one.fixed ? { fixed: one.value }
-      : { bounds: one.low === null && one.high === null ? null : [one.low, one.high], log: one.log || null };
+    parameters[name] = one.fixed ? { fixed: one.value, unit: one.unit }
+      : { bounds: one.low === null && one.high === null ? null : [one.low, one.high], log: one.log || null, start: one.start, unit: one.unit };
   }
   return { equations: doc.equations, inputs, columns, trajectory, sheet: doc.sheet, hold: doc.hold, noise, units,
     missing: doc.missing, parameters, method: doc.method, seed: doc.seed, starts: doc.starts, time_limit: doc.time_limit,
@@ -78,7 +79,7 @@ export function adopt(doc, said, table) {
     const [low, high] = one.bounds || [null, null];
     const middle = low !== null && high !== null ? (low > 0 && high / low >= 100 ? Math.sqrt(low * high) : (low + high) / 2) : 1;
     doc.parameters[name] = { value: one.fixed ?? one.start ?? middle, low, high, fixed: one.fixed !== null && one.fixed !== undefined,
-      log: Boolean(one.log) };
+      log: Boolean(one.log), start: one.start ?? null, unit: one.unit || "" };
   }
   if (!table) return;
   doc.roles = guessed(table);
@@ -100,4 +101,8 @@ export function adopt(doc, said, table) {
 export function guessed(table) {
   return Object.fromEntries(table.columns.map((c) => [c.name, { role: c.role, name: plainName(c.name), noise: "", unit: c.unit }]));
 }
-function plainName(column) { return column.replace(/[([].*$/, "").trim().replace(/\s+/g, "_"); }
+// A column's name as equations may have it: without its unit, without spaces.
+export function plainName(column) {
+  const word = column.replace(/[([].*$/, "").trim().replace(/[^\p{L}\p{N}_]+/gu, "_").replace(/^_+|_+$/g, "") || "u";
+  return /^\p{N}/u.test(word) ? "u" + word : word;
+}
