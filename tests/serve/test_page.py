@@ -18,7 +18,9 @@ LV = "hare' = alpha*hare - beta*hare*lynx\nlynx' = -gamma*lynx + delta*hare*lynx
 
 def begin(tab, name="lynx-hare"):
     """An example, ready to fit."""
+    before = tab.input_value("#equations")
     tab.select_option("#gallery", name)
+    tab.wait_for_function("before => document.getElementById('equations').value !== before", arg=before)
     tab.wait_for_selector("#charts svg")
     tab.wait_for_selector("#fit:not([disabled])")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import symengine as se
@@ -38,6 +38,7 @@ from ..results.terms import MissingTerms, Term
 from ..support.errors import FitError, WeakformError
 from ..support.messages import counted, suggestion
 from ..support.typing import FloatArray
+from ..support.watch import Watch
 from ..weak.problem import WeakProblem
 from .again import again, plain_model
 
@@ -310,8 +311,8 @@ def _fitted(base: FitResult, model: Model, candidate: _Candidate, factor: str | 
     else:
         wide = _with_terms(model, {factor: candidate})
     try:
-        limit = replace(base.options, time_limit=min(base.options.time_limit, SECONDS))
-        found = again(base, wide, start=None, options=limit)
+        limit = min(base.options.time_limit, SECONDS)
+        found = again(base, wide, start=None, callback=Watch(limit, alone=True))
     except WeakformError:
         return []
     gain = maximum(found) - maximum(base)

@@ -102,7 +102,12 @@ def _others(
 ) -> list[Told]:
     """Fits of another method, where none so far is a success; a local one begins where the others have ended."""
     task = first.task
-    if task.options.particular or matched.data.covariance is not None or (estimator.local and not tried):
+    if (
+        task.stop.alone
+        or task.options.particular
+        or matched.data.covariance is not None
+        or (estimator.local and not tried)
+    ):
         return []
     if tried:
         best = best_of(tried)
@@ -153,6 +158,7 @@ def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: lis
         best.judged.status.success
         or not stiff
         or task.options.particular
+        or task.stop.alone
         or matched.data.covariance is not None
         or task.stop()
     ):

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from .errors import FitError
 
 LOGGER = logging.getLogger("weakform")
@@ -73,12 +75,14 @@ class Watch:
     ----------
     asked : bool
         Whether the user has asked to stop.
+    alone : bool
+        Whether no other way may come to the help of the method: one of many fits, of which most are in vain.
     """
 
-    def __init__(self, seconds: float, callback: Callback | None = None) -> None:
+    def __init__(self, seconds: float, callback: Callback | None = None, alone: bool = False) -> None:
         if callback is not None and not callable(callback):
             raise FitError(f"callback must be a function of the progress; received {callback!r}.")
-        self.begin = time.monotonic()
+        self.begin, self.alone = time.monotonic(), alone
         self.end, self.asked, self.callback = self.begin + seconds, False, callback
         self.progress, self._told = Progress(), -math.inf
 
@@ -104,7 +108,7 @@ class Watch:
         assert self.callback is not None
         self._told = now
         self.progress = replace(self.progress, seconds=now - self.begin)
-        if self.callback(self.progress) is True:
+        if isinstance(asked := self.callback(self.progress), bool | np.bool_) and asked:
             self.asked = True
 
     def left(self) -> float:
