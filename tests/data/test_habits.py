@@ -130,3 +130,118 @@ def test_polars():
     data = wf.Dataset.from_frame(frame)
     assert data.names == ("x", "y")
     np.testing.assert_array_equal(data.trajectories[0].values[:, 0], [1, np.nan, 3])
+
+
+def test_index_of_a_parquet_file_is_the_time(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"x": [1, 2, 3, 5.0], "y": [1, 2, 3, 5.0]}, index=pd.Index([0, 0.5, 1, 1.5], name="time"))
+    frame.to_parquet(tmp_path / "p.parquet")
+    data = wf.Dataset.from_csv(tmp_path / "p.parquet")
+    assert data.names == ("x", "y")
+    assert list(data.trajectories[0].times) == [0, 0.5, 1, 1.5]
+
+
+def test_an_index_that_may_be_the_time_is_never_passed_over():
+    import pandas as pd
+
+    values = {"x": [1.0, 2, 3, 5], "y": [1.0, 2, 3, 5]}
+    for index in (pd.Index([0, 5, 10, 15]), pd.Index([0, 5, 10, 15], name="foo"), pd.Index(list("abcd"))):
+        with pytest.raises(wf.DataError, match="say which is the time"):
+            wf.Dataset.from_frame(pd.DataFrame(values, index=index))
+    dates = pd.DataFrame(values, index=["2024-03-01", "2024-03-02", "2024-03-04", "2024-03-05"])
+    assert list(wf.Dataset.from_frame(dates).trajectories[0].times) == [0, 1, 3, 4]
+    levels = pd.MultiIndex.from_product([["a", "b"], [0.0, 1.0, 2.0, 3.0]], names=["id", "time"])
+    both = pd.DataFrame({"x": np.arange(8.0)}, index=levels)
+    data = wf.Dataset.from_frame(both, trajectory="id")
+    assert [q.label for q in data.trajectories] == ["a", "b"]
+    with pytest.raises(wf.DataError, match="no rows"):
+        wf.Dataset.from_frame(pd.DataFrame({"time": [], "x": []}))
+
+
+def test_two_columns_tell_long_trajectories_apart(tmp_path):
+    path = tmp_path / "long.csv"
+    rows = [f"{s},{c},{t},x,{v}" for t in range(3) for s, c, v in (("A", "low", t + 1), ("A", "high", 100 * (t + 1)))]
+    path.write_text("subject,condition,time,name,value\n" + "\n".join(rows) + "\n")
+    data = wf.Dataset.from_csv(path)
+    assert [q.label for q in data.trajectories] == ["A low", "A high"]
+    np.testing.assert_array_equal(data.trajectories[1].values[:, 0], [100, 200, 300])
+    chosen = wf.Dataset.from_csv(path, trajectory="condition")
+    assert [q.label for q in chosen.trajectories] == ["low", "high"]
+
+
+def test_order_of_a_long_table_means_nothing(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text(
+        "time,name,value\n"
+        + "".join(f"{t},{n},{t}\n" for n, times in (("x", (2, 0, 1)), ("y", (0.5, 3))) for t in times)
+    )
+    data = wf.Dataset.from_csv(path)
+    assert list(data.trajectories[0].times) == [0, 0.5, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("first", "second"), [("Na", "K"), ("K", "Na"), ("101", "102"), ("NA", "None")])
+def test_names_that_look_like_something_else(tmp_path, first, second):
+    path = tmp_path / "long.csv"
+    path.write_text("time,name,value\n" + "".join(f"{t},{n},{t}\n" for t in range(4) for n in (first, second)))
+    assert wf.Dataset.from_csv(path).names == (first, second)
+
+
+def test_half_of_the_errors_is_no_basis(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text(LONG.replace("a,2,y,4.0,0.5", "a,2,y,4.0,"))
+    with pytest.raises(wf.DataError, match="1 values of 'y' have nothing in the column 'sd'"):
+        wf.Dataset.from_csv(path)
+    path.write_text(LONG)
+    assert wf.Dataset.from_csv(path, sigma=5.0).names == ("x", "y")
+
+
+def test_two_decimal_signs_in_one_column(tmp_path):
+    path = tmp_path / "table.tsv"
+    path.write_text("t\tx\n0\t999.5\n1\t1,500\n2\t2,25\n")
+    with pytest.raises(wf.DataError, match="another decimal sign"):
+        wf.Dataset.from_csv(path)
+
+
+def test_labels_as_they_are_written(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,time,x\n" + "".join(f"{i},{t},{t + k}\n" for k, i in enumerate(("01", "1")) for t in range(4)))
+    assert [q.label for q in wf.Dataset.from_csv(path, trajectory="id").trajectories] == ["01", "1"]
+
+
+def test_dates_that_are_doubtful(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("time,x\n20240301,1\n20240302,2\n20240401,3\n")
+    assert any("look like dates" in note for note in wf.Dataset.from_csv(path).notes)
+    path.write_text("time,x\n2024-03-01T00:00:00+01:00,1\n2024-03-02T00:00:00,2\n2024-03-03T00:00:00,3\n")
+    with pytest.raises(wf.DataError, match="time zone and others have none"):
+        wf.Dataset.from_csv(path)
+    path.write_text("Zeit (Tage);x\n1.3.2024;1,5\n2.3.2024;2\n4.3.2024;3\n", encoding="cp1252")
+    np.testing.assert_array_equal(wf.Dataset.from_csv(path).trajectories[0].times, [0, 1, 3])
+
+
+def test_files_of_western_spreadsheets(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("time;Größe\n0;1,5\n1;2,5\n2;3,5\n".encode("cp1252"))
+    data = wf.Dataset.from_csv(path)
+    assert data.names == ("Größe",)
+    assert any("Windows-1252" in note for note in data.notes)
+
+
+def test_sheets_are_as_forgiving_as_text(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"time": [0, 1, None, 2, 3], "x": [1.0, "-", None, 3.0, 4.0], "y": [1, 2, None, 3, 4]})
+    frame.to_excel(tmp_path / "b.xlsx", index=False)
+    data = wf.Dataset.from_csv(tmp_path / "b.xlsx")
+    assert list(data.trajectories[0].times) == [0, 1, 2, 3]
+    assert np.isnan(data.trajectories[0].values[1, 0])
+    with pytest.raises(wf.DataError, match="name of a sheet"):
+        wf.Dataset.from_csv(tmp_path / "b.xlsx", sheet=0)
+
+
+def test_words_for_missing_values(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("t,x,y\n0,1,1\n1,<LOD,1\n2,3,-999\n3,4,2\n")
+    data = wf.Dataset.from_csv(path, missing=["<LOD", -999])
+    np.testing.assert_array_equal(data.trajectories[0].values, [[1, 1], [np.nan, 1], [3, np.nan], [4, 2]])

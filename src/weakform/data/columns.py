@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from ..support.errors import DataError
 from ..support.messages import listed, suggestion
+from .cells import is_time
 from .checked import Given, checked
 from .checks import check_amount
 from .dataset import Dataset
 from .long import is_long, widened
-from .tables import Table, is_time
+from .tables import Table
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,16 @@ def time_column(names: Sequence[str]) -> str:
     return named[0] if len(named) == 1 else names[0]
 
 
-def wide(table: Table, time: str | None = None) -> Table:
+def wide(table: Table, time: str | None = None, trajectory: str | None = None) -> Table:
     """A table with a column for each name, also where it has one value a row."""
-    return widened(table, time or time_column(list(table.columns))) if is_long(table) else table
+    return widened(table, time or time_column(list(table.columns)), trajectory) if is_long(table) else table
 
 
 def dataset(source: Table, roles: Roles) -> Dataset:
     """A dataset from a table."""
     source = source.without(word for word in roles.missing if isinstance(word, str))
     if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
-        source = wide(source, roles.time)
+        source = wide(source, roles.time, roles.trajectory)
     if roles.trajectory is None and source.group is not None:
         roles = replace(roles, trajectory=source.group)
     if roles.sigma is None and source.errors:
@@ -55,6 +56,8 @@ def dataset(source: Table, roles: Roles) -> Dataset:
         given = {column: name for name, column in _renamed(roles.names or asked).items()}
         roles = replace(roles, sigma={given[c]: source.errors[c] for c in asked if c in source.errors})
     columns, where = source.columns, source.where
+    if not isinstance(roles.trajectory, str | None):
+        roles = replace(roles, trajectory=str(roles.trajectory))
     if not columns:
         raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
     if isinstance(roles.names, str):
@@ -64,7 +67,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     taken = {*inputs.values(), *errors.values(), *([roles.trajectory] if roles.trajectory else [])}
     if roles.names is not None:
         taken |= set(_renamed(roles.names).values())
-    free = [name for name in columns if name not in taken]
+    free = [name for name in columns if name not in taken and name not in source.errors.values()]
     time = roles.time if roles.time is not None else time_column(free or list(columns))
     states = _renamed([n for n in free if n != time] if roles.names is None else roles.names)
     for name in (time, *states.values(), *taken):
@@ -120,6 +123,9 @@ def dataset(source: Table, roles: Roles) -> Dataset:
 
 def label_of(value: Any) -> str:
     """The name of a trajectory; whole numbers without a point."""
+    written = getattr(value, "text", "")
+    if written.strip():
+        return str(written).strip()
     if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
         raise DataError(
             "A row has no value in the column that tells trajectories apart; fill it, or leave the row out."

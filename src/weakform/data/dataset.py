@@ -292,12 +292,8 @@ class Dataset:
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
         """Take columns of a data frame (pandas, polars), its index as time; arguments as for `from_csv`."""
-        if not hasattr(frame, "columns") or len(set(map(str, frame.columns))) < len(frame.columns):
-            raise DataError(
-                f"A data frame with columns of different names is needed; received a {type(frame).__name__}."
-            )
         from .columns import Roles, dataset
-        from .tables import frame_table
+        from .sheets import frame_table, plain_frame
 
         known = [f.name for f in fields(Roles)]
         for name in roles:
@@ -308,7 +304,7 @@ class Dataset:
         names = roles.get("names")
         if names is not None and not isinstance(names, str | Mapping):
             roles["names"] = list(map(str, names))
-        return dataset(frame_table(frame, roles.get("time")), Roles(**roles))
+        return dataset(frame_table(plain_frame(frame), roles.get("time")), Roles(**roles))
 
     @property
     def D(self) -> int:

@@ -15,7 +15,8 @@ from ..support.typing import BoolArray, FloatArray
 from .columns import label_of
 from .dataset import Dataset
 from .doses import Doses, checked_doses
-from .tables import Table, frame_table, read_table
+from .sheets import frame_table
+from .tables import Table, read_table
 
 ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
 UNREAD = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")

@@ -1,4 +1,4 @@
-"""Reading tables of numbers: text, Parquet, Excel; nothing in them is ever evaluated.
+"""Reading tables of numbers: text here, Parquet and Excel in `sheets`; nothing in them is ever evaluated.
 
 A text table has a header row; its separator (comma, semicolon or tab) is the one most frequent there. Where it is not a
 comma, a comma may be the decimal sign. Lines that start with # are comments; an empty cell, NA and the like are missing
@@ -10,12 +10,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import re
-import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +20,13 @@ import numpy as np
 
 from ..support.checks import refuse_devices
 from ..support.errors import DataError
-from ..support.messages import listed, suggestion
 from ..support.typing import FloatArray
+from .cells import cell, like_dates, moments
 
-MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "."}
 MAX_COLUMNS = 10_000
 LARGEST = 1_000_000_000
 """Bytes of a text that was packed."""
 SHEETS = (".xlsx", ".xls", ".ods")
-TIMES = (
-    *("t", "time", "times", "day", "days", "hour", "hours", "minute", "minutes", "second", "seconds", "year", "years"),
-    *("date", "datetime", "timestamp", "zeit", "tag", "tage", "stunde", "stunden", "temps", "jour", "jours", "tiempo"),
-)
-MAX_CELLS, LARGE_SHEET, PACKED = 5_000_000, 20_000_000, 100
-"""Cells of a spreadsheet, and the bytes that it may unpack to: so many, or so many times its own."""
 csv.field_size_limit(1_000_000)
 
 
@@ -100,43 +90,22 @@ class Table:
         values = self.columns[name]
         kind = getattr(getattr(values, "dtype", None), "kind", "")
         if kind in "Mm" and kind:
-            moments = np.asarray(values)
+            instants = np.asarray(values)
         else:
-            found = _moments(values)
+            found = moments(values)
             if found is None:
-                return self.numbers(name), ""
-            moments = found
-        if np.isnat(moments).any():
+                numbers = self.numbers(name)
+                return numbers, like_dates(numbers)
+            instants = found
+        if np.isnat(instants).any():
             raise DataError(f"{self.where}, column {name!r} has times that are missing; every row needs its time.")
-        if moments.dtype.kind == "m":
-            return (moments / np.timedelta64(1, "D")).astype(float), "Time is counted in days."
-        moments = moments.astype("datetime64[us]")
-        days = (moments - moments.min()) / np.timedelta64(1, "D")
-        return days.astype(float), f"Time is counted in days since {moments.min().astype('datetime64[s]')}."
-
-
-def _moments(values: Any) -> Any:
-    """Dates and durations in cells, as text (ISO) or as objects; those with a time zone in UTC. None for others."""
-    if not len(values) or not isinstance(values[0], str | date | timedelta) or isinstance(values[0], float):
-        return None
-    if isinstance(values[0], timedelta):
-        return np.array(list(values), dtype="timedelta64[us]")
-    found = []
-    for value in values:
-        try:
-            moment = _moment(value.strip()) if isinstance(value, str) else value
-            if not isinstance(moment, datetime):
-                moment = datetime.combine(moment, time())
-            found.append(moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None))
-        except (ValueError, TypeError, OverflowError, AttributeError):
-            return None
-    return np.array(found, dtype="datetime64[us]")
-
-
-def _moment(text: str) -> datetime:
-    """A date in ISO format, or with dots as in 1.3.2024."""
-    dotted = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", text)
-    return datetime.fromisoformat(f"{dotted[3]}-{dotted[2]:0>2}-{dotted[1]:0>2}{dotted[4]}" if dotted else text)
+        if instants.dtype.kind == "m":
+            return (instants / np.timedelta64(1, "D")).astype(float), "Time is counted in days."
+        instants = instants.astype("datetime64[us]")
+        if not len(instants):
+            return np.empty(0), ""
+        days = (instants - instants.min()) / np.timedelta64(1, "D")
+        return days.astype(float), f"Time is counted in days since {instants.min().astype('datetime64[s]')}."
 
 
 def _hint(value: str) -> str:
@@ -157,25 +126,6 @@ def _array(values: Any, name: str, where: str) -> FloatArray:
         raise DataError(f"{where}: {error}") from None
 
 
-def frame_table(frame: Any, time: str | None = None) -> Table:
-    """The columns of a data frame (pandas, polars and the like), and its index where that is the time."""
-    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-    index = getattr(frame, "index", None)
-    if index is None or not hasattr(index, "dtype"):
-        return Table("the frame", columns)
-    name = "time" if index.name is None else str(index.name)
-    told = "time" in str(index.dtype) or name == time or (index.name is not None and is_time(name))
-    numbers = index.name is None and index.dtype.kind == "f" and time is None and not any(map(is_time, columns))
-    if name not in columns and (told or numbers):
-        columns = {name: index.to_numpy(), **columns}
-    return Table("the frame", columns)
-
-
-def is_time(name: str) -> bool:
-    """Whether a column is called like a time."""
-    return re.split(r"[_ (]", name.strip(), maxsplit=1)[0].lower() in TIMES
-
-
 def read_table(path: Path, sheet: str | None = None) -> Table:
     """A table from a file; the kind is told by the ending of its name.
 
@@ -186,93 +136,16 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
         Of a spreadsheet; the first by default.
     """
     refuse_devices(path, DataError)
+    if not isinstance(sheet, str | None):
+        raise DataError(f"sheet must be the name of a sheet; received {sheet!r}.")
     ending = path.suffix.lower()
     if ending in (".parquet", ".pq", *SHEETS):
-        return _with_pandas(path, ending, sheet)
+        from .sheets import with_pandas
+
+        return with_pandas(path, ending, sheet)
     if sheet is not None:
         raise DataError(f"{path} has no sheets; leave out sheet = {sheet!r}.")
     return _text(path)
-
-
-def sheet_names(path: Path) -> list[str]:
-    """The sheets of a spreadsheet; none of other files."""
-    if path.suffix.lower() not in SHEETS:
-        return []
-    return list(_opened(path, lambda pd: pd.ExcelFile(_checked_sheet(path)).sheet_names))
-
-
-def _with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
-    def read(pd: Any) -> tuple[Any, tuple[str, ...]]:
-        if ending not in SHEETS:
-            if sheet is not None:
-                raise DataError(f"{path} has no sheets; leave out sheet = {sheet!r}.")
-            return pd.read_parquet(path), ()
-        with pd.ExcelFile(_checked_sheet(path)) as book:
-            names = list(map(str, book.sheet_names))
-            chosen = names[0] if sheet is None else sheet
-            if chosen not in names:
-                raise DataError(f"{path} has no sheet {chosen!r}.{suggestion(chosen, names)} It has: {listed(names)}.")
-            note = f"The sheet {chosen!r} was read; there are {len(names)}: {listed(names)}."
-            return pd.read_excel(book, sheet_name=chosen), (note,) if sheet is None and len(names) > 1 else ()
-
-    frame, notes = _opened(path, read)
-    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-    if len(columns) < frame.shape[1]:
-        raise DataError(f"{path}: column names must differ; received {list(frame.columns)}.")
-    return Table(str(path), columns, notes=notes)
-
-
-def _opened(path: Path, read: Callable[[Any], Any]) -> Any:
-    """What pandas reads of a file, or one error that says why not."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise DataError(f"{path} needs pandas to be read; install it with: pip install 'weakform[table]'") from None
-    try:
-        return read(pd)
-    except DataError:
-        raise
-    except FileNotFoundError:
-        raise DataError(f"Cannot read {path}: No such file or directory.") from None
-    except ImportError as error:
-        raise DataError(f"{path} cannot be read: {error}. Try: pip install 'weakform[table]'") from None
-    except Exception as error:  # whatever these libraries make of a broken file
-        raise DataError(f"{path} cannot be read as a table: {type(error).__name__}: {error}") from None
-
-
-def _checked_sheet(path: Path) -> Path:
-    """A spreadsheet that is not many times as large as its file: few bytes may stand for millions of empty cells."""
-    if not zipfile.is_zipfile(path):
-        return path
-    with zipfile.ZipFile(path) as packed:
-        whole, size = sum(entry.file_size for entry in packed.infolist()), path.stat().st_size
-        if whole > max(LARGE_SHEET, PACKED * size):
-            raise DataError(
-                f"{path} unpacks to {whole / 1e6:.0f} MB, {whole // size} times its size; export it as CSV."
-            )
-        for entry in packed.infolist():
-            if entry.filename.startswith("xl/worksheets/") and entry.filename.endswith(".xml"):
-                cells = _extent(packed, entry.filename)
-                if cells > MAX_CELLS:
-                    raise DataError(
-                        f"{path} has a sheet that reaches over {cells:,} cells, most of them empty; delete what lies "
-                        "far out, or export it as CSV."
-                    )
-    return path
-
-
-def _extent(packed: zipfile.ZipFile, name: str) -> int:
-    """Cells between the first and the last of a sheet, from the places that its cells name."""
-    rows, columns, rest = 0, 0, b""
-    with packed.open(name) as sheet:
-        while block := sheet.read(1 << 20):
-            for letters, number in re.findall(rb'\br="([A-Z]{1,3})(\d{1,7})"', rest + block):
-                place = 0
-                for letter in letters:
-                    place = 26 * place + letter - 64
-                rows, columns = max(rows, int(number)), max(columns, place)
-            rest = block[-32:]
-    return rows * columns
 
 
 def _unpacked(path: Path) -> bytes:
@@ -307,7 +180,7 @@ def _text(path: Path) -> Table:
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(names) > MAX_COLUMNS:
         raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMNS:,} are read.")
-    if all(isinstance(_cell(name, separator), float) for name in names):
+    if all(isinstance(cell(name, separator), float) for name in names):
         raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
     if len(set(names)) < len(names) or "" in names:
         twice = next(name for name in names if not name or names.count(name) > 1)
@@ -316,12 +189,19 @@ def _text(path: Path) -> Table:
             + (f"{twice!r} is there twice." if twice else f"column {names.index(twice) + 1} has none.")
         )
     columns: dict[str, list[float | str]] = {name: [] for name in names}
+    marks: dict[str, set[str]] = {name: set() for name in names}
     for line, row in rows[1:]:
         if len(row) != len(names):
             hint = " If commas are decimal signs, separate the columns by semicolons." if separator == "," else ""
             raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
-        for name, cell in zip(names, row, strict=True):
-            columns[name].append(_cell(cell, separator))
+        for name, word in zip(names, row, strict=True):
+            columns[name].append(cell(word, separator))
+            marks[name] |= {sign for sign in ".," if sign in word and isinstance(columns[name][-1], float)}
+            if len(marks[name]) > 1:
+                raise DataError(
+                    f"{path}, line {line}, column {name!r}: {word!r} has another decimal sign than the rows before; "
+                    "write all numbers with a point, or all with a comma, and none between thousands."
+                )
     return Table(str(path), dict(columns), [line for line, _ in rows[1:]], notes=notes)
 
 
@@ -333,20 +213,7 @@ def _decoded(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError:
         text, notes = raw.decode("cp1252", errors="replace"), ("The file is not UTF-8; it was read as Windows-1252.",)
     if "\0" in text or sum(not c.isprintable() and c not in "\r\n\t" for c in text[:10_000]) > 10:
-        raise DataError(f"{path} is not a text table: it has bytes that are no letters; export it as CSV.")
+        raise DataError(
+            f"{path} is not a text table: it has zero bytes or others that are no letters; export it as CSV."
+        )
     return text, notes
-
-
-def _cell(text: str, separator: str) -> float | str:
-    """A number, NaN for a missing value, or the text itself."""
-    word = text.strip()
-    if word.lower() in MISSING:
-        return np.nan
-    if separator != "," and word.count(",") == 1 and "." not in word:
-        word = word.replace(",", ".")
-    if "_" in word:  # Python reads 1_000 as a number; nobody else does
-        return text
-    try:
-        return float(word)
-    except ValueError:
-        return text

@@ -57,7 +57,7 @@ class _Paired:
 def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
     table, time = read_table(Path(path), how.sheet), how.time or file.columns.get(TIME)
     if not {column for name, column in file.columns.items() if name != TIME and column} & set(table.columns):
-        table = wide(table, time)
+        table = wide(table, time, how.trajectory or file.trajectory)
     columns = [name for name in table.columns if name not in table.errors.values()]
     trajectory = how.trajectory or file.trajectory or table.group
     inputs = {name: file.columns.get(name, name) for name in file.inputs}

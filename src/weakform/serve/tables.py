@@ -11,7 +11,8 @@ import numpy as np
 
 from ..data.columns import time_column, wide
 from ..data.long import GROUPS
-from ..data.tables import Table, read_table, sheet_names
+from ..data.sheets import sheet_names
+from ..data.tables import Table, read_table
 from ..support.errors import DataError
 from ..support.typing import FloatArray
 
