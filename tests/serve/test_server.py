@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +137,67 @@ def test_requests_that_are_nonsense(server):
     assert ask(server, "/api/words")[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("fit", {"setup": []}),
+        ("compare", {"fits": [1, 2]}),
+        ("solve", {"setup": {"equations": "x' = -k*x"}, "values": {"k": "zz"}}),
+        ("open", {"weakform": "project", "setup": {"a": float("nan")}}),
+        ("open", {"weakform": "project", "setup": 3}),
+        ("open", {"weakform": "project", "setup": {}, "fits": [{"name": "a", "setup": {}, "saved": {}}]}),
+        ("open", {"weakform": "project", "setup": {}, "table": {"name": "a.csv", "content": "%%%"}}),
+        ("export", {"kind": "fit", "setup": {"equations": "x' = -k*x"}}),
+    ],
+)
+def test_strange_requests_are_answered(server, path, body):
+    table_id = table(server, "a.csv", b"t,x\n0,1\n1,2\n2,3\n")[1]["table"]
+    status, text, _ = ask(
+        server, f"/api/{path}", json.dumps({**body, **({} if path == "open" else {"table": table_id})}).encode()
+    )
+    assert status in (200, 422)
+    assert "should not happen" not in text
+    assert "NaN" not in text
+
+
+@pytest.mark.parametrize("key", ["missing", "inputs", "parameters", "sheet", "starts", "seed", "columns"])
+def test_strange_setups_are_refused_in_words(server, key):
+    table_id = table(server, "a.csv", b"t,x\n0,1\n1,2\n2,3\n")[1]["table"]
+    for value in (5, [[1]], {"k": {"bounds": 5}}, {"k": {"bounds": [1, 2, 3]}}, 10**400, "x" * 500):
+        setup = {"equations": "x' = -k*x", key: value}
+        status, text, _ = ask(server, "/api/check", json.dumps({"setup": setup, "table": table_id}).encode())
+        assert status in (200, 422)
+        assert "should not happen" not in text, (key, value, text[:200])
+
+
+def test_infinite_cells_and_long_names(server):
+    status, found = table(server, "%E6%95%B0" * 95 + ".csv", b"t,x\n0,1\n1,inf\n2,3\n")
+    assert status == 200
+    assert "row 2, x = inf is infinite" in found["problems"][0]["text"]
+    assert len(found["file"].encode()) < 130
+
+
+def test_many_cells_in_few_bytes(server, tmp_path):
+    import zipfile
+
+    import pandas as pd
+
+    path = tmp_path / "b.xlsx"
+    pd.DataFrame({"t": [0, 1], "x": [1, 2]}).to_excel(path, index=False)
+    out = tmp_path / "far.xlsx"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            if entry.filename == "xl/worksheets/sheet1.xml":
+                data = data.replace(
+                    b"</sheetData>", b"<row r='1048576'><c r='XFD1048576'><v>1</v></c></row></sheetData>"
+                )
+            new.writestr(entry, data)
+    status, found = table(server, "far.xlsx", out.read_bytes())
+    assert status == 422
+    assert "reaches over" in found["error"]
+
+
 def test_uploads_are_bounded(server):
     status, text, _ = ask(server, "/api/model", b'{"equations": "' + b"x" * 2_100_000 + b'"}')
     assert status == 422
@@ -148,17 +211,21 @@ def test_a_port_in_use(server):
     assert f"Port {server.port} cannot be used" in process.stderr
 
 
-def test_ctrl_c_ends_it_and_leaves_nothing():
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_however_it_ends_it_leaves_nothing(how):
     one = Server()
     assert ask(one, "/api/words")[0] == 200
     children = _children(one.process.pid)
     assert len(children) >= 1
     begin = time.monotonic()
-    _, err = one.end(signal.SIGINT)
+    before = set(Path(tempfile.gettempdir()).glob("weakform-*"))
+    assert before
+    _, err = one.end(how)
     assert time.monotonic() - begin < 5
     assert "Traceback" not in err
     time.sleep(0.3)
     assert not [pid for pid in children if _alive(pid)]
+    assert len(before - set(Path(tempfile.gettempdir()).glob("weakform-*"))) >= 1
 
 
 def _children(pid):

@@ -48,6 +48,8 @@ def run_fit(arguments: argparse.Namespace) -> int:
         except OSError as error:
             failures.append(f"{error.filename or ''}: {error.strerror or error}")
 
+    if not arguments.json and not arguments.quiet:
+        print(result, flush=True)
     if arguments.profile:
         attempt(lambda: result.intervals(kind="profile"))
     if arguments.sample:
@@ -55,7 +57,6 @@ def run_fit(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(result), indent=2))
     elif not arguments.quiet:
-        print(result)
         if result.posterior is not None:
             print(f"\nPosterior: {result.posterior}")
         if result.profiles:

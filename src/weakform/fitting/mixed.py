@@ -94,13 +94,17 @@ def mixed(
     ]
     told = {**told, "local": local, "log": list(dict.fromkeys(log))}
     found = fit(model, data, **told)
-    m, _ = _modes(found, effects)
+    m, V = _modes(found, effects)
     mean = np.median(m, axis=0)
     unit = np.where(effects.log, 1.0, np.maximum(m.std(axis=0), 1e-12))
     spread = np.clip(1.5 * np.median(np.abs(m - mean), axis=0), LEAST * unit, unit)
     converged, rounds = False, 0
     watch: Watch = told["callback"]
-    while rounds < ROUNDS and not converged and not (rounds and watch()):
+    if watch():  # no time for rounds: what each subject tells alone
+        if not (np.diagonal(V, axis1=1, axis2=2) > 0).all():
+            raise FitError("The time was over before every subject was fitted; give it more (time_limit).")
+        mean, spread, errors = _population(m, V, spread, unit)
+    while rounds < ROUNDS and not converged and not watch():
         rounds += 1
         start = {name: float(p) for name, p, no in zip(found, found.estimate, found.fixed, strict=True) if not no}
         priors = {**(told.get("priors") or {}), **_priors(found, effects, mean, spread)}

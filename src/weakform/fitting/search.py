@@ -138,6 +138,8 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
             break
     tried.sort(key=lambda pair: pair[1].objective)
     best = tried[0][1]
+    if best.status is Status.START and task.stop():
+        raise FitError("The fit was stopped before anything was found; give it more time.")
     if best.status is Status.START:
         raise UndefinedError(f"No fit: {best.status.value}.")
     natural = task.scale.natural

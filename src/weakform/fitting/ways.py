@@ -65,7 +65,7 @@ def _told(
             # From all starts: two that agree are no proof that there is no other place that fits as well.
             cheap = replace(prepared.estimator, search=quick, enough=None)
             refined = refine(search(replace(prepared, estimator=cheap), starts, seed))
-        if refined is None or not reaches_noise(refined):
+        if refined is None or not (prepared.task.stop() or reaches_noise(refined)):
             refined = refine(search(prepared, starts, seed))
     refined.task.stop.tell("judge", objective=refined.best.objective)
     quantified = quantify(refined.task, refined.best, refined.noise_free)

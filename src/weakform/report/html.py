@@ -34,7 +34,7 @@ SAME = 0.03
 @np.errstate(all="ignore")
 def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
     """Write the page; returns its path."""
-    if not fit.profiles and can_refit(fit):
+    if not fit.profiles and fit.converged and can_refit(fit):
         try:
             fit.intervals(kind="profile")
         except WeakformError:
@@ -187,9 +187,8 @@ def _chosen(fit: FitResult) -> str:
 
 def _repeat(fit: FitResult, command: str) -> str:
     line = f"<pre>{escape(command)}</pre>" if command else ""
-    return (
-        f"{line}<p>Seed {fit.seed}; {escape(versions())}. The same data, seed and versions give the same numbers.</p>"
-    )
+    same = "The same data, seed and versions give the same numbers."
+    return f"{line}<p>Seed {int(fit.seed)}; {escape(versions())}. {same}</p>"
 
 
 @np.errstate(all="ignore")

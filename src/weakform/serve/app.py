@@ -6,10 +6,9 @@ Nothing of the machine can be read: files are those that were uploaded, by names
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import json
+import math
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from pathlib import Path
@@ -29,6 +28,7 @@ UPLOAD, BODY, PROJECT = 200_000_000, 2_000_000, 400_000_000
 """Bytes of a table, of another request, and of a project, in which a table is written as text."""
 ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".gz", ".xlsx", ".xls", ".ods", ".parquet", ".pq")
 MODELS = (".toml", ".txt", ".xml", ".sbml", ".ant")
+LONGEST_NAME = 100
 LONG = 300.0
 """Seconds to read a large table, or a project."""
 POLICY = (
@@ -123,11 +123,24 @@ def answered(act: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Aw
     async def endpoint(request: Request) -> Response:
         try:
             found = await act(request)
+            return found if isinstance(found, Response) else JSONResponse(_finite(found))
         except WeakformError as error:
-            return JSONResponse({"error": str(error)}, 422)
-        return found if isinstance(found, Response) else JSONResponse(found)
+            return JSONResponse({"error": _finite(str(error))}, 422)
+        except Exception as error:  # a mistake of ours: said, and the page goes on
+            return JSONResponse({"error": f"This should not happen: {type(error).__name__}."}, 422)
 
     return endpoint
+
+
+def _finite(value: Any) -> Any:
+    """What JSON can hold: no infinite numbers, no halves of letters."""
+    if isinstance(value, dict):
+        return {_finite(str(key)): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _named(name: str, endings: tuple[str, ...], what: str) -> str:
@@ -136,7 +149,10 @@ def _named(name: str, endings: tuple[str, ...], what: str) -> str:
     suffix = Path(plain).suffix.lower()
     if suffix not in endings:
         raise WeakformError(f"{plain[:80]!r} is no {what} that can be read; these can: {', '.join(endings)}.")
-    return "".join(c if c.isalnum() or c in "-_. ()" else "_" for c in plain)[-100:]
+    stem = "".join(c if c.isalnum() or c in "-_. ()" else "_" for c in plain[: -len(suffix)])
+    while len(stem.encode()) > LONGEST_NAME:
+        stem = stem[:-1]
+    return stem + suffix
 
 
 class Endpoints:
@@ -201,7 +217,11 @@ class Endpoints:
         table, folder = self.office.room()
         path = folder / name
         path.write_bytes(body)
-        found = await self.ask("look_table", LONG, path=str(path))
+        try:
+            found = await self.ask("look_table", LONG, path=str(path))
+        except WeakformError:
+            self.office.drop(folder)
+            raise
         self.office.keep_table(table, path)
         return {"table": table, "file": name, **found}
 
@@ -263,7 +283,9 @@ class Endpoints:
     async def fit(self, request: Request) -> Any:
         """Begin a fit."""
         asked = await _asked(request)
-        setup, table = asked.get("setup") or {}, self.office.table(asked.get("table"))
+        setup, table = asked.get("setup"), self.office.table(asked.get("table"))
+        if not isinstance(setup, dict):
+            raise WeakformError("A setup must be a JSON object.")
         limit = setup.get("time_limit", 60.0)
         limit = float(limit) if isinstance(limit, int | float) and 0 < limit <= 3600 else 60.0
         return {"fit": await run_in_threadpool(self.office.fit, setup, table, limit)}
@@ -291,7 +313,7 @@ class Endpoints:
         """Fits side by side."""
         asked = await _asked(request)
         fits = asked.get("fits")
-        if not isinstance(fits, list) or len(fits) < 2:
+        if not isinstance(fits, list) or len(fits) < 2 or not all(isinstance(one, dict) for one in fits):
             raise WeakformError("Choose two fits or more to compare.")
         paths = [(str(one.get("name")), str(self.office.fitted(one.get("fit")))) for one in fits]
         return await self.ask("side_by_side", 120.0, fits=paths)
@@ -304,28 +326,23 @@ class Endpoints:
         return {**found, "table": await self._kept(found["file"], found["text"].encode())}
 
     async def open(self, request: Request) -> Any:
-        """A project: its table, and its fits."""
-        whole = await _body(request, PROJECT)
+        """A project: its table, and its fits, each in a place of its own."""
+        _, folder = self.office.room()
+        (folder / "project.json").write_bytes(await _body(request, PROJECT))
         try:
-            given = json.loads(whole)
-            assert given["weakform"] == "project"
-            table, fits = given.get("table"), given.get("fits", [])
-            body = base64.b64decode(table["content"], validate=True) if table else b""
-            kept = [(one["setup"], json.dumps(one["saved"]), one["name"]) for one in fits]
-        except (ValueError, KeyError, TypeError, AssertionError, RecursionError, binascii.Error):
-            raise WeakformError("This is no project of weakform: it cannot be read.") from None
-        if len(body) > UPLOAD:
-            raise WeakformError(f"The table is larger than {UPLOAD // 1_000_000} MB.")
-        found = await self._kept(_named(str(table.get("name")), ENDINGS, "table"), body) if table else None
-        opened = []
-        for setup, saved, name in kept:
-            fit, folder = self.office.room()
-            path = folder / "fit.json"
-            path.write_text(saved, encoding="utf-8")
-            result = await self.ask("open_fit", saved=str(path), setup=setup)
-            self.office.saved[fit] = path
-            opened.append({"fit": fit, "name": name, "setup": setup, "result": result})
-        return {"table": found, "setup": given.get("setup"), "fits": opened}
+            found = await self.ask("open_project", LONG, folder=str(folder))
+        except WeakformError:
+            self.office.drop(folder)
+            raise
+        (folder / "project.json").unlink()
+        table = None
+        if found["table"] is not None:
+            name = _named(found["table"], ENDINGS, "table")
+            table = await self._kept(name, (folder / "table").read_bytes())
+        for one, path in zip(found["fits"], found.pop("saved"), strict=True):
+            one["fit"], _ = self.office.room()
+            self.office.saved[one["fit"]] = Path(path)
+        return {**found, "table": table}
 
 
 def application(office: Office, hosts: set[str], token: str) -> ASGIApp:

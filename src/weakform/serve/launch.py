@@ -47,12 +47,13 @@ def serve(port: int | None = None, browser: bool = True) -> None:
         print(address, flush=True)
         office = Office()
         hosts = {f"{HOST}:{port}", f"localhost:{port}"}
-        config = uvicorn.Config(application(office, hosts, token), log_level="warning", access_log=False)
+        config = uvicorn.Config(application(office, hosts, token), log_level="critical", access_log=False)
         config.timeout_graceful_shutdown = 1
         if browser:
             webbrowser.open(address)
         print("Ctrl-C ends it.", flush=True)
-        signal.signal(signal.SIGTERM, _end)
+        for one in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+            signal.signal(one, _end)
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:

@@ -16,8 +16,8 @@ from typing import Any
 from ..support.errors import WeakformError
 from .worker import MEMORY, Lost, Worker
 
-DESKS, FITS, KEPT = 2, 4, 200
-"""Workers for short tasks, fits at a time, and fits that are remembered."""
+DESKS, FITS, KEPT, TABLES = 2, 3, 200, 30
+"""Workers for short tasks, fits at a time, and fits and tables that are remembered."""
 SHORT = 60.0
 """Seconds for a short task."""
 AFTER, STOPPED = 60.0, 10.0
@@ -105,6 +105,7 @@ class Office:
         for _ in range(DESKS):
             self._desks.put(None)  # hired when there is work
         self._lock = threading.Lock()
+        self._hired: list[Worker] = []
 
     def ask(self, name: str, seconds: float = SHORT, **arguments: Any) -> Any:
         """A short task; whoever is lost over it is replaced."""
@@ -122,7 +123,7 @@ class Office:
             raise Lost("All workers are busy; try it again in a moment.") from None
         try:
             if desk is None or not desk.alive:
-                desk = Worker(self.memory)
+                desk = self._hire()
             return desk.ask(name, arguments, seconds)
         except Lost:
             _let_go(desk)
@@ -130,6 +131,12 @@ class Office:
             raise
         finally:
             self._desks.put(desk)
+
+    def _hire(self) -> Worker:
+        worker = Worker(self.memory)
+        with self._lock:
+            self._hired = [one for one in self._hired if one.alive] + [worker]
+        return worker
 
     def plain(self, text: str) -> str:
         """A message without the folders of this office."""
@@ -143,8 +150,15 @@ class Office:
         return name, folder
 
     def keep_table(self, name: str, path: Path) -> None:
-        """Remember where a table is."""
+        """Remember where a table is; the oldest of many are forgotten."""
         self.tables[name] = path
+        busy = {job.table for job in self.jobs.values() if job.running}
+        for old in [name for name, other in self.tables.items() if other not in busy][:-TABLES]:
+            self.drop(self.tables.pop(old).parent)
+
+    def drop(self, folder: Path) -> None:
+        """Remove a folder that nobody needs."""
+        shutil.rmtree(folder, ignore_errors=True)
 
     def table(self, name: object) -> Path:
         """Where a table is."""
@@ -181,7 +195,6 @@ class Office:
         for job in self.jobs.values():
             if job.running:
                 _let_go(job.worker)
-        with contextlib.suppress(Empty):
-            while True:
-                _let_go(self._desks.get_nowait())
+        for worker in self._hired:  # the busy ones, too
+            _let_go(worker)
         shutil.rmtree(self.folder, ignore_errors=True)

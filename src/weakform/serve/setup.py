@@ -68,6 +68,9 @@ class Setup:
         """From what the page sends: everything is checked, nothing is believed."""
         if not isinstance(given, Mapping) or not isinstance(given.get("equations"), str):
             raise ModelError("The page must send the equations as text.")
+        for key in ("inputs", "missing"):
+            if not isinstance(given.get(key) or [], list | tuple):
+                raise ModelError(f"{key} must be a list; received {given[key]!r}.")
         kept = {key: value for key, value in given.items() if key in cls.__dataclass_fields__ and value is not None}
         for key, kind in (("columns", str), ("noise", str), ("units", str)):
             words = kept.get(key, {})
@@ -188,6 +191,8 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
             continue
         one: dict[str, Any] = {}
         ends = record.get("bounds")
+        if ends is not None and (not isinstance(ends, list | tuple) or len(ends) != 2):
+            raise ModelError(f"{name}: bounds are two numbers; received {ends!r}.")
         if ends is not None and any(end is not None for end in ends):
             low, high = (None if end is None else _number(end, f"{name}, bound") for end in ends)
             one["bounds"] = [-float("inf") if low is None else low, float("inf") if high is None else high]
@@ -205,7 +210,10 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
 def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ModelError(f"{what} must be a number; received {value!r}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ModelError(f"{what} is too large.") from None
 
 
 def _text(word: str) -> str:

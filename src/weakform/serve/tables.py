@@ -100,7 +100,7 @@ def _column(table: Table, name: str) -> dict[str, Any]:
         told["problems"] = [_problem(k, name, values[k], "is not a number") for k in words[:MOST]]
     missing = np.isnan(numbers)
     told["problems"] += [_problem(int(k), name, numbers[k], why) for k, why in _doubts(numbers)]
-    there = np.flatnonzero(~missing)
+    there = np.flatnonzero(np.isfinite(numbers))
     kept = there[:: max(1, -(-len(there) // POINTS))]
     return {
         **told,

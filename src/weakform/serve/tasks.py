@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import csv
 import io
 import json
@@ -31,6 +33,7 @@ from ..support.watch import Progress
 from . import gallery, tables
 from .setup import Setup
 
+NO_PROJECT = "This is no project of weakform: it cannot be read."
 BRIEF = 5.0
 """Seconds of a rough guess."""
 FINE, TRIED, MOST = 200, 20_000, 6
@@ -122,7 +125,7 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
     model, data = _read(json.dumps(settled), path)
     columns = list(data.names or model.states) if path else []
     hidden = [s for s in model.states if s not in columns and s not in model.hidden]
-    p = np.array([float(values.get(name, 1.0)) for name in model.parameters])
+    p = np.array([_value(values, name, 1.0) for name in model.parameters])
     begun: dict[str, float] = {}
     charts, trouble = [], ""
     for k, q in enumerate(data.trajectories[:MOST]):
@@ -131,7 +134,7 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
         u0 = np.empty(len(one.states))
         for d, state in enumerate(one.states):
             here = _first(q.values[:, columns.index(state)]) if state in columns else 1.0
-            u0[d] = said[d] if state in one.initial else float(initial.get(state, here))
+            u0[d] = said[d] if state in one.initial else _value(initial, state, here)
             if state not in one.initial:
                 begun.setdefault(state, u0[d])
         first = min(q.times[0], 0.0) if one.initial else q.times[0]  # given initial values hold at t = 0
@@ -154,6 +157,13 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
         "trouble": trouble,
         "more": f"{more} more trajectories are not drawn here." if more > 0 else "",
     }
+
+
+def _value(given: dict[str, Any], name: str, default: float) -> float:
+    value = given.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ModelError(f"The value of {name} must be a number; received {value!r}.")
+    return float(value)
 
 
 def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
@@ -195,7 +205,7 @@ def run_fit(
     )
     found.save(saved)
     tell("fitted", told(found, made))
-    if can_refit(found) and not stopped():
+    if found.converged and can_refit(found) and not stopped():
         try:
             found.intervals(kind="profile")
         except WeakformError:
@@ -236,6 +246,28 @@ def open_fit(saved: str, setup: dict[str, Any]) -> dict[str, Any]:
     return told(FitResult.load(saved), Setup.of(setup))
 
 
+def open_project(folder: str) -> dict[str, Any]:
+    """The parts of a project: its table and its fits are written to files of their own."""
+    home = Path(folder)
+    try:
+        given = json.loads((home / "project.json").read_bytes())
+        if given["weakform"] != "project" or not isinstance(given.get("setup"), dict):
+            raise ModelError(NO_PROJECT)
+        table = given.get("table")
+        if table:
+            (home / "table").write_bytes(base64.b64decode(table["content"], validate=True))
+        fits, saved = [], []
+        for k, one in enumerate(given.get("fits", [])):
+            path = home / f"fit{k}.json"
+            path.write_text(json.dumps(one["saved"]), encoding="utf-8")
+            fits.append({"name": str(one["name"]), "setup": one["setup"], "result": open_fit(str(path), one["setup"])})
+            saved.append(str(path))
+    except (KeyError, TypeError, AttributeError, RecursionError, binascii.Error, UnicodeError, json.JSONDecodeError):
+        raise ModelError(NO_PROJECT) from None
+    name = str(table.get("name")) if table else None
+    return {"table": name, "setup": given["setup"], "fits": fits, "saved": saved}
+
+
 def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
     """A file to take along."""
     made = Setup.of(setup)
@@ -245,6 +277,8 @@ def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
         return made.command
     if kind == "script":
         return made.script(Path(path))
+    if not saved:
+        raise FitError("There is no fit yet.")
     if kind == "fit":
         return Path(saved).read_text(encoding="utf-8")
     found = FitResult.load(saved)
@@ -295,7 +329,7 @@ TASKS: dict[str, Callable[..., Any]] = {
         check,
         solve,
         guess,
-        open_fit,
+        open_project,
         export,
         side_by_side,
         words,

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..support.errors import WeakformError
 
-MEMORY = 6 * 2**30
-"""Bytes that a worker may take."""
+MEMORY, LARGE = 4 * 2**30, 2**30
+"""Bytes that a worker may take, and above which it makes room for another after its task."""
 
 
 class Lost(WeakformError):
@@ -58,6 +58,18 @@ def run(pipe: Connection, memory: int) -> None:
                 raise
             except Exception as error:  # a mistake of ours: said, and the page goes on
                 pipe.send(("refused", f"This should not happen: {type(error).__name__}: {error}"))
+            if _taken() > LARGE:
+                return
+
+
+def _taken() -> int:
+    """Bytes of memory at most so far."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
 
 
 class _Stop:
