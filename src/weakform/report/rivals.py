@@ -80,8 +80,7 @@ def _curves(found: Comparison) -> str:
         curves = {}
         for r in shown:
             grid = fine_grid(r.fit, k)
-            known = q.inputs is None  # beyond the data nobody knows what an input is
-            further = grid[-1] + BEYOND * (grid[-1] - grid[0]) * np.arange(1, 101 if known else 1) / 100
+            further = grid[-1] + BEYOND * (grid[-1] - grid[0]) * np.arange(1, 101) / 100
             try:
                 curves[r.name] = r.fit.predict(np.concatenate([grid, further]), trajectory=k, kind="delta")
             except WeakformError:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.schedule import jump_times
-from ..model.model import INFUSION
 from ..support.checks import is_whole
 from ..support.errors import DataError, FitError
 from ..support.typing import FloatArray
@@ -34,20 +33,6 @@ def numbered(fit: FitResult, trajectory: int | str) -> int:
     return int(trajectory)
 
 
-def _check_inputs(fit: FitResult, trajectory: int, grid: FloatArray) -> None:
-    """Refuse times at which nobody knows what an input is."""
-    inputs = fit.data.trajectories[trajectory].inputs
-    driven = [name for name in fit.model.inputs if not name.startswith(INFUSION)]
-    if not driven or inputs is None:
-        return
-    last = float(inputs.times[-1])
-    if grid[-1] > last + 1e-9 * max(abs(last), 1.0):
-        raise DataError(
-            f"The input {driven[0]!r} is known up to t = {last:g}, but t = {grid[-1]:g} is asked for. Give inputs on "
-            "times of their own that reach so far (Dataset(inputs=...)), or use simulate(...) with inputs of your own."
-        )
-
-
 @np.errstate(all="ignore")
 def predict(
     fit: FitResult,
@@ -70,7 +55,6 @@ def predict(
     trajectory = numbered(fit, trajectory)
     grid = _grid(times)
     begin, _ = beginning(fit, trajectory)
-    _check_inputs(fit, trajectory, grid)
     if initial is None:
         if grid[0] < begin:
             raise DataError(
