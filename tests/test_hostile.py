@@ -25,7 +25,7 @@ METHODS = sorted(ESTIMATORS)
 T = np.linspace(0, 5, 60)
 
 
-def attempt(model, make, limit=20, **arguments):
+def attempt(model, make, limit=8, **arguments):
     """A fit, or None for a refusal of ours; within a bounded time."""
     begin, fit = time.process_time(), None
     with suppress(WeakformError):
@@ -92,7 +92,7 @@ def test_units_change_the_estimates_only_as_they_must(method, time_scale, scale)
 @pytest.mark.filterwarnings("error")
 def test_strange_series(make, method):
     for model in (DECAY, wf.Model.from_text("x' = r*x*(1 - x/K)"))[: 1 if method == "hybrid" else 2]:
-        fit = attempt(model, make, 4, method=method)
+        fit = attempt(model, make, 3, method=method)
         if fit is not None:
             assert np.isfinite(fit.estimate).all()
             assert str(fit)
@@ -210,7 +210,7 @@ def test_ctrl_c_returns_the_best_so_far():
     fit = wf.fit(problem.model, data, bounds=problem.bounds, method="mle", start=problem.start(3), starts=1)
     timer.cancel()
     assert fit.status is Status.INTERRUPTED
-    assert "Ctrl-C" in fit.message
+    assert "stopped by the user" in fit.message
     assert np.isfinite(fit.estimate).all()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -53,7 +53,7 @@ def test_page_in_a_browser(goodwin, browser):
         assert charts.nth(k).locator("path").count() >= 1
         assert charts.nth(k).get_attribute("aria-label")
     assert tab.locator("math").count() >= 1
-    assert tab.locator("table.correlations td").count() == 64
+    assert tab.locator("table.correlations tbody td").count() == 64
 
     light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     tab.click("#theme")

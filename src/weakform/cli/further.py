@@ -66,6 +66,8 @@ def run_predict(arguments: argparse.Namespace) -> int:
     header = ["time", *(f"{name}{end}" for name in found.names for end in ("", "_lower", "_upper"))]
     columns = np.column_stack([found.times, *(found[name] for name in found.names)])
     write_table(header, columns, arguments.out, "rows")
+    for note in filter(None, [found.note]):
+        print(f"weakform: {note}", file=sys.stderr)
     if not result.success:
         print(f"weakform: the fit is no success: {result.message}", file=sys.stderr)
     return 0 if result.success else 1

@@ -237,6 +237,8 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
         refit = refit_of(fit)
     except FitError:
         return ends, tuple(kinds)
+    if refit.solves and not fit.success:  # minutes of solving along a valley would tell no more
+        return ends, tuple(kinds)
     z = fit.quantile(level)
     for j in suspects:
         if beyond[j] or not _parabolic(refit, int(j), ends[j], z):

@@ -39,6 +39,7 @@ class Refitted(Protocol):
     """A problem that can be solved again, whichever way."""
 
     best: Solution
+    solves: bool
 
     def total(self, solution: Solution) -> float:
         """Misfit to the data and to the prior."""
@@ -110,6 +111,8 @@ def _drawn_problem(
 
 class Refit:
     """The constraint problem behind a result of method "wendy", ready to be solved again."""
+
+    solves = False
 
     def __init__(self, fit: FitResult) -> None:
         self.fit, self.p, self.sigma = fit, fit.estimate, fit.sigma
@@ -221,6 +224,8 @@ class _Part:
 class LatentRefit:
     """The same where only a part is measured: the exact constraint on the mesh of the fit."""
 
+    solves = False
+
     def __init__(self, fit: FitResult) -> None:
         assert fit.shared is not None
         assert fit.index is not None
@@ -289,6 +294,8 @@ class LatentRefit:
 
 class ShotRefit:
     """The same for estimates that were found by solving the equations."""
+
+    solves = True
 
     def __init__(self, fit: FitResult) -> None:
         assert fit.shared is not None
