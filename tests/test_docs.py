@@ -23,7 +23,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+# Pages that fit for long are run by `make test-slow`.
+LONG = ("data", "studies", "hidden-states", "reading-the-report")
+RUN = [pytest.param(page, marks=pytest.mark.slow) if page.stem in LONG else page for page in PAGES]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_every_block_runs(page, folder, capsys):
     import matplotlib.pyplot as plt
 

@@ -152,6 +152,7 @@ def test_right_noise_is_not_doubted():
     assert sum(status is Status.CONVERGED for status in statuses) >= 19
 
 
+@pytest.mark.slow
 def test_profiles_and_bootstrap_of_what_succeeded():
     """Log-normal noise over decades, found by the relaxed model; and stiff equations, by solving them."""
     for name in ("HIV, M = 60, log-normal 1%", "Robertson, M = 100, 1%, log scale"):

@@ -14,7 +14,11 @@ def run(name, folder, monkeypatch):
     return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+LONG = ("goodwin.py", "theophylline.py")
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", [pytest.param(s, marks=pytest.mark.slow if s in LONG else ()) for s in SCRIPTS])
 def test_every_example_ends_in_a_picture(name, tmp_path, monkeypatch, capsys):
     run(name, tmp_path, monkeypatch)
     assert list(tmp_path.glob("*.png"))
@@ -48,7 +52,7 @@ def test_eyam():
     assert fit["gamma"].error / fit["gamma"].value > 0.04
 
 
-@pytest.mark.parametrize("measured", [True, False])
+@pytest.mark.parametrize("measured", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_pendulum(measured):
     text = "theta' = omega\nomega' = k*sin(theta) - c*omega" if measured else "theta'' = k*sin(theta) - c*theta'"
     states = ["theta", "omega"] if measured else ["theta"]
@@ -74,6 +78,7 @@ def test_temperature_lab():
     assert min(fit.r_squared.values()) >= 0.95
 
 
+@pytest.mark.slow
 def test_chemostat_is_read_with_its_gaps_and_the_model_is_rejected():
     model = wf.Model.from_text("algae' = a*algae - b*algae*rotifers\nrotifers' = -c*rotifers + d*algae*rotifers")
     data = wf.Dataset.from_csv(

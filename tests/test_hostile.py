@@ -127,8 +127,21 @@ NOT_TO_BE_TRUSTED = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("case", NOT_TO_BE_TRUSTED)
+HEAVY = [
+    ("noise alone", "relaxed"),
+    ("outliers", "relaxed"),
+    ("outliers", "output-error"),
+    ("noise alone", "output-error"),
+]
+HEAVY += [("constants", "relaxed"), ("outliers", "hybrid"), ("noise alone", "hybrid")]
+PAIRS = [
+    pytest.param(case, method, marks=pytest.mark.slow if (case, method) in HEAVY else ())
+    for case in NOT_TO_BE_TRUSTED
+    for method in METHODS
+]
+
+
+@pytest.mark.parametrize(("case", "method"), PAIRS)
 def test_what_is_not_to_be_trusted_is_not_called_a_success(case, method):
     model, make = NOT_TO_BE_TRUSTED[case]
     fit = attempt(model, make, method=method)
@@ -166,6 +179,7 @@ def test_twenty_states():
     assert np.mean(np.abs(fit.estimate - truth) < 4 * fit.errors) > 0.97
 
 
+@pytest.mark.slow
 def test_fifty_states():
     model, data, truth = large_dataset(50)
     bounds = dict.fromkeys(model.parameters, (0.02, 10.0))

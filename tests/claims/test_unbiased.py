@@ -83,7 +83,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(WRONG))
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n == "lorenz" else ()) for n in sorted(WRONG)]
+)
 def test_wrong_models_are_rejected(name):
     problem = wf.problems.get(name)
     model = wf.Model.from_text(WRONG[name])

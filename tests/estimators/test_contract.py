@@ -14,7 +14,13 @@ METHODS = sorted(ESTIMATORS)
 
 
 # Output error finds its way on Hindmarsh–Rose only from close by: tests/estimators/test_output_error.py.
-CASES = [(n, m) for n in ALL for m in METHODS if (n, m) != ("hindmarsh-rose", "output-error")]
+HEAVY = [("hindmarsh-rose", "relaxed"), ("hindmarsh-rose", "hybrid"), ("protein-transduction", "output-error")]
+CASES = [
+    pytest.param(n, m, marks=pytest.mark.slow if (n, m) in HEAVY else ())
+    for n in ALL
+    for m in METHODS
+    if (n, m) != ("hindmarsh-rose", "output-error")
+]
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)

@@ -130,6 +130,7 @@ def killed_again_and_again(tmp_path, kills, study):
 
 
 @linux
+@pytest.mark.slow
 def test_killed_again_and_again(tmp_path, whole):
     alike(numbers(killed_again_and_again(tmp_path, 2, LONGER)), numbers(whole))
 
@@ -167,6 +168,7 @@ def dies(run):
     return perform(run)
 
 
+@pytest.mark.slow
 def test_a_run_that_kills_its_worker_is_given_up_and_the_others_are_done(tmp_path, monkeypatch):
     monkeypatch.setattr("weakform.experiments.executors.AHEAD", 1)  # each run in flight starts a process of its own
     outcome = sweep(read_study(SMALL), tmp_path / "s", local(2, dies))
@@ -177,6 +179,7 @@ def test_a_run_that_kills_its_worker_is_given_up_and_the_others_are_done(tmp_pat
 
 
 @linux
+@pytest.mark.slow
 def test_a_dask_cluster_with_a_killed_worker(tmp_path):
     from distributed import LocalCluster
 

@@ -111,8 +111,9 @@ def test_names_and_labels_are_escaped():
     assert "<b>" not in text.replace("<b>weak", "")
 
 
-@pytest.mark.parametrize("name", ["lorenz", "logistic", "sir-tdi"])
-@pytest.mark.parametrize("method", ["wendy", "mle", "hybrid", "wls"])
+@pytest.mark.parametrize(
+    ("name", "method"), [("lorenz", "wendy"), ("lorenz", "mle"), ("logistic", "hybrid"), ("sir-tdi", "wls")]
+)
 def test_a_page_for_every_method(name, method):
     problem = wf.problems.get(name)
     fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), bounds=problem.bounds, method=method)
@@ -150,7 +151,7 @@ def test_plots(goodwin, tmp_path):
     from weakform.report import plots
 
     fit, _ = goodwin
-    for name in ("states", "residuals", "profiles", "correlations", "waterfall"):
+    for name in ("states", "data_residuals", "residuals", "profiles", "correlations", "waterfall"):
         path = plots.save(getattr(plots, name)(fit), tmp_path / f"{name}.png")
         assert path.stat().st_size > 5000
     plots.save(fit.plot(), tmp_path / "fit.png")

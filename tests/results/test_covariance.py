@@ -20,6 +20,7 @@ def test_covariances_on_offer():
     assert np.allclose(others["paper"].estimate, fit.estimate)
 
 
+@pytest.mark.slow
 def test_the_sandwich_is_right_where_the_noise_is_uneven():
     """Noise ten times as large for a while: the spread of the estimates is that of the sandwich."""
     model = wf.Model.from_text("u' = -k*u")

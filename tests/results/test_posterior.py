@@ -112,6 +112,7 @@ def test_the_jacobian_of_solutions_on_the_mesh(name):
     assert p.shape == (target.F,)
 
 
+@pytest.mark.slow
 def test_hidden_states_and_several_trajectories():
     model = wf.Model.from_text("x' = a*x - b*x*y\ny' = x*y - c*y")
     t = np.linspace(0, 5, 31)

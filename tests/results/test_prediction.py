@@ -58,6 +58,7 @@ def test_sampling_agrees_with_delta_where_nothing_bends_and_is_chosen_where_it_d
     assert noisy.predict(np.linspace(0, 20, 50)).kind == "sampling"
 
 
+@pytest.mark.slow
 def test_log_normal_bands_stay_positive():
     problem = wf.problems.get("goodwin")
     fit = wf.fit(problem.model, problem.simulate(M=128, noise=0.2, seed=1), bounds=problem.bounds)

@@ -68,6 +68,7 @@ def test_nonsense_is_refused():
         fit.missing_terms("u1")
 
 
+@pytest.mark.slow
 def test_second_order_equations():
     t = np.linspace(0, 12, 100)
     truth = wf.Model.from_text("x'' = -w*x - c*x'")

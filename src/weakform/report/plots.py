@@ -9,16 +9,19 @@ import numpy as np
 
 from ..results.observation import drawn, panels
 from ..results.prediction import numbered
+from ..results.scores import scores
 from ..support.errors import WeakformError
-from ..support.typing import FloatArray
 from .curves import forward, titled
 
 if TYPE_CHECKING:
+    from ..results.bands import Prediction
     from ..results.designs import Design
     from ..results.result import FitResult
 
 # Okabe–Ito: told apart by colour-blind readers and in print.
 DATA, FIT, TRUTH = "#999999", "#0072B2", "#D55E00"
+MOST, ACROSS = 24, 4
+"""Trajectories that are drawn, and how many side by side."""
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -58,39 +61,86 @@ def save(axes: Any, path: str | Path) -> Path:
 
 
 @np.errstate(all="ignore")
-def states(fit: FitResult, trajectory: int | str = 0) -> Any:
+def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
     """Data, the fitted trajectory with its band and, where known, the truth, one panel for each; returns the axes.
 
-    Where the model cannot be solved over the data, the fitted states are drawn in place of the trajectory.
+    Several trajectories stand side by side, a row for each column, unless one of them is asked for. Where the model
+    cannot be solved over the data, the fitted states are drawn in place of the trajectory.
     """
-    plt, trajectory = pyplot(), numbered(fit, trajectory)
-    names, q = panels(fit), fit.data.trajectories[trajectory]
-    columns = fit.data.names or fit.model.states
-    truth = fit.data.truth if trajectory == 0 else None
-    times, centre, label = q.times, drawn(fit, trajectory), "fitted states"
-    bands: dict[str, FloatArray] = {}
-    solved = forward(fit, trajectory)
-    if solved is not None:
-        times, bands = solved.times, {name: solved[name] for name in names}
-        label = f"fitted trajectory, {solved.level:.0%} band"
+    plt, names, every = pyplot(), panels(fit), fit.data.trajectories
+    shown = list(range(min(len(every), MOST))) if trajectory is None else [numbered(fit, trajectory)]
+    wide = min(len(shown), ACROSS)
+    blocks = -(-len(shown) // wide)
+    size = (8, 1.2 + 2.1 * len(names)) if len(shown) == 1 else (2.6 * wide + 0.8, 0.8 + 1.8 * blocks * len(names))
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
-            len(names), 1, figsize=(8, 1.2 + 2.1 * len(names)), sharex=True, squeeze=False, num=None
+            len(names) * blocks, wide, figsize=size, sharex=len(shown) == 1, sharey="row", squeeze=False, num=None
         )
-        for axis, name in zip(axes[:, 0], names, strict=True):
-            if name in columns:
-                axis.plot(q.times, q.values[:, columns.index(name)], ".", color=DATA, ms=4, label="data")
-            if truth is not None and name in fit.model.states:
-                column = truth.states[:, fit.model.states.index(name)]
-                axis.plot(q.times, column, "--", color=TRUTH, lw=1.6, label="noise-free truth")
-            axis.plot(times, bands[name][:, 0] if bands else centre[name], color=FIT, lw=1.4, label=label)
-            if bands:
-                axis.fill_between(times, bands[name][:, 1], bands[name][:, 2], color=FIT, alpha=0.2, lw=0)
-            axis.set_ylabel(titled(fit, name) if name in columns else f"{titled(fit, name)}\n(never measured)")
-        axes[-1, 0].set_xlabel(titled(fit, "time"))
-        axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+        for place, k in enumerate(shown):
+            solved = forward(fit, k)
+            for row, name in enumerate(names):
+                axis = axes[row * blocks + place // wide, place % wide]
+                _panel(axis, fit, k, name, solved)
+                if place % wide == 0:
+                    hidden = "" if name in (fit.data.names or fit.model.states) else "\n(never measured)"
+                    axis.set_ylabel(titled(fit, name) + hidden)
+                if len(shown) > 1:
+                    axis.set_title(every[k].label, fontsize=9, loc="left")
+                if row == len(names) - 1 and place + wide >= len(shown):
+                    axis.set_xlabel(titled(fit, "time"))
+        for axis in axes.flat:
+            axis.set_visible(axis.has_data())
+        if len(shown) == 1:
+            axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
         figure.align_ylabels()
-    return np.asarray(axes[:, 0])
+    return np.asarray(axes[:, 0]) if len(shown) == 1 else axes
+
+
+def _panel(axis: Any, fit: FitResult, k: int, name: str, solved: Prediction | None) -> None:
+    """One column of one trajectory."""
+    q, columns = fit.data.trajectories[k], fit.data.names or fit.model.states
+    truth = fit.data.truth if k == 0 and name in fit.model.states else None
+    if name in columns:
+        axis.plot(q.times, q.values[:, columns.index(name)], ".", color=DATA, ms=4, label="data")
+    if truth is not None:
+        column = truth.states[:, fit.model.states.index(name)]
+        axis.plot(q.times, column, "--", color=TRUTH, lw=1.6, label="noise-free truth")
+    if solved is None:
+        axis.plot(q.times, drawn(fit, k)[name], color=FIT, lw=1.4, label="fitted states")
+        return
+    centre, low, high = solved[name].T
+    axis.plot(solved.times, centre, color=FIT, lw=1.4, label=f"fitted trajectory, {solved.level:.0%} band")
+    axis.fill_between(solved.times, low, high, color=FIT, alpha=0.2, lw=0)
+
+
+@np.errstate(all="ignore")
+def data_residuals(fit: FitResult) -> Any:
+    """Residuals of the data over σ, a row for each column, against time, the fit and normal noise; returns the axes."""
+    from scipy.special import ndtri
+
+    plt, names, every = pyplot(), fit.data.names or fit.model.states, fit.data.trajectories
+    e = np.concatenate([scores(fit, k) for k in range(len(every))])
+    times = np.concatenate([q.times for q in every])
+    level = np.concatenate([q.values - r for q, r in zip(every, fit.residuals, strict=True)])
+    with plt.rc_context(STYLE):
+        _, axes = plt.subplots(len(names), 3, figsize=(10, 0.6 + 2.2 * len(names)), squeeze=False)
+        for d, name in enumerate(names):
+            there = np.isfinite(e[:, d])
+            score, n = e[there, d], int(there.sum())
+            expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
+            for axis, x, y, title in (
+                (axes[d, 0], times[there], score, titled(fit, "time")),
+                (axes[d, 1], level[there, d], score, f"{titled(fit, name)}, fitted"),
+                (axes[d, 2], expected, np.sort(score), "expected of normal noise"),
+            ):
+                axis.plot(x, y, ".", color=FIT, ms=4)
+                axis.set_xlabel(title)
+            for axis in axes[d, :2]:
+                axis.axhspan(-2, 2, color=FIT, alpha=0.1, lw=0)
+            if n:
+                axes[d, 2].plot(expected[[0, -1]], expected[[0, -1]], "--", color="gray", lw=1)
+            axes[d, 0].set_ylabel(f"{name}, residual / σ")
+    return axes
 
 
 def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..collocation.helmert import Solution
+from ..estimators.status import Status
 from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
@@ -237,7 +238,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
         refit = refit_of(fit)
     except FitError:
         return ends, tuple(kinds)
-    if refit.solves and not fit.success:  # minutes of solving along a valley would tell no more
+    if refit.solves and fit.status is Status.UNDETERMINED:  # minutes of solving along a valley would tell no more
         return ends, tuple(kinds)
     z = fit.quantile(level)
     for j in suspects:

@@ -350,8 +350,8 @@ class FitResult(Questions):
 
         return write(self, path, command)
 
-    def plot(self, trajectory: int | str = 0) -> Any:
-        """Draw data and fitted trajectory with its band, one panel for each state; returns the matplotlib axes."""
+    def plot(self, trajectory: int | str | None = None) -> Any:
+        """Draw data and fit with its band, all trajectories or the one that is named; returns the matplotlib axes."""
         from ..report.plots import states
 
         return states(self, trajectory)
