@@ -9,8 +9,8 @@ demo: .venv/.run
 test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n auto
+	$(BIN)/mypy >.venv/types.txt & types=$$!; $(BIN)/pytest -n auto --dist worksteal; tests=$$?; \
+		wait $$types; types=$$?; cat .venv/types.txt; exit $$((tests + types))
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
@@ -44,11 +44,11 @@ package: .venv/.dev
 
 # An editable install: the checkout is the package. Redone when its requirements change.
 .venv/.run: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[plot]'
 	touch $@
 
 .venv/.dev: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev]'
 	touch .venv/.run $@
 
 clean:

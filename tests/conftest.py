@@ -6,5 +6,5 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 from hypothesis import settings
 
-settings.register_profile("gate", deadline=None, derandomize=True, max_examples=int(os.environ.get("EXAMPLES", "60")))
+settings.register_profile("gate", deadline=None, derandomize=True, max_examples=int(os.environ.get("EXAMPLES", "40")))
 settings.load_profile("gate")

@@ -90,6 +90,7 @@ GROWTH = wf.problems.get("logistic")
 DATA = GROWTH.simulate(M=60, noise=0.03, seed=2).trajectories[0]
 
 
+@pytest.mark.slow
 def test_one_absurd_value_is_named_by_its_row():
     values = DATA.values.copy()
     values[16] = -999

@@ -129,6 +129,7 @@ def test_three_methods_agree(name):
     assert "started by 'relaxed', was kept" in " ".join(both.notes)
 
 
+@pytest.mark.slow
 def test_everything_at_once_by_every_method():
     """Subjects with parameters of their own, a log scale, given and free beginnings, gaps, and a late first sample."""
     model = wf.Model.from_text("A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = dose\nB(0) = 0")

@@ -78,6 +78,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks f
 
 
 @linux
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing(tmp_path, whole):
     process, store = started(tmp_path, LONGER)
     wait_for(store, 20, process)

@@ -51,6 +51,7 @@ def test_failures_are_counted_and_left_out(tmp_path):
         assert np.isinf(s.median_error) or s.median_error > s.coefficient_error
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(tmp_path):
     study = read_study(
         {

@@ -110,6 +110,7 @@ def test_the_fit_of_heavy_tails_is_the_maximum_of_their_likelihood():
         pytest.param("negative-binomial", 60, id="dispersed counts"),
     ],
 )
+@pytest.mark.slow
 def test_intervals_of_counts_cover(kind, runs):
     t, inside = np.linspace(0, 8, 60), 0
     for seed in range(runs):
