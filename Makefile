@@ -9,7 +9,7 @@ demo: .venv/.run
 test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy >.venv/types.txt & types=$$!; $(BIN)/pytest -n auto --dist worksteal; tests=$$?; \
+	$(BIN)/mypy >.venv/types.txt & types=$$!; $(BIN)/pytest -n 3; tests=$$?; \
 		wait $$types; types=$$?; cat .venv/types.txt; exit $$((tests + types))
 
 test-slow: .venv/.dev

@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 
 # Pages that fit for long are run by `make test-slow`.
-LONG = ("data", "studies", "hidden-states", "reading-the-report")
+LONG = ("data", "studies", "hidden-states", "reading-the-report", "petab", "populations", "compare")
 RUN = [pytest.param(page, marks=pytest.mark.slow) if page.stem in LONG else page for page in PAGES]
 
 

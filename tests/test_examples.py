@@ -14,7 +14,7 @@ def run(name, folder, monkeypatch):
     return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
-LONG = ("goodwin.py", "theophylline.py")
+LONG = ("goodwin.py", "theophylline.py", "indomethacin.py", "large.py", "yeast.py")
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 

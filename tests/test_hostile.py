@@ -88,7 +88,9 @@ def test_units_change_the_estimates_only_as_they_must(method, time_scale, scale)
         pytest.param(lambda: wf.Dataset(np.repeat(T[:2], 30), np.arange(60.0)), id="two times"),
     ],
 )
-@pytest.mark.parametrize("method", ["wendy", "mle", "wls", "output-error", "hybrid"])
+@pytest.mark.parametrize(
+    "method", ["wendy", "mle", "wls", *(pytest.param(m, marks=pytest.mark.slow) for m in ("output-error", "hybrid"))]
+)
 @pytest.mark.filterwarnings("error")
 def test_strange_series(make, method):
     for model in (DECAY, wf.Model.from_text("x' = r*x*(1 - x/K)"))[: 1 if method == "hybrid" else 2]:

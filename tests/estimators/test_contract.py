@@ -14,7 +14,7 @@ METHODS = sorted(ESTIMATORS)
 
 
 # Output error finds its way on Hindmarsh–Rose only from close by: tests/estimators/test_output_error.py.
-HEAVY = [("hindmarsh-rose", "relaxed"), ("hindmarsh-rose", "hybrid"), ("protein-transduction", "output-error")]
+HEAVY = [(n, m) for n in ALL for m in ("relaxed", "hybrid", "output-error") if n not in ("logistic", "lotka-volterra")]
 CASES = [
     pytest.param(n, m, marks=pytest.mark.slow if (n, m) in HEAVY else ())
     for n in ALL

@@ -13,7 +13,7 @@ from weakform.forward.solve import simulate
 from weakform.support.errors import ModelError
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if k % 2 else ()) for k, n in enumerate(ALL)])
 def test_round_trip_gives_the_same_right_hand_side(name):
     problem = wf.problems.get(name)
     model = problem.model

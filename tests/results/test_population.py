@@ -35,6 +35,7 @@ def test_it_is_kept_in_a_file(fit, tmp_path):
     assert "typical value" in fit.report(tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_theophylline_as_nlme_has_it():
     """Pinheiro and Bates (2000): lKe -2.455, lKa 0.466, lCl -3.227; spreads 0.644 and 0.167 by maximum likelihood."""
     model = wf.Model.from_text("A' = -ka*A\nC' = ka*ke/Cl*A - ke*C\nA(0) = 0\nC(0) = 0")

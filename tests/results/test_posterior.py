@@ -69,7 +69,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+LONGER = ("log scale", "log-normal prior", "normal prior on a log scale")
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow if c in LONGER else ()) for c in CASES])
 def test_one_parameter_against_quadrature(case):
     arguments, density = CASES[case]
     data = decay()

@@ -23,7 +23,7 @@ def fitted(setup, table, tmp_path):
     return wf.FitResult.load(tmp_path / "fit.json"), told
 
 
-@pytest.mark.parametrize("name", ["lynx-hare", "pk-one"])
+@pytest.mark.parametrize("name", [pytest.param("lynx-hare", marks=pytest.mark.slow), "pk-one"])
 def test_command_and_script_give_the_same_numbers(name, tmp_path):
     setup, table = taken(name, tmp_path)
     setup |= {"seed": 4, "starts": 3}

@@ -47,7 +47,7 @@ def test_gradient_and_hessian_match_differences(name, weight):
         assert np.array_equal(exact.hessian, exact.hessian.T) or relative(exact.hessian, exact.hessian.T) < 1e-12
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if k % 2 else ()) for k, n in enumerate(ALL)])
 def test_probes_estimate_the_traces(name, monkeypatch):
     """What large models use: right on average, and close with the few probes that are used."""
     form = local_form(name)
