@@ -102,6 +102,8 @@ def _estimates(fit: FitResult) -> str:
         row += [fit.units.get(name, "")] if units else []
         row.append("; ".join(filter(None, (quantity.note, remark))))
         rows.append(row)
+    if not any(row[-1] for row in rows):
+        header, rows = header[:-1], [row[:-1] for row in rows]
     return table(header, rows)
 
 
