@@ -23,7 +23,7 @@ from ..data import Dataset
 from ..model import Model
 from ..results.population import Effect, Population
 from ..results.result import FitResult
-from ..support.errors import FitError
+from ..support.errors import FitError, WeakformError
 from ..support.messages import suggestion
 from ..support.typing import BoolArray, FloatArray
 from ..support.watch import Watch
@@ -32,6 +32,8 @@ ROUNDS, SETTLED = 12, 0.01
 """Rounds at most, and the change of μ and log Ω, in units of the spread, that ends them."""
 SUBJECTS = 3
 """At least."""
+WIDE = 1.0
+"""Spread of the logarithm, to begin with."""
 LEAST, LARGEST = 0.01, 10.0
 """Spread at least and at most, in units of one for logarithms, and of how the subjects scatter for others."""
 
@@ -92,8 +94,9 @@ def mixed(
         *(told.get("log") or ()),
         *(n for n, k in zip(effects.names, effects.kinds, strict=True) if k == "lognormal"),
     ]
+    shared = {**told, "local": asked, "log": list(dict.fromkeys(log))}
     told = {**told, "local": local, "log": list(dict.fromkeys(log))}
-    found = fit(model, data, **told)
+    found = _first(fit, model, data, told, shared, effects)
     m, V = _modes(found, effects)
     mean = np.median(m, axis=0)
     unit = np.where(effects.log, 1.0, np.maximum(m.std(axis=0), 1e-12))
@@ -101,7 +104,7 @@ def mixed(
     converged, rounds = False, 0
     watch: Watch = told["callback"]
     if watch():  # no time for rounds: what each subject tells alone
-        if not (np.diagonal(V, axis1=1, axis2=2) > 0).all():
+        if not found.converged or not (np.diagonal(V, axis1=1, axis2=2) > 0).all():
             raise FitError("The time was over before every subject was fitted; give it more (time_limit).")
         mean, spread, errors = _population(m, V, spread, unit)
     while rounds < ROUNDS and not converged and not watch():
@@ -116,6 +119,31 @@ def mixed(
         mean, spread, converged = new_mean, new_spread, bool(moved < SETTLED)
     none = spread <= 1.01 * LEAST * unit
     return replace(found, population=_told(found, effects, (mean, spread, errors, none), m, rounds, converged))
+
+
+def _first(
+    fit: Callable[..., FitResult],
+    model: Model,
+    data: Dataset,
+    told: dict[str, Any],
+    shared: dict[str, Any],
+    effects: _Effects,
+) -> FitResult:
+    """A fit to begin with: from what all subjects have in common, each drawn towards it a little.
+
+    One by one, some of many subjects would be lost, and the whole fit would search on and on for their sake.
+    """
+    if told.get("start") is None and told.get("parameters") is None and effects.log.all():
+        try:
+            common = fit(model, data, **shared)
+            values = {name: common[name].value for name in common.model.parameters}
+            if common.status.converged and all(values[name] > 0 for name in effects.names):
+                wide = {name: ("lognormal", values[name], WIDE) for name in effects.names}
+                priors = {**(told.get("priors") or {}), **wide}
+                return fit(model, data, **{**told, "priors": priors, "start": values, "starts": 1})
+        except WeakformError:
+            pass
+    return fit(model, data, **told)
 
 
 def _places(fit: FitResult, effects: _Effects) -> FloatArray:
