@@ -13,7 +13,8 @@ from weakform.serve.setup import Setup
 
 
 def taken(name, tmp_path):
-    found = tasks.take(name, str(tmp_path))
+    found = tasks.take(name)
+    (tmp_path / found["file"]).write_text(found["text"], encoding="utf-8")
     return {**found["setup"], "file": found["file"]}, tmp_path / found["file"]
 
 

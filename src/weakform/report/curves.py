@@ -11,7 +11,7 @@ import numpy as np
 from ..estimators import ESTIMATORS
 from ..results.observation import drawn, panels
 from ..results.prediction import follows
-from ..results.scores import explained, scores
+from ..results.scores import by_column, explained
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from .parts import figure, legend, plain, series, spread, table, thinned
@@ -40,7 +40,7 @@ def on_data(fit: FitResult) -> str:
     """The model on the data: a picture for each column, and for each trajectory."""
     every = fit.data.trajectories
     bands = [forward(fit, k) for k in range(min(len(every), MOST))]
-    small, parts = len(every) > SEVERAL, []
+    small, parts, row = len(every) > SEVERAL, list[str](), list[str]()
     columns = fit.data.names or fit.model.states
     for name in panels(fit):
         figures = [_panel(fit, k, name, band) for k, band in enumerate(bands)]
@@ -48,17 +48,17 @@ def on_data(fit: FitResult) -> str:
         hidden = name not in columns
         if small:
             parts.append(f"<h3>{escape(titled(fit, name))}{', never measured' if hidden else ''}</h3>")
-        drawings = []
         for (lines, samples), q in zip(figures, every, strict=False):
             where = f" of {q.label}" if q.label else ""
             said = "never measured: the fit" if hidden else f"{samples} samples and the fit"
             label = f"{titled(fit, name)}{where} against time: {said}"
             title = q.label if small else f"{titled(fit, name)}{where}{', never measured' if hidden else ''}"
-            drawings.append(figure(label, (titled(fit, "time"), title), lines, small=small, limits=limits))
-        parts.append(f'<div class="{"multiples" if small else "pairs"}">{"".join(drawings)}</div>')
-    if not small:  # one row of pictures over all columns
-        inner = "".join(part.removeprefix('<div class="pairs">').removesuffix("</div>") for part in parts)
-        parts = [f'<div class="pairs">{inner}</div>']
+            row.append(figure(label, (titled(fit, "time"), title), lines, small=small, limits=limits))
+        if small:  # a row for each column; else one for all of them
+            parts.append(f'<div class="multiples">{"".join(row)}</div>')
+            row = []
+    if not small:
+        parts.append(f'<div class="pairs">{"".join(row)}</div>')
     if len(every) > MOST:
         parts.append(f"<p>{len(every) - MOST} more trajectories are not shown.</p>")
     solved = any(band is not None for band in bands)
@@ -109,27 +109,19 @@ def _followed(fit: FitResult) -> str:
 
 def data_residuals(fit: FitResult) -> str:
     """Residuals of the data in standard deviations: against time, against the level, and in order."""
-    from scipy.special import ndtri
-
-    every = [scores(fit, k) for k in range(len(fit.data.trajectories))]
-    e = np.concatenate(every)
-    if not np.isfinite(e).any() or not (fit.sigma > 0).all():
+    columns = by_column(fit) if (fit.sigma > 0).all() else []
+    if not any(len(column.score) for column in columns):
         return ""
-    names = fit.data.names or fit.model.states
-    times = np.concatenate([q.times for q in fit.data.trajectories])
-    level = np.concatenate([q.values - r for q, r in zip(fit.data.trajectories, fit.residuals, strict=True)])
     edges = [{"kind": "level", "name": "", "y": y, "colour": "soft"} for y in (-2.0, 2.0)]
     parts = []
-    for d, name in enumerate(names):
-        there = np.isfinite(e[:, d])
-        score, n = e[there, d], int(there.sum())
-        if n < 3:
+    for column in columns:
+        name, score, expected = column.name, column.score, column.expected
+        if len(score) < 3:
             continue
-        expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
         ends = expected[[0, -1]]
         title = f"{name}, residual / σ"
-        by_time = series("points", "residuals", thinned(times[there], score), "fit")
-        by_level = series("points", "residuals", thinned(level[there, d], score), "fit")
+        by_time = series("points", "residuals", thinned(column.times, score), "fit")
+        by_level = series("points", "residuals", thinned(column.level, score), "fit")
         ordered = series("points", "residuals", thinned(expected, np.sort(score)), "fit")
         straight = series("line", "normal", (ends, ends), "soft", dashed=True)
         parts += [
@@ -149,8 +141,7 @@ def data_residuals(fit: FitResult) -> str:
         ]
     intro = (
         "<p class='how'>Measured less fitted values in standard deviations: without a pattern in time or in the "
-        "level, and along "
-        "the dashed line where the noise is what it was said to be.</p>"
+        "level, and along the dashed line where the noise is what it was said to be.</p>"
     )
     return intro + f'<div class="multiples">{"".join(parts)}</div>'
 
@@ -173,8 +164,7 @@ def weak_residuals(fit: FitResult) -> str:
     entries = [(name, COLOURS[d % len(COLOURS)]) for d, name in enumerate(fit.model.states)]
     intro = (
         "<p class='how'>Each point is one equation seen through one test function, in standard deviations. "
-        "Where the model is "
-        "right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
+        "Where the model is right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
     )
     held = "".join(parts)
     return intro + legend(*entries) + f'<div class="{"multiples" if small else "pairs alone"}">{held}</div>'
@@ -206,9 +196,8 @@ def profiles(fit: FitResult) -> str:
         )
     intro = (
         "<p class='how'>How much worse the fit becomes when one parameter is held and all others adapt. A "
-        "parameter is determined "
-        "where its curve crosses the dashed level on both sides; the dashed curve is the parabola behind the standard "
-        "error.</p>"
+        "parameter is determined where its curve crosses the dashed level on both sides; the dashed curve is the "
+        "parabola behind the standard error.</p>"
     )
     return intro + f'<div class="multiples">{"".join(parts)}</div>'
 

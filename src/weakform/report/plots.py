@@ -9,7 +9,7 @@ import numpy as np
 
 from ..results.observation import drawn, panels
 from ..results.prediction import numbered
-from ..results.scores import scores
+from ..results.scores import by_column
 from ..support.errors import WeakformError
 from .curves import forward, titled
 
@@ -116,30 +116,22 @@ def _panel(axis: Any, fit: FitResult, k: int, name: str, solved: Prediction | No
 @np.errstate(all="ignore")
 def data_residuals(fit: FitResult) -> Any:
     """Residuals of the data over σ, a row for each column, against time, the fit and normal noise; returns the axes."""
-    from scipy.special import ndtri
-
-    plt, names, every = pyplot(), fit.data.names or fit.model.states, fit.data.trajectories
-    e = np.concatenate([scores(fit, k) for k in range(len(every))])
-    times = np.concatenate([q.times for q in every])
-    level = np.concatenate([q.values - r for q, r in zip(every, fit.residuals, strict=True)])
+    plt, columns = pyplot(), by_column(fit)
     with plt.rc_context(STYLE):
-        _, axes = plt.subplots(len(names), 3, figsize=(10, 0.6 + 2.2 * len(names)), squeeze=False)
-        for d, name in enumerate(names):
-            there = np.isfinite(e[:, d])
-            score, n = e[there, d], int(there.sum())
-            expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
+        _, axes = plt.subplots(len(columns), 3, figsize=(10, 0.6 + 2.2 * len(columns)), squeeze=False)
+        for row, one in zip(axes, columns, strict=True):
             for axis, x, y, title in (
-                (axes[d, 0], times[there], score, titled(fit, "time")),
-                (axes[d, 1], level[there, d], score, f"{titled(fit, name)}, fitted"),
-                (axes[d, 2], expected, np.sort(score), "expected of normal noise"),
+                (row[0], one.times, one.score, titled(fit, "time")),
+                (row[1], one.level, one.score, f"{titled(fit, one.name)}, fitted"),
+                (row[2], one.expected, np.sort(one.score), "expected of normal noise"),
             ):
                 axis.plot(x, y, ".", color=FIT, ms=4)
                 axis.set_xlabel(title)
-            for axis in axes[d, :2]:
+            for axis in row[:2]:
                 axis.axhspan(-2, 2, color=FIT, alpha=0.1, lw=0)
-            if n:
-                axes[d, 2].plot(expected[[0, -1]], expected[[0, -1]], "--", color="gray", lw=1)
-            axes[d, 0].set_ylabel(f"{name}, residual / σ")
+            if len(one.score):
+                row[2].plot(one.expected[[0, -1]], one.expected[[0, -1]], "--", color="gray", lw=1)
+            row[0].set_ylabel(f"{one.name}, residual / σ")
     return axes
 
 

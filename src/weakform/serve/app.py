@@ -321,8 +321,7 @@ class Endpoints:
     async def gallery(self, request: Request) -> Any:
         """A model to begin with, and its table."""
         asked = await _asked(request)
-        _, folder = self.office.room()
-        found = await self.ask("take", entry=str(asked.get("name")), folder=str(folder))
+        found = await self.ask("take", entry=str(asked.get("name")))
         return {**found, "table": await self._kept(found["file"], found["text"].encode())}
 
     async def open(self, request: Request) -> Any:

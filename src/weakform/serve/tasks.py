@@ -173,7 +173,7 @@ def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
     complete = match(data, file.model).complete
     arguments: dict[str, Any] = file.arguments() | ({"method": "wls"} if complete else {})
     found = fit(file.model, data, **arguments, options={"time_limit": BRIEF}, seed=0, callback=lambda _: None)
-    return {"values": {n: float(f"{v:.6g}") for n, v in zip(found.model.parameters, found.estimate, strict=True)}}
+    return {"values": {n: float(f"{v:.6g}") for n, v in found.params.items()}}
 
 
 def _first(values: Any) -> float:
@@ -190,7 +190,7 @@ def run_fit(
     data = made.data(Path(path))
 
     def watch(progress: Progress) -> bool:
-        tell("progress", {**vars(progress), "objective": _finite(progress.objective), "words": str(progress)})
+        tell("progress", {**vars(progress), "words": str(progress)})
         return stopped()
 
     arguments: dict[str, Any] = file.arguments() | ({"method": made.method} if made.method else {})
@@ -223,9 +223,9 @@ def told(found: FitResult, made: Setup) -> dict[str, Any]:
         "kind": said.kind,
         "success": found.success,
         "method": found.method,
-        "bic": _finite(found.bic),
+        "bic": found.bic,
         "seconds": found.seconds,
-        "estimates": {n: float(v) for n, v in zip(found.model.parameters, found.estimate, strict=True)},
+        "estimates": found.params,
         "initial": _begun(found),
     }
 
@@ -235,10 +235,6 @@ def _begun(found: FitResult) -> dict[str, float]:
     from ..results.observation import beginning
 
     return dict(zip(found.model.states, map(float, beginning(found, 0)[1]), strict=True))
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def open_fit(saved: str, setup: dict[str, Any]) -> dict[str, Any]:
@@ -290,7 +286,7 @@ def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
         writer.writerow(["parameter", "estimate", "standard error", "lower 95%", "upper 95%", "unit", "note"])
         for name, (low, high) in zip(found.model.parameters, found.intervals(), strict=True):
             q = found[name]
-            fixed = name in found.model.parameters and found.fixed[found.model.parameters.index(name)]
+            fixed = found.fixed[found.model.parameters.index(name)]
             numbers = [q.value, "", "", ""] if fixed else [q.value, q.error, low, high]
             writer.writerow([name, *numbers, found.units.get(name, ""), q.note])
         return out.getvalue()
@@ -311,12 +307,10 @@ def words() -> dict[str, Any]:
     return {"functions": sorted(FUNCTIONS), "gallery": gallery.listed()}
 
 
-def take(entry: str, folder: str) -> dict[str, Any]:
-    """A model of the gallery with its data, which are written to a folder."""
+def take(entry: str) -> dict[str, Any]:
+    """A model of the gallery, and the text of its table."""
     file, table = gallery.opened(entry)
-    path = Path(folder) / f"{entry}.csv"
-    path.write_text(table, encoding="utf-8")
-    return {"setup": _set(file), "title": file.title, "file": path.name, "text": table}
+    return {"setup": _set(file), "title": file.title, "file": f"{entry}.csv", "text": table}
 
 
 TASKS: dict[str, Callable[..., Any]] = {
