@@ -4,8 +4,14 @@ import numpy as np
 
 import weakform as wf
 from support import fitted
+from weakform.estimators import ESTIMATORS, Outcome, Status
+from weakform.estimators.options import Options
+from weakform.estimators.task import Task
 from weakform.experiments.study import read_study
 from weakform.experiments.worker import perform
+from weakform.parameters.scale import Scale
+from weakform.support.watch import Watch
+from weakform.weak.problem import WeakProblem
 
 
 def test_it_is_the_default():
@@ -53,3 +59,24 @@ def test_no_information_about_a_parameter_where_the_weak_estimate_ends():
         run for run in read_study("paper-small").runs if run.key == ("goodwin", "lognormal", 0.1, 256, 80.0, "wendy", 0)
     )
     assert perform(run)["status"] in ("CONVERGED", "STUCK", "ITERATIONS")
+
+
+def test_states_that_have_jumped_over_a_pole_are_no_estimate():
+    """`V*P/(Km + P)` with P below -Km between two samples: the rule does not see the pole, and a finer mesh tells."""
+    problem = wf.problems.get("protein-transduction")
+    weak = WeakProblem.build(problem.model, problem.simulate(M=256, noise=0.2, seed=101), wf.Local())
+    lower, upper = np.array([problem.bounds[name] for name in problem.model.parameters]).T
+    free = np.ones(6, dtype=bool)
+    task = Task(weak, free, np.full(6, np.nan), lower, upper, ~free, Options(), Watch(np.inf), Scale(~free))
+    refine = ESTIMATORS["wendy"].refine
+
+    def refined(p):
+        return refine(task, Outcome(np.array(p), 1.0, Status.CONVERGED, 1, 1))
+
+    lost = refined([0.10224, 0.70429, 0.07678, 0.3121, 0.00887, 0.02129])
+    assert lost.refined.states[0][:, 4].min() < -lost.estimate[5]
+    assert not lost.status.converged
+    assert lost.refined.bias == np.inf
+    found = refined([0.0737, 0.5817, 0.0, 0.2719, 0.0159, 0.2495])
+    assert found.status is Status.CONVERGED
+    assert found.refined.bias < 0.1

@@ -9,11 +9,13 @@ searches.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from ..linalg.symmetric import NotPositiveDefinite
 from ..optimize import Minimum, TrustRegion, minimise
+from ..parameters.scale import Scale
 from ..support.typing import FloatArray
 from ..weak.evaluation import Evaluation
 from .status import Status
@@ -21,8 +23,10 @@ from .task import Outcome, Task
 
 MAX_ITERATIONS = 50
 SWEEPS, STEPS = 2, 3
-NEAR = 1e-5
+NEAR = 3e-4
 """Decrease of the sum of squares, relative to it, that is not worth a step."""
+WIDE = 100.0
+"""Ratio of bounds above which a parameter moves on a log scale."""
 FIRST = 0.5
 """Of the box, for the first step: sums of squares are less treacherous than the likelihood."""
 
@@ -64,13 +68,19 @@ Function = Callable[[FloatArray], FloatArray]
 
 
 def _minimum(task: Task, residual: Function, jacobian: Function, start: FloatArray, steps: int) -> Minimum:
-    """Of `½‖residual(p)‖²` inside the box, by Gauss–Newton steps in a trust region."""
+    """Of `½‖residual(p)‖²` inside the box, by Gauss–Newton steps in a trust region.
+
+    A parameter whose box spans decades moves on a log scale: from the wrong end of it steps would creep.
+    """
     free = task.free
+    lower, upper = task.box
+    scale = Scale((lower > 0) & (upper > WIDE * lower) & np.isfinite(upper) & ~task.scale.log[free])
     last: tuple[FloatArray, FloatArray] | None = None
 
     def objective(theta: FloatArray, order: int) -> Evaluation:
         nonlocal last
-        p = task.expand(theta)
+        x = scale.natural(theta)
+        p = task.expand(x)
         r = last[1] if last is not None and (last[0] == p).all() else residual(p)
         last = p, r
         value = 0.5 * float(r @ r)
@@ -86,8 +96,12 @@ def _minimum(task: Task, residual: Function, jacobian: Function, start: FloatArr
         if task.prior is not None:
             gradient = gradient + task.prior.gradient(p)[free]
             hessian = hessian + task.prior.hessian(p, exact=False)[np.ix_(free, free)]
-        return Evaluation(value + known, gradient, hessian)
+        slope = scale.slope(x)
+        return Evaluation(value + known, slope * gradient, hessian * np.outer(slope, slope))
 
-    lower, upper = task.box
+    begin, low, high = (scale.working(x) for x in (start[free], lower, upper))
     rule = TrustRegion(share=FIRST, growth=2.0)
-    return minimise(objective, start[free], lower, upper, rule, tolerance=NEAR, max_iterations=steps, stop=task.stop)
+    best = minimise(objective, begin, low, high, rule, tolerance=NEAR, max_iterations=steps, stop=task.stop)
+    x = np.clip(scale.natural(best.x), lower, upper)
+    slope = scale.slope(x)
+    return replace(best, x=x, hessian=None if best.hessian is None else best.hessian / np.outer(slope, slope))

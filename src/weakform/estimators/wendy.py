@@ -36,6 +36,10 @@ NEAR = 10.0
 """Standard errors of the last step, times the root of the tolerance: 1e-3 by default."""
 ENOUGH = 0.1
 """Log-likelihood that a step of the search must promise."""
+SMALL, LARGE = 0.05, 1.0
+"""Error of the rule in one interval, in σ: what is not small must fall when the intervals are halved, and what is large
+is a reason to halve them. Where it stays, the equations have a pole between two states, as `V*P/(Km + P)` has at a
+negative P: the rule does not see it, and no solution goes there."""
 FEW, CLEARLY = 2, 0.2
 """Substeps that tell roughly how large the error of the rule is, and the share of `BIAS` at which that will do."""
 
@@ -60,7 +64,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     )
     pairs = zip(problem.forms, problem.data.trajectories, strict=True)
     mesh = Mesh.of([Part(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
-    finer, iterations, good = 1, 0, None
+    finer, iterations, good, before, singular = 1, 0, None, np.inf, False
     try:
         states = np.concatenate([form.system.to_working(form.denoise(p)) for form in problem.forms])
         while True:
@@ -69,17 +73,22 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
             if not (np.isfinite(solution.p).all() and np.isfinite(solution.states).all()):
                 break
             p, sigma = solution.p, solution.sigma
-            bias = _discretisation(mesh, solution, settings)
+            bias, off = _discretisation(mesh, solution, settings)
             good = (solution, mesh, finer, bias)
-            if bias <= BIAS or finer == FINEST or solution.stop is Stop.TIME:
+            singular = off > SMALL and off > before / 2
+            if singular:
                 break
-            finer *= 2
+            if (bias <= BIAS and off <= LARGE) or finer == FINEST or solution.stop is Stop.TIME:
+                break
+            finer, before = 2 * finer, off
             mesh, states = mesh.halved(p, solution.states)
     except NotPositiveDefinite:
-        pass
+        singular = before > SMALL
     if good is None:
         return outcome
     solution, mesh, finer, bias = good
+    if singular:
+        solution, bias = replace(solution, stop=Stop.STUCK), np.inf
     return replace(
         outcome,
         estimate=solution.p,
@@ -91,8 +100,8 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     )
 
 
-def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> float:
-    """The error of the rule, carried through to the parameters, in standard errors: the largest."""
+def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> tuple[float, float]:
+    """The largest error of the rule: carried through to the parameters, in standard errors; of one interval, in σ."""
     free, p, x = settings.free, solution.p, solution.states
     with np.errstate(all="ignore"):
         line = mesh.linearise(p, x)
@@ -102,15 +111,17 @@ def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> float
         known = np.isfinite(covariance.diagonal())
         covariance = covariance[np.ix_(known, known)]
 
-        def shift(substeps: int) -> FloatArray:
-            pull = G.T @ factor.whiten(mesh.truncation(p, x, substeps).ravel())
-            return np.asarray(np.abs(covariance @ pull[known]) / np.sqrt(covariance.diagonal()))
+        def shift(substeps: int) -> tuple[FloatArray, float]:
+            wrong = mesh.truncation(p, x, substeps)
+            pull = G.T @ factor.whiten(wrong.ravel())
+            off = float(np.max(np.abs(wrong) / solution.sigma))
+            return np.asarray(np.abs(covariance @ pull[known]) / np.sqrt(covariance.diagonal())), off
 
         # Few substeps tell where the rule is good; where they find that it is not, or not clearly, many do.
-        found = shift(FEW)
-        if not (np.isfinite(found).all() and found.max(initial=0.0) < CLEARLY * BIAS):
-            found = shift(SUBSTEPS)
-    return float(found.max(initial=0.0)) if np.isfinite(found).all() else np.inf
+        found, off = shift(FEW)
+        if not (np.isfinite(found).all() and found.max(initial=0.0) < CLEARLY * BIAS and off < LARGE):
+            found, off = shift(SUBSTEPS)
+    return float(found.max(initial=0.0)) if np.isfinite(found).all() else np.inf, off
 
 
 def _refined(task: Task, mesh: Mesh, solution: Solution, finer: int, bias: float) -> Refined:

@@ -37,9 +37,13 @@ class Scale:
         with np.errstate(over="ignore"):
             return np.asarray(np.where(self.log, np.exp(q), q))
 
+    def slope(self, p: FloatArray) -> FloatArray:
+        """`dp/dq`, `(J,)`."""
+        return np.where(self.log, p, 1.0)
+
     def natural_covariance(self, p: FloatArray, covariance: FloatArray) -> FloatArray:
         """The covariance `(J, J)` of the parameters from that of q; infinite variances stay infinite."""
-        slope = np.where(self.log, p, 1.0)
+        slope = self.slope(p)
         with np.errstate(invalid="ignore"):
             return np.where(np.isinf(covariance), covariance, covariance * np.outer(slope, slope))
 
