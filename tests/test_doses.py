@@ -227,7 +227,9 @@ def test_what_is_conserved_stays_at_rest():
     np.testing.assert_allclose(by_p[0], [[0, 1.5 * 0.3 / 0.81, 2 / 3], [0, -1.5 * 0.3 / 0.81, 1 / 3]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("text", ["x' = k*x\nx(0) = 1\nsteady", "x' = k\nx(0) = 1\nsteady"])
+@pytest.mark.parametrize(
+    "text", ["x' = k*x\nx(0) = 1\nsteady", pytest.param("x' = k\nx(0) = 1\nsteady", marks=pytest.mark.slow)]
+)
 def test_no_steady_state(text):
     t = np.linspace(0, 5, 30)
     with pytest.raises(FitError, match=r"no steady state|not finite"):

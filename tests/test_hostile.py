@@ -120,7 +120,7 @@ NOT_TO_BE_TRUSTED = {
     "outliers": (LV.model, with_outliers),
     "noise alone": (
         LV.model,
-        lambda: wf.Dataset(np.linspace(0, 5, 200), np.random.default_rng(3).standard_normal((200, 2))),
+        lambda: wf.Dataset(np.linspace(0, 5, 80), np.random.default_rng(3).standard_normal((80, 2))),
     ),
     "constants": (LV.model, lambda: wf.Dataset(T, 3 + 0.1 * np.random.default_rng(5).standard_normal((60, 2)))),
     "a wrong model": (DECAY, lambda: wf.Dataset(T, np.sin(T) + 0.02 * np.random.default_rng(1).standard_normal(60))),
@@ -135,7 +135,7 @@ HEAVY = [
     ("outliers", "output-error"),
     ("noise alone", "output-error"),
 ]
-HEAVY += [("constants", "relaxed"), ("outliers", "hybrid"), ("noise alone", "hybrid")]
+HEAVY += [("constants", "relaxed"), ("outliers", "hybrid"), ("noise alone", "hybrid"), ("outliers", "wendy")]
 PAIRS = [
     pytest.param(case, method, marks=pytest.mark.slow if (case, method) in HEAVY else ())
     for case in NOT_TO_BE_TRUSTED

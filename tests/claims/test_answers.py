@@ -10,7 +10,7 @@ from populations import MODEL, SPREAD, TRUTH, population
 
 
 def test_ranks_of_the_truth_are_spread_evenly():
-    values, failed = calibrated(SYSTEMS["logistic"], 12)
+    values, failed = calibrated(SYSTEMS["logistic"], 6)
     assert failed == 0
     assert min(values.values()) > 1e-3
 

@@ -18,6 +18,8 @@ from weakform.files.petab.objective import Objective
 from weakform.files.petab.priors import NUMBERS, Prior
 from weakform.support.errors import FitError, ModelError
 
+pytestmark = pytest.mark.usefixtures("here")
+
 SUITES = Path(__file__).parent.parent / "data" / "petab"
 BERTOZZI = EXAMPLES / "bertozzi" / "problem.yaml"
 CASES = sorted(path.parent for version in ("v1", "v2") for path in SUITES.glob(f"{version}/*/_*_solution.yaml"))

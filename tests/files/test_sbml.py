@@ -12,6 +12,8 @@ from weakform.files.model_file import read_model
 from weakform.forward.solve import simulate
 from weakform.support.errors import ModelError
 
+pytestmark = pytest.mark.usefixtures("here")
+
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if k % 2 else ()) for k, n in enumerate(ALL)])
 def test_round_trip_gives_the_same_right_hand_side(name):

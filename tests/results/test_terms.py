@@ -15,7 +15,10 @@ def fitted(text, name="lotka-volterra", seed=1, **more):
 @pytest.mark.parametrize(
     ("text", "name", "equation", "term"),
     [
-        ("u1' = p1*(u2 - u1)\nu2' = u1*p2 - u2\nu3' = u1*u2 - p3*u3", "lorenz", "u2", "u1*u3"),
+        pytest.param(
+            *("u1' = p1*(u2 - u1)\nu2' = u1*p2 - u2\nu3' = u1*u2 - p3*u3", "lorenz", "u2", "u1*u3"),
+            marks=pytest.mark.slow,
+        ),
         ("u1' = p1*u1 + p3*u2\nu2' = -p4*u1 + p5 + p6*u2", "fitzhugh-nagumo", "u1", "u1^3"),
     ],
 )

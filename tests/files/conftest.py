@@ -1,0 +1,13 @@
+"""Foreign libraries in this process, where it is not their isolation that is tested: a child takes 0.4 s each time."""
+
+import pytest
+
+from weakform.files.formats import sbml, translate
+from weakform.files.petab import problem
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The same translation, without a child."""
+    for module in (sbml, problem):
+        monkeypatch.setattr(module, "ask", lambda task, text, where: translate.TASKS[task](text, where))
