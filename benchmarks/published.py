@@ -120,7 +120,7 @@ MAGI = {
 
 @dataclass(frozen=True)
 class Ended:
-    """One fit: the distance of its parameters from the truth, over the truth; rms errors of states and of each again."""
+    """One fit: how far parameters are from the truth, over the truth; rms errors of states, and of states solved again."""
 
     status: str
     cpu: float
