@@ -120,7 +120,7 @@ MAGI = {
 
 @dataclass(frozen=True)
 class Ended:
-    """One fit: how far parameters are from the truth, over the truth; rms errors of states, and of states solved again."""
+    """One fit: parameters off from the truth, over the truth; rms errors of states, and of states solved again."""
 
     status: str
     cpu: float
