@@ -52,7 +52,8 @@ def test_eyam():
     assert fit["gamma"].error / fit["gamma"].value > 0.04
 
 
-@pytest.mark.parametrize("measured", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.slow
+@pytest.mark.parametrize("measured", [True, False])
 def test_pendulum(measured):
     text = "theta' = omega\nomega' = k*sin(theta) - c*omega" if measured else "theta'' = k*sin(theta) - c*theta'"
     states = ["theta", "omega"] if measured else ["theta"]

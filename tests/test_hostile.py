@@ -84,6 +84,7 @@ def test_units_change_the_estimates_only_as_they_must(method, time_scale, scale)
         pytest.param(
             lambda: wf.Dataset(np.sort(np.random.default_rng(1).exponential(1, 60)) ** 6, np.linspace(1, 2, 60)),
             id="uneven times",
+            marks=pytest.mark.slow,
         ),
         pytest.param(lambda: wf.Dataset(np.repeat(T[:2], 30), np.arange(60.0)), id="two times"),
     ],

@@ -1,0 +1,233 @@
+"""What a user would pick instead: the same data, one random start in the box, one process.
+
+    pip install . lmfit pysindy copasi-basico      # in an environment of its own
+    python benchmarks/peers.py [runs, default 20] [problems, separated by commas]
+
+Each tool gets the model, the data, the box and one start in it, and estimates the initial state, which begins at the
+first sample; a tool that is not installed is left out. *Lost* are runs whose sum of squares, solved again from what the
+tool gives back, is more than 5% above the least of all tools, *error* the median over runs of the relative error of the
+parameters, *lines* what the user has to write: the statements of the function below. PySINDy takes models that are
+linear in their parameters; its weak form is told the terms of the model, and finds no initial state, so that *lost* are
+runs with an error above ten times the median of weakform.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+from scipy.integrate import odeint, solve_ivp
+from scipy.optimize import least_squares
+
+import weakform as wf
+from weakform.files.formats.sbml import to_antimony, to_sbml
+from weakform.model.compiled import compiled
+
+warnings.simplefilter("ignore")
+PROBLEMS = ("lotka-volterra", "fitzhugh-nagumo", "lorenz", "goodwin")
+M, NOISE = 256, 0.05
+SLACK, FAR = 1.05, 10.0
+
+
+class Task:
+    """One data set of a problem, with a start."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.problem = wf.problems.get(name)
+        self.model = self.problem.model
+        self.data = self.problem.simulate(M=M, noise=NOISE, seed=seed)
+        self.box = np.array([self.problem.bounds[name] for name in self.model.parameters])
+        self.start = np.random.default_rng(seed).uniform(*self.box.T)
+        q = self.data.trajectories[0]
+        self.t, self.u = q.times, q.values
+        self.log = self.data.noise[0] == "lognormal"
+        self.scale = 1.0 if self.log else self.u.std(axis=0)
+        compiled_f = compiled(["t", *self.model.states, *self.model.parameters], self.model.expressions)
+        self.f = lambda t, u, p: compiled_f(np.concatenate([[t], u, p]))
+
+    def residual(self, states: np.ndarray) -> np.ndarray:
+        """Of states at the samples; the same for all."""
+        with np.errstate(all="ignore"):
+            off = np.log(np.abs(states / self.u)) if self.log else (states - self.u) / self.scale
+        return np.nan_to_num(off.ravel(), nan=1e3, posinf=1e3, neginf=-1e3)
+
+    def squares(self, p: np.ndarray, u0: np.ndarray) -> float:
+        """What is left of the data by a solution."""
+        try:
+            states = wf.simulate(self.model, p, u0, self.t).states
+        except wf.WeakformError:
+            return np.inf
+        return float(np.sum(self.residual(states) ** 2)) if states.shape == self.u.shape else np.inf
+
+    def sbml(self) -> str:
+        """The model as SBML, its parameters and initial values at the start."""
+        values = dict(zip(self.model.parameters, self.start, strict=True))
+        return to_sbml(to_antimony(self.model, values, dict(zip(self.model.states, self.u[0], strict=True))))
+
+    def monomials(self) -> tuple[list, list] | None:
+        """Exponents of the states in each term, and for each parameter an equation, a term of it and a factor."""
+        import sympy
+
+        states = [sympy.Symbol(name) for name in self.model.states]
+        right = [sympy.expand(f) for f in self.model.to_sympy().values()]
+        powers, places = set(), {}
+        for d, f in enumerate(right):
+            if not f.is_polynomial(*states):
+                return None
+            for exponents, factor in sympy.Poly(f, *states).terms():
+                powers.add(exponents)
+                for symbol in factor.free_symbols:
+                    if factor.diff(symbol).free_symbols:
+                        return None
+                    places.setdefault(str(symbol), (d, exponents, float(factor.diff(symbol))))
+        return sorted(powers), [places[name] for name in self.model.parameters]
+
+    def error(self, p: np.ndarray) -> float:
+        """Of the parameters, relative."""
+        truth = self.problem.parameters
+        return float(np.linalg.norm(p - truth) / np.linalg.norm(truth))
+
+
+def weakform(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    fit = wf.fit(task.model, task.data, bounds=task.problem.bounds, start=task.start, starts=1)
+    return fit.estimate, fit.denoised[0][0]
+
+
+def weakform_alone(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    fit = wf.fit(task.model, task.data, bounds=task.problem.bounds)
+    return fit.estimate, fit.denoised[0][0]
+
+
+def scipy_solve_ivp(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    J = len(task.start)
+
+    def residual(theta):
+        span = task.t[[0, -1]]
+        found = solve_ivp(task.f, span, theta[J:], method="LSODA", t_eval=task.t, args=(theta[:J],), rtol=1e-6)
+        states = np.full(task.u.shape, np.nan)
+        states[: found.y.shape[1]] = found.y.T
+        return task.residual(states)
+
+    lower = np.concatenate([task.box[:, 0], np.full(task.u.shape[1], -np.inf)])
+    upper = np.concatenate([task.box[:, 1], np.full(task.u.shape[1], np.inf)])
+    found = least_squares(residual, np.concatenate([task.start, task.u[0]]), bounds=(lower, upper), x_scale="jac")
+    return found.x[:J], found.x[J:]
+
+
+def lmfit_odeint(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    import lmfit
+
+    parameters = lmfit.Parameters()
+    for k, (value, (low, high)) in enumerate(zip(task.start, task.box, strict=True)):
+        parameters.add(f"p{k}", value=value, min=low, max=high)
+    for k, value in enumerate(task.u[0]):
+        parameters.add(f"u{k}", value=value)
+    J = len(task.start)
+
+    def residual(values):
+        theta = np.array([values[name].value for name in values])
+        states = odeint(task.f, theta[J:], task.t, args=(theta[:J],), tfirst=True, rtol=1e-6, atol=1e-9)
+        return task.residual(states)
+
+    found = lmfit.minimize(residual, parameters)
+    theta = np.array([found.params[name].value for name in found.params])
+    return theta[:J], theta[J:]
+
+
+def copasi(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    import basico
+    import pandas as pd
+
+    model = basico.load_model_from_string(task.sbml())
+    table = pd.DataFrame(task.u, columns=[f"Values[{name}]" for name in task.model.states])
+    table.insert(0, "Time", task.t)
+    basico.add_experiment("data", table, model=model)
+    far = 3 * np.abs(task.u).max(axis=0)
+    names = [*task.model.parameters, *task.model.states]
+    low, high = np.append(task.box[:, 0], -far), np.append(task.box[:, 1], far)
+    start = np.append(task.start, task.u[0])
+    items = [
+        {"name": f"Values[{name}].InitialValue", "lower": a, "upper": b, "start": x}
+        for name, a, b, x in zip(names, low, high, start, strict=True)
+    ]
+    basico.set_fit_parameters(items, model=model)
+    found = basico.run_parameter_estimation(method="Levenberg - Marquardt", model=model)
+    theta = found["sol"].to_numpy()
+    basico.remove_datamodel(model)
+    return theta[: len(task.start)], theta[len(task.start) :]
+
+
+def pysindy_weak(task: Task) -> tuple[np.ndarray, None]:
+    import pysindy as ps
+
+    powers, parameters = task.monomials()
+    columns = [lambda *u, e=e: np.prod([x**k for x, k in zip(u, e, strict=True)], axis=0) for e in powers]
+    functions = ps.CustomLibrary(library_functions=columns, function_names=[lambda *_, e=e: str(e) for e in powers])
+    library = ps.WeakPDELibrary(function_library=functions, spatiotemporal_grid=task.t, is_uniform=True, K=200)
+    model = ps.SINDy(feature_library=library, optimizer=ps.STLSQ(threshold=0.0, alpha=0.0))
+    model.fit(task.u, t=task.t)
+    found = model.coefficients()
+    return np.array([found[d, powers.index(e)] / factor for d, e, factor in parameters]), None
+
+
+TOOLS: dict[str, tuple[Callable, str | None]] = {
+    "weakform, no start": (weakform_alone, None),
+    "weakform": (weakform, None),
+    "SciPy least_squares, solve_ivp": (scipy_solve_ivp, None),
+    "lmfit, odeint": (lmfit_odeint, "lmfit"),
+    "COPASI (basico), Levenberg–Marquardt": (copasi, "basico"),
+    "PySINDy, weak form": (pysindy_weak, "pysindy"),
+}
+
+
+def lines(function: Callable) -> int:
+    """Statements of a function, without itself and its imports."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    kinds = (ast.stmt,)
+    return sum(isinstance(n, kinds) and not isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(tree)) - 1
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    names = sys.argv[2].split(",") if len(sys.argv) > 2 else PROBLEMS
+    tools = {name: do for name, (do, needs) in TOOLS.items() if needs is None or find_spec(needs)}
+    print(f"M = {M}, {NOISE:.0%} noise, {runs} runs; left out: {', '.join(set(TOOLS) - set(tools)) or 'none'}")
+    for problem in names:
+        tasks = [Task(problem, seed) for seed in range(runs)]
+        results: dict[str, list[tuple[float, float, float]]] = {}
+        for name, do in tools.items():
+            if do is pysindy_weak and tasks[0].monomials() is None:
+                continue
+            do(Task(problem, 99))  # what is compiled or loaded once is not counted
+            for task in tasks:
+                begin = time.process_time()
+                try:
+                    p, u0 = do(task)
+                except Exception as error:  # whatever a tool ends with is a lost run
+                    print(f"    {name}, {problem}: {type(error).__name__} {str(error)[:100]}")
+                    p, u0 = np.full(len(task.start), np.inf), None
+                spent = time.process_time() - begin
+                squares = np.nan if u0 is None else task.squares(p, u0)
+                results.setdefault(name, []).append((task.error(p), squares, spent))
+        least = np.nanmin([[squares for _, squares, _ in rows] for rows in results.values()], axis=0)
+        usual = np.median([error for error, _, _ in results["weakform, no start"]])
+        print(f"\n{problem}\n| tool | lost | error | CPU s | lines |\n|---|---|---|---|---|")
+        for name, rows in results.items():
+            error, squares, spent = np.array(rows).T
+            lost = np.where(np.isnan(squares), ~(error <= FAR * usual), squares > SLACK * least)
+            print(
+                f"| {name} | {lost.sum()} of {runs} | {np.median(error):.2%} | {np.median(spent):.3f} "
+                f"| {lines(tools[name])} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
