@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,34 +42,48 @@ def cpu(function: Callable[[], object], at_least: float = 0.5) -> float:
     return best
 
 
+@dataclass(frozen=True)
+class Costs:
+    """CPU seconds of value, gradient and Hessian: local test functions, orthonormal ones, the paper's formulas."""
+
+    functions: tuple[int, int]
+    local: tuple[float, ...]
+    orthonormal: tuple[float, ...]
+    paper: tuple[float, ...]
+
+
+def costs(name: str, M: int) -> Costs:
+    """Of one problem."""
+    problem = wf.problems.get(name)
+    data = problem.simulate(M=M, noise=0.05, seed=1)
+    trajectory, system = data.trajectories[0], problem.model.system(data.noise)
+    variance = estimate_sigma(system.to_working(trajectory.values)) ** 2
+    multipliers = (4.0, 8.0, 16.0) if name == "hindmarsh-rose" else (1.0, 2.0, 4.0, 8.0)
+    paper_basis = wf.Orthonormal(max_functions=CAPS[name], search=problem.search, multipliers=multipliers)
+    local, dense = (
+        WeakForm(system, trajectory.times, trajectory.values, variance, basis.build(trajectory))
+        for basis in (wf.Local(), paper_basis)
+    )
+    p, paper = problem.parameters * 1.05, Paper(dense)
+    with single_thread():
+        ours, same = (
+            tuple(cpu(lambda f=form, k=k: WeakLikelihood((f,))(p, k)) for k in range(3)) for form in (local, dense)
+        )
+        theirs = tuple(cpu(lambda do=do: do(p)) for do in (paper.value, paper.gradient, paper.hessian))
+    return Costs((local.functions.count, dense.functions.count), ours, same, theirs)
+
+
 def main() -> None:
     M = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
     print(f"M = {M}, CPU milliseconds, one BLAS thread; ratio = paper as printed / ours with local test functions")
     print(f"{'problem':16s}{'':10s}{'local':>10s}{'orthonorm.':>12s}{'paper':>12s}{'ratio':>9s}   K local, orthonormal")
     for name in wf.problems.PAPER:
-        problem = wf.problems.get(name)
-        data = problem.simulate(M=M, noise=0.05, seed=1)
-        trajectory, system = data.trajectories[0], problem.model.system(data.noise)
-        variance = estimate_sigma(system.to_working(trajectory.values)) ** 2
-        multipliers = (4.0, 8.0, 16.0) if name == "hindmarsh-rose" else (1.0, 2.0, 4.0, 8.0)
-        paper_basis = wf.Orthonormal(max_functions=CAPS[name], search=problem.search, multipliers=multipliers)
-        local, dense = (
-            WeakForm(system, trajectory.times, trajectory.values, variance, basis.build(trajectory))
-            for basis in (wf.Local(), paper_basis)
-        )
-        p = problem.parameters * 1.05
-        paper = Paper(dense)
-        counts = f"{local.functions.count}, {dense.functions.count}"
-        for order, (label, literal) in enumerate(
-            (("value", paper.value), ("gradient", paper.gradient), ("hessian", paper.hessian))
-        ):
-            with single_thread():
-                ours = cpu(lambda form=local, order=order, p=p: WeakLikelihood((form,))(p, order))
-                same = cpu(lambda form=dense, order=order, p=p: WeakLikelihood((form,))(p, order))
-                theirs = cpu(lambda literal=literal, p=p: literal(p))
+        c = costs(name, M)
+        for k, label in enumerate(("value", "gradient", "hessian")):
+            ours, same, theirs = 1e3 * c.local[k], 1e3 * c.orthonormal[k], 1e3 * c.paper[k]
             print(
-                f"{name if not order else '':16s}{label:10s}{ours * 1e3:10.2f}{same * 1e3:12.1f}{theirs * 1e3:12.1f}"
-                f"{theirs / ours:9.0f}   {counts if not order else ''}",
+                f"{'' if k else name:16s}{label:10s}{ours:10.2f}{same:12.1f}{theirs:12.1f}{theirs / ours:9.0f}"
+                + ("" if k else f"   {c.functions[0]}, {c.functions[1]}"),
                 flush=True,
             )
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,6 +35,39 @@ def efficient(problem: wf.problems.Problem, M: int, noise: float) -> float:
     return float(np.linalg.norm(errors) / np.linalg.norm(problem.parameters))
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What a method made of a problem, run by run: errors, CPU seconds, and whether the run failed or is lost."""
+
+    error: np.ndarray
+    forward: np.ndarray
+    failed: np.ndarray
+    lost: np.ndarray
+    cpu: np.ndarray
+
+
+def measured(name: str, runs: int, M: int, noise: float, labels: Sequence[str]) -> dict[str, Ended]:
+    """The methods on one problem: the same data and the same starts for all."""
+    problem = wf.problems.get(name)
+    found: dict[str, list[tuple[float, float, bool, float]]] = {label: [] for label in labels}
+    for seed in range(runs):
+        data = problem.simulate(M=M, noise=noise, seed=seed)
+        arguments = {"bounds": problem.bounds, "start": problem.start(seed), "starts": 1}
+        for label in labels:
+            begin = time.process_time()
+            try:
+                metrics = wf.fit(problem.model, data, **arguments, **METHODS[label]).metrics()
+                row = (metrics.coefficient_error, metrics.forward_error, metrics.failed)
+            except wf.WeakformError:
+                row = (np.inf, np.inf, True)
+            found[label].append((*row, time.process_time() - begin))
+    limit, ended = efficient(problem, M, noise), {}
+    for label, rows in found.items():
+        error, forward, failed, cpu = map(np.array, zip(*rows, strict=True))
+        ended[label] = Ended(error, forward, failed, (error > 10 * limit) | failed, cpu)
+    return ended
+
+
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     M = int(sys.argv[2]) if len(sys.argv) > 2 else 256
@@ -41,30 +76,13 @@ def main() -> None:
     header = f"{'problem':16s}{'method':22s}{'median':>9s}{'worst':>10s}{'forward':>10s}"
     print(f"{header}{'failed':>8s}{'lost':>6s}{'CPU s':>8s}{'max':>7s}")
     for name in wf.problems.PAPER:
-        problem = wf.problems.get(name)
-        found: dict[str, list[tuple[float, float, bool, float]]] = {label: [] for label in METHODS}
-        for seed in range(runs):
-            data = problem.simulate(M=M, noise=noise, seed=seed)
-            for label, arguments in METHODS.items():
-                begin = time.process_time()
-                try:
-                    fit = wf.fit(
-                        problem.model, data, bounds=problem.bounds, start=problem.start(seed), starts=1, **arguments
-                    )
-                    measured = fit.metrics()
-                    row = (measured.coefficient_error, measured.forward_error, measured.failed)
-                except wf.WeakformError:
-                    row = (np.inf, np.inf, True)
-                found[label].append((*row, time.process_time() - begin))
-        limit = efficient(problem, M, noise)
-        for label, rows in found.items():
-            error, forward, failed, cpu = map(np.array, zip(*rows, strict=True))
-            lost = (error > 10 * limit) | failed
+        for label, e in measured(name, runs, M, noise, list(METHODS)).items():
             print(
-                f"{name:16s}{label:22s}{np.median(error):9.2%}{error.max():10.2%}{np.median(forward):10.2%}"
-                f"{failed.sum():8d}{lost.sum():6d}{np.median(cpu):8.2f}{cpu.max():7.1f}",
+                f"{name:16s}{label:22s}{np.median(e.error):9.2%}{e.error.max():10.2%}{np.median(e.forward):10.2%}"
+                f"{e.failed.sum():8d}{e.lost.sum():6d}{np.median(e.cpu):8.2f}{e.cpu.max():7.1f}",
                 flush=True,
             )
+        limit = efficient(wf.problems.get(name), M, noise)
         print(f"{name:16s}{'Cramér–Rao bound':22s}{limit:9.2%}\n", flush=True)
 
 
