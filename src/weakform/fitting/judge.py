@@ -58,7 +58,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         where = misfits(problem.forms or forms, seen)
         repeated = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
         within = (within_misfit(task, refined.sigma), repeated)
-        left = refined.leftover
+        left = refined.leftover if best.status.converged else None
         goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where, within=within, left=left)
     noise = NoiseDoubts()
     if goodness is not None and refined is not None and best.status.converged:

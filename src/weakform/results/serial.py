@@ -34,6 +34,8 @@ LONG, DIMENSIONS, SMALL = 300, 64, 1e-2
 which it is looked for; and what is not part of it, relative to what is."""
 CLEAR = 0.5
 """P-value of the limit above which nobody needs a better one."""
+SURELY = 1e-20
+"""P-value of neighbours that are alike below which draws would change nothing: what a fit takes makes them unlike."""
 DRAWS = ((0.1, 2_500), (0.03, 10_000))
 """Draws of the noise, where the p-value by moments is below this: far out, sums of few products are not normal."""
 LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
@@ -109,7 +111,8 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
         return Serial(0.0, 0, np.nan)
     Q = float(_statistic(e[:, :, None], columns)[0])
     limit = chi_square_tail(Q, freedom)
-    if left is None or absorbed < ABSORBED or limit > CLEAR:
+    alike = chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom)
+    if left is None or absorbed < ABSORBED or limit > CLEAR or alike < SURELY:
         return Serial(Q, freedom, limit)
     basis = _taken(there, left)
     if basis is not None:
