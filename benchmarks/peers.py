@@ -4,17 +4,18 @@
     python benchmarks/peers.py [runs, default 20] [problems, separated by commas]
 
 Each tool gets the model, the data, the box and one start in it, and estimates the initial state, which begins at the
-first sample; a tool that is not installed is left out. *Lost* are runs whose sum of squares, solved again from what the
-tool gives back, is more than 5% above the least of all tools, *error* the median over runs of the relative error of the
-parameters, *lines* what the user has to write: the statements of the function below. PySINDy takes models that are
-linear in their parameters; its weak form is told the terms of the model, and finds no initial state, so that *lost* are
-runs with an error above ten times the median of weakform.
+first sample; a tool that is not installed is left out. *Lost* are runs that take more than 20 CPU seconds, or whose sum
+of squares, solved again from what the tool gives back, is more than 5% above the least of all tools; *error* is the
+median over runs of the relative error of the parameters, *lines* what the user has to write: the statements of the
+function below. PySINDy takes models that are linear in their parameters; its weak form is told the terms of the model,
+and finds no initial state, so that *lost* are runs with an error above ten times the median of weakform.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import signal
 import sys
 import textwrap
 import time
@@ -35,6 +36,8 @@ warnings.simplefilter("ignore")
 PROBLEMS = ("lotka-volterra", "fitzhugh-nagumo", "lorenz", "goodwin")
 M, NOISE = 256, 0.05
 SLACK, FAR = 1.05, 10.0
+LIMIT = 20.0
+"""CPU seconds of a run, after which it is lost: a solver may creep for hours where parameters are absurd."""
 
 
 class Task:
@@ -206,7 +209,12 @@ def lines(function: Callable) -> int:
     return sum(isinstance(n, kinds) and not isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(tree)) - 1
 
 
+def over(*_: object) -> None:
+    raise TimeoutError(f"more than {LIMIT:g} CPU seconds")
+
+
 def main() -> None:
+    signal.signal(signal.SIGPROF, over)
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     names = sys.argv[2].split(",") if len(sys.argv) > 2 else PROBLEMS
     tools = {name: do for name, (do, needs) in TOOLS.items() if needs is None or find_spec(needs)}
@@ -221,11 +229,13 @@ def main() -> None:
                 do(Task(problem, 99))  # what is compiled or loaded once is not counted
             for task in tasks:
                 begin = time.process_time()
+                signal.setitimer(signal.ITIMER_PROF, LIMIT)
                 try:
                     p, u0 = do(task)
                 except Exception as error:  # whatever a tool ends with is a lost run
                     print(f"    {name}, {problem}: {type(error).__name__} {str(error)[:100]}")
                     p, u0 = np.full(len(task.start), np.inf), None
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 spent = time.process_time() - begin
                 squares = np.nan if u0 is None else task.squares(p, u0)
                 results.setdefault(name, []).append((task.error(p), squares, spent))
