@@ -1,21 +1,27 @@
-"""The numbers behind the claims of docs/reproduction.md, from the store of the study `paper`.
+"""The numbers behind the claims of docs/reproduction.md, from the runs of the study `paper`.
 
-weakform sweep paper --out paper.sqlite      # goes on where it stopped
-python benchmarks/claims.py paper.sqlite
+    weakform sweep paper                                      # goes on where it stopped
+    weakform summary paper.sqlite --export paper.parquet
+    python benchmarks/claims.py [paper.parquet]
+
+Without a file the runs that are kept in results/paper.parquet are read (their covariances are in single precision).
+Medians are over parameters, noise ratios and M, as in the paper; a run that failed has no estimate.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 import weakform as wf
-from weakform.experiments.store import Store
-from weakform.experiments.summary import Summary, summarise
+from weakform.experiments.summary import Summary, summaries
 
 Where = Callable[[Summary], bool]
+KEPT = Path(__file__).parent / "results" / "paper.parquet"
 SYSTEMS = ("hindmarsh-rose", "goodwin", "sir-tdi")
 METHODS = ("oe-ls", "wls", "irls", "mle", "hybrid", "wendy")
 
@@ -72,7 +78,8 @@ def neuron(found: list[Summary]) -> None:
 
 
 def main() -> None:
-    found = sorted(summarise(Store(sys.argv[1])), key=lambda s: (s.cell, s.method))
+    rows = pq.read_table(sys.argv[1] if len(sys.argv) > 1 else KEPT).to_pylist()
+    found = sorted(summaries(rows, wf.problems.get), key=lambda s: (s.cell, s.method))
     runs = sum(s.runs for s in found)
     print(f"{runs} runs; for each cell: " + ", ".join(
         f"{system} {method} {min(s.runs for s in found if (s.cell.problem, s.method) == (system, method))}"

@@ -11,6 +11,7 @@ Over the runs of a cell that did not fail (see `metrics`), with p̄ the mean of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,11 +88,16 @@ def problem_of(store: Store, name: str) -> Problem:
 
 def summarise(store: Store) -> list[Summary]:
     """All cells and methods of a store, in order."""
+    return summaries(store.rows(), lambda name: problem_of(store, name))
+
+
+def summaries(rows: Iterable[Record], problem: Callable[[str], Problem]) -> list[Summary]:
+    """The same of runs, such as an exported table has, with the problem of each name."""
     groups: dict[tuple[Cell, str], list[Record]] = {}
-    for row in store.rows():
+    for row in rows:
         cell = Cell(row["problem"], row["kind"], row["noise"], row["samples"], row["duration"])
         groups.setdefault((cell, row["method"]), []).append(row)
-    return [_summary(cell, method, rows, problem_of(store, cell.problem)) for (cell, method), rows in groups.items()]
+    return [_summary(cell, method, group, problem(cell.problem)) for (cell, method), group in groups.items()]
 
 
 def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> Summary:
