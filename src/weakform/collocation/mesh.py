@@ -24,7 +24,7 @@ Trajectories stand one behind the other, with no interval between the last node 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -105,6 +105,15 @@ class Mesh:
             np.concatenate([part.measured for part in parts]),
             scale=scale,
         )
+
+    def cut(self, length: int) -> Mesh:
+        """The same with trajectories cut into pieces of that many nodes or somewhat more, each on its own."""
+        begins, systems = [0], []
+        for system, first, last in zip(self.systems, self.begins[:-1], self.begins[1:], strict=True):
+            count = max((last - first) // length, 1)
+            systems += [system] * count
+            begins += [first + (last - first) * (k + 1) // count for k in range(count)]
+        return replace(self, systems=tuple(systems), begins=np.array(begins))
 
     def split(self, values: FloatArray) -> tuple[FloatArray, ...]:
         """What belongs to each trajectory of `(nodes, ...)`."""

@@ -36,6 +36,8 @@ NEAR = 10.0
 """Standard errors of the last step, times the root of the tolerance: 1e-3 by default."""
 ENOUGH = 0.1
 """Log-likelihood that a step of the search must promise."""
+LONG, PIECE, ROUGH = 200_000, 20_000, 1.0
+"""Samples of a trajectory that is long, those of its pieces, and standard errors to which these need to be solved."""
 SMALL, LARGE = 0.05, 1.0
 """Error of the rule in one interval, in σ: what is not small must fall when the intervals are halved, and what is large
 is a reason to halve them. Where it stays, the equations have a pole between two states, as `V*P/(Km + P)` has at a
@@ -67,6 +69,11 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     finer, iterations, good, before, singular = 1, 0, None, np.inf, False
     try:
         states = np.concatenate([form.system.to_working(form.denoise(p)) for form in problem.forms])
+        if len(mesh.times) > len(mesh.systems) * LONG:
+            # Over a long time a small error of the parameters moves all states along: pieces first, which cannot drift.
+            rough = replace(settings, tolerance=ROUGH)
+            pieces = solve(mesh.cut(PIECE), sigma, p, states, rough)
+            p, sigma, states, iterations = pieces.p, pieces.sigma, pieces.states, pieces.iterations
         while True:
             solution = solve(mesh, sigma, p, states, settings)
             iterations += solution.iterations
