@@ -37,3 +37,16 @@ def test_the_sandwich_is_right_where_the_noise_is_uneven():
     spread = np.std(estimates)
     assert np.mean(errors["sandwich"]) == pytest.approx(spread, rel=0.25)
     assert np.mean(errors["information"]) > 1.5 * spread
+
+
+@pytest.mark.parametrize("top", [1.0, 1e3])
+def test_a_small_parameter_in_a_wide_box_is_not_at_its_bound(top):
+    """Infections of a million people: `b` is 4e-7, known to a hundredth, and next to zero in its box."""
+    model = wf.Model.from_text("S' = -b*S*I\nI' = b*S*I - g*I")
+    t = np.linspace(0, 90, 30)
+    states = wf.simulate(model, {"b": 4e-7, "g": 0.15}, {"S": 1e6, "I": 50.0}, t).states
+    noise = 0.05 * np.sqrt((states**2).mean(axis=0)) * np.random.default_rng(0).standard_normal(states.shape)
+    fit = wf.fit(model, wf.Dataset(t, states + noise, names=["S", "I"]), bounds={"b": (0, top), "g": (0, 10)})
+    assert fit.success
+    assert abs(fit["b"].value - 4e-7) < 4 * fit["b"].error
+    assert fit["b"].error < 1e-8

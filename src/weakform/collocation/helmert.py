@@ -229,6 +229,8 @@ class _Iteration:
         columns[:, F], columns[:, F + 1] = rho.ravel(), line.c.ravel()
         white = factor.whiten(columns)
         gram = white.T @ white
+        if not np.isfinite(gram).all():
+            raise NotPositiveDefinite
         H, g = gram[:F, :F].copy(), gram[:F, F].copy()
         if self.settings.prior is not None:
             H += self.settings.prior.hessian(p, exact=False)[np.ix_(free, free)]

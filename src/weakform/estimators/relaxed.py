@@ -25,7 +25,7 @@ from ..optimize.box import minimise_in_box
 from ..support.typing import BoolArray, FloatArray
 from .estimator import Estimator
 from .natural import check_beginnings, first_beginnings, first_states, natural_sizes, velocities
-from .residuals import degrees_of_freedom, with_noise, within_misfit
+from .residuals import counts, degrees_of_freedom, with_noise, within_misfit
 from .shooting import PartlySeen
 from .starts import between
 from .status import Status
@@ -37,10 +37,14 @@ ROUNDS, HALVINGS = 8, 6
 BIAS, SHARE = 0.1, 0.02
 """Error of the discretisation in standard errors that does not matter, and the share of the largest defect above which
 an interval is halved."""
+SMALL, MUCH = 0.05, 0.3
+"""Error of the rule at a sample, in σ, as in `wendy`: what is not small must fall on a finer mesh."""
+UNSETTLED = 0.5
+"""Log-likelihood that may still change with the last mesh: more, and the states are none of the equations."""
 FLAT = 1e-8
 """Eigenvalue of the information, with unit diagonal, below which a direction is not determined."""
 SETTLED = 0.01
-"""Log-likelihood that a converged estimate may still gain."""
+"""Log-likelihood that a converged estimate may still gain, or change on a finer mesh."""
 GIVEN, FORWARD = 0.03, 1e-6
 """The size of the walk at which a start that is given begins, and the tolerance of the solution there."""
 DECADE = (0.1, 10.0)
@@ -191,7 +195,8 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     problem, limits = _problem(task), _limits(task)
     meshes, point = outcome.latent.meshes, outcome.latent.point
     sigma = np.where(problem.sigma > 0, problem.sigma, LEAST_NOISE * problem.spread)
-    for _ in range(HALVINGS):
+    before, last, singular = np.inf, np.inf, False
+    for left_over in reversed(range(HALVINGS)):
         relaxed = problem.relaxed(meshes, sigma, task.free)
         point, sigma = _settled(task, relaxed, point, limits)
         relaxed = relaxed.with_sigma(sigma)
@@ -200,19 +205,23 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         except NotPositiveDefinite:
             return _lost(task, relaxed, outcome, Latent(meshes, point))
         H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
-        bias, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
-        if bias <= BIAS or not halve.any() or task.stop():
+        bias, off, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
+        cost = point.value + float(counts(task) @ np.log(sigma))
+        moved = abs(cost - last)
+        singular = (off > SMALL and off > before / 2) or (not left_over and moved > UNSETTLED)
+        if singular or (bias <= BIAS and off <= MUCH and moved <= SETTLED) or not halve.any() or task.stop():
             break
+        before, last = off, cost
         meshes, X = refined(relaxed, meshes, point, halve)
         point = replace(point, X=X)
     return replace(
         outcome,
         estimate=point.p,
         objective=point.value,
-        status=_status(task, point, H, left),
+        status=Status.STUCK if singular else _status(task, point, H, left),
         iterations=point.steps,
         refined=replace(
-            _refined(task, relaxed, Latent(meshes, point), H, bias),
+            _refined(task, relaxed, Latent(meshes, point), H, np.inf if singular else bias),
             leftover=of_relaxed(relaxed, arrow, H, task.moving(point.p)[task.free]),
         ),
         latent=Latent(meshes, point),
@@ -267,11 +276,11 @@ def _by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
 
 def _discretisation(
     problem: LatentProblem, relaxed: Relaxed, latent: Latent, arrow: Arrow, H: FloatArray
-) -> tuple[float, BoolArray]:
-    """The error of the rule in the parameters, in standard errors, and the intervals that make most of it.
+) -> tuple[float, float, BoolArray]:
+    """The error of the rule: in the parameters, in standard errors; at the samples, in σ; and where most of it is made.
 
     The truncation is what half the step would change in the defects; carried through the linear system of a step it
-    shifts the parameters by `C Bᵀ K⁻¹ τ`.
+    shifts the parameters by `C Bᵀ K⁻¹ τ`, and the states by `K⁻¹ τ`.
     """
     L, point = relaxed.layout, latent.point
     with np.errstate(all="ignore"):
@@ -291,8 +300,10 @@ def _discretisation(
         known = np.isfinite(C.diagonal())
         shift = np.abs(C[np.ix_(known, known)] @ pull[known]) / np.sqrt(np.abs(C.diagonal()[known]))
         bias = float(shift.max(initial=0.0))
+        moved = relaxed.residual(point.p, point.X + solved[:, 0, :, 0]) - relaxed.residual(point.p, point.X)
+        off = float(np.nanmax(np.abs(moved), initial=0.0))
         defect = np.max(np.abs(truncation) / sizes(point.X), axis=1)
-    return bias if np.isfinite(bias) else np.inf, L.inner & (defect > SHARE * np.nanmax(defect))
+    return bias if np.isfinite(bias) else np.inf, off, L.inner & (defect > SHARE * np.nanmax(defect))
 
 
 def _refined(task: Task, relaxed: Relaxed, latent: Latent, H: FloatArray, bias: float) -> Refined:

@@ -38,7 +38,7 @@ ENOUGH = 0.1
 """Log-likelihood that a step of the search must promise."""
 LONG, PIECE, ROUGH = 200_000, 20_000, 1.0
 """Samples of a trajectory that is long, those of its pieces, and standard errors to which these need to be solved."""
-SMALL, LARGE = 0.05, 1.0
+SMALL, LARGE = 0.05, 0.3
 """Error of the rule in one interval, in σ: what is not small must fall when the intervals are halved, and what is large
 is a reason to halve them. Where it stays, the equations have a pole between two states, as `V*P/(Km + P)` has at a
 negative P: the rule does not see it, and no solution goes there."""

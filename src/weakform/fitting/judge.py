@@ -24,6 +24,7 @@ from ..results.diagnosis import (
 )
 from ..results.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, misfits
 from ..results.noise_check import NoiseDoubts, lonely, noise_doubts
+from ..results.poles import crossed
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
 from .search import Searched
@@ -77,6 +78,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
     telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
     scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
+    over = () if refined is None else crossed(task, best.estimate, refined.states)
     rejected = goodness is not None and goodness.p_value < REJECTED
     # Far from any solution nothing is to be seen of the model.
     free = () if rejected or not best.status.converged else unseen(parameters, task, best)
@@ -92,9 +94,10 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
         misstated=noise.exceptions or noise.instead or wrong_sigma,
         freedom=1 if refined is None else refined.freedom,
-        bias=0.0 if refined is None or fitted.noise_free else refined.bias,
+        bias=np.inf if over else 0.0 if refined is None or fitted.noise_free else refined.bias,
     )
     warnings = (
+        *over,
         *map(str, free),
         *rivals(task, () if free else fitted.alternatives),
         *objections(task, refined, goodness, noise),

@@ -10,8 +10,9 @@ from ..estimators.task import Outcome, Refined, Task
 from ..linalg.symmetric import symmetric_inverse
 from ..support.typing import BoolArray, FloatArray
 
-EDGE = 1e-6
-"""A parameter is at its bound if it is nearer than this share of its box."""
+EDGE, TELLING = 1e-6, 0.1
+"""A parameter is at its bound if it is nearer than this share of its box, and than this share of its standard error:
+of a small parameter in a wide box the data may well tell that it is not there."""
 PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
 NONE = "none: noise-free data"
 SANDWICH = "sandwich, for noise whose size may vary from sample to sample"
@@ -45,9 +46,13 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
     q = best.estimate
     width = task.upper - task.lower
     edge = EDGE * np.where(np.isfinite(width), width, np.abs(q))
-    at_bound = task.free & ((q <= task.lower + edge) | (q >= task.upper - edge))
-    q = np.where(at_bound, np.where(q <= task.lower + edge, task.lower, task.upper), q)
-    solved = best.initial is not None
+    solved, away = best.initial is not None, np.minimum(q - task.lower, task.upper - q)
+    at_bound = task.free & (away <= edge)
+    if (at_bound & (away > 0)).any():
+        known = _covariance(task, q, task.free & (away <= 0), best.refined, solved).diagonal()
+        with np.errstate(invalid="ignore"):
+            at_bound &= ~(away > TELLING * np.sqrt(known))
+    q = np.where(at_bound, np.where(q - task.lower < task.upper - q, task.lower, task.upper), q)
     covariance = _covariance(task, q, at_bound, best.refined, solved)
     if noise_free:
         covariance[np.ix_(task.free, task.free)] = np.nan

@@ -1,0 +1,65 @@
+"""Poles of the equations between two states of a fit, over which no solution goes.
+
+A rule of quadrature may step over a pole without noticing, as of `V*P/(Km + P)` at a negative P. Each denominator that
+depends on states is evaluated at the fitted states; where it changes its sign between two samples, the right-hand side
+is looked at where it vanishes: only if that is far larger there is it a pole, as `P/(0 + P)` has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import symengine as se
+
+from ..estimators.task import Task
+from ..model import Model
+from ..model.compiled import compiled
+from ..support.typing import FloatArray
+
+BESIDE, FAR_LARGER = 1e-7, 1e3
+"""How near to the place, as a share of the way between two samples; and how much larger than at both."""
+
+
+def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
+    """One sentence for each denominator that vanishes on the way, at states `(time, D)` of each trajectory."""
+    model, found = task.problem.model, {}
+    values = dict(zip(model.parameters, p, strict=True))
+    for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
+        own = model.of(k)
+        names = ["t", *own.states, *own.parameters]
+        fixed = np.array([values[name] for name in own.parameters])
+        for base in _denominators(own):
+            rows = np.column_stack([q.times, u, np.broadcast_to(fixed, (len(u), len(fixed)))])
+            with np.errstate(all="ignore"):
+                level = np.asarray(compiled(names, [base])(rows)).reshape(-1)
+                for n in np.flatnonzero(level[:-1] * level[1:] < 0):
+                    if base not in found and _is_pole(own, names, rows[n : n + 2], level[n : n + 2]):
+                        between = f"between t = {q.times[n]:.4g} and {q.times[n + 1]:.4g}"
+                        found[base] = (
+                            f"The fitted states pass {between} where {base} is zero and the equations have a pole; no "
+                            "solution goes there. Give bounds, or initial values, that keep it away from zero."
+                        )
+    return tuple(found.values())
+
+
+def _denominators(model: Model) -> Iterator[se.Expr]:
+    """What is divided by, and depends on states; without what depends on inputs."""
+    states = {se.Symbol(name) for name in model.states}
+    known = states | {se.Symbol(name) for name in ("t", *model.parameters)}
+    seen = set()
+    for expression in model.expressions:
+        for power in se.sympify(expression).atoms(se.Pow):
+            base, exponent = power.args
+            if exponent.is_number and float(exponent) < 0 and base not in seen:
+                seen.add(base)
+                if base.free_symbols & states and base.free_symbols <= known:
+                    yield base
+
+
+def _is_pole(model: Model, names: list[str], ends: FloatArray, level: FloatArray) -> bool:
+    """Whether the right-hand side is far larger where the line between two rows meets the zero than at its ends."""
+    share = level[0] / (level[0] - level[1])
+    beside = [(1 - s) * ends[0] + s * ends[1] for s in (share - BESIDE, share + BESIDE)]
+    f = np.abs(np.asarray(compiled(names, model.expressions)(np.array([*ends, *beside])))).reshape(4, -1)
+    return bool((~np.isfinite(f[2:]) | (f[2:] > FAR_LARGER * f[:2].max(axis=0))).any())
