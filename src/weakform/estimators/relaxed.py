@@ -39,8 +39,9 @@ BIAS, SHARE = 0.1, 0.02
 an interval is halved."""
 SMALL, MUCH = 0.05, 0.3
 """Error of the rule at a sample, in σ, as in `wendy`: what is not small must fall on a finer mesh."""
-UNSETTLED = 0.5
-"""Log-likelihood that may still change with the last mesh: more, and the states are none of the equations."""
+EXACT, UNSETTLED = 1e-3, 0.5
+"""Share of what varies below which noise is no measure of that; and the log-likelihood that may still change with the
+last mesh: more, and the states are none of the equations."""
 FLAT = 1e-8
 """Eigenvalue of the information, with unit diagonal, below which a direction is not determined."""
 SETTLED = 0.01
@@ -208,8 +209,11 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         bias, off, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
         cost = point.value + float(counts(task) @ np.log(sigma))
         moved = abs(cost - last)
-        singular = (off > SMALL and off > before / 2) or (not left_over and moved > UNSETTLED)
-        if singular or (bias <= BIAS and off <= MUCH and moved <= SETTLED) or not halve.any() or task.stop():
+        noisy = bool((sigma > EXACT * problem.spread).all())
+        stays = left_over < HALVINGS - 2 and off > SMALL and off > before / 2
+        singular = noisy and (stays or (not left_over and moved > UNSETTLED))
+        fine = bias <= BIAS and not (noisy and (off > MUCH or moved > SETTLED))
+        if singular or fine or not halve.any() or task.stop():
             break
         before, last = off, cost
         meshes, X = refined(relaxed, meshes, point, halve)

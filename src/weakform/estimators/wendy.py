@@ -42,6 +42,8 @@ SMALL, LARGE = 0.05, 0.3
 """Error of the rule in one interval, in σ: what is not small must fall when the intervals are halved, and what is large
 is a reason to halve them. Where it stays, the equations have a pole between two states, as `V*P/(Km + P)` has at a
 negative P: the rule does not see it, and no solution goes there."""
+EXACT = 1e-3
+"""Share of the variation of a state below which noise is no measure of that."""
 FEW, CLEARLY = 2, 0.2
 """Substeps that tell roughly how large the error of the rule is, and the share of `BIAS` at which that will do."""
 
@@ -82,7 +84,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
             p, sigma = solution.p, solution.sigma
             bias, off = _discretisation(mesh, solution, settings)
             good = (solution, mesh, finer, bias)
-            singular = off > SMALL and off > before / 2
+            singular = finer > 2 and off > SMALL and off > before / 2  # the first halving of a coarse mesh tells little
             if singular:
                 break
             if (bias <= BIAS and off <= LARGE) or finer == FINEST or solution.stop is Stop.TIME:
@@ -90,7 +92,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
             finer, before = 2 * finer, off
             mesh, states = mesh.halved(p, solution.states)
     except NotPositiveDefinite:
-        singular = before > SMALL
+        singular = good is not None and before > SMALL
     if good is None:
         return outcome
     solution, mesh, finer, bias = good
@@ -121,7 +123,7 @@ def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> tuple
         def shift(substeps: int) -> tuple[FloatArray, float]:
             wrong = mesh.truncation(p, x, substeps)
             pull = G.T @ factor.whiten(wrong.ravel())
-            off = float(np.max(np.abs(wrong) / solution.sigma))
+            off = float(np.max(np.abs(wrong) / np.maximum(solution.sigma, EXACT * x.std(axis=0))))
             return np.asarray(np.abs(covariance @ pull[known]) / np.sqrt(covariance.diagonal())), off
 
         # Few substeps tell where the rule is good; where they find that it is not, or not clearly, many do.
