@@ -109,7 +109,8 @@ def accuracy(rows: list[Summary], title: str) -> Any:
     axes[1, 1].set(
         ylabel="failed runs, %", title="failures over all noise levels", ylim=(0, max(10, 115 * max(rates.values())))
     )
-    figure.suptitle(f"{title}, {max(s.runs for s in noisy)} runs for each cell")
+    fewest, most = min(s.runs for s in noisy), max(s.runs for s in noisy)
+    figure.suptitle(f"{title}, {most if fewest == most else f'{fewest} to {most}'} runs for each cell")
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
     return axes
