@@ -20,6 +20,8 @@ _SPEC.loader.exec_module(edges)
 
 SLOW = (
     "Oregonator",
+    "Duffing",
+    "Rosenzweig",
     "van der Pol, μ",
     "van der Pol, M = 45, 10%",
     "HIV, M = 60, log-normal 2%",

@@ -99,6 +99,7 @@ def test_a_parameter_of_an_observable_may_be_nonlinear_there_and_needs_no_bounds
     assert np.allclose(free.estimate, bounded.estimate, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_known_against_estimated_beginnings():
     model, t = wf.Model.from_text("N' = r*N*(1 - N/K)"), np.linspace(0, 6, 31)
     known = wf.Model.from_text("N' = r*N*(1 - N/K)\nN(0) = 0.1")

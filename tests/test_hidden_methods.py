@@ -96,7 +96,7 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "enzyme" else ()) for n in SYSTEMS])
 def test_without_bounds_or_start_it_is_the_optimum_near_the_truth(name):
     system = SYSTEMS[name]
     data = system.data(2)

@@ -83,9 +83,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n == "lorenz" else ()) for n in sorted(WRONG)]
-)
+SLOW = ("lorenz", "fitzhugh-nagumo")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in sorted(WRONG)])
 def test_wrong_models_are_rejected(name):
     problem = wf.problems.get(name)
     model = wf.Model.from_text(WRONG[name])

@@ -73,6 +73,7 @@ def test_what_a_jump_makes_true_happens_at_once():
     np.testing.assert_allclose(found.states[:, 1], [0, 0, 1, 1])
 
 
+@pytest.mark.slow
 def test_events_without_end_are_given_up():
     model = wf.Model.from_text("x' = -k\nx(0) = 1\nwhen x < 0: x = 1e-7")
     assert not simulate(model, [1.0], None, [0.0, 5.0]).success
