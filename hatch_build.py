@@ -25,8 +25,8 @@ class CompiledKernels(BuildHookInterface):
             return
         root = Path(self.root)
         library = root / FOLDER / f"libkernels{SUFFIX}"
-        library.unlink(missing_ok=True)
         if not compiled(root / FOLDER / "kernels.c", library):
+            library.unlink(missing_ok=True)
             self.app.display_warning("No C compiler: the kernels are left to NumPy.")
             return
         build_data["pure_python"] = False
@@ -42,5 +42,10 @@ def compiled(source: Path, library: Path) -> bool:
     if compiler is None:
         return False
     command = [compiler, "-O3", "-std=c99", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]
-    done = subprocess.run([*command, "-o", str(library), str(source), "-lm"], capture_output=True, check=False)
-    return done.returncode == 0
+    new = library.with_name(f".{os.getpid()}-{library.name}")
+    done = subprocess.run([*command, "-o", str(new), str(source), "-lm"], capture_output=True, check=False)
+    if done.returncode:
+        new.unlink(missing_ok=True)
+        return False
+    new.replace(library)  # at once: a program that runs meanwhile has the old one or the new one, never none
+    return True
