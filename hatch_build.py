@@ -41,7 +41,7 @@ def compiled(source: Path, library: Path) -> bool:
     compiler = next((found for name in names if name and (found := shutil.which(name))), None)
     if compiler is None:
         return False
-    command = [compiler, "-O3", "-std=c99", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]
+    command = [compiler, "-O3", "-std=c99", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-s"]
     new = library.with_name(f".{os.getpid()}-{library.name}")
     done = subprocess.run([*command, "-o", str(new), str(source), "-lm"], capture_output=True, check=False)
     if done.returncode:

@@ -85,7 +85,7 @@ def test_amounts_and_lags_may_be_parameters():
         TIMES, noisy(values, 2, 0.01), "lognormal", names=["C"], doses=wf.Doses("A", [0, 24], "F*100", lag="late")
     )
     bounds = {**BOUNDS, "late": (0, 0.45), "F": (0.01, 1)}
-    fit = wf.fit(model, data, bounds=bounds, fixed={"V": 20.0}, method="output-error")
+    fit = wf.fit(model, data, bounds=bounds, fixed={"V": 20.0}, method="output-error", starts=2)
     assert near(fit, {"F": 0.7, "late": 0.3, "ka": 1.2})
     with pytest.raises(FitError, match=r"depends on late.*output-error"):
         wf.fit(model, data, bounds=bounds, fixed={"V": 20.0})

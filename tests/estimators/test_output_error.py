@@ -90,7 +90,7 @@ def test_noise_free_data_need_no_sigma():
 
 def test_hybrid_falls_back_where_the_solution_is_lost():
     problem = wf.problems.get("lorenz")
-    data = problem.simulate(M=2000, noise=0.1, seed=1, duration=30.0)
+    data = problem.simulate(M=1000, noise=0.1, seed=1, duration=24.0)
     weak = wf.fit(problem.model, data, bounds=problem.bounds)
     fit = wf.fit(problem.model, data, bounds=problem.bounds, method="hybrid")
     assert np.allclose(fit.estimate, weak.estimate, rtol=1e-6)

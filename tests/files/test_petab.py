@@ -139,8 +139,13 @@ def test_a_fit_reaches_the_published_optimum():
     assert "R0_NY" in str(fit)
     assert fit.to_frame().loc["I0_NY", "estimate"] == pytest.approx(3632, rel=0.01)
     assert fit.startpoints().shape[1] == len(problem.nominal)
-    again = problem.fit(time_limit=20)
-    assert again.parameters == fit.parameters
+
+
+@pytest.mark.slow
+def test_the_same_fit_twice():
+    problem = wf.read_petab(BERTOZZI)
+    first, second = (problem.fit(time_limit=20) for _ in range(2))
+    assert first.parameters == second.parameters
 
 
 def test_the_command_line(capsys):

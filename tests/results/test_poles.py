@@ -32,6 +32,7 @@ def test_where_a_denominator_changes_its_sign(text, p, words):
     assert all(words in sentence and "between t = 0 and 1" in sentence for sentence in found)
 
 
+@pytest.mark.slow
 def test_a_fit_beyond_a_pole_is_no_success():
     """The rule steps over it, and the likelihood there is none of any solution."""
     model = wf.Model.from_text("x' = -k1*x\ny' = k1*x - V*y/(K + y)")

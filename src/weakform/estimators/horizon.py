@@ -2,8 +2,8 @@
 
 Where a solution has jumps of a sample or two, the sum of squares knows nothing of parameters that put the next jump
 elsewhere. Over the first part of the series there is at most one of them: initial states are drawn there, as noise may
-hide them altogether, the best are fitted, and the horizon grows as far as the fit stays good, by fewer samples where it
-does not.
+hide them altogether, and parameters about the start, as what led to it has not seen the jumps. The best are fitted, by
+relative steps, and the horizon grows as far as the fit stays good, by fewer samples where it does not.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from ..support.typing import FloatArray
-from .output_error import search
+from .output_error import cost, residuals_at, search
+from .residuals import noise_of
 from .status import Status
 from .task import Outcome, Task
 
 FIRST, LARGEST = 0.2, 0.2
 """Of the series: the first horizon, and the largest step by which it grows."""
-DRAWS, TRIED, DECADES = 40, 6, 3.0
-"""Draws of the initial states, how many of them are fitted, and over how many decades towards zero they reach."""
+DRAWS, TRIED, DECADES = 150, 6, 3.0
+"""Draws, how many of them are fitted, and over how many decades towards zero those of the initial states reach."""
+ABOUT = (0.1, 3.0)
+"""Standard deviation of the logarithm of parameters that are drawn: from hardly to not at all known."""
 GOOD = 3.0
 """Sum of squares, over the number of values, up to which a fit is good."""
 STEPS = 25
@@ -33,8 +36,8 @@ def grown(task: Task, start: FloatArray | None) -> Outcome:
     samples = max(len(form.times) for form in task.weak.forms)
     first = max(int(FIRST * samples), len(start) + len(task.weak.forms) + 2)
     best = Outcome(start, np.inf, Status.START, 0, 0)
-    for begin in _beginnings(task, start, first)[:TRIED]:
-        found = _followed(task, start, begin, first)
+    for p, begin in _beginnings(task, start, first)[:TRIED]:
+        found = _followed(task, p, begin, first)
         if found is not None and found.objective < best.objective:
             best = found
         if task.stop() or _good(task, best):
@@ -47,14 +50,16 @@ def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon:
     samples = max(len(form.times) for form in task.weak.forms)
     step = most = max(int(LARGEST * samples), 1)
     part = _cut(task, horizon, STEPS)
-    found = search(part, p, begin)
+    found = search(part, p, begin, logs=True)
     if not _good(part, found):
         return None
+    task = _with_noise(task, part, found)
+    found = _shown(_cut(task, horizon, STEPS), found)
     while horizon < samples and not task.stop():
         assert found.initial is not None
         further = min(horizon + step, samples)
         part = _cut(task, further, STEPS)
-        tried = search(part, found.estimate, found.initial)
+        tried = search(part, found.estimate, found.initial, logs=True)
         if _good(part, tried):
             found, horizon, step = tried, further, min(2 * step, most)
         elif step > 1:
@@ -62,7 +67,32 @@ def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon:
         else:
             return None
     assert found.initial is not None
-    return search(replace(task, options=replace(task.options, max_iterations=None)), found.estimate, found.initial)
+    whole = replace(task, options=replace(task.options, max_iterations=None))
+    return search(whole, found.estimate, found.initial)
+
+
+def _with_noise(task: Task, part: Task, found: Outcome) -> Task:
+    """The task with the noise that a good fit has left, unless it was given: to a filter, jumps are noise."""
+    if task.problem.data.sigma is not None or found.initial is None:
+        return task
+    residuals = np.concatenate(residuals_at(part, found.estimate, found.initial))
+    sigma = np.minimum(task.problem.sigma, noise_of(part)(residuals))
+    return replace(task, problem=replace(task.weak, sigma=sigma))
+
+
+def _shown(part: Task, found: Outcome) -> Outcome:
+    """The best, also from initial states that the data show, of some of the states.
+
+    Where noise hides them the likelihood has a flat valley, and its floor may be on the other side of zero.
+    """
+    assert found.initial is not None
+    rows = [form.x[:, 0] for form in part.weak.forms]
+    one = np.eye(len(rows[0]), dtype=bool)
+    best = found
+    for shown in np.unique(np.concatenate([one, ~one, one | ~one]), axis=0):
+        begin = tuple(np.where(shown, x, x0) for x, x0 in zip(rows, found.initial, strict=True))
+        best = min(best, search(part, found.estimate, begin), key=lambda outcome: outcome.objective)
+    return best
 
 
 def _good(task: Task, outcome: Outcome) -> bool:
@@ -88,15 +118,19 @@ def _cut(task: Task, samples: int, steps: int) -> Task:
     return replace(task, problem=cut, options=replace(task.options, max_iterations=steps))
 
 
-def _beginnings(task: Task, p: FloatArray, horizon: int) -> list[tuple[FloatArray, ...]]:
-    """Initial states in working coordinates, those with the least sum of squares over the horizon first."""
+def _beginnings(task: Task, p: FloatArray, horizon: int) -> list[tuple[FloatArray, tuple[FloatArray, ...]]]:
+    """Parameters and initial states in working coordinates, those with the least sum of squares first."""
     rng, part = np.random.default_rng(3), _cut(task, horizon, 1)
     rows = [form.x[:, 0] for form in task.weak.forms]
     side = np.sum([form.x.sum(axis=1) for form in task.weak.forms], axis=0)
-    drawn = [tuple(rows)]
+    drawn = [(p, tuple(rows))]
+    lower, upper = np.log(ABOUT)
     for _ in range(DRAWS):
         shrunk = [10 ** (-DECADES * rng.random(len(x))) for x in rows]
         noisy = [np.abs(x + task.problem.sigma * rng.standard_normal(len(x))) for x in rows]
-        drawn.append(tuple(np.copysign(x * s, side) for x, s in zip(noisy, shrunk, strict=True)))
-    costs = [search(part, p, begin).objective for begin in drawn]
+        begin = tuple(np.copysign(x * s, side) for x, s in zip(noisy, shrunk, strict=True))
+        moved = np.exp(rng.uniform(lower, upper, len(p))) * rng.standard_normal(len(p))
+        there = np.clip(np.where(task.scale.log, p + moved, p * np.exp(moved)), task.lower, task.upper)
+        drawn.append((np.where(task.free, there, p), begin))
+    costs = [cost(part, *one) for one in drawn]
     return [drawn[k] for k in np.argsort(costs, kind="stable") if np.isfinite(costs[k])]

@@ -22,6 +22,7 @@ from ..collocation.latent import LatentProblem
 from ..collocation.leftover import of_directions
 from ..linalg.symmetric import symmetric_inverse
 from ..optimize.least_squares import Tolerances, least_squares
+from ..parameters.scale import Scale
 from ..support.errors import FitError
 from ..support.typing import FloatArray
 from .estimator import Estimator
@@ -35,6 +36,8 @@ from .task import Outcome, Refined, Task
 
 MAX_ITERATIONS = 200
 ROUNDS = 4
+HIDDEN = 1e-4
+"""Of σ: an initial value that is smaller is as good as none."""
 HOPELESS = 1e100
 """Cost from which the solver's own sums would overflow."""
 FIRST_ROWS = (1, 3, 10)
@@ -65,13 +68,24 @@ def from_data(task: Task, start: FloatArray | None) -> Outcome:
     return replace(outcome, evaluations=used)
 
 
-def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> Outcome:
-    """One estimate from parameters and initial states `(D,)` in working coordinates."""
+def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> Outcome:
+    """One estimate from parameters and initial states `(D,)` in working coordinates; with `logs` by relative steps."""
     least = _LeastSquares(task)
-    status, used = least.minimise(p, initial)
+    status, used = least.minimise(p, initial, logs)
     if least.best is None:
         return Outcome(p, np.inf, Status.START, 0, used)
     return Outcome(least.best.p, least.best.cost, status, used, used, initial=least.best.initial)
+
+
+def cost(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> float:
+    """Half the sum of squares of the residuals at a point; infinite where the model cannot be solved."""
+    least = _LeastSquares(task)
+    return least.cost(np.concatenate([p[task.free], *initial]))
+
+
+def residuals_at(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+    """Of each trajectory in working coordinates, over the scale, `(time, K)`; the model must be solvable there."""
+    return _LeastSquares(task).residuals(_Point(p, initial, np.nan))
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
@@ -139,24 +153,55 @@ class _LeastSquares:
         self.shots = shots(task.problem, self.tolerance, self.additive)
         self.best: _Point | None = None
 
-    def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[Status, int]:
-        """Search from a point; the best one met is kept in `best`. Returns the status and evaluations."""
+    def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> tuple[Status, int]:
+        """Search from a point; the best one met is kept in `best`. Returns the status and evaluations.
+
+        With `logs` all that begins positive and has no other logarithm moves on a log scale, unless bounds let it be
+        negative.
+        """
         lower, upper = self.task.box
         open_ends = np.full(sum(map(len, initial)), np.inf)
         low, high = np.concatenate([lower, -open_ends]), np.concatenate([upper, open_ends])
         theta = np.concatenate([p[self.task.free], *initial])
         margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
         theta = np.clip(theta, low + margin, high - margin)
+        scale = Scale(np.zeros(len(theta), dtype=bool))
+        if logs:
+            scale, least = self._positive(theta, lower)
+            theta, low = np.maximum(theta, least), np.maximum(low, least)
         limit = self.task.options.max_iterations or MAX_ITERATIONS
         tolerances = Tolerances(self.tolerance, self.tolerance, self.tolerance)
+
+        def residual(q: FloatArray) -> FloatArray | None:
+            return self._residual(scale.natural(q))
+
+        def jacobian(q: FloatArray) -> FloatArray:
+            x = scale.natural(q)
+            return self._jacobian(x) * scale.slope(x)
+
+        begin, ends = scale.working(theta), (scale.working(low), scale.working(high))
         try:
-            solved = least_squares(self._residual, self._jacobian, theta, (low, high), tolerances, limit)
+            solved = least_squares(residual, jacobian, begin, ends, tolerances, limit)
         except _Late:
             return Status.TIME, 0 if self.best is None else 1
         if not solved.defined:
             return Status.START, 1
-        self._snap(solved.x, solved.active, low, high)
+        self._snap(scale.natural(solved.x), solved.active, low, high)
         return Status.CONVERGED if solved.converged else Status.ITERATIONS, solved.evaluations
+
+    def cost(self, theta: FloatArray) -> float:
+        """Half the sum of squares."""
+        r = self._residual(theta)
+        return np.inf if r is None else 0.5 * float(r @ r)
+
+    def _positive(self, theta: FloatArray, lower: FloatArray) -> tuple[Scale, FloatArray]:
+        """What may move on a log scale, and the least that it is worth; initial states are all measured."""
+        trajectories = len(self.weights)
+        plain = [kind == "gaussian" for kind in self.task.problem.data.noise]
+        parameters = (lower >= 0) & ~self.task.scale.log[self.task.free]
+        log = np.append(parameters, plain * trajectories) & (theta > 0)
+        least = np.append(np.zeros(len(lower)), np.tile(HIDDEN * self.sigma, trajectories))
+        return Scale(log), np.where(log, least, -np.inf)
 
     def _snap(self, theta: FloatArray, active: Any, low: FloatArray, high: FloatArray) -> None:
         """Put what the solver left just inside a bound onto it: it keeps to the interior."""

@@ -81,12 +81,12 @@ def all_tried(
         tried.append(_told(parameters, prepared, starts, seed))
     except UndefinedError as error:  # at the data; the states of other methods need not be there
         refusal = error
+    if tried and prepared.estimator.then and matched.complete:
+        tried += _grown(parameters, matched, prepared, tried, seed)
     for name in prepared.estimator.then:
         tried += _others(parameters, matched, prepared, ESTIMATORS[name], tried, starts=starts, seed=seed)
     if refusal is not None and not tried:
         raise refusal
-    if prepared.estimator.then and matched.complete:
-        tried += _grown(parameters, matched, prepared, tried, seed)
     return tried
 
 
@@ -150,10 +150,10 @@ def _others(
 
 
 def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: list[Told], seed: int) -> list[Told]:
-    """The last resort for stiff equations: solutions over a horizon that grows, from where the weak search has led."""
+    """For stiff equations: solutions over a horizon that grows, from where the weak search has led."""
     best, task = best_of(tried), first.task
-    refined = [told.refined.best.refined for told in tried]
-    stiff = any(one is None or one.stiffness > STIFF for one in refined)
+    refined = best.refined.best.refined
+    stiff = refined is None or refined.stiffness > STIFF
     if (
         best.judged.status.success
         or not stiff
