@@ -167,7 +167,7 @@ class _Iteration:
         settings, free = self.settings, self.settings.free
         p = np.clip(p, settings.lower, settings.upper)
         step = self._step(p, x)
-        first, start = step, p[free]
+        first, start = step.information, p[free]  # not the step: it is as long as the series
         errors = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal()))
         watch = Watch(p, x, step)
         stop, iteration, flat, agreed = Stop.ITERATIONS, 0, 0, settings.noise is None
@@ -180,7 +180,9 @@ class _Iteration:
                 share = 0.5 if watch.swings else 1.0
                 x = x + share * (step.states - x)
             else:
-                p, x, step = watch.back() if not watch.patient else (p, x, step)
+                if not watch.patient:
+                    (p, x), step = watch.back(), step.bare
+                    step = self._step(p, x)
                 share, x = self._search(p, x, step)
                 if share == 0.0:
                     stop = Stop.STUCK
@@ -191,7 +193,7 @@ class _Iteration:
             # where the states still have a long way to go.
             far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
             if self.held is None and step.drift <= DRIFT and (moved > far).any():
-                return _weakest(first.information)
+                return _weakest(first)
             if small and agreed and share >= 0.5:
                 stop = Stop.STEP
                 break
@@ -200,6 +202,7 @@ class _Iteration:
                 break
             if step.drift <= DRIFT:
                 agreed = self._renewed(x)
+            step = step.bare
             try:
                 step = self._step(p, x)
             except NotPositiveDefinite:
@@ -252,7 +255,7 @@ class _Iteration:
             drift=float(np.sqrt(np.mean((states - x) ** 2 / v))),
             cost=self._cost(p, x),
             violation=float(gram[F + 1, F + 1]),
-            line=line,
+            A=line.A,
             factor=factor,
         )
 
@@ -292,6 +295,7 @@ class _Iteration:
         c = self.mesh.defects(p, x)
         if not np.isfinite(c).all():
             return np.inf
+        assert step.factor is not None
         white = step.factor.whiten(c.ravel())
         return self._cost(p, x) + self.penalty * math.sqrt(float(white @ white))
 
@@ -319,8 +323,10 @@ class _Iteration:
     def _returned(self, p: FloatArray, x: FloatArray, step: Step) -> FloatArray:
         """The states moved by `-v Aᵀ S⁻¹ c`, which takes the violation of the constraint away to first order."""
         c = self.mesh.defects(p, x)
+        assert step.factor is not None
+        assert step.A is not None
         z = step.factor.back(step.factor.whiten(c.ravel())).reshape(c.shape)
-        return np.asarray(x - self.v * step.line.A.transposed(z, len(x)))
+        return np.asarray(x - self.v * step.A.transposed(z, len(x)))
 
 
 def _weakest(information: FloatArray) -> FloatArray:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..linalg.chain import BandFactor, ChainFactor
+from ..linalg.chain import BandFactor, Chain, ChainFactor
 from ..support.typing import FloatArray
-from .mesh import Linearised
 
 SLACK = 1e-3
 """Increase of the penalty function, in units of log-likelihood, that does not matter: near the solution its second term
@@ -22,7 +21,10 @@ TURNED = 0.5
 
 @dataclass(frozen=True)
 class Step:
-    """A step of all parameters and, scaled, of the free ones; what is known where it begins: cost and violation."""
+    """A step of all parameters and, scaled, of the free ones; what is known where it begins: cost and violation.
+
+    `A` and `factor`, of the constraint, are long: what is looked back at goes without them.
+    """
 
     dp: FloatArray
     states: FloatArray
@@ -31,20 +33,25 @@ class Step:
     drift: float
     cost: float
     violation: float
-    line: Linearised
-    factor: ChainFactor | BandFactor
+    A: Chain | None
+    factor: ChainFactor | BandFactor | None
 
     @property
     def size(self) -> float:
         """In standard errors, but for correlations."""
         return float(np.linalg.norm(self.scaled))
 
+    @property
+    def bare(self) -> Step:
+        """Without what is long."""
+        return replace(self, A=None, factor=None)
+
 
 class Watch:
     """The best point so far, for how many steps there was none better, and whether steps swing to and fro."""
 
     def __init__(self, p: FloatArray, x: FloatArray, step: Step) -> None:
-        self.best, self.now, self.since = (p, x, step), step, 0
+        self.best, self.now, self.since = (p, x, step.bare), step.bare, 0
         self.swings = False
 
     @property
@@ -56,13 +63,13 @@ class Watch:
         """A new point."""
         turned = float(step.scaled @ self.now.scaled) < -TURNED * self.now.size * step.size
         self.swings = turned and step.size > TURNED * self.now.size
-        self.now = step
+        self.now = step.bare
         if self.since < 0 or value(step) < value(self.best[2]) - SLACK:
-            self.best, self.since = (p, x, step), 0
+            self.best, self.since = (p, x, step.bare), 0
         else:
             self.since += 1
 
-    def back(self) -> tuple[FloatArray, FloatArray, Step]:
+    def back(self) -> tuple[FloatArray, FloatArray]:
         """To the best point; what comes from there is the best, as it has been looked at."""
         self.since = -1
-        return self.best
+        return self.best[:2]
