@@ -10,6 +10,7 @@ from ..estimators import Status
 from ..estimators.residuals import within_misfit
 from ..forward.identify import Freedom
 from ..parameters import Parameters
+from ..results.between import swinging
 from ..results.covariance import Quantified
 from ..results.diagnosis import (
     Evidence,
@@ -79,6 +80,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
     scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
     over = () if refined is None else crossed(task, best.estimate, refined.states)
+    fast = () if refined is None else swinging(task, best.estimate, refined.states)
     rejected = goodness is not None and goodness.p_value < REJECTED
     # Far from any solution nothing is to be seen of the model.
     free = () if rejected or not best.status.converged else unseen(parameters, task, best)
@@ -90,7 +92,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         misfit=np.inf if contradiction else float(np.sqrt(np.mean(scores**2))),
         constant=is_constant(problem) and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
-        unseen=bool(free),
+        unseen=bool(free or fast),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
         misstated=noise.exceptions or noise.instead or wrong_sigma,
         freedom=1 if refined is None else refined.freedom,
@@ -98,6 +100,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     )
     warnings = (
         *over,
+        *fast,
         *map(str, free),
         *rivals(task, () if free else fitted.alternatives),
         *objections(task, refined, goodness, noise),

@@ -1,0 +1,46 @@
+"""Whether a fitted solution swings faster than it was sampled.
+
+Samples a step h apart show a frequency above π/h as a lower one, and a fit that may choose finds either. Of a sine the
+mean slope times h is `ωh/2 / |sin(ωh/2)|` times the mean difference of neighbours: π/2 at that frequency, and more
+above. Solutions with jumps come near to twice that, which is why it takes more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..estimators.task import Task
+from ..model.compiled import compiled
+from ..support.typing import FloatArray
+
+SWINGS, MOVES = 3.0, 2.0
+"""The ratio above which a state swings between its samples, and how much of its spread it would move in a step."""
+
+
+def swinging(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
+    """A sentence, if some states swing between their samples, at states `(time, D)` of each trajectory.
+
+    Inputs are known between samples, or not at all: models with inputs are not looked at.
+    """
+    model = task.problem.model
+    if model.inputs:
+        return ()
+    values, found, longest = dict(zip(model.parameters, p, strict=True)), set(), 0.0
+    for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
+        own = model.of(k)
+        fixed = np.array([values[name] for name in own.parameters])
+        rows = np.column_stack([q.times, u, np.broadcast_to(fixed, (len(u), len(fixed)))])
+        f = compiled(["t", *own.states, *own.parameters], own.expressions)
+        with np.errstate(all="ignore"):
+            slopes = np.abs(np.asarray(f(rows))).reshape(len(rows), -1)
+            h = np.diff(q.times)
+            moves = np.median(h[:, None] * (slopes[1:] + slopes[:-1]) / 2, axis=0)
+            swings = moves > np.maximum(SWINGS * np.median(np.abs(np.diff(u, axis=0)), axis=0), MOVES * u.std(axis=0))
+        found |= {name for name, one in zip(own.states, swings, strict=True) if one}
+        longest = max(longest, float(np.median(h))) if swings.any() else longest
+    if not found:
+        return ()
+    return (
+        f"Between its samples {', '.join(sorted(found))} swings to and fro: of frequencies above {np.pi / longest:.3g} "
+        "these samples cannot tell which it is, nor whether it is a lower one. Give bounds, or sample more often.",
+    )

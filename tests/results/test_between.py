@@ -1,0 +1,38 @@
+"""A solution that swings between its samples: a frequency that they cannot tell from a lower one."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.results.between import swinging
+
+MODEL = wf.Model.from_text("x' = A*cos(om*t)")
+
+
+@pytest.mark.parametrize(("om", "words"), [(2.0, ""), (13.0, ""), (2 * np.pi / 0.2 + 2.0, "above 15.7"), (60.0, "x")])
+def test_above_the_frequency_of_sampling(om, words):
+    t = np.arange(0, 8, 0.2)
+    states = np.sin(om * t)[:, None]
+    data = wf.Dataset(t, states, names=["x"])
+    task = SimpleNamespace(problem=SimpleNamespace(model=MODEL, data=data))
+    p = np.array([{"A": om, "om": om}[name] for name in MODEL.parameters])
+    found = swinging(task, p, (states,))
+    assert len(found) == bool(words)
+    assert all(words in sentence for sentence in found)
+
+
+def test_such_a_fit_is_no_success():
+    """30.4 + 3 fits as well as 3, and the lower one is the truth."""
+    model = wf.Model.from_text("x' = -k*x + A*sin(om*t)")
+    t = np.linspace(0, 6, 30)
+    states = wf.simulate(model, {"A": 2.0, "k": 0.3, "om": 3.0}, {"x": 1.0}, t).states
+    noise = 0.1 * states.std() * np.random.default_rng(2).standard_normal(states.shape)
+    data = wf.Dataset(t, states + noise, names=["x"])
+    high = wf.fit(model, data, bounds={"om": (20.0, 50.0), "k": (0.0, 5.0), "A": (0.0, 100.0)})
+    assert not high.success
+    assert any("swings" in sentence for sentence in high.warnings)
+    low = wf.fit(model, data, bounds={"om": (0.0, 10.0), "k": (0.0, 5.0), "A": (0.0, 100.0)})
+    assert low.success
+    assert low["om"].value == pytest.approx(3.0, abs=0.1)
