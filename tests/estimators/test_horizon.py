@@ -1,5 +1,7 @@
 """Output error over a horizon that grows."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import weakform as wf
@@ -78,3 +80,9 @@ def test_relative_steps_end_where_plain_ones_do():
     np.testing.assert_allclose(logs.estimate, plain.estimate, rtol=1e-4)
     far = search(task, problem.parameters * [30.0, 0.03], begin, logs=True)
     np.testing.assert_allclose(far.estimate, plain.estimate, rtol=1e-3)
+
+
+def test_without_time_nothing_is_found():
+    problem = wf.problems.get("logistic")
+    task = replace(task_of(problem, problem.simulate(M=60, noise=0.05, seed=1)), stop=Watch(-1.0))
+    assert grown(task, problem.parameters).objective == np.inf

@@ -39,7 +39,7 @@ def test_jacobian_matches_differences(name, residuals):
     for k in range(len(theta)):
         h = 1e-4 * max(abs(theta[k]), 0.1)
         step = h * np.eye(len(theta))[k]
-        ends = [least._residual(theta + s * step) for s in (1, -1, 2, -2)]
+        ends = [least.residual(theta + s * step) for s in (1, -1, 2, -2)]
         numeric = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * h)
         assert np.abs(exact[:, k] - numeric).max() <= 2e-5 * np.abs(numeric).max() + 1e-8
 

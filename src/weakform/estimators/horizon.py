@@ -26,7 +26,7 @@ ABOUT = (0.1, 3.0)
 """Standard deviation of the logarithm of parameters that are drawn: from hardly to not at all known."""
 GOOD = 3.0
 """Sum of squares, over the number of values, up to which a fit is good."""
-STEPS = 25
+STEPS = 40
 """Evaluations for each horizon."""
 
 
@@ -53,8 +53,7 @@ def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon:
     found = search(part, p, begin, logs=True)
     if not _good(part, found):
         return None
-    task = _with_noise(task, part, found)
-    found = _shown(_cut(task, horizon, STEPS), found)
+    found = _shown(_with_noise(part, found), found)
     while horizon < samples and not task.stop():
         assert found.initial is not None
         further = min(horizon + step, samples)
@@ -71,13 +70,16 @@ def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon:
     return search(whole, found.estimate, found.initial)
 
 
-def _with_noise(task: Task, part: Task, found: Outcome) -> Task:
-    """The task with the noise that a good fit has left, unless it was given: to a filter, jumps are noise."""
-    if task.problem.data.sigma is not None or found.initial is None:
-        return task
+def _with_noise(part: Task, found: Outcome) -> Task:
+    """The task with the noise that a good fit has left, unless it was given: to a filter, jumps are noise.
+
+    That keeps the sum of squares smooth where the next jump comes into sight, and is kept for it.
+    """
+    if part.problem.data.sigma is not None or found.initial is None:
+        return part
     residuals = np.concatenate(residuals_at(part, found.estimate, found.initial))
-    sigma = np.minimum(task.problem.sigma, noise_of(part)(residuals))
-    return replace(task, problem=replace(task.weak, sigma=sigma))
+    sigma = np.minimum(part.problem.sigma, noise_of(part)(residuals))
+    return replace(part, problem=replace(part.weak, sigma=sigma))
 
 
 def _shown(part: Task, found: Outcome) -> Outcome:

@@ -78,9 +78,12 @@ def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], logs: boo
 
 
 def cost(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> float:
-    """Half the sum of squares of the residuals at a point; infinite where the model cannot be solved."""
-    least = _LeastSquares(task)
-    return least.cost(np.concatenate([p[task.free], *initial]))
+    """Half the sum of squares at a point; infinite where the model cannot be solved, or not in time."""
+    try:
+        r = _LeastSquares(task).residual(np.concatenate([p[task.free], *initial]))
+    except _Late:
+        return np.inf
+    return np.inf if r is None else 0.5 * float(r @ r)
 
 
 def residuals_at(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
@@ -173,7 +176,7 @@ class _LeastSquares:
         tolerances = Tolerances(self.tolerance, self.tolerance, self.tolerance)
 
         def residual(q: FloatArray) -> FloatArray | None:
-            return self._residual(scale.natural(q))
+            return self.residual(scale.natural(q))
 
         def jacobian(q: FloatArray) -> FloatArray:
             x = scale.natural(q)
@@ -181,18 +184,15 @@ class _LeastSquares:
 
         begin, ends = scale.working(theta), (scale.working(low), scale.working(high))
         try:
-            solved = least_squares(residual, jacobian, begin, ends, tolerances, limit)
+            # On a log scale a step of one is as long as another: what is hidden does not run away.
+            together = np.where(scale.log, 1.0, np.maximum(np.abs(theta), HIDDEN)) if logs else None
+            solved = least_squares(residual, jacobian, begin, ends, tolerances, limit, scale=together)
         except _Late:
             return Status.TIME, 0 if self.best is None else 1
         if not solved.defined:
             return Status.START, 1
         self._snap(scale.natural(solved.x), solved.active, low, high)
         return Status.CONVERGED if solved.converged else Status.ITERATIONS, solved.evaluations
-
-    def cost(self, theta: FloatArray) -> float:
-        """Half the sum of squares."""
-        r = self._residual(theta)
-        return np.inf if r is None else 0.5 * float(r @ r)
 
     def _positive(self, theta: FloatArray, lower: FloatArray) -> tuple[Scale, FloatArray]:
         """What may move on a log scale, and the least that it is worth; initial states are all measured."""
@@ -208,7 +208,7 @@ class _LeastSquares:
         if self.best is None or not np.any(active):
             return
         moved = np.where(active < 0, low, np.where(active > 0, high, theta))
-        r = self._residual(moved)
+        r = self.residual(moved)
         if r is not None and 0.5 * float(r @ r) <= self.best.cost * (1 + 1e-6) + 1e-9:
             p, initial = self._split(moved)
             self.best = _Point(p, initial, 0.5 * float(r @ r))
@@ -217,7 +217,7 @@ class _LeastSquares:
         F = int(self.task.free.sum())
         return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.shots.begins))
 
-    def _residual(self, theta: FloatArray) -> FloatArray | None:
+    def residual(self, theta: FloatArray) -> FloatArray | None:
         """Residuals of all trajectories `(rows,)`; None where the model cannot be solved."""
         if self.task.stop():
             raise _Late

@@ -69,6 +69,8 @@ def least_squares(
     box: tuple[FloatArray, FloatArray],
     tolerances: Tolerances,
     max_evaluations: int,
+    *,
+    scale: FloatArray | None = None,
 ) -> LeastSquares:
     """Minimise `½‖residual(x)‖²` inside the box.
 
@@ -82,6 +84,8 @@ def least_squares(
     box : pair of ndarray, (n,)
     tolerances : Tolerances
     max_evaluations : int
+    scale : ndarray, (n,), optional
+        How far the variables move together; by default as the Jacobian has it.
     """
     from scipy.optimize import least_squares as scipy_least_squares
 
@@ -101,7 +105,7 @@ def least_squares(
             start,
             jacobian,
             bounds=box,
-            x_scale="jac",
+            x_scale="jac" if scale is None else scale,
             ftol=tolerances.cost,
             xtol=tolerances.step,
             gtol=tolerances.gradient,
