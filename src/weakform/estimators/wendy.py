@@ -31,6 +31,8 @@ from .task import Outcome, Refined, Task
 
 MAX_ITERATIONS = 100
 BIAS = 0.1
+TOLERABLE = 0.3
+"""Shift of an estimate by the rule, in standard errors: worth a finer mesh, but not a worse solution on it."""
 FINEST = 16
 NEAR = 10.0
 """Standard errors of the last step, times the root of the tolerance: 1e-3 by default."""
@@ -80,6 +82,9 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
             solution = solve(mesh, sigma, p, states, settings)
             iterations += solution.iterations
             if not (np.isfinite(solution.p).all() and np.isfinite(solution.states).all()):
+                break
+            will_do = good is not None and good[0].stop.converged and good[3] <= TOLERABLE and before <= SMALL
+            if will_do and not solution.stop.converged:
                 break
             p, sigma = solution.p, solution.sigma
             bias, off = _discretisation(mesh, solution, settings)
