@@ -20,10 +20,11 @@ SWINGS, MOVES = 3.0, 2.0
 def swinging(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """A sentence, if some states swing between their samples, at states `(time, D)` of each trajectory.
 
-    Inputs are known between samples, or not at all: models with inputs are not looked at.
+    Inputs and switches may move at once: models that have some are not looked at.
     """
     model = task.problem.model
-    if model.inputs:
+    known = {"t", *model.states, *model.parameters}
+    if any(str(symbol) not in known for expression in model.expressions for symbol in expression.free_symbols):
         return ()
     values, found, longest = dict(zip(model.parameters, p, strict=True)), set(), 0.0
     for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
