@@ -12,6 +12,7 @@ import numpy as np
 from ..estimators.task import Task
 from ..model.compiled import compiled
 from ..support.typing import FloatArray
+from .poles import along
 
 SWINGS, MOVES = 3.0, 2.0
 """The ratio above which a state swings between its samples, and how much of its spread it would move in a step."""
@@ -26,15 +27,12 @@ def swinging(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple
     known = {"t", *model.states, *model.parameters}
     if any(str(symbol) not in known for expression in model.expressions for symbol in expression.free_symbols):
         return ()
-    values, found, longest = dict(zip(model.parameters, p, strict=True)), set(), 0.0
-    for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
-        own = model.of(k)
-        fixed = np.array([values[name] for name in own.parameters])
-        rows = np.column_stack([q.times, u, np.broadcast_to(fixed, (len(u), len(fixed)))])
-        f = compiled(["t", *own.states, *own.parameters], own.expressions)
+    found, longest = set(), 0.0
+    for (own, names, rows), u in zip(along(task, p, states), states, strict=True):
+        f = compiled(names, own.expressions)
         with np.errstate(all="ignore"):
             slopes = np.abs(np.asarray(f(rows))).reshape(len(rows), -1)
-            h = np.diff(q.times)
+            h = np.diff(rows[:, 0])
             moves = np.median(h[:, None] * (slopes[1:] + slopes[:-1]) / 2, axis=0)
             swings = moves > np.maximum(SWINGS * np.median(np.abs(np.diff(u, axis=0)), axis=0), MOVES * u.std(axis=0))
         found |= {name for name, one in zip(own.states, swings, strict=True) if one}

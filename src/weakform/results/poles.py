@@ -23,24 +23,31 @@ BESIDE, FAR_LARGER = 1e-7, 1e3
 
 def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """One sentence for each denominator that vanishes on the way, at states `(time, D)` of each trajectory."""
-    model, found = task.problem.model, {}
-    values = dict(zip(model.parameters, p, strict=True))
-    for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
-        own = model.of(k)
-        names = ["t", *own.states, *own.parameters]
-        fixed = np.array([values[name] for name in own.parameters])
+    found = {}
+    for own, names, rows in along(task, p, states):
+        times = rows[:, 0]
         for base in _denominators(own):
-            rows = np.column_stack([q.times, u, np.broadcast_to(fixed, (len(u), len(fixed)))])
             with np.errstate(all="ignore"):
                 level = np.asarray(compiled(names, [base])(rows)).reshape(-1)
                 for n in np.flatnonzero(level[:-1] * level[1:] < 0):
                     if base not in found and _is_pole(own, names, rows[n : n + 2], level[n : n + 2]):
-                        between = f"between t = {q.times[n]:.4g} and {q.times[n + 1]:.4g}"
+                        between = f"between t = {times[n]:.4g} and {times[n + 1]:.4g}"
                         found[base] = (
                             f"The fitted states pass {between} where {base} is zero and the equations have a pole; no "
                             "solution goes there. Give bounds, or initial values, that keep it away from zero."
                         )
     return tuple(found.values())
+
+
+def along(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> Iterator[tuple[Model, list[str], FloatArray]]:
+    """The model of each trajectory, the names its equations are compiled with, and their values `(time, names)`."""
+    model = task.problem.model
+    values = dict(zip(model.parameters, p, strict=True))
+    for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
+        own = model.of(k)
+        fixed = np.array([values[name] for name in own.parameters])
+        rows = np.column_stack([q.times, u, np.broadcast_to(fixed, (len(u), len(fixed)))])
+        yield own, ["t", *own.states, *own.parameters], rows
 
 
 def _denominators(model: Model) -> Iterator[se.Expr]:
