@@ -47,6 +47,14 @@ def test_never_a_wrong_success(name):
     assert not any(one.success and not one.right for one in ended)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 6, 8])
+def test_initial_states_that_noise_hides_keep_no_fit_from_its_end(seed):
+    ended = edges.run(ROWS["Oregonator, M = 200, 5%"], seed, compare=False)
+    assert ended.right, ended.words
+    assert ended.success, ended.words
+
+
 OFFSET = wf.Model.from_text("x' = -k*x")
 
 

@@ -47,6 +47,23 @@ def test_a_finer_mesh_changes_little_where_the_samples_suffice():
     assert again.misfit == pytest.approx(coarse.misfit, rel=1e-2)
 
 
+def test_a_corrected_mesh_gives_the_estimate_of_a_finer_one():
+    problem, data, mesh = mesh_of("lorenz", M=600, noise=0.0005)
+    settings, sigma = settings_of(problem), data.truth.sigma
+    coarse = solve(mesh, sigma, problem.parameters, mesh.data, settings)
+    corrected, better = coarse, mesh
+    for _ in range(3):
+        better = better.corrected(corrected.p, corrected.states)
+        corrected = solve(better, sigma, corrected.p, corrected.states, settings)
+    fine, states = mesh.halved(coarse.p, coarse.states)
+    fine, states = fine.halved(coarse.p, states)
+    again = solve(fine, sigma, coarse.p, states, settings)
+    errors = np.sqrt(np.diag(np.linalg.inv(again.information)))
+    shifted, left = np.abs(coarse.p - again.p) / errors, np.abs(corrected.p - again.p) / errors
+    assert shifted.max() > 0.05, "there is something to correct"
+    assert left.max() < 0.02 * shifted.max()
+
+
 def test_values_that_were_not_measured_carry_no_weight():
     problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
     rng = np.random.default_rng(4)

@@ -67,6 +67,17 @@ def test_truncation_foretells_the_error():
     assert np.allclose(-mesh.truncation(problem.parameters, x), actual, rtol=0.1, atol=0.1 * np.abs(actual).max())
 
 
+def test_a_corrected_rule_is_as_good_as_a_fine_one():
+    problem, data, mesh = mesh_of("lorenz", M=100, noise=0.0)
+    p, x = problem.parameters, data.truth.states
+    corrected = mesh.corrected(p, x)
+    assert np.abs(corrected.defects(p, x)).max() < 1e-3 * np.abs(mesh.defects(p, x)).max()
+    assert np.allclose(corrected.linearise(p, x).c, corrected.defects(p, x), rtol=0, atol=1e-12)
+    assert np.abs(corrected.truncation(p, x)).max() < 1e-12
+    # Twice is once: what is left is added, not put in its place.
+    assert np.allclose(corrected.corrected(p, x).offset, corrected.offset, atol=1e-12)
+
+
 @pytest.mark.parametrize("hold", [False, True])
 def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
     model = wf.Model.from_text("x' = -a*x + b*q*y\ny' = q - c*y", inputs=["q"])

@@ -38,6 +38,9 @@ MAX_ITERATIONS = 200
 ROUNDS = 4
 HIDDEN = 1e-4
 """Of σ: an initial value that is smaller is as good as none."""
+STILL, GAINED, MOVED = 10, 0.1, 0.02
+"""Steps in which the log-likelihood gains so little, and the parameters move by so little of their standard errors,
+that what is left to gain is with initial states that noise hides."""
 HOPELESS = 1e100
 """Cost from which the solver's own sums would overflow."""
 FIRST_ROWS = (1, 3, 10)
@@ -131,6 +134,10 @@ class _Late(Exception):
     """The time limit has passed."""
 
 
+class _Settled(Exception):
+    """The parameters no longer move."""
+
+
 @dataclass(frozen=True)
 class _Point:
     """Parameters and initial states, with what was found there."""
@@ -178,9 +185,15 @@ class _LeastSquares:
         def residual(q: FloatArray) -> FloatArray | None:
             return self.residual(scale.natural(q))
 
+        steps: list[tuple[FloatArray, float]] = []
+
         def jacobian(q: FloatArray) -> FloatArray:
             x = scale.natural(q)
-            return self._jacobian(x) * scale.slope(x)
+            K = self._jacobian(x) * scale.slope(x)
+            steps.append((q, self.best.cost if self.best else np.inf))
+            if len(steps) > STILL and self._settled(steps[-1 - STILL], steps[-1], K):
+                raise _Settled
+            return K
 
         begin, ends = scale.working(theta), (scale.working(low), scale.working(high))
         try:
@@ -189,10 +202,20 @@ class _LeastSquares:
             solved = least_squares(residual, jacobian, begin, ends, tolerances, limit, scale=together)
         except _Late:
             return Status.TIME, 0 if self.best is None else 1
+        except _Settled:
+            return Status.CONVERGED, len(steps)
         if not solved.defined:
             return Status.START, 1
         self._snap(scale.natural(solved.x), solved.active, low, high)
         return Status.CONVERGED if solved.converged else Status.ITERATIONS, solved.evaluations
+
+    def _settled(self, before: tuple[FloatArray, float], now: tuple[FloatArray, float], K: FloatArray) -> bool:
+        """Whether little was gained since, and less moved: δᵀ I δ for parameters, I their information."""
+        if self.additive or before[1] - now[1] > GAINED:
+            return False
+        F = int(self.task.free.sum())
+        delta = (now[0] - before[0])[:F]
+        return bool(delta @ _information(K, F) @ delta < MOVED**2)
 
     def _positive(self, theta: FloatArray, lower: FloatArray) -> tuple[Scale, FloatArray]:
         """What may move on a log scale, and the least that it is worth; initial states are all measured."""
@@ -301,8 +324,6 @@ class _LeastSquares:
         residuals = self.residuals(point)
         sigma = self.sigma if known or self.weighted else noise_of(task)(np.concatenate(residuals))
         misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
-        # The initial states are fitted too: what they absorb is no information about the parameters.
-        I = K.T @ K
         return Refined(
             covariance=covariance[:F, :F],
             sigma=sigma,
@@ -310,11 +331,17 @@ class _LeastSquares:
             misfit=misfit,
             freedom=freedom,
             residuals=tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True)),
-            information=I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F],
+            information=_information(K, F),
             leftover=of_directions(
                 K[: len(K) - priors, np.append(task.moving(point.p)[task.free], np.ones(len(theta) - F, dtype=bool))]
             ),
         )
+
+
+def _information(K: FloatArray, F: int) -> FloatArray:
+    """Of the first F columns: the others are fitted too, and what they absorb is no information about these."""
+    I = K.T @ K
+    return np.asarray(I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F])
 
 
 ESTIMATOR = Estimator(

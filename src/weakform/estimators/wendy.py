@@ -6,7 +6,7 @@
    (`collocation.helmert`): linearised about the denoised states, no log-determinant, no information left out. σ, unless
    given, is the root mean square of the residuals, which the iteration finds together with the states.
 3. The error of the discretisation is carried through to the parameters; where it is not small against their standard
-   errors the mesh is made finer.
+   errors the mesh is made finer; that of a very long series keeps its nodes, and has the error taken out.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ ENOUGH = 0.1
 """Log-likelihood that a step of the search must promise."""
 LONG, PIECE, ROUGH = 200_000, 20_000, 1.0
 """Samples of a trajectory that is long, those of its pieces, and standard errors to which these need to be solved."""
+CORRECTIONS = 3
+"""How often the error of the rule is taken out of a long series, before its mesh is halved."""
 SMALL, LARGE = 0.05, 0.3
 """Error of the rule in one interval, in σ: what is not small must fall when the intervals are halved, and what is large
 is a reason to halve them. Where it stays, the equations have a pole between two states, as `V*P/(Km + P)` has at a
@@ -71,9 +73,10 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     pairs = zip(problem.forms, problem.data.trajectories, strict=True)
     mesh = Mesh.of([Part(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
     finer, iterations, good, before, singular = 1, 0, None, np.inf, False
+    long, corrections = len(mesh.times) > len(mesh.systems) * LONG, 0
     try:
         states = np.concatenate([form.system.to_working(form.denoise(p)) for form in problem.forms])
-        if len(mesh.times) > len(mesh.systems) * LONG:
+        if long:
             # Over a long time a small error of the parameters moves all states along: pieces first, which cannot drift.
             rough = replace(settings, tolerance=ROUGH)
             pieces = solve(mesh.cut(PIECE), sigma, p, states, rough)
@@ -94,6 +97,9 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
                 break
             if (bias <= BIAS and off <= LARGE) or finer == FINEST or solution.stop is Stop.TIME:
                 break
+            if long and corrections < CORRECTIONS and np.isfinite(bias) and off <= LARGE:
+                mesh, states, corrections = mesh.corrected(p, solution.states), solution.states, corrections + 1
+                continue
             finer, before = 2 * finer, off
             mesh, states = mesh.halved(p, solution.states)
     except NotPositiveDefinite:

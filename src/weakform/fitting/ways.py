@@ -195,13 +195,14 @@ def _few(told: Told) -> bool:
 
 
 def best_of(tried: list[Told]) -> Told:
-    """The first, unless another is a success and better, or sound and much better."""
+    """The first, unless another is a success and better, or obeys the model and is much better."""
     best = tried[0]
     for other in tried[1:]:
         old, new = best.judged.status, other.judged.status
         gain = other.log_likelihood - best.log_likelihood
         gained = not gain <= (BETTER if new.success else MUCH)  # NaN where there was nothing to compare with
-        if (new.success and (gained or not old.sound)) or (new.sound and gained and old is not Status.UNDETERMINED):
+        obeys = new.sound or other.refined.estimator.local  # a solution does, wherever the search for it has ended
+        if (new.success and (gained or not old.sound)) or (obeys and gained and old is not Status.UNDETERMINED):
             how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
             first = tried[0].refined.estimator.name
             note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."
