@@ -38,7 +38,7 @@ def test_builds_are_the_same_twice_and_whole(tmp_path):
     done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
-    assert wheel.stat().st_size < 600_000
+    assert wheel.stat().st_size < 640_000, "all of it is code: what grows it by much is data that should not be shipped"
 
 
 NOISE = 0.01 * np.random.default_rng(0).standard_normal(30)

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weakform.optimize import Cubic, Stop, TrustRegion, minimise
+from weakform.optimize.box import minimise_in_box
+from weakform.optimize.rules import quadratic
 
 INF = np.inf
 
@@ -75,6 +77,27 @@ def test_convex_quadratics_in_boxes_meet_the_optimality_conditions(seed, n):
     assert (np.abs(g[inside]) < 1e-5 * size).all()
     assert (g[found.x <= lower] > -1e-5 * size).all()
     assert (g[found.x >= upper] < 1e-5 * size).all()
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 6))
+def test_a_step_without_radius_is_the_minimum_in_the_box(seed, n):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n + 2, n))
+    H, g = A.T @ A, 3 * rng.standard_normal(n)
+    low, high = -rng.uniform(0.1, 1, n), rng.uniform(0.1, 1, n)
+    step = TrustRegion(radius=1e8).step(g, H, np.sqrt(H.diagonal()), low, high)
+    assert ((step >= low) & (step <= high)).all()
+    # A bound is let go only once, so that the minimum may be missed by a little.
+    assert quadratic(g, H, step) <= 0.99 * quadratic(g, H, minimise_in_box(g, H, low, high))
+
+
+def test_two_that_are_known_only_together_go_to_one_bound():
+    # The minimum is far out along both; the first bound is that of one, and the other follows it, not its own bound.
+    H = np.array([[1.0, -0.9999], [-0.9999, 1.0]])
+    g, low, high = np.array([-0.1, -0.1]), np.array([-1.0, -1.0]), np.array([0.5, 2.0])
+    step = TrustRegion(radius=1e8).step(g, H, np.ones(2), low, high)
+    assert np.allclose(step, minimise_in_box(g, H, low, high))
+    assert step[1] < 1.0
 
 
 @pytest.mark.parametrize("rule", [TrustRegion, Cubic])

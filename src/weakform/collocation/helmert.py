@@ -29,7 +29,6 @@ from ..optimize import Stop, never
 from ..optimize.rules import TrustRegion
 from ..support.typing import FloatArray
 from .mesh import Mesh
-from .secants import Secants
 from .watch import SLACK, WATCHED, Step, Watch
 
 RUNAWAY = 20.0
@@ -170,7 +169,7 @@ class _Iteration:
         step = self._step(p, x)
         first, start = step.information, p[free]  # not the step: it is as long as the series
         errors = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal()))
-        watch, secants = Watch(p, x, step), Secants()
+        watch = Watch(p, x, step)
         stop, iteration, flat, agreed = Stop.ITERATIONS, 0, 0, settings.noise is None
         while iteration < settings.max_iterations:
             iteration += 1
@@ -181,7 +180,6 @@ class _Iteration:
                 share = 0.5 if watch.swings else 1.0
                 x = x + share * (step.states - x)
             else:
-                secants.forget()
                 if not watch.patient:
                     (p, x), step = watch.back(), step.bare
                     step = self._step(p, x)
@@ -190,11 +188,6 @@ class _Iteration:
                     stop = Stop.STUCK
                     break
             p = np.clip(p + share * step.dp, settings.lower, settings.upper)
-            further = secants.further(p[free], x, errors)
-            if further is not None and np.mean((further[1] - x) ** 2 / self.v) <= DRIFT**2:
-                x = further[1]
-                p = p.copy()
-                p[free] = np.clip(further[0], settings.lower[free], settings.upper[free])
             moved = np.abs(p[free] - start)
             # A σ that is too small makes all errors too small; then steps are long, and no direction is to blame; nor
             # where the states still have a long way to go.

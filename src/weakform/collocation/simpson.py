@@ -17,8 +17,10 @@ NAMES = ("f", "fu", "fp")
 
 
 def dense_f(system: System, rows: FloatArray) -> FloatArray:
-    """The right-hand side `(time, D)` from rows that begin with it."""
+    """The right-hand side `(time, D)` from rows that begin with it: where none of it is zero, a part of them."""
     index = [a for (a,) in system.structure("f")]
+    if len(index) == system.D:
+        return rows[:, : system.D]
     f = np.zeros((len(rows), system.D))
     f[:, index] = rows[:, : len(index)]
     return f

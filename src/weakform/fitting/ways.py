@@ -26,8 +26,9 @@ from .search import Prepared, Searched, prepare, reaches_noise, refine, search, 
 STIFF = 100.0
 """Decay in the time between samples above which only a solver for stiff equations can follow."""
 BETTER = 0.5
-FEW, MUCH_LEFT = 100, 0.25
-"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it looks twice."""
+FEW, MUCH_LEFT, MOST_LEFT = 100, 0.25, 0.4
+"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it looks twice; and
+from how much on it looks from many places."""
 AGREE, SAME, MORE = 4, 0.05, 24
 """Starts that have led to the same log-likelihood, so that more would not help; and how many more there are else."""
 ELSEWHERE, MOST = 0.1, 3
@@ -141,6 +142,8 @@ def _others(
                 prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
             forms = tried[0].refined.task.problem.forms if tried else ()
             count, other = 1 if estimator.local else starts, seed
+            if starts is None and tried and not estimator.local and _suspect(best_of(tried), MOST_LEFT):
+                count = MORE
             if estimator is first.estimator:  # the same once more, from other starts, and more of them
                 count, other = MORE, seed + 1
             others.append(_told(parameters, prepared, count, other, forms))
@@ -183,10 +186,10 @@ def _agreed(told: Told) -> bool:
     return sum(abs(record.behind) < SAME for record in told.refined.records) >= AGREE
 
 
-def _suspect(told: Told) -> bool:
+def _suspect(told: Told, much: float = MUCH_LEFT) -> bool:
     """Whether a success leaves much of what varies, and there are few samples to tell that from noise."""
     refined, problem = told.refined.best.refined, told.refined.task.problem
-    return _few(told) and refined is not None and bool((refined.sigma > MUCH_LEFT * problem.spread).any())
+    return _few(told) and refined is not None and bool((refined.sigma > much * problem.spread).any())
 
 
 def _few(told: Told) -> bool:

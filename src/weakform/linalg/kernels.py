@@ -16,6 +16,8 @@ from typing import Any
 from ..support.typing import FloatArray, IntArray
 
 SUFFIXES = (".so", ".dll")
+RETURN = ("chain_factor", "chain_march")
+"""Kernels that return a number: where they failed."""
 
 
 @cache
@@ -30,13 +32,21 @@ def library() -> Any:
                 loaded = ctypes.CDLL(str(path))
             except OSError:  # of another platform
                 return None
-            loaded.chain_factor.restype = loaded.chain_march.restype = ctypes.c_int64
             return loaded
     return None
 
 
+@cache
+def _kernel(name: str, sizes: int, arrays: int) -> Any:
+    """A function of the library that takes so many 64-bit integers and pointers."""
+    returned = ctypes.c_int64 if name in RETURN else None
+    return ctypes.CFUNCTYPE(returned, *[ctypes.c_int64] * sizes, *[ctypes.c_void_p] * arrays)((name, library()))
+
+
 def call(name: str, sizes: tuple[int, ...], arrays: Sequence[FloatArray | IntArray]) -> int:
     """Run a kernel: sizes go as 64-bit integers, arrays as pointers: C-ordered, of 8 bytes, and written in place."""
-    assert all(array.flags.c_contiguous for array in arrays)
-    pointers = (ctypes.c_void_p(array.ctypes.data) for array in arrays)
-    return int(getattr(library(), name)(*map(ctypes.c_int64, sizes), *pointers) or 0)
+    pointers = []
+    for array in arrays:
+        assert array.flags.c_contiguous
+        pointers.append(array.ctypes.data)
+    return int(_kernel(name, len(sizes), len(arrays))(*sizes, *pointers) or 0)

@@ -103,6 +103,7 @@ class System:
         self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }
+        self._alike = all(kind is self.kinds[0] for kind in self.kinds)
         self._compiled: dict[tuple[str, ...], tuple[Any, int]] = {}
         self._places: dict[tuple[str, ...], IntArray] = {}
 
@@ -135,9 +136,11 @@ class System:
         return np.asarray(x if self.mix is None else np.linalg.solve(self.mix, x.T).T, dtype=float)
 
     def from_working(self, x: FloatArray) -> FloatArray:
-        """The inverse of `to_working`."""
+        """The inverse of `to_working`; may be the same array."""
         if self.mix is not None:
             x = x @ self.mix.T
+        if self._alike:  # all columns at once
+            return self.kinds[0].from_working(x)
         return np.column_stack([kind.from_working(column) for kind, column in zip(self.kinds, x.T, strict=True)])
 
     def slopes(self, u: FloatArray) -> FloatArray:

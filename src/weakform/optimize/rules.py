@@ -109,19 +109,39 @@ class TrustRegion:
         return np.asarray(V @ c / d)
 
     def _active_set(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """One bound after the other: towards the minimum of what is free, as far as the first bound, which then holds.
+
+        To put all that would leave the box onto their bounds at once is no step at all where two of them are known only
+        together. A bound that the gradient leads away from is let go, once.
+        """
         s = np.zeros_like(g)
         free = ~(((low == 0) & (g > 0)) | ((high == 0) & (g < 0)))
+        released = np.zeros_like(free)
         while free.any():
             held = ~free
             left = self.radius**2 - float(np.sum((d[held] * s[held]) ** 2))
             reduced = g[free] + H[np.ix_(free, held)] @ s[held]
-            s[free] = self._solve(reduced, H[np.ix_(free, free)], d[free], np.sqrt(max(left, (0.1 * self.radius) ** 2)))
-            outside = free & ((s < low) | (s > high))
-            if not outside.any():
+            target = s.copy()
+            target[free] = self._solve(
+                reduced, H[np.ix_(free, free)], d[free], np.sqrt(max(left, (0.1 * self.radius) ** 2))
+            )
+            way = target - s
+            with np.errstate(divide="ignore", invalid="ignore"):
+                room = np.where(way > 0, (high - s) / way, np.where(way < 0, (low - s) / way, np.inf))
+            first = int(np.argmin(np.where(free, room, np.inf)))
+            if room[first] < 1:
+                s = np.clip(s + max(float(room[first]), 0.0) * way, low, high)
+                s[first] = high[first] if way[first] > 0 else low[first]
+                free[first] = False
+                continue
+            s = np.clip(target, low, high)
+            slope = g + H @ s
+            wrong = held & ~released & (((s <= low) & (slope < 0)) | ((s >= high) & (slope > 0)))
+            if not wrong.any():
                 break
-            s[outside] = np.clip(s[outside], low[outside], high[outside])
-            free &= ~outside
-        return np.clip(s, low, high)
+            free |= wrong
+            released |= wrong
+        return s
 
     def _cauchy(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         direction = -g / d**2

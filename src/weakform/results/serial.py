@@ -40,6 +40,8 @@ DRAWS = ((0.1, 2_500), (0.03, 10_000))
 """Draws of the noise, where the p-value by moments is below this: far out, sums of few products are not normal."""
 LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
 """Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
+BEYOND = 50
+"""Draws beyond the statistic after which there are enough: the share of them is then known to a seventh."""
 SPARE = 4
 """Random vectors beyond the rank, so that the least of what is found stands out."""
 COUNTED = 5
@@ -65,10 +67,10 @@ class Serial:
 
 @dataclass(frozen=True)
 class _Column:
-    """Which rows have a value of a column, and which of these are how far apart."""
+    """Which rows have a value of a column; and for each lag which of these have a partner, and how many."""
 
     rows: IntArray
-    pairs: tuple[BoolArray, ...]
+    pairs: tuple[tuple[BoolArray | slice, int], ...]
 
 
 def _columns(there: BoolArray, trajectory: IntArray) -> list[_Column]:
@@ -77,7 +79,8 @@ def _columns(there: BoolArray, trajectory: IntArray) -> list[_Column]:
         rows = np.flatnonzero(column)
         lags = min(LAGS, len(rows) // 8) if len(rows) >= FEWEST else 0
         pairs = [trajectory[rows[k:]] == trajectory[rows[:-k]] for k in range(1, lags + 1)]
-        found.append(_Column(rows, tuple(pair for pair in pairs if pair.any())))
+        counted = [(slice(None) if pair.all() else pair, int(pair.sum())) for pair in pairs]  # a slice copies nothing
+        found.append(_Column(rows, tuple(pair for pair in counted if pair[1])))
     return found
 
 
@@ -87,10 +90,10 @@ def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) ->
     for d, column in enumerate(columns):
         part = e[column.rows, d]
         n, power = len(part), np.sum(part * part, axis=0)
-        for k, pair in enumerate(column.pairs, 1):
+        for k, (pair, count) in enumerate(column.pairs, 1):
             product = np.einsum("ib,ib->b", part[k:][pair], part[:-k][pair])
             rho = product / np.maximum(power, np.finfo(float).tiny)
-            total += n * (n + 2) / pair.sum() * (np.maximum(rho, 0.0) if positive else rho) ** 2
+            total += n * (n + 2) / count * (np.maximum(rho, 0.0) if positive else rho) ** 2
     return total
 
 
@@ -122,7 +125,8 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
         left = _without(basis)
     else:
         p = limit
-    drawn = _drawn(there, columns, left, max((draws for level, draws in DRAWS if p < level), default=LEAST_DRAWS))
+    draws = max((draws for level, draws in DRAWS if p < level), default=LEAST_DRAWS)
+    drawn = _drawn(Q, there, columns, left, draws)
     return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
 
 
@@ -187,13 +191,13 @@ def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
         part, row = basis[column.rows, d], len(inner)
         n, freedom = len(part), len(part) - float(np.sum(part * part))
         moved = np.zeros((lags[d], *part.shape))
-        for k, pair in enumerate(column.pairs, 1):
+        for k, (pair, count) in enumerate(column.pairs, 1):
             moved[k - 1, k:][pair] += 0.5 * part[:-k][pair]
             moved[k - 1, :-k][pair] += 0.5 * part[k:][pair]
-            weights.append(n * (n + 2) / pair.sum() / (freedom * (freedom + 2)))
+            weights.append(n * (n + 2) / count / (freedom * (freedom + 2)))
             inner.append(part.T @ moved[k - 1])
         flat, here = moved.reshape(lags[d], -1), slice(row, row + lags[d])
-        white[here, here] = np.diag([float(pair.sum()) for pair in column.pairs]) - 4 * flat @ flat.T
+        white[here, here] = np.diag([float(count) for _, count in column.pairs]) - 4 * flat @ flat.T
     C = np.array(inner).reshape(-1, m, m)
     covariance = white + 2 * C.reshape(len(C), -1) @ C.transpose(0, 2, 1).reshape(len(C), -1).T
     root, means = np.sqrt(weights), -np.trace(C, axis1=1, axis2=2)
@@ -207,16 +211,22 @@ def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
     return chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
 
 
-def _drawn(there: BoolArray, columns: list[_Column], left: Leftover, draws: int) -> FloatArray | None:
-    """Q of what is left of noise, again and again; the same for the same data."""
+def _drawn(Q: float, there: BoolArray, columns: list[_Column], left: Leftover, draws: int) -> FloatArray | None:
+    """Its values in what is left of noise, again and again until enough are beyond Q; the same for the same data."""
     rng = np.random.default_rng(0)
     draws = int(np.clip(WORK // there.size, LEAST_DRAWS, draws))
-    batch = max(BATCH // there.size, 1)
-    found = []
+    batch = int(np.clip(BATCH // there.size, 1, LEAST_DRAWS))
+    found: list[FloatArray] = []
+    beyond = 0
     with np.errstate(all="ignore"):
         for begin in range(0, draws, batch):
             noise = rng.standard_normal((*there.shape, min(batch, draws - begin)))
-            found.append(_statistic(left(np.where(there[:, :, None], noise, 0.0)), columns))
+            if not there.all():
+                noise = np.where(there[:, :, None], noise, 0.0)
+            found.append(_statistic(left(noise), columns))
+            beyond += int(np.sum(found[-1] >= Q))
+            if beyond >= BEYOND:
+                break
     every = np.concatenate(found)
     return every if np.isfinite(every).all() else None
 
