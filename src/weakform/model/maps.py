@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import symengine as se
 
-from ..support.typing import FloatArray
+from ..support.typing import FloatArray, IntArray
 from .algebra import affordable
 from .compiled import compiled
 from .functions import Expr
@@ -43,32 +43,34 @@ class Map:
         self._u, self._p = ([se.Symbol(n) for n in names] for names in (states, parameters))
         self._names = ["t", *states, *inputs, *parameters]
         self._compiled: dict[bool, Any] = {}
-        self._places: dict[bool, list[tuple[int, ...]]] = {}
+        self._places: dict[bool, IntArray] = {}
 
     def _function(self, derivatives: bool) -> Any:
         if derivatives not in self._compiled:
-            entries: list[tuple[tuple[int, ...], Expr]]
-            entries = [((0, k), e) for k, e in enumerate(self._expressions) if e != 0]
+            # Where each number goes: values, derivatives by states, by parameters, one behind the other.
+            entries: list[tuple[int, Expr]] = [(k, e) for k, e in enumerate(self._expressions) if e != 0]
             if derivatives:
                 affordable(self._expressions)
-                for part, symbols in ((1, self._u), (2, self._p)):
+                for first, symbols in ((self.K, self._u), (self.K * (1 + self.D), self._p)):
                     for k, e in enumerate(self._expressions):
-                        present = e.free_symbols
-                        entries += [((part, k, j), e.diff(s)) for j, s in enumerate(symbols) if s in present]
+                        present, place = e.free_symbols, first + k * len(symbols)
+                        entries += [(place + j, e.diff(s)) for j, s in enumerate(symbols) if s in present]
                 entries = [(place, e) for place, e in entries if e != 0]
-            self._places[derivatives] = [place for place, _ in entries]
+            self._places[derivatives] = np.array([place for place, _ in entries], dtype=np.intp)
             self._compiled[derivatives] = compiled(self._names, [e for _, e in entries] or [se.Integer(0)])
         return self._compiled[derivatives]
 
     def _beside_zero(self, function: Any, rows: FloatArray, values: FloatArray) -> None:
         """Derivatives at states that are zero, where `x^n log x` is not a number, from next to it, in place."""
+        if np.isfinite(values).all():
+            return
         states = slice(1, 1 + self.D)
         lost = ~np.isfinite(values).all(axis=1) & (rows[:, states] == 0).any(axis=1)
         if lost.any():
             near = rows[lost]
             near[:, states] = np.where(near[:, states] == 0, BESIDE, near[:, states])
             again = np.asarray(function(near)).reshape(int(lost.sum()), -1)
-            slopes = np.array([place[0] > 0 for place in self._places[True]])
+            slopes = self._places[True] >= self.K
             values[lost] = np.where(slopes & ~np.isfinite(values[lost]), again, values[lost])
 
     def _rows(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None) -> FloatArray:
@@ -82,28 +84,27 @@ class Map:
 
     def __call__(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
         """Values `(n, K)` at times `(n,)`, states `(n, D)`, parameters `(n, J)` or `(J,)` and inputs `(n, I)`."""
+        function, places = self._function(False), self._places[False]
+        if not len(places):
+            return np.zeros((len(t), self.K))
+        values = np.asarray(function(self._rows(t, u, p, inputs))).reshape(len(t), -1)
+        if len(places) == self.K:
+            return values
         found = np.zeros((len(t), self.K))
-        function = self._function(False)
-        if self._places[False]:
-            values = np.asarray(function(self._rows(t, u, p, inputs))).reshape(len(t), -1)
-            for column, (_, k) in enumerate(self._places[False]):
-                found[:, k] = values[:, column]
+        found[:, places] = values
         return found
 
     def linearised(
         self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Values `(n, K)`, and derivatives by the states `(n, K, D)` and by the parameters `(n, K, J)`."""
-        n = len(t)
-        value, by_u, by_p = np.zeros((n, self.K)), np.zeros((n, self.K, self.D)), np.zeros((n, self.K, self.J))
-        function = self._function(True)
-        if self._places[True]:
+        n, K, D, J = len(t), self.K, self.D, self.J
+        function, places = self._function(True), self._places[True]
+        found = np.zeros((n, K * (1 + D + J)))
+        if len(places):
             rows = self._rows(t, u, p, inputs)
             values = np.asarray(function(rows)).reshape(n, -1)
             self._beside_zero(function, rows, values)
-            for column, (part, k, *j) in enumerate(self._places[True]):
-                if part == 0:
-                    value[:, k] = values[:, column]
-                else:
-                    (by_u if part == 1 else by_p)[:, k, j[0]] = values[:, column]
-        return value, by_u, by_p
+            found[:, places] = values
+        end = K * (1 + D)
+        return found[:, :K], found[:, K:end].reshape(n, K, D), found[:, end:].reshape(n, K, J)

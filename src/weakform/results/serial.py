@@ -40,8 +40,8 @@ DRAWS = ((0.1, 2_500), (0.03, 10_000))
 """Draws of the noise, where the p-value by moments is below this: far out, sums of few products are not normal."""
 LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
 """Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
-BEYOND = 50
-"""Draws beyond the statistic after which there are enough: the share of them is then known to a seventh."""
+BEYOND, CLEARLY = 50, 0.07
+"""Draws beyond the statistic, and their share, after which there are enough: then it is clearly above 5%."""
 SPARE = 4
 """Random vectors beyond the rank, so that the least of what is found stands out."""
 COUNTED = 5
@@ -225,7 +225,7 @@ def _drawn(Q: float, there: BoolArray, columns: list[_Column], left: Leftover, d
                 noise = np.where(there[:, :, None], noise, 0.0)
             found.append(_statistic(left(noise), columns))
             beyond += int(np.sum(found[-1] >= Q))
-            if beyond >= BEYOND:
+            if beyond >= BEYOND and beyond > CLEARLY * sum(map(len, found)):
                 break
     every = np.concatenate(found)
     return every if np.isfinite(every).all() else None
