@@ -55,6 +55,15 @@ def test_initial_states_that_noise_hides_keep_no_fit_from_its_end(seed):
     assert ended.success, ended.words
 
 
+def test_few_samples_of_which_a_fit_leaves_much_are_looked_at_from_many_places():
+    problem = wf.problems.get("duffing")
+    truth = np.array(problem.truth)
+    for noise, seed in ((0.1, 14507937400516883), (0.2, 3)):
+        data = problem.simulate(M=20, noise=noise, seed=seed, by_state=True)
+        fit = wf.fit(problem.model, data, bounds=problem.bounds)
+        assert not fit.success or (np.abs(fit.estimate - truth) < 5 * fit.errors).all()
+
+
 OFFSET = wf.Model.from_text("x' = -k*x")
 
 

@@ -9,17 +9,19 @@ import weakform as wf
 from weakform.results.poles import crossed
 
 
-def passed(text, states, p):
+def passed(text, states, p, fixed=()):
     model = wf.Model.from_text(text)
     data = wf.Dataset(np.arange(float(len(states))), states, names=model.states)
-    return crossed(SimpleNamespace(problem=SimpleNamespace(model=model, data=data)), np.array(p), (states,))
+    free = np.array([name not in fixed for name in model.parameters])
+    task = SimpleNamespace(problem=SimpleNamespace(model=model, data=data), free=free)
+    return crossed(task, np.array(p), (states,))
 
 
 @pytest.mark.parametrize(
     ("text", "p", "words"),
     [
         ("x' = -V*x/(K + x)", (0.1, 1.0), "where K + x is zero"),
-        ("x' = -V*x/(K + x)", (0.0, 1.0), ""),  # V, whatever x is
+        ("x' = -V*x/(K + x)", (0.0, 1.0), "where K + x is zero"),  # not here, but for every other K
         ("x' = -V*x/(K + x)", (0.5, 1.0), ""),
         ("x' = V/x^2", (1.0,), "where x is zero"),
         ("x' = V*x^2", (1.0,), ""),
@@ -30,6 +32,10 @@ def test_where_a_denominator_changes_its_sign(text, p, words):
     found = passed(text, np.array([[-0.3], [0.2], [0.6]]), p)
     assert len(found) == bool(words)
     assert all(words in sentence and "between t = 0 and 1" in sentence for sentence in found)
+
+
+def test_what_is_fixed_at_zero_has_no_neighbours():
+    assert not passed("x' = -V*x/(K + x)", np.array([[-0.3], [0.2], [0.6]]), (0.0, 1.0), fixed=["K"])
 
 
 @pytest.mark.slow

@@ -32,6 +32,9 @@ from .search import Searched
 
 AGREED, MANY = 0.05, 4
 """Log-likelihood within which starts agree, and how many there must be before one alone is suspect."""
+FEW, MUCH_LEFT, MOST_LEFT = 100, 0.25, 0.4
+"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it is looked at twice;
+and from how much on from many places."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     over = () if refined is None else crossed(task, best.estimate, refined.states)
     fast = () if refined is None else swinging(task, best.estimate, refined.states)
     rejected = goodness is not None and goodness.p_value < REJECTED
+    alone = _alone(fitted)
     # Far from any solution nothing is to be seen of the model.
     free = () if rejected or not best.status.converged else unseen(parameters, task, best)
     evidence = Evidence(
@@ -92,7 +96,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         misfit=np.inf if contradiction else float(np.sqrt(np.mean(scores**2))),
         constant=is_constant(problem) and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
-        unseen=bool(free or fast),
+        unseen=bool(free or fast or (alone and leaves(fitted, MOST_LEFT))),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
         misstated=noise.exceptions or noise.instead or wrong_sigma,
         freedom=1 if refined is None else refined.freedom,
@@ -106,7 +110,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         *objections(task, refined, goodness, noise),
         *contradiction,
         *doubts(task, quantified, best.status, frozenset(name for one in free for name in one.names)),
-        *_alone(fitted),
+        *alone,
     )
     status = verdict(best.status, evidence)
     if not (status.success or noise.words or fitted.noise_free):
@@ -114,10 +118,26 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     return Judged(status, goodness, warnings, residuals, freedoms=free)
 
 
+def leaves(fitted: Searched, much: float) -> bool:
+    """Whether a fit leaves so much of what varies, and there are few samples to tell that from noise."""
+    refined, problem = fitted.best.refined, fitted.task.problem
+    if refined is None or not is_short(fitted) or problem.data.sigma is not None:
+        return False
+    return bool((refined.sigma > much * problem.spread).any())
+
+
+def is_short(fitted: Searched) -> bool:
+    """Whether there are few samples to tell what varies from noise."""
+    return max(len(q.times) for q in fitted.task.problem.data.trajectories) < FEW
+
+
 def _alone(fitted: Searched) -> tuple[str, ...]:
-    """That of many starts only one has led to the best, where equations were solved: there may be a better place."""
+    """That of many starts only one has led to the best, where there may be a better place.
+
+    That is so where equations were solved, and where few samples leave much of what varies.
+    """
     near = sum(record.behind <= AGREED for record in fitted.records)
-    if not fitted.estimator.local or near != 1 or len(fitted.records) < MANY:
+    if near != 1 or len(fitted.records) < MANY or not (fitted.estimator.local or leaves(fitted, MOST_LEFT)):
         return ()
     return (
         f"Only one of {len(fitted.records)} starts reached the best likelihood: a better one may exist; raise starts, "

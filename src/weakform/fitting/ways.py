@@ -20,15 +20,12 @@ from ..results.records import Alternative
 from ..support.errors import FitError, UndefinedError
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
-from .judge import Judged, judge
+from .judge import MOST_LEFT, MUCH_LEFT, Judged, is_short, judge, leaves
 from .search import Prepared, Searched, prepare, reaches_noise, refine, search, weak_guesses
 
 STIFF = 100.0
 """Decay in the time between samples above which only a solver for stiff equations can follow."""
 BETTER = 0.5
-FEW, MUCH_LEFT, MOST_LEFT = 100, 0.25, 0.4
-"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it looks twice; and
-from how much on it looks from many places."""
 AGREE, SAME, MORE = 4, 0.05, 24
 """Starts that have led to the same log-likelihood, so that more would not help; and how many more there are else."""
 ELSEWHERE, MOST = 0.1, 3
@@ -113,9 +110,10 @@ def _others(
     if tried:
         best = best_of(tried)
         status = best.judged.status
-        if best.refined.noise_free or (estimator.local and status.sound) or (status.success and not _suspect(best)):
+        done = status.success and not leaves(best.refined, MUCH_LEFT)
+        if best.refined.noise_free or (estimator.local and status.sound) or done:
             return []
-        if not _few(best) and reaches_noise(best.refined):  # no search would find anything better
+        if not is_short(best.refined) and reaches_noise(best.refined):  # no search would find anything better
             return []
         if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
             return []
@@ -142,7 +140,7 @@ def _others(
                 prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
             forms = tried[0].refined.task.problem.forms if tried else ()
             count, other = 1 if estimator.local else starts, seed
-            if starts is None and tried and not estimator.local and _suspect(best_of(tried), MOST_LEFT):
+            if starts is None and tried and not estimator.local and leaves(best_of(tried).refined, MOST_LEFT):
                 count = MORE
             if estimator is first.estimator:  # the same once more, from other starts, and more of them
                 count, other = MORE, seed + 1
@@ -186,17 +184,6 @@ def _agreed(told: Told) -> bool:
     return sum(abs(record.behind) < SAME for record in told.refined.records) >= AGREE
 
 
-def _suspect(told: Told, much: float = MUCH_LEFT) -> bool:
-    """Whether a success leaves much of what varies, and there are few samples to tell that from noise."""
-    refined, problem = told.refined.best.refined, told.refined.task.problem
-    return _few(told) and refined is not None and bool((refined.sigma > much * problem.spread).any())
-
-
-def _few(told: Told) -> bool:
-    """Whether there are few samples to tell what varies from noise."""
-    return max(len(q.times) for q in told.refined.task.problem.data.trajectories) < FEW
-
-
 def best_of(tried: list[Told]) -> Told:
     """The first, unless another is a success and better, or obeys the model and is much better."""
     best = tried[0]
@@ -205,7 +192,8 @@ def best_of(tried: list[Told]) -> Told:
         gain = other.log_likelihood - best.log_likelihood
         gained = not gain <= (BETTER if new.success else MUCH)  # NaN where there was nothing to compare with
         obeys = new.sound or other.refined.estimator.local  # a solution does, wherever the search for it has ended
-        if (new.success and (gained or not old.sound)) or (obeys and gained and old is not Status.UNDETERMINED):
+        more = old is not Status.UNDETERMINED or new is Status.UNDETERMINED
+        if (new.success and (gained or not old.sound)) or (obeys and gained and more):
             how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
             first = tried[0].refined.estimator.name
             note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..estimators import ESTIMATORS
 from ..forward.solve import simulate
 from ..support.errors import FitError
+from ..support.messages import counted
 from ..support.typing import BoolArray, FloatArray, IntArray
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
 from .pinned import KNOTS, Pinned, ends
@@ -30,10 +32,11 @@ from .refits import can_refit, refit_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-DRAWS, REFITS, PROBES, CURVED = 400, 120, 6, 0.25
+DRAWS, PROBES, CURVED = 400, 6, 0.25
+REFITS, SOLVED = 120, 40
+"""Fits to drawn data behind a band; and where the equations are solved for each step of each."""
 MAX_SAMPLES, MAX_WORK = 5000, 3000
-"""Samples, and samples times parameters, above which a band does not fit all again by itself."""
-"""Samples above which fitting again takes too long for a band."""
+"""Samples above which nothing is fitted again for a band; and samples times parameters above which not by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +279,9 @@ class Band:
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
         again = self._refits and self._cheap
-        draws = self._refitted(seed) if again else self._normal(seed)
+        wanted = DRAWS if not again else SOLVED if ESTIMATORS[self.fit.method].local else REFITS
+        draws = self._refitted(seed, wanted) if again else self._normal(seed)
         found = [x for x in draws if x is not None]
-        wanted = REFITS if again else DRAWS
         if len(found) < wanted / 2:
             blank = np.full((len(self.times), len(self.names)), np.nan)
             return blank, blank, 1 - len(found) / wanted
@@ -286,10 +289,10 @@ class Band:
         lower, upper = np.quantile([self._back(x) for x in found], [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return lower, upper, 1 - len(found) / wanted
 
-    def _refitted(self, seed: int) -> Iterator[FloatArray | None]:
+    def _refitted(self, seed: int, count: int) -> Iterator[FloatArray | None]:
         refit = refit_of(self.fit)
-        for k in range(REFITS):
-            solved = refit.drawn(np.random.default_rng([seed, 4, k]))
+        draws = (refit.drawn(np.random.default_rng([seed, 4, k])) for k in range(count))
+        for solved in counted(draws, "band", count):
             if solved is None:
                 yield None
                 continue

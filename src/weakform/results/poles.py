@@ -2,7 +2,8 @@
 
 A rule of quadrature may step over a pole without noticing, as of `V*P/(Km + P)` at a negative P. Each denominator that
 depends on states is evaluated at the fitted states; where it changes its sign between two samples, the right-hand side
-is looked at where it vanishes: only if that is far larger there is it a pole, as `P/(0 + P)` has none.
+and its derivatives by free parameters in the denominator are looked at where it vanishes: only if one of them is far
+larger there is it a pole. `P/(0 + P)` has none, but its derivative by Km has: no solution is next to it.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ BESIDE, FAR_LARGER = 1e-7, 1e3
 def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """One sentence for each denominator that vanishes on the way, at states `(time, D)` of each trajectory."""
     found = {}
+    free = {se.Symbol(name) for name, f in zip(task.problem.model.parameters, task.free, strict=True) if f}
     for own, names, rows in along(task, p, states):
         times = rows[:, 0]
         for base in _denominators(own):
             with np.errstate(all="ignore"):
                 level = np.asarray(compiled(names, [base])(rows)).reshape(-1)
                 for n in np.flatnonzero(level[:-1] * level[1:] < 0):
-                    if base not in found and _is_pole(own, names, rows[n : n + 2], level[n : n + 2]):
+                    ends, others = slice(n, n + 2), base.free_symbols & free
+                    if base not in found and _is_pole(own, others, names, rows[ends], level[ends]):
                         between = f"between t = {times[n]:.4g} and {times[n + 1]:.4g}"
                         found[base] = (
                             f"The fitted states pass {between} where {base} is zero and the equations have a pole; no "
@@ -64,9 +67,11 @@ def _denominators(model: Model) -> Iterator[se.Expr]:
                     yield base
 
 
-def _is_pole(model: Model, names: list[str], ends: FloatArray, level: FloatArray) -> bool:
-    """Whether the right-hand side is far larger where the line between two rows meets the zero than at its ends."""
+def _is_pole(model: Model, free: set[se.Symbol], names: list[str], ends: FloatArray, level: FloatArray) -> bool:
+    """Whether something is far larger where the line between two rows meets the zero than at its ends."""
+    slopes = [se.sympify(e).diff(symbol) for symbol in sorted(free, key=str) for e in model.expressions]
+    looked_at = [*model.expressions, *slopes]
     share = level[0] / (level[0] - level[1])
     beside = [(1 - s) * ends[0] + s * ends[1] for s in (share - BESIDE, share + BESIDE)]
-    f = np.abs(np.asarray(compiled(names, model.expressions)(np.array([*ends, *beside])))).reshape(4, -1)
+    f = np.abs(np.asarray(compiled(names, looked_at)(np.array([*ends, *beside])))).reshape(4, -1)
     return bool((~np.isfinite(f[2:]) | (f[2:] > FAR_LARGER * f[:2].max(axis=0))).any())
