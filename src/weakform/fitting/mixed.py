@@ -37,6 +37,8 @@ WIDE = 1.0
 LEAST, LARGEST = 0.01, 10.0
 """Spread at least and at most, in units of one for logarithms, and of how the subjects scatter for others."""
 
+LATE = "The time was over before every subject was fitted; give it more (time_limit)."
+
 
 @dataclass(frozen=True)
 class _Effects:
@@ -105,7 +107,7 @@ def mixed(
     watch: Watch = told["callback"]
     if watch():  # no time for rounds: what each subject tells alone
         if not found.converged or not (np.diagonal(V, axis1=1, axis2=2) > 0).all():
-            raise FitError("The time was over before every subject was fitted; give it more (time_limit).")
+            raise FitError(LATE)
         mean, spread, errors = _population(m, V, spread, unit)
     while rounds < ROUNDS and not converged and not watch():
         rounds += 1
@@ -136,13 +138,15 @@ def _first(
     if told.get("start") is None and told.get("parameters") is None and effects.log.all():
         try:
             common = fit(model, data, **shared)
-            values = {name: common[name].value for name in common.model.parameters}
-            if common.status.converged and all(values[name] > 0 for name in effects.names):
+            values = common.params
+            if common.status.converged and not told["callback"]() and all(values[name] > 0 for name in effects.names):
                 wide = {name: ("lognormal", values[name], WIDE) for name in effects.names}
                 priors = {**(told.get("priors") or {}), **wide}
                 return fit(model, data, **{**told, "priors": priors, "start": values, "starts": 1})
         except WeakformError:
             pass
+        if told["callback"]():
+            raise FitError(LATE)
     return fit(model, data, **told)
 
 
