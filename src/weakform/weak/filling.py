@@ -17,8 +17,6 @@ FILLED, NEAR = 4.0, 3.0
 
 def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -> FloatArray:
     """States `(time, D)` with missing values filled; a state without any value stays NaN."""
-    from scipy.interpolate import PchipInterpolator
-
     filled = x.copy()
     for d in range(x.shape[1]):
         there = measured[:, d]
@@ -26,6 +24,8 @@ def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -
             continue
         known, values = times[there], x[there, d]
         if len(known) > 1:
+            from scipy.interpolate import PchipInterpolator  # a third of a second, where nothing is missing in vain
+
             inside = PchipInterpolator(known, values)(np.clip(times, known[0], known[-1]))
             filled[~there, d] = inside[~there]
         else:
