@@ -23,6 +23,7 @@ from ..noise.level import SHORTEST, estimate_sigma, uneven_squares
 from ..support.typing import FloatArray
 from .filling import FILLED, distant, interpolate, pooled
 from .form import WeakForm
+from .joined import joined
 from .likelihood import WeakLikelihood
 
 
@@ -124,6 +125,11 @@ class WeakProblem:
         """The same seen through few test functions, one radius apart."""
         return replace(self, forms=tuple(replace(form, functions=form.functions.thinned) for form in self.forms))
 
+    @cached_property
+    def _joined(self) -> tuple[WeakForm, ...]:
+        """The forms, many short ones as one: for residuals, of which a search asks often."""
+        return joined(self.forms)
+
     def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
         """The same with other weights `(time, D)` of the values, for what comes after the weak form."""
         return replace(self, data=self.data.reweighed(weights))
@@ -175,7 +181,7 @@ class WeakProblem:
         """The weighted weak residual, `(rows,)`; not finite where the right-hand side is not."""
         parts = []
         with single_thread(), np.errstate(all="ignore"):
-            for form in self.forms:
+            for form in self._joined:
                 f = form.tensors(p, ("f",))["f"].dense((form.system.D,))
                 parts.append(self._weighted(form.residual(f)).ravel())
         return np.concatenate(parts)
@@ -184,7 +190,7 @@ class WeakProblem:
         """`∂/∂p` of the weighted weak residual, `(rows, J)`."""
         parts = []
         with single_thread(), np.errstate(all="ignore"):
-            for form in self.forms:
+            for form in self._joined:
                 G = form.jacobian(form.tensors(p, ("fp",))["fp"])
                 shape = (len(G), form.system.D, form.functions.length, self.J)
                 parts.append((G.reshape(shape) * self.weights[:, None, None]).reshape(-1, self.J))

@@ -1,0 +1,38 @@
+"""Many short trajectories as one give what each gives alone, in the same order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.weak.joined import joined
+from weakform.weak.problem import WeakProblem
+
+MODEL = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
+P = np.array([1.0, 0.5, 0.7, 0.3])
+
+
+def problem(spans, samples=25, **parts):
+    rng = np.random.default_rng(0)
+    data = [wf.Dataset(np.linspace(0, T, samples), rng.uniform(1, 3, (samples, 2)), names=["x", "y"]) for T in spans]
+    return WeakProblem.build(MODEL, wf.Dataset.join(data), wf.Local(**parts))
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+@pytest.mark.parametrize("parts", [{}, {"radius": 1.1}])
+def test_residuals_and_derivatives_are_those_of_each(coarse, parts):
+    whole = problem([4.0, 5.0, 6.0, 4.0, 4.0], **parts)
+    whole = whole.coarse if coarse else whole
+    assert len(joined(whole.forms)) < len(whole.forms), "some go together"
+    alone = [replace(whole, forms=(form,)) for form in whole.forms]
+    assert np.allclose(whole.residual(P), np.concatenate([one.residual(P) for one in alone]), rtol=1e-13, atol=1e-13)
+    assert np.allclose(whole.jacobian(P), np.concatenate([one.jacobian(P) for one in alone]), rtol=1e-13, atol=1e-13)
+
+
+def test_what_is_driven_or_long_stays_on_its_own():
+    assert len(joined(problem([4.0, 4.0], samples=600).forms)) == 2
+    driven = wf.Model.from_text("x' = -a*x + q", inputs=["q"])
+    t = np.linspace(0, 5, 30)
+    parts = [wf.Dataset(t, np.exp(-t), names=["x"], inputs={"q": k + np.sin(t)}) for k in range(2)]
+    assert len(joined(WeakProblem.build(driven, wf.Dataset.join(parts), wf.Local()).forms)) == 2
