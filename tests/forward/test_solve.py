@@ -133,3 +133,11 @@ def test_held_inputs_are_solved_exactly():
 def test_inputs_must_be_given():
     with pytest.raises(wf.WeakformError, match="needs the inputs"):
         simulate(wf.Model.from_text("u' = a*u + q", inputs=["q"]), [1], [1], [0, 1])
+
+
+def test_no_step_goes_beyond_the_last_time():
+    # A solution that ends at t = 4: a long step, as smooth solutions invite, would meet the root of less than zero.
+    t = np.linspace(0, 3, 25)
+    solved = wf.simulate(wf.Model.from_text("x' = -k*sqrt(x)"), {"k": 1.0}, [4.0], t)
+    assert solved.success
+    assert np.allclose(solved.states[:, 0], (2 - t / 2) ** 2, rtol=1e-6)

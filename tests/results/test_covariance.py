@@ -5,6 +5,7 @@ import pytest
 
 import weakform as wf
 from support import fitted
+from weakform.linalg.symmetric import symmetric_inverse
 
 
 def test_covariances_on_offer():
@@ -50,3 +51,18 @@ def test_a_small_parameter_in_a_wide_box_is_not_at_its_bound(top):
     assert fit.success
     assert abs(fit["b"].value - 4e-7) < 4 * fit["b"].error
     assert fit["b"].error < 1e-8
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_an_estimate_is_not_put_onto_a_bound_where_the_model_is_another_one(seed):
+    # With K = 0 the concentration would not stop at zero: C/(K + C) is one for ever.
+    model, t = wf.Model.from_text("C' = -V*C/(K + C)"), np.linspace(0, 9, 25)
+    x = wf.simulate(model, {"V": 1.0, "K": 0.02}, [5.0], t).states
+    data = wf.Dataset(t, x + 0.13 * np.random.default_rng(seed).standard_normal(x.shape), names=["C"])
+    fit = wf.fit(model, data, bounds={"V": (0.0, 5.0), "K": (0.0, 5.0)})
+    assert fit.r_squared["C"] > 0.98
+    assert np.isfinite(fit.predict(t).states).all()
+
+
+def test_what_is_not_finite_has_no_inverse_and_raises_nothing():
+    assert np.isinf(symmetric_inverse(np.array([[1.0, np.nan], [np.nan, 1.0]])).diagonal()).all()

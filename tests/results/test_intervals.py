@@ -109,3 +109,12 @@ def test_other_methods_have_no_profile():
 def test_every_refusal_is_one_of_our_errors(wrong):
     with pytest.raises(wf.WeakformError):
         wrong()
+
+
+def test_states_that_leave_the_constraint_are_no_profile():
+    model, t = wf.Model.from_text("C' = -V*C/(K + C)"), np.linspace(0, 9, 25)
+    x = wf.simulate(model, {"V": 1.0, "K": 0.02}, [5.0], t).states
+    data = wf.Dataset(t, x + 0.13 * np.random.default_rng(3).standard_normal(x.shape), names=["C"])
+    fit = wf.fit(model, data, bounds={"V": (0.01, 5.0), "K": (1e-4, 5.0)}, log=["K"], method="relaxed")
+    low, high = fit.intervals()[fit.model.parameters.index("V")]
+    assert 0.7 < low < 1.0 < high < 1.3

@@ -202,6 +202,7 @@ class Course:
             full_output=True,
             mxstep=self.setting.budget,
             hmax=self.longest,
+            tcrit=nodes[-1:],  # no step goes beyond, where there may be no solution any more
         )
         if info["message"] != "Integration successful.":
             good = nodes <= min(self.reached, float(info["tcur"].max()))

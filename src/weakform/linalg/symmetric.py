@@ -18,8 +18,11 @@ def symmetric_inverse(matrix: FloatArray, below: float = np.inf) -> FloatArray:
     """The inverse of a symmetric positive semi-definite matrix, computed with unit diagonal: units do not matter.
 
     A direction without information gets a very large variance, not none: eigenvalues are kept above `SINGULAR`; a row
-    without any is left out, and its variance is infinite. Only the part with eigenvalues `below` something is returned.
+    without any is left out, and its variance is infinite, as all are where the matrix is not finite. Only the part with
+    eigenvalues `below` something is returned.
     """
+    if not np.isfinite(matrix).all():
+        return np.diag(np.full(len(matrix), np.inf))
     diagonal = np.abs(matrix.diagonal())
     some = diagonal > np.finfo(float).tiny
     inverse = np.diag(np.where(some, 0.0, np.inf))

@@ -8,11 +8,15 @@ import numpy as np
 
 from ..estimators.task import Outcome, Refined, Task
 from ..linalg.symmetric import symmetric_inverse
+from ..model.compiled import compiled
 from ..support.typing import BoolArray, FloatArray
+from .poles import along
 
 EDGE, TELLING = 1e-6, 0.1
 """A parameter is at its bound if it is nearer than this share of its box, and than this share of its standard error:
 of a small parameter in a wide box the data may well tell that it is not there."""
+SAME = 1e-3
+"""Change of the right-hand side, relative to its size, that a move onto a bound may make."""
 PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
 NONE = "none: noise-free data"
 SANDWICH = "sandwich, for noise whose size may vary from sample to sample"
@@ -52,7 +56,10 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
         known = _covariance(task, q, task.free & (away <= 0), best.refined, solved).diagonal()
         with np.errstate(invalid="ignore"):
             at_bound &= ~(away > TELLING * np.sqrt(known))
-    q = np.where(at_bound, np.where(q - task.lower < task.upper - q, task.lower, task.upper), q)
+    onto = np.where(at_bound, np.where(q - task.lower < task.upper - q, task.lower, task.upper), q)
+    if (onto != q).any() and best.refined is not None and not _alike(task, q, onto, best.refined.states):
+        at_bound, onto = task.free & (away <= 0), q
+    q = onto
     covariance = _covariance(task, q, at_bound, best.refined, solved)
     if noise_free:
         covariance[np.ix_(task.free, task.free)] = np.nan
@@ -64,6 +71,19 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
         at_bound,
         np.column_stack([task.scale.natural(task.lower), task.scale.natural(task.upper)]),
     )
+
+
+@np.errstate(all="ignore")
+def _alike(task: Task, one: FloatArray, other: FloatArray, states: tuple[FloatArray, ...]) -> bool:
+    """Whether the equations say the same along the states: with K at zero `C/(K + C)` is another model where C ends."""
+    if task.problem.model.driven:
+        return True
+    changes = []
+    for p in (one, other):
+        found = [np.asarray(compiled(names, own.expressions)(rows)) for own, names, rows in along(task, p, states)]
+        changes.append(np.concatenate([f.reshape(-1, len(states[0].T)) for f in found]))
+    off = np.abs(changes[0] - changes[1]).max(axis=0)
+    return bool((off <= SAME * np.abs(changes[0]).max(axis=0)).all())
 
 
 def _kind(noise_free: bool, refined: Refined | None, wanted: str, solved: bool) -> str:

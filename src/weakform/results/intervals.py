@@ -8,6 +8,7 @@ interval lies between quantiles of the estimates. Both work on the constraint of
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ MOST_CLOSER, CLOSE = 12, 0.2
 LOOSE, CURVED = 0.05, 0.07
 """Error, relative to the estimate, above which curvature is looked for; and what it may do to an end of an interval."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
+LOST = "its profile could not be followed: rough"
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
 
@@ -246,7 +248,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
             found = np.array(_curve(fit, fit.model.parameters[j], level, refit).interval)
             lost = np.isnan(found)
             ends[j] = np.where(lost, np.clip(ends[j], *fit.bounds[j]), found)
-            kinds[j] = WALD if lost.all() else PROFILE if not lost.any() else PARTLY
+            kinds[j] = LOST if lost.all() else PROFILE if not lost.any() else PARTLY
     return ends, tuple(kinds)
 
 
@@ -275,4 +277,8 @@ def _profiled(fit: FitResult, level: float) -> FloatArray:
         name = fit.model.parameters[j]
         fit.late.profiles[name] = _curve(fit, name, level, refit)
         ends[j] = fit.late.profiles[name].interval
+    lost = [fit.model.parameters[j] for j in free if np.isnan(ends[j]).any()]
+    if lost:
+        words = f"The profile of {', '.join(lost)} could not be followed to an end, which is NaN; a bootstrap may tell"
+        warnings.warn(words, stacklevel=4)
     return ends

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..collocation.helmert import Prior, Settings, Solution, solve
 from ..collocation.latent import Latent, LatentProblem
-from ..collocation.levels import FINE, Point, Search, settle
+from ..collocation.levels import EXACT, FINE, Point, Search, settle
 from ..collocation.mesh import Mesh, Part
 from ..collocation.relaxed import Relaxed
 from ..data.matching import system_of
@@ -26,6 +26,8 @@ from .observation import fitted as observed
 if TYPE_CHECKING:
     from .result import FitResult
 
+OFF = 0.1
+"""What states may miss the constraint by, in units of the misfit."""
 DRAWN = 0.02
 """Tolerance of a bootstrap run, in standard errors: far below the spread of the runs."""
 
@@ -167,7 +169,10 @@ def _settled(relaxed: Relaxed, near: Point, search: Search, tolerance: float = F
     point = settle(relaxed, near, search, tolerance)
     with np.errstate(all="ignore"):
         r = relaxed.residual(point.p, point.X)
-    stop = Stop.STEP if point.done else Stop.ITERATIONS
+        v, V = relaxed.constraint(point.p, point.X), relaxed.variances(point.X, EXACT[-1])
+        off = float(np.sum(v * v / np.maximum(V, np.finfo(float).tiny)))
+    # Where no step leads back onto the constraint, the states are those of other parameters.
+    stop = Stop.ITERATIONS if not point.done else Stop.STEP if off < OFF else Stop.STUCK
     return Solution.known(point.p, point.X, relaxed.sigma, float(np.sum(r * r)), stop)
 
 
