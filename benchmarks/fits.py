@@ -15,10 +15,13 @@ the data, *lmfit* the same by `lmfit.minimize`, if it is installed; both are tol
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
 from importlib.util import find_spec
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle threads of other tools would spin, and be counted as ours
 
 import numpy as np
 from scipy.integrate import odeint
