@@ -181,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--problem", default="goodwin", help="a benchmark problem (default: %(default)s)")
     one.add_argument("--samples", type=int, default=256, metavar="M", help="number of steps (default: %(default)s)")
     one.add_argument("--noise", type=float, default=0.05, help="noise ratio (default: %(default)s)")
-    one.add_argument("--seed", type=int, default=1, help="of the noise and the starts (default: %(default)s)")
+    one.add_argument("--seed", type=int, default=0, help="of the noise and the starts (default: %(default)s)")
     one.add_argument("--out", default=".", help="folder for the picture and the page (default: here)")
 
     made["problems"].add_argument("--json", action="store_true", help="print JSON")
