@@ -140,7 +140,8 @@ def _others(
                 prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
             forms = tried[0].refined.task.problem.forms if tried else ()
             count, other = 1 if estimator.local else starts, seed
-            if starts is None and tried and not estimator.local and leaves(best_of(tried).refined, MOST_LEFT):
+            wide = not (estimator.local or task.is_linear)  # a linear model has a good place to begin
+            if starts is None and tried and wide and leaves(best_of(tried).refined, MOST_LEFT):
                 count = MORE
             if estimator is first.estimator:  # the same once more, from other starts, and more of them
                 count, other = MORE, seed + 1
