@@ -49,7 +49,14 @@ class Course:
         self.signal, self.switches = slice(1 + D, 1 + D + own), slice(1 + D + own, 1 + D + n)
         self.outputs = np.empty(D if self.columns == 1 else D + D * D + D * self.J)
         self.change = np.empty(self.columns * D)
+        # What a right-hand side reads and writes, as views made once: it is called ten thousand times.
+        by_column = self.change.reshape(self.columns, D)
+        self.of_state, self.of_columns, self.of_parameters = by_column[0], by_column[1:], by_column[1 : 1 + self.J]
+        if self.columns > 1:
+            self.F = self.outputs[D : D + D * D].reshape(D, D)
+            self.F_transposed, self.fp_transposed = self.F.T, self.outputs[D + D * D :].reshape(D, self.J).T
         self.used, self.reached, self.cost = 0, float(times[0]), 1 if self.columns == 1 else 4
+        self.broken_at_zero = self.columns > 1 and self._broken_at_zero()
         self.result = np.full((len(times), self.columns * D), np.nan)
         self.now, self.y = float(times[0]), start.ravel().copy()
         self.happened = 0
@@ -61,6 +68,13 @@ class Course:
         if driven is not None and self.moving:
             least = float(np.diff(driven.times).min(initial=np.inf))
             self.longest = max(least, (times[-1] - times[0]) / MAX_STEPS)
+
+    def _broken_at_zero(self) -> bool:
+        """Whether a derivative may be no number where a state is zero, as that of x^n is."""
+        at_zero = self.inputs.copy()
+        at_zero[1 : 1 + self.D] = 0.0
+        self.function.unsafe_real(at_zero, self.outputs)
+        return not np.isfinite(self.outputs).all()
 
     def rhs(self, values: FloatArray, t: float) -> FloatArray:
         """The change of all columns, `(columns·D,)`."""
@@ -77,16 +91,19 @@ class Course:
         f = outputs[:D]
         if self.columns == 1:
             return f
-        if not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
+        if (
+            self.broken_at_zero
+            and not np.isfinite(outputs).all()
+            and np.isfinite(f).all()
+            and (values[:D] == 0).any()
+        ):
             there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
             inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
             self.function.unsafe_real(inputs, outputs)
             f[:] = there
-        by_column = self.change.reshape(self.columns, D)
-        by_column[0] = f
-        F, fp = outputs[D : D + D * D].reshape(-1, D), outputs[D + D * D :].reshape(D, -1)
-        np.matmul(values[D:].reshape(self.columns - 1, D), F.T, out=by_column[1:])
-        by_column[1 : 1 + self.J] += fp.T
+        self.of_state[:] = f
+        np.dot(values[D:].reshape(-1, D), self.F_transposed, out=self.of_columns)
+        self.of_parameters += self.fp_transposed
         return self.change
 
     def _band(self, values: FloatArray, t: float) -> FloatArray:
@@ -96,10 +113,9 @@ class Course:
         """
         self.rhs(values, t)
         D = self.D
-        F = self.outputs[D : D + D * D].reshape(D, D)
         band = np.zeros((2 * D - 1, D))
         for j in range(D):
-            band[D - 1 - j : 2 * D - 1 - j, j] = F[:, j]
+            band[D - 1 - j : 2 * D - 1 - j, j] = self.F[:, j]
         return np.tile(band, self.columns)
 
     def run(self) -> tuple[FloatArray, SimulationStatus, int]:
