@@ -91,12 +91,7 @@ class Course:
         f = outputs[:D]
         if self.columns == 1:
             return f
-        if (
-            self.broken_at_zero
-            and not np.isfinite(outputs).all()
-            and np.isfinite(f).all()
-            and (values[:D] == 0).any()
-        ):
+        if self.broken_at_zero and not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
             there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
             inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
             self.function.unsafe_real(inputs, outputs)
