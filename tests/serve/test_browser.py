@@ -344,6 +344,20 @@ def test_by_keyboard_alone(server, visit):
         tab.keyboard.press("Enter")
 
 
+def test_a_report_that_comes_anew_leaves_the_keyboard_where_it_is(server, visit):
+    tab = visit(server.address)
+    begin(tab, "logistic")
+    tab.click("#fit")
+    tab.wait_for_selector("#sections .verdict")
+    tab.wait_for_selector("#progress:empty", state="attached")
+    for place in ("#take button:nth-of-type(3)", "#sections .chart svg", "#fits button"):
+        tab.focus(place)
+        before = tab.evaluate("document.activeElement.outerHTML.slice(0, 80)")
+        tab.evaluate("document.activeElement.old = true; document.querySelector('#fits button').click()")
+        assert tab.evaluate("document.activeElement.outerHTML.slice(0, 80)") == before
+        assert not tab.evaluate("Boolean(document.activeElement.old)")
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1300, "dark")])
 def test_accessible_and_nothing_overflows(server, visit, width, scheme):
     from axe_playwright_python.sync_playwright import Axe

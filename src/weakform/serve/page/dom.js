@@ -16,3 +16,13 @@ export function options(select, pairs, chosen) {
   select.replaceChildren(...pairs.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   select.value = chosen;
 }
+
+// Write a part of the page anew; who stood in it by the keyboard stands there again.
+const STOPS = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+export function anew(parts, write) {
+  const stops = (part) => [...part.querySelectorAll(STOPS)];
+  const held = parts.find((part) => part.contains(document.activeElement));
+  const place = held ? stops(held).indexOf(document.activeElement) : -1;
+  write();
+  if (place >= 0) stops(held)[place]?.focus({ preventScroll: true });
+}

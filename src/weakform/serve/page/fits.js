@@ -2,7 +2,7 @@
 
 import { keep, chart, drawAll, reachable, shown } from "./charts.js";
 import { send } from "./api.js";
-import { at, h } from "./dom.js";
+import { anew, at, h } from "./dom.js";
 import { change, reset, setup, store, tell } from "./store.js";
 
 let running = null;
@@ -82,7 +82,10 @@ function progress(now) {
   if (running.chart) running.chart.set(spec); else running.chart = chart(falls, spec);
 }
 
-export function showReport() {
+// The report comes twice: with the estimates, and again with their profiles.
+export const showReport = () => anew([at("fits"), at("take"), at("sections")], writeReport);
+
+function writeReport() {
   const { shown: entry } = store.session;
   at("report").hidden = !entry;
   showFits();
