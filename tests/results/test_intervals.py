@@ -46,6 +46,27 @@ def test_profile_limits_a_parameter_at_its_bound():
     assert low < 0.98
 
 
+def test_errors_are_those_of_the_default_intervals():
+    nearly_linear = FIT
+    assert np.array_equal(nearly_linear.errors, nearly_linear.wald_errors)
+    model = wf.Model.from_text("u' = -V*u/(Km + u)")
+    u = simulate(model, [2.0, 1.0], [3.0], TIMES).states[:, 0]
+    curved = wf.fit(model, wf.Dataset(TIMES, u + 0.05 * DRAWS), bounds={"V": (0, 50), "Km": (0, 50)})
+    notes = [curved[name].note for name in model.parameters]
+    half = np.diff(curved.intervals(), axis=1)[:, 0] / 2 / curved.quantile(0.95)
+    assert "by its profile" in notes
+    for j, note in enumerate(notes):
+        assert curved.errors[j] == pytest.approx(half[j] if note == "by its profile" else curved.wald_errors[j])
+
+
+def test_a_side_that_a_bound_cuts_off_does_not_make_an_error_small():
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=1), bounds={"p1": (0, 0.98)})
+    low, high = fit.intervals()[0]
+    assert np.isnan(fit.wald_errors[0])
+    assert fit.errors[0] == pytest.approx((high - low) / fit.quantile(0.95))
+
+
 def test_bootstrap_is_seeded_and_agrees_with_wald():
     _, _, fit = fitted()
     one = fit.intervals(0.9, "bootstrap", runs=60, seed=1)

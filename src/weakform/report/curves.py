@@ -183,8 +183,8 @@ def profiles(fit: FitResult) -> str:
         near = np.linspace(profile.values[0], profile.values[-1], 60)
         limit = fit.quantile(profile.level) ** 2
         lines = [series("line", "profile", _smooth(profile), "fit")]
-        if np.isfinite(fit.errors[j]) and fit.errors[j] > 0:
-            parabola = ((near - fit.estimate[j]) / fit.errors[j]) ** 2
+        if np.isfinite(fit.wald_errors[j]) and fit.wald_errors[j] > 0:
+            parabola = ((near - fit.estimate[j]) / fit.wald_errors[j]) ** 2
             shown = parabola <= 2.5 * limit
             lines.append(series("line", "Wald", (near[shown], parabola[shown]), "soft", dashed=True))
         lines.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})

@@ -35,6 +35,8 @@ MOST_CLOSER, CLOSE = 12, 0.2
 """Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
 LOOSE, CURVED = 0.05, 0.07
 """Error, relative to the estimate, above which curvature is looked for; and what it may do to an end of an interval."""
+LEVEL = 0.95
+"""Of the intervals that an error belongs to."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
 LOST = "its profile could not be followed: rough"
 IDLE = 0.1
@@ -74,7 +76,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
         return Profile(name, fit.estimate[[j]], np.zeros(1), level, (-np.inf, np.inf))
     refit = refit or refit_of(fit)
     z = fit.quantile(level)
-    error = fit.errors[j]
+    error = fit.wald_errors[j]
     low, high = fit.bounds[j]
     step = error * z / 3
     if not (np.isfinite(step) and step > 0):
@@ -186,7 +188,7 @@ def quantity(fit: FitResult, name: str) -> Quantity:
     if name not in names:
         raise KeyError(f"No parameter {name!r}.{suggestion(str(name), names)} There are: {', '.join(names)}.")
     j = names.index(name)
-    ends, kinds = automatic(fit, 0.95)
+    ends, kinds = automatic(fit, LEVEL)
     low, high = ends[j]
     note = "fixed" if fit.fixed[j] else kinds[j]
     if fit.at_bound[j]:
@@ -198,7 +200,7 @@ def quantity(fit: FitResult, name: str) -> Quantity:
 @np.errstate(all="ignore")
 def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
     """See `FitResult.intervals`."""
-    half = fit.quantile(level) * fit.errors  # refuses a bad level
+    half = fit.quantile(level) * fit.wald_errors  # refuses a bad level
     if kind == "auto":
         return automatic(fit, level)[0].copy()
     if kind == "wald":
@@ -213,7 +215,7 @@ def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> 
     ends = np.asarray(np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
     # Along a direction that the data do not determine no draw moves: that is no knowledge.
     with np.errstate(invalid="ignore"):
-        idle = (draws.std(axis=0) < IDLE * fit.errors) & ~fit.fixed
+        idle = (draws.std(axis=0) < IDLE * fit.wald_errors) & ~fit.fixed
     ends[idle] = [-np.inf, np.inf]
     return ends
 
@@ -226,13 +228,24 @@ def automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]
     return fit.late.automatic[level]
 
 
+@np.errstate(all="ignore")
+def errors(fit: FitResult) -> FloatArray:
+    """See `FitResult.errors`."""
+    (ends, kinds), wald = automatic(fit, LEVEL), fit.wald_errors
+    by_profile = np.array([kind in (PROFILE, PARTLY) for kind in kinds])
+    reach = np.abs(ends - fit.estimate[:, None]) / fit.quantile(LEVEL)
+    counted = np.where(ends == fit.bounds, 0.0, 1.0)
+    mean = np.where(counted > 0, reach, 0.0).sum(axis=1) / counted.sum(axis=1)
+    return np.where(by_profile, np.where(counted.any(axis=1), mean, np.inf), wald)
+
+
 def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
     ends = intervals(fit, level, "wald", 0, 0)
     kinds = [WALD] * len(ends)
     open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
     # With a neighbour at its bound an error takes that one as known, and is too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
-    loose = fit.errors > LOOSE * np.abs(fit.estimate)
+    loose = fit.wald_errors > LOOSE * np.abs(fit.estimate)
     suspects = np.flatnonzero(open_to & (beyond | loose))
     if not len(suspects) or not can_refit(fit) or not fit.converged or fit.covariance_kind.startswith("none"):
         return ends, tuple(kinds)

@@ -25,7 +25,7 @@ from ..support.typing import BoolArray, FloatArray, IntArray
 from .derived import derived
 from .goodness import GoodnessOfFit
 from .hidden import Beginnings, States
-from .intervals import Profile, intervals, quantity
+from .intervals import Profile, errors, intervals, quantity
 from .population import Population
 from .questions import Questions
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
@@ -163,7 +163,16 @@ class FitResult(Questions):
 
     @property
     def errors(self) -> FloatArray:
-        """Standard errors, `(J,)`; infinite for parameters that cannot be determined."""
+        """Standard errors, `(J,)`, as the default intervals have them; infinite where no data can tell.
+
+        Where an interval is by its profile, its error is the mean of what it reaches to both sides over the quantile,
+        without a side that a bound cuts off: the root of the covariance's diagonal may be far too small there.
+        """
+        return errors(self)
+
+    @property
+    def wald_errors(self) -> FloatArray:
+        """Standard errors by the covariance alone, `(J,)`; NaN at a bound, infinite where no data can tell."""
         unknown = [name in self.undetermined for name in self.model.parameters]
         with np.errstate(invalid="ignore"):
             return np.where(unknown, np.inf, np.sqrt(self.covariance.diagonal()))
@@ -204,7 +213,7 @@ class FitResult(Questions):
     def correlation(self) -> FloatArray:
         """Correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.covariance / np.outer(self.errors, self.errors))
+            return np.asarray(self.covariance / np.outer(self.wald_errors, self.wald_errors))
 
     @property
     def initial(self) -> Beginnings:
