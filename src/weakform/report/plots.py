@@ -169,7 +169,8 @@ def profiles(fit: FitResult, level: float = 0.95) -> Any:
             axis.plot(profile.values, profile.misfit, ".-", color=FIT, ms=4, label="profile")
             if fit.wald_errors[j] > 0:
                 near = np.linspace(profile.values[0], profile.values[-1], 60)
-                axis.plot(near, ((near - fit.estimate[j]) / fit.wald_errors[j]) ** 2, "--", color=DATA, lw=1, label="Wald")
+                parabola = ((near - fit.estimate[j]) / fit.wald_errors[j]) ** 2
+                axis.plot(near, parabola, "--", color=DATA, lw=1, label="Wald")
             axis.axhline(limit, color=TRUTH, lw=1)
             axis.set(ylim=(0, 2.5 * limit), xlabel=name)
         for axis in axes.flat[len(fit.profiles) :]:
