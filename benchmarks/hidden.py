@@ -302,6 +302,7 @@ class Reached:
     misfit: float
     cpu: float
     status: str
+    starts: int = 1
 
 
 @cache
@@ -329,7 +330,7 @@ def reached(name: str, seed: int, start: int | None, starts: int | None) -> Reac
     residuals = data.trajectories[0].values[:, 0] - forward(fit, 0)[:, column]
     misfit = float(np.sum((residuals / case.sigma()[0]) ** 2))
     likelihood = fit.log_likelihood if np.isfinite(fit.log_likelihood) else -np.inf
-    return Reached(likelihood, misfit if np.isfinite(misfit) else np.inf, cpu, fit.status.name)
+    return Reached(likelihood, misfit if np.isfinite(misfit) else np.inf, cpu, fit.status.name, len(fit.starts))
 
 
 def random_starts(runs: int, default: bool) -> None:
@@ -337,12 +338,13 @@ def random_starts(runs: int, default: bool) -> None:
     target = "99.5% of all" if default else "95% each, 97% of all, CPU 0.15 s"
     what = "default starts" if default else "single starts"
     print(f"\n{what}, {runs} noise seeds x {STARTS} start seeds; target {target}")
-    print(f"{'setting':14s}{'likelihood':>12s}{'misfit':>9s}{'from truth':>12s}{'CPU s':>8s}{'max':>7s}  statuses")
+    heads = {"likelihood": 12, "misfit": 9, "from truth": 12, "CPU s": 8, "max": 7, "ms a start": 12}
+    print(f"{'setting':14s}" + "".join(f"{head:>{width}s}" for head, width in heads.items()) + "  statuses")
     everything: list[tuple[bool, bool]] = []
     cpus: list[float] = []
     for name in hidden_settings():
         reached(name, 0, 0, 1)
-        good, cpu, lost, truths = [], [], [], []
+        good, cpu, lost, truths, begun = [], [], [], [], 0
         statuses: Counter[str] = Counter()
         for seed in range(runs):
             truth = reached(name, seed, None, 1)
@@ -355,6 +357,7 @@ def random_starts(runs: int, default: bool) -> None:
                 near = (row.likelihood > best - 1, row.misfit < 1.05 * least + 5)
                 good.append(near)
                 cpu.append(row.cpu)
+                begun += row.starts
                 statuses[row.status] += 1
                 if not all(near):
                     short = f"{best - row.likelihood:.3g} below, misfit {row.misfit / least:.3g} x, {row.status}"
@@ -364,7 +367,7 @@ def random_starts(runs: int, default: bool) -> None:
         shares, seen = np.mean(good, axis=0), ", ".join(f"{v} {k.lower()}" for k, v in statuses.most_common())
         print(
             f"{name:14s}{shares[0]:12.1%}{shares[1]:9.1%}{np.mean(truths):12.0%}{np.median(cpu):8.3f}{max(cpu):7.2f}"
-            f"  {seen}",
+            f"{1e3 * sum(cpu) / begun:12.0f}  {seen}",
             flush=True,
         )
         for line in lost[:12]:

@@ -47,7 +47,7 @@ def test_it_is_the_optimum_of_shooting_from_the_truth(samples):
     K = np.column_stack([solved.by_parameters[:, 0], solved.by_initial[:, 0, :1]]) / sigma
     C = np.linalg.inv(K.T @ K)
     assert np.all(np.abs(free - shot.x[:4]) < 0.1 * np.sqrt(np.diag(C))[:4])
-    assert np.allclose(fit.errors[:4], np.sqrt(np.diag(C))[:4], rtol=0.05)
+    assert np.allclose(fit.wald_errors[:4], np.sqrt(np.diag(C))[:4], rtol=0.05)
     assert fit.initial["x"].error == pytest.approx(np.sqrt(C[4, 4]), rel=0.1)
     assert np.sum(residual([*free, fit.initial["x"].value]) ** 2) < 2 * shot.cost + 0.1
 

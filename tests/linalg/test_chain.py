@@ -6,7 +6,7 @@ import pytest
 import weakform as wf
 from support import mesh_of
 from weakform.collocation import simpson
-from weakform.linalg import chain, kernels
+from weakform.linalg import chain, kernels, saddle
 from weakform.linalg.chain import BandFactor, Chain, ChainFactor
 from weakform.linalg.symmetric import NotPositiveDefinite
 
@@ -114,6 +114,19 @@ def test_a_fit_without_kernels_is_the_same(monkeypatch):
     slow = wf.fit(problem.model, data)
     assert np.allclose(fast.estimate, slow.estimate, rtol=1e-10)
     assert fast.log_likelihood == pytest.approx(slow.log_likelihood, rel=1e-10)
+
+
+def test_a_fit_of_hidden_states_without_kernels_is_the_same(monkeypatch):
+    t = np.linspace(0, 6, 40)
+    model = wf.Model.from_text("x' = a*x - x*y\ny' = x*y - c*y")
+    u = wf.simulate(model, [1.0, 1.2], [1.0, 0.5], t).states[:, 0]
+    data = wf.Dataset(t, u + 0.02 * np.random.default_rng(0).standard_normal(40), names=["x"])
+    fast = wf.fit(model, data, bounds={"a": (0, 5), "c": (0, 5)})
+    for module in (chain, simpson, saddle):
+        monkeypatch.setattr(module, "library", lambda: None)
+    slow = wf.fit(model, data, bounds={"a": (0, 5), "c": (0, 5)})
+    assert fast.success
+    assert np.allclose(fast.estimate, slow.estimate, atol=1e-4 * fast.wald_errors.min())
 
 
 def test_a_library_that_is_not_one_is_left_alone(monkeypatch, tmp_path):

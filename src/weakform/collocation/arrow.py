@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dgbtrf, dgbtrs
 
-from ..linalg.symmetric import NotPositiveDefinite
+from ..linalg.saddle import Saddle
 from ..support.typing import FloatArray, IntArray
 from .relaxed import Layout, Linear
 
@@ -36,32 +35,11 @@ class Arrow:
         self.B = np.zeros((N, 2, D, F))
         self.B[layout.sampled, 0] = Rt @ line.P
         self.B[:, 1] = line.G
-        kl = 2 * D - 1
-        band = np.zeros((3 * kl + 1, 2 * D * N))
-        centre, step = 2 * kl, 2 * D
-        for i in range(D):
-            for j in range(D):
-                band[centre + i - j, j::step] = H[:, i, j]
-                # Row z_i, column x_j of the same node, and its mirror.
-                band[centre + D + i - j, j::step] = left[:, i, j]
-                band[centre + j - D - i, D + i :: step] = left[:, i, j]
-                # Row z_i, column x_j of the next node, and its mirror.
-                band[centre + i - D - j, 2 * D + j :: step] = right[:-1, i, j]
-                band[centre + D + j - i, D + i : 2 * D * (N - 1) : step] = right[:-1, i, j]
-            band[centre, D + i :: step] = -V[:, i]
-        self.lu, self.pivots, info = dgbtrf(band, kl, kl, overwrite_ab=1)
-        if info or not np.isfinite(self.lu[2 * kl]).all():
-            raise NotPositiveDefinite("the step")
-        self.kl = kl
+        self.saddle = Saddle(H, left, right, V)
 
-    def solve(self, right: FloatArray) -> FloatArray:
-        """`K⁻¹ b` for `b` `(N, 2, D, m)`."""
-        shape = right.shape
-        if not right.size:
-            return right
-        scaled = (right * self.scale).reshape(2 * self.D * self.N, shape[-1])
-        solved, _ = dgbtrs(self.lu, self.kl, self.kl, scaled, self.pivots, overwrite_b=1)
-        return np.asarray(solved).reshape(shape) * self.scale
+    def solve(self, right: FloatArray, nodes: slice = slice(None)) -> FloatArray:
+        """`K⁻¹ b` for `b` `(N, 2, D, m)`; for the nodes of one trajectory alone, if they are given."""
+        return self.saddle.solve(right * self.scale, nodes) * self.scale
 
     def _parts(self) -> list[tuple[slice, IntArray]] | None:
         """Nodes of each trajectory and the parameters that it has; None where it has most of them.
@@ -76,14 +54,6 @@ class Arrow:
             return None
         ends = np.append(begins[1:], self.N)
         return [(slice(a, b), np.flatnonzero(own)) for a, b, own in zip(begins, ends, used, strict=True)]
-
-    def _solved(self, rows: slice, right: FloatArray) -> FloatArray:
-        """`K⁻¹ b` for the nodes of one trajectory, with b and the result `(nodes, 2, D, m)`."""
-        block = slice(2 * self.D * rows.start, 2 * self.D * rows.stop)
-        scaled = (right * self.scale).reshape(-1, right.shape[-1])
-        pivots = self.pivots[block] - np.int32(block.start)
-        solved, _ = dgbtrs(self.lu[:, block], self.kl, self.kl, scaled, pivots)
-        return np.asarray(solved).reshape(right.shape) * self.scale
 
     def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Without X and z: gradient `(F,)` and Hessian `(F, F)` of p, and what X and z do, free and with p.
@@ -102,7 +72,7 @@ class Arrow:
         else:
             alone, with_p = self.solve(free)[..., 0], np.zeros_like(self.B)
             for rows, columns in ((rows, columns) for rows, columns in parts if len(columns)):
-                with_p[rows, :, :, columns] = self._solved(rows, self.B[rows, :, :, columns])
+                with_p[rows, :, :, columns] = self.solve(self.B[rows, :, :, columns], rows)
         flat = self.B.reshape(2 * self.D * self.N, F)
         P, r = self.line.P.reshape(self.line.r.size, F), self.line.r.ravel()
         gradient = P.T @ r - flat.T @ alone.ravel()

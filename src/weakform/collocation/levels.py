@@ -24,7 +24,9 @@ STEPS, FINAL_STEPS = 25, 60
 FLAT, ROUGH, FINE = 1e-3, 1e-3, 1e-5
 """Decrease of the objective below which a level is done: relative, and in units of the log-likelihood, at first and
 at last."""
-DAMPING = 1e-3
+DAMPING, LESS, MORE, FASTER = 1e-3, 1 / 3, 5.0, 2.0
+"""The least damping that a level begins with; how much is left of it at least after a good step, by how much it rises
+after a bad one, and how much faster after each one more: with a tenth left every other step was refused."""
 BACK = 6
 """How often a state that has left the domain of the equations is taken half the way back."""
 RETURNS, STIFF, NOTHING, SLOW = 12, 1e-3, 1e-4, 0.1
@@ -45,6 +47,8 @@ class Point:
         Whether the last level has converged.
     steps : int
         Of all levels.
+    damping : float
+        After the last good step: with it the next level begins.
     """
 
     p: FloatArray
@@ -52,6 +56,7 @@ class Point:
     value: float = np.inf
     done: bool = False
     steps: int = 0
+    damping: float = DAMPING
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class _Level:
         self.stiff = q < STIFF
         held = search.held
         self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
+        self.damping = max(point.damping, DAMPING)
         self.value = self.objective(self.p, self.X, problem.constraint(self.p, self.X))
 
     def objective(self, p: FloatArray, X: FloatArray, v: FloatArray) -> float:
@@ -167,7 +173,7 @@ class _Level:
 
     def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:
         """Whether it has converged, and the steps it took."""
-        mu, line = DAMPING, None
+        mu, line, more = self.damping, None, MORE
         for step in range(1, steps + 1):
             if self.search.stop(self.value):
                 return False, step
@@ -182,11 +188,12 @@ class _Level:
                 ratio = gain / max(self.value - promised, np.finfo(float).tiny)
                 self.p, self.X, self.value, line = p, X, there, None
                 # Damped less after a step that kept its promise, as much again after one that kept half of it.
-                mu = max(mu * min(max(1 - (2 * ratio - 1) ** 3, 0.1), 4.0), 1e-9)
+                mu, more = max(mu * min(max(1 - (2 * ratio - 1) ** 3, LESS), 4.0), 1e-9), MORE
+                self.damping = mu
             if abs(gain) <= relative * self.value + absolute:
                 return True, step
             if gain < 0:
-                mu *= 5
+                mu, more = mu * more, more * FASTER
                 if mu > 1e8:  # no step however short decreases it: rounding
                     return True, step
         return False, steps
@@ -198,7 +205,7 @@ def level(problem: Relaxed, point: Point, q: float, search: Search, tolerance: f
     with np.errstate(all="ignore"):
         work = _Level(problem, point, q, search)
         done, used = work.run(FINAL_STEPS if exact else STEPS, 0.0 if exact else FLAT, tolerance)
-    return Point(work.p, work.X, work.value, done, point.steps + used)
+    return Point(work.p, work.X, work.value, done, point.steps + used, work.damping)
 
 
 def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search, first: float = LEVELS[0]) -> Point:

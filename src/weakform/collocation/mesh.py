@@ -32,7 +32,7 @@ import numpy as np
 from ..linalg.chain import BandFactor, Chain, ChainFactor
 from ..model.system import System
 from ..support.typing import BoolArray, FloatArray, IntArray
-from .simpson import NAMES, dense_f, linearised
+from .simpson import NAMES, Pattern, dense_f, linearised
 
 SUBSTEPS = 16
 """Steps of the solution by which the rule on an interval is checked."""
@@ -214,7 +214,8 @@ class Mesh:
         parts = []
         for group, *rows in self._evaluated(x, p, NAMES):
             begin, h = self.begin[group.intervals], self.h[group.intervals]
-            parts.append(linearised(group.system, h, (x[begin], x[begin + 1]), (rows[0], rows[1], rows[2])))
+            pattern = Pattern.of(group.system)
+            parts.append(linearised(pattern, h, (x[begin], x[begin + 1]), (rows[0], rows[1], rows[2])))
         c, left, right, G = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         if self.offset is not None:
             c = c + self.offset

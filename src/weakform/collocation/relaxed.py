@@ -13,7 +13,7 @@ With the residual `r + R δX + P δp`, the linearised `v + A δX + G δp` and it
     [ RᵀR + μ    Aᵀ ] [δX]     [ Rᵀr + RᵀP δp ]
     [    A      -V  ] [ z ] = - [  v  + G δp   ]
 
-with X and z interleaved node by node: a band of 2D - 1 on each side of the diagonal, for every q, and 0 among them. The
+with X and z interleaved node by node: a band (`linalg.saddle`), for every q, and 0 among them. The
 parameters are an arrow: with `B = [RᵀP; G]` and K the matrix above, δp minimises the quadratic with Hessian
 `PᵀP - Bᵀ K⁻¹ B`, the information about p, inside the box. Trajectories share p and stand one behind the other, each
 with a node ahead of it that carries its initial values. A step costs O(N D²(D + J)).
@@ -29,6 +29,7 @@ import numpy as np
 
 from ..model.maps import Map
 from ..support.typing import BoolArray, FloatArray, IntArray
+from .simpson import Pattern, linearised
 
 LEAST = 1e-3
 """What a state is taken to be at least at one time, as a share of its size all along."""
@@ -238,6 +239,16 @@ class Relaxed:
         return v
 
     @cached_property
+    def _pattern(self) -> Pattern:
+        f = self.functions.f
+        return Pattern(*f.pattern, f.D, f.J)
+
+    @cached_property
+    def _outer(self) -> IntArray:
+        """Nodes at which no interval begins."""
+        return np.flatnonzero(~self.layout.inner)
+
+    @cached_property
     def _jumping(self) -> list[tuple[IntArray, Map]]:
         """Nodes at which states jump, by what they become."""
         L = self.layout
@@ -258,17 +269,13 @@ class Relaxed:
         P = np.where(there[:, :, None], self._columns(hp, p, L.trajectory[at]) * scale, 0.0)
         r = np.where(there, off * self.W, 0.0)
         own = self.own(p, L.trajectory)
-        f0, F0, g0 = F.f.linearised(L.times, X, own, L.after)
-        f1, F1, g1 = (f0, F0, g0) if L.before is None else F.f.linearised(L.times, X, own, L.before)
-        x1, f1, F1, g1 = _next(X), _next(f1), _next(F1), _next(g1)
-        h = L.steps[:, None]
-        H, I = h[:, :, None], np.eye(X.shape[1])
-        fm, Fm, gm = F.f.linearised(*self._middle(X, f0, f1), own, L.middle)
-        inner = L.inner[:, None]
-        v = np.where(inner, x1 - X - h / 6 * (f0 + 4 * fm + f1), 0.0)
-        left = np.where(inner[:, :, None], -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0)), 0.0)
-        right = np.where(inner[:, :, None], I - H / 6 * (F1 + 4 * Fm @ (I / 2 - H / 8 * F1)), 0.0)
-        by_p = np.where(inner[:, :, None], -H / 6 * (g0 + 4 * (gm + Fm @ (H / 8 * (g0 - g1))) + g1), 0.0)
+        begin = F.f.nonzeros(L.times, X, own, L.after)
+        end = _next(begin if L.before is None else F.f.nonzeros(L.times, X, own, L.before))
+        f = self._pattern.f
+        middle = F.f.nonzeros(*self._middle(X, f(begin), f(end)), own, L.middle)
+        v, left, right, by_p = linearised(self._pattern, L.steps, (X, _next(X)), (begin, end, middle))
+        for part in (v, left, right, by_p):
+            part[self._outer] = 0.0
         if F.given.any():
             first = np.flatnonzero(L.ahead)
             start, _, gp = F.g.linearised(L.times[first], X[first], self.own(p, L.trajectory[first]))
@@ -277,7 +284,7 @@ class Relaxed:
             by_p[first] = -gp
         for at, map_ in self._jumping:
             after, Ju, Jp = map_.linearised(L.times[at], X[at], self.own(p, L.trajectory[at]), _at(L.before, at))
-            v[at], left[at], right[at], by_p[at] = X[at + 1] - after, -Ju, I, -Jp
+            v[at], left[at], right[at], by_p[at] = X[at + 1] - after, -Ju, np.eye(X.shape[1]), -Jp
         return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, p, L.trajectory))
 
     def defined(self, p: FloatArray, X: FloatArray) -> BoolArray:

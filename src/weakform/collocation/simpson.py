@@ -2,10 +2,12 @@
 
     c = x₁ - x₀ - h/6 (f₀ + 4 f_½ + f₁),        x_½ = (x₀ + x₁)/2 + h/8 (f₀ - f₁)
 
-Right-hand sides come as rows of what is not zero of `f`, `∂f/∂x` and `∂f/∂p` (`model.system`).
+Right-hand sides come as rows of what is not zero of `f`, `∂f/∂x` and `∂f/∂p` (`model.system`, `model.maps`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,18 +18,45 @@ from ..support.typing import FloatArray, IntArray
 NAMES = ("f", "fu", "fp")
 
 
+@dataclass(frozen=True)
+class Pattern:
+    """What the columns of rows are.
+
+    Attributes
+    ----------
+    at : ndarray of int, (columns, 2)
+        Equation, then state or parameter, if any.
+    counts : tuple of int
+        Columns of f, of ∂f/∂x and of ∂f/∂p.
+    D, J : int
+    """
+
+    at: IntArray
+    counts: tuple[int, ...]
+    D: int
+    J: int
+
+    @classmethod
+    def of(cls, system: System) -> Pattern:
+        """That of a system's rows."""
+        return cls(system.places(NAMES), tuple(len(system.structure(name)) for name in NAMES), system.D, system.J)
+
+    def f(self, rows: FloatArray) -> FloatArray:
+        """The right-hand side `(time, D)` from rows that begin with it: where none of it is zero, a part of them."""
+        if self.counts[0] == self.D:
+            return rows[:, : self.D]
+        f = np.zeros((len(rows), self.D))
+        f[:, self.at[: self.counts[0], 0]] = rows[:, : self.counts[0]]
+        return f
+
+
 def dense_f(system: System, rows: FloatArray) -> FloatArray:
-    """The right-hand side `(time, D)` from rows that begin with it: where none of it is zero, a part of them."""
-    index = [a for (a,) in system.structure("f")]
-    if len(index) == system.D:
-        return rows[:, : system.D]
-    f = np.zeros((len(rows), system.D))
-    f[:, index] = rows[:, : len(index)]
-    return f
+    """The right-hand side `(time, D)` from rows that begin with it."""
+    return Pattern.of(system).f(rows)
 
 
 def linearised(
-    system: System,
+    pattern: Pattern,
     h: FloatArray,
     ends: tuple[FloatArray, FloatArray],
     rows: tuple[FloatArray, FloatArray, FloatArray],
@@ -36,18 +65,16 @@ def linearised(
 
     Parameters
     ----------
-    system : System
+    pattern : Pattern
     h : ndarray, (M,)
     ends : pair of ndarray, (M, D)
         x₀ and x₁.
     rows : three ndarrays, (M, columns)
         `NAMES` at the beginning, at the end and in the middle of each interval.
     """
-    M, D, J = len(h), system.D, system.J
-    counts = [len(system.structure(name)) for name in NAMES]
-    at = system.places(NAMES)
+    M, D, J, at, counts = len(h), pattern.D, pattern.J, pattern.at, pattern.counts
     if library() is None:
-        return _by_numpy(h, ends, [_dense(row, counts, at, D, J) for row in rows])
+        return _by_numpy(h, ends, [_dense(row, pattern) for row in rows])
     c, left, right, G = np.empty((M, D)), np.empty((M, D, D)), np.empty((M, D, D)), np.empty((M, D, J))
     given = [np.ascontiguousarray(array) for array in (h, *ends, *rows)]
     sizes = (M, D, J, counts[0], counts[1], len(at))
@@ -55,14 +82,14 @@ def linearised(
     return c, left, right, G
 
 
-def _dense(rows: FloatArray, counts: list[int], at: IntArray, D: int, J: int) -> list[FloatArray]:
+def _dense(rows: FloatArray, pattern: Pattern) -> list[FloatArray]:
     """f, ∂f/∂x and ∂f/∂p as full arrays, time first."""
-    f, F, fp = np.zeros((len(rows), D)), np.zeros((len(rows), D, D)), np.zeros((len(rows), D, J))
-    first, second = counts[0], counts[0] + counts[1]
-    f[:, at[:first, 0]] = rows[:, :first]
+    D, J, at = pattern.D, pattern.J, pattern.at
+    F, fp = np.zeros((len(rows), D, D)), np.zeros((len(rows), D, J))
+    first, second = pattern.counts[0], pattern.counts[0] + pattern.counts[1]
     F[:, at[first:second, 0], at[first:second, 1]] = rows[:, first:second]
     fp[:, at[second:, 0], at[second:, 1]] = rows[:, second:]
-    return [f, F, fp]
+    return [pattern.f(rows), F, fp]
 
 
 def _by_numpy(

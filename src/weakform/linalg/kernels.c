@@ -1,6 +1,6 @@
 /* Passes over the intervals of a mesh, one behind the other: what NumPy can only do with a call for each interval, or
- * with arrays that leave the cache. `linalg/chain.py` and `collocation/simpson.py` say what each of them computes, and
- * do the same without a compiler. Arrays are C-ordered; `node[m]` is the left end of interval m, its right end is the
+ * with arrays that leave the cache. `linalg/chain.py`, `linalg/saddle.py` and `collocation/simpson.py` say what each of
+ * them computes, and do the same without a compiler. Arrays are C-ordered; `node[m]` is the left end of interval m, its right end is the
  * node behind it; neighbouring intervals are linked if they share a node. No state, no allocation, no errors but those
  * returned: safe in threads.
  */
@@ -274,4 +274,84 @@ API idx chain_march(idx N, idx D, idx n, const double *left, const double *right
         }
     }
     return 0;
+}
+
+/* [H A'; A -V] with A = (left, right), x and z interleaved node by node: k = 2 D - 1 numbers on each side of the
+ * diagonal. Elimination with pivots: `upper` (2 N D, 2 k + 1), zero before, has each row from its diagonal on, `lower`
+ * (2 N D, k) the factors below. Returns 0, or 1 + the row at which there is no pivot. */
+API idx saddle_factor(idx N, idx D, const double *H, const double *left, const double *right, const double *V,
+                      double *upper, double *lower, idx *pivots)
+{
+    const idx k = 2 * D - 1, width = 2 * k + 1, rows = 2 * N * D, DD = D * D;
+    /* A row begins k before its diagonal, the first rows with the first column. */
+    for (idx m = 0; m < N; m++)
+        for (idx i = 0; i < D; i++) {
+            const idx x = 2 * D * m + i, z = x + D;
+            double *of_x = upper + x * width - (x > k ? x - k : 0), *of_z = upper + z * width - (z > k ? z - k : 0);
+            for (idx j = 0; j < D; j++) {
+                const idx column = 2 * D * m + j;
+                if (m)
+                    of_x[column - D] = right[(m - 1) * DD + j * D + i];
+                of_x[column] = H[m * DD + i * D + j];
+                of_x[column + D] = left[m * DD + j * D + i];
+                of_z[column] = left[m * DD + i * D + j];
+                if (m + 1 < N)
+                    of_z[column + 2 * D] = right[m * DD + i * D + j];
+            }
+            of_z[z] = -V[m * D + i];
+        }
+    for (idx j = 0; j < rows; j++) {
+        const idx last = j + k < rows ? j + k : rows - 1;
+        double *a = upper + j * width;
+        idx best = j;
+        for (idx i = j + 1; i <= last; i++)
+            if (fabs(upper[i * width]) > fabs(upper[best * width]))
+                best = i;
+        pivots[j] = best;
+        if (!(fabs(upper[best * width]) > 0.0) || !isfinite(upper[best * width]))
+            return j + 1;
+        if (best != j)
+            for (idx c = 0; c < width; c++) {
+                const double swap = a[c];
+                a[c] = upper[best * width + c];
+                upper[best * width + c] = swap;
+            }
+        const double inverse = 1.0 / a[0];
+        for (idx i = j + 1; i <= last; i++) {
+            double *row = upper + i * width;
+            const double factor = row[0] * inverse;
+            lower[j * k + i - j - 1] = factor;
+            for (idx c = 1; c < width; c++)
+                row[c - 1] = row[c] - factor * a[c];
+            row[width - 1] = 0.0;
+        }
+    }
+    return 0;
+}
+
+/* b (rows, n) becomes the solution. */
+API void saddle_solve(idx rows, idx k, idx n, const double *upper, const double *lower, const idx *pivots, double *b)
+{
+    const idx width = 2 * k + 1;
+    for (idx j = 0; j < rows; j++) {
+        double *here = b + j * n;
+        if (pivots[j] != j)
+            for (idx c = 0; c < n; c++) {
+                const double swap = here[c];
+                here[c] = b[pivots[j] * n + c];
+                b[pivots[j] * n + c] = swap;
+            }
+        for (idx i = j + 1; i <= j + k && i < rows; i++)
+            if (lower[j * k + i - j - 1] != 0.0)
+                less(n, lower[j * k + i - j - 1], here, b + i * n);
+    }
+    for (idx i = rows - 1; i >= 0; i--) {
+        double *here = b + i * n;
+        for (idx c = 1; c < width && i + c < rows; c++)
+            if (upper[i * width + c] != 0.0)
+                less(n, upper[i * width + c], b + (i + c) * n, here);
+        const double inverse = 1.0 / upper[i * width];
+        for (idx c = 0; c < n; c++)
+            here[c] *= inverse;
+    }
 }

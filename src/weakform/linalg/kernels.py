@@ -16,7 +16,7 @@ from typing import Any
 from ..support.typing import FloatArray, IntArray
 
 SUFFIXES = (".so", ".dll")
-RETURN = ("chain_factor", "chain_march")
+RETURN = ("chain_factor", "chain_march", "saddle_factor")
 """Kernels that return a number: where they failed."""
 
 

@@ -7,6 +7,7 @@ compiled; points may have parameters of their own, so that several trajectories 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,17 +95,34 @@ class Map:
         found[:, places] = values
         return found
 
+    def nonzeros(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
+        """What is not zero of values, and of derivatives by states and by parameters, `(n, columns)`; see `pattern`."""
+        function = self._function(True)
+        if not len(self._places[True]):
+            return np.zeros((len(t), 0))
+        rows = self._rows(t, u, p, inputs)
+        values = np.asarray(function(rows)).reshape(len(t), -1)
+        self._beside_zero(function, rows, values)
+        return values
+
+    @cached_property
+    def pattern(self) -> tuple[IntArray, tuple[int, int, int]]:
+        """What the columns of `nonzeros` are: value, then state or parameter, `(columns, 2)`; and how many of each."""
+        self._function(True)
+        K, D, places = self.K, self.D, self._places[True]
+        ends = np.searchsorted(places, [K, K * (1 + D)])
+        by_u, by_p = places[ends[0] : ends[1]] - K, places[ends[1] :] - K * (1 + D)
+        first = np.concatenate([places[: ends[0]], by_u // max(D, 1), by_p // max(self.J, 1)])
+        second = np.concatenate([np.zeros(ends[0], dtype=np.intp), by_u % max(D, 1), by_p % max(self.J, 1)])
+        return np.column_stack([first, second]).astype(np.intp), (int(ends[0]), len(by_u), len(by_p))
+
     def linearised(
         self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Values `(n, K)`, and derivatives by the states `(n, K, D)` and by the parameters `(n, K, J)`."""
         n, K, D, J = len(t), self.K, self.D, self.J
-        function, places = self._function(True), self._places[True]
         found = np.zeros((n, K * (1 + D + J)))
-        if len(places):
-            rows = self._rows(t, u, p, inputs)
-            values = np.asarray(function(rows)).reshape(n, -1)
-            self._beside_zero(function, rows, values)
-            found[:, places] = values
+        values = self.nonzeros(t, u, p, inputs)
+        found[:, self._places[True]] = values
         end = K * (1 + D)
         return found[:, :K], found[:, K:end].reshape(n, K, D), found[:, end:].reshape(n, K, J)

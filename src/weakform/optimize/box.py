@@ -27,6 +27,9 @@ def minimise_in_box(g: FloatArray, H: FloatArray, low: FloatArray, high: FloatAr
     d = np.sqrt(np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
     with np.errstate(over="ignore"):
         g, H, low, high = g / d, H / np.outer(d, d), low * d, high * d
+    plain = -np.linalg.solve(H, g)
+    if ((low <= plain) & (plain <= high)).all():  # no bound is in the way
+        return plain / d
     s = np.zeros(n)
     free = ~(((low == 0) & (g >= 0)) | ((high == 0) & (g <= 0)))
     for _ in range(ROUNDS * n + 1):
