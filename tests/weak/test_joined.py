@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.weak.joined import joined
+from weakform.weak.joined import joined, standardised
 from weakform.weak.problem import WeakProblem
 
 MODEL = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
@@ -28,6 +28,27 @@ def test_residuals_and_derivatives_are_those_of_each(coarse, parts):
     alone = [replace(whole, forms=(form,)) for form in whole.forms]
     assert np.allclose(whole.residual(P), np.concatenate([one.residual(P) for one in alone]), rtol=1e-13, atol=1e-13)
     assert np.allclose(whole.jacobian(P), np.concatenate([one.jacobian(P) for one in alone]), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("samples", "filled"), [(25, False), (41, True), (50, True)])
+def test_covariances_states_and_scores_are_those_of_each(samples, filled):
+    whole = problem([4.0, 5.0, 6.0, 4.0, 4.0], samples)
+    together = joined(whole.forms)
+    assert len(together) < len(whole.forms), "some go together"
+    assert any(group.form.functions.empty.any() for group in together if len(group.members) > 1) == filled
+    alone = [replace(whole, forms=(form,)) for form in whole.forms]
+    for of_all, of_each in zip(
+        whole.whitened(whole.factors(P)),
+        zip(*(one.whitened(one.factors(P)) for one in alone), strict=True),
+        strict=True,
+    ):
+        assert np.allclose(of_all(P), np.concatenate([part(P) for part in of_each]), rtol=1e-9, atol=1e-10)
+    assert sum(f.logdet for f in whole.factors(P)) == pytest.approx(sum(one.factors(P)[0].logdet for one in alone))
+    for mine, form in zip(whole.denoise(P), whole.forms, strict=True):
+        assert np.allclose(mine, form.denoise(P), rtol=1e-10, atol=1e-12)
+    for (centres, scores), form in zip(standardised(whole.forms, P), whole.forms, strict=True):
+        assert np.allclose(centres, form.standardised(P)[0])
+        assert np.allclose(scores, form.standardised(P)[1], rtol=1e-10, atol=1e-12)
 
 
 def test_what_is_driven_or_long_stays_on_its_own():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..support.typing import FloatArray, IntArray
+from ..support.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class TestFunctions:
         What was chosen, in words.
     width : ndarray of int, (B,), optional
         Samples in each window, where they differ; the functions are zero beyond.
+    empty : ndarray of bool, (B, L), optional
+        Functions that are zero all along, and fill up blocks.
 
     Attributes
     ----------
@@ -56,6 +58,7 @@ class TestFunctions:
     radius: float
     description: str
     width: IntArray | None = None
+    empty: BoolArray | None = None
     window: IntArray = field(init=False, repr=False)
     shared: IntArray = field(init=False, repr=False)
     head: tuple[FloatArray, FloatArray] = field(init=False, repr=False)

@@ -75,7 +75,8 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     finer, iterations, good, before, singular = 1, 0, None, np.inf, False
     long, corrections = len(mesh.times) > len(mesh.systems) * LONG, 0
     try:
-        states = np.concatenate([form.system.to_working(form.denoise(p)) for form in problem.forms])
+        cleaned = zip(problem.forms, problem.denoise(p), strict=True)
+        states = np.concatenate([form.system.to_working(u) for form, u in cleaned])
         if long:
             # Over a long time a small error of the parameters moves all states along: pieces first, which cannot drift.
             rough = replace(settings, tolerance=ROUGH)

@@ -28,6 +28,7 @@ from ..results.noise_check import NoiseDoubts, lonely, noise_doubts
 from ..results.poles import crossed
 from ..support.typing import FloatArray
 from ..weak.form import WeakForm
+from ..weak.joined import standardised
 from .search import Searched
 
 AGREED, MANY = 0.05, 4
@@ -56,10 +57,10 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     task, best, problem = fitted.task, fitted.best, fitted.task.problem
     refined, data = best.refined, problem.data
     goodness = None
-    residuals = () if fitted.noise_free else tuple(form.standardised(best.estimate) for form in problem.forms)
+    residuals = () if fitted.noise_free else standardised(problem.forms, best.estimate)
     if refined is not None and refined.residuals is not None and not fitted.noise_free:
         known = data.sigma is not None
-        seen = residuals or tuple(form.standardised(best.estimate) for form in forms)
+        seen = residuals or standardised(forms, best.estimate)
         where = misfits(problem.forms or forms, seen)
         repeated = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
         within = (within_misfit(task, refined.sigma), repeated)

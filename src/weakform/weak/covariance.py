@@ -140,6 +140,9 @@ class Covariance:
             if weights.Y is not None:
                 for (a, _), G in _contracted(dhead_dtail, [(a, a) for a in range(D)], weights.Y, shared, tile_low):
                     R[:, a, :, a] += G
+        if functions.empty is not None and weights.Y is not None:
+            block, place = np.nonzero(functions.empty[tile])
+            S[block[:, None], np.arange(D), place[:, None], np.arange(D), place[:, None]] = 1.0
         if tile.stop == functions.blocks:
             self._clear_unused(S, R, 1.0 if weights.Y is not None else 0.0)
         return S.reshape(-1, D * L, D * L), R.reshape(-1, D * L, D * L)

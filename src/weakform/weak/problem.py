@@ -23,7 +23,7 @@ from ..noise.level import SHORTEST, estimate_sigma, uneven_squares
 from ..support.typing import FloatArray
 from .filling import FILLED, distant, interpolate, pooled
 from .form import WeakForm
-from .joined import joined
+from .joined import Together, joined
 from .likelihood import WeakLikelihood
 
 
@@ -126,8 +126,8 @@ class WeakProblem:
         return replace(self, forms=tuple(replace(form, functions=form.functions.thinned) for form in self.forms))
 
     @cached_property
-    def _joined(self) -> tuple[WeakForm, ...]:
-        """The forms, many short ones as one: for residuals, of which a search asks often."""
+    def _joined(self) -> tuple[Together, ...]:
+        """The forms, many short ones as one."""
         return joined(self.forms)
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
@@ -181,7 +181,7 @@ class WeakProblem:
         """The weighted weak residual, `(rows,)`; not finite where the right-hand side is not."""
         parts = []
         with single_thread(), np.errstate(all="ignore"):
-            for form in self._joined:
+            for form in (group.form for group in self._joined):
                 f = form.tensors(p, ("f",))["f"].dense((form.system.D,))
                 parts.append(self._weighted(form.residual(f)).ravel())
         return np.concatenate(parts)
@@ -190,16 +190,17 @@ class WeakProblem:
         """`∂/∂p` of the weighted weak residual, `(rows, J)`."""
         parts = []
         with single_thread(), np.errstate(all="ignore"):
-            for form in self._joined:
+            for form in (group.form for group in self._joined):
                 G = form.jacobian(form.tensors(p, ("fp",))["fp"])
                 shape = (len(G), form.system.D, form.functions.length, self.J)
                 parts.append((G.reshape(shape) * self.weights[:, None, None]).reshape(-1, self.J))
         return np.concatenate(parts)
 
     def factors(self, p: FloatArray) -> list[Factor]:
-        """S(p) of each trajectory, factorised; raises `NotPositiveDefinite`."""
+        """S(p) of the trajectories, factorised; raises `NotPositiveDefinite`."""
         with single_thread(), np.errstate(all="ignore"):
-            return [form.covariance({(a, b): F for (a, b), F in form.tensors(p, ("fu",))["fu"]}) for form in self.forms]
+            forms = [group.form for group in self._joined]
+            return [form.covariance({(a, b): F for (a, b), F in form.tensors(p, ("fu",))["fu"]}) for form in forms]
 
     def whitened(self, factors: list[Factor]) -> tuple[Callable[[FloatArray], FloatArray], ...]:
         """Functions of p: `L⁻¹ r` `(rows,)` and `L⁻¹ ∂r/∂p` `(rows, J)`, with S = L Lᵀ fixed."""
@@ -207,7 +208,7 @@ class WeakProblem:
         def residual(p: FloatArray) -> FloatArray:
             parts = []
             with single_thread(), np.errstate(all="ignore"):
-                for form, factor in zip(self.forms, factors, strict=True):
+                for form, factor in zip((group.form for group in self._joined), factors, strict=True):
                     r = form.residual(form.tensors(p, ("f",))["f"].dense((form.system.D,)))
                     parts.append(factor.whiten(r.reshape(len(r), -1, 1)).ravel())
             return np.concatenate(parts)
@@ -215,18 +216,22 @@ class WeakProblem:
         def jacobian(p: FloatArray) -> FloatArray:
             parts = []
             with single_thread(), np.errstate(all="ignore"):
-                for form, factor in zip(self.forms, factors, strict=True):
+                for form, factor in zip((group.form for group in self._joined), factors, strict=True):
                     G = factor.whiten(form.jacobian(form.tensors(p, ("fp",))["fp"]))
                     parts.append(G.reshape(-1, self.J))
             return np.concatenate(parts)
 
         return residual, jacobian
 
+    def denoise(self, p: FloatArray) -> tuple[FloatArray, ...]:
+        """The denoised states `(time, D)`; raises `NotPositiveDefinite`."""
+        return tuple(states for group in self._joined for states in group.denoise(p))
+
     def denoised(self, p: FloatArray) -> tuple[FloatArray, ...]:
         """The denoised states `(time, D)`; the data themselves where there is no noise to remove or no way to tell."""
         try:
             with np.errstate(all="ignore"):
-                states = tuple(form.denoise(p) for form in self.forms)
+                states = self.denoise(p)
         except NotPositiveDefinite:
             return tuple(form.u for form in self.forms)
         return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in self.forms)
