@@ -28,9 +28,12 @@ from .refits import Refitted, can_refit, refit_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-MAX_STEPS, MIN_RUNS = 40, 20
+MAX_STEPS, MIN_RUNS = 80, 20
 BEGIN = 1e-3
 """The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
+SHORTER, JUMP = 6, 2.0
+"""How often a step of a profile is made shorter before it is given up, and the rise of the misfit in a step, over that
+at the end, from which on it is too long: a refit from too far may end in another place."""
 MOST_CLOSER, CLOSE = 12, 0.2
 """Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
 LOOSE, CURVED = 0.05, 0.07
@@ -86,24 +89,28 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
     points, sides = {start: refit.total(refit.best)}, []
     for sign in (-1.0, 1.0):
-        near, value, width, last = refit.best, start, step, points[start]
+        path = _Path(refit, j, refit.best)
+        width, last, shorter = step, points[start], 0
         # Where the misfit never rises enough there is no end; where it does, the end is found below.
         crossed, end = False, sign * np.inf
         for _ in range(MAX_STEPS):
-            value = float(np.clip(value + sign * width, low, high))
-            solved = refit.with_parameter(j, value, near)
+            value = float(np.clip(path.value + sign * width, low, high))
+            solved = path.solved(value, z**2)
+            if (solved is None or refit.total(solved) - last > JUMP * z**2) and shorter < SHORTER:
+                width, shorter = width / 4, shorter + 1  # too far for one step
+                continue
             if solved is None:
                 end = np.nan
                 break
-            points[value] = refit.total(solved)
+            points[value], shorter = refit.total(solved), 0
             if points[value] - min(points.values()) >= z**2:
                 crossed = True
-                _closed_in(refit, j, points, (near, last), (value, points[value]), z)
+                _closed_in(path, points, last, (value, points[value]), z)
                 break
             if value in (low, high):
                 end = value
                 break
-            near = solved
+            path.go(solved)
             rise = points[value] - last
             width *= 3.0 if rise < (0.1 * z) ** 2 else 1.5 if rise < (0.5 * z) ** 2 else 1.0
             last = points[value]
@@ -116,30 +123,51 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
     return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]))
 
 
-def _closed_in(
-    refit: Refitted,
-    j: int,
-    points: dict[float, float],
-    inside: tuple[Solution, float],
-    outside: tuple[float, float],
-    z: float,
-) -> None:
-    """Add points of a profile between two around its end, until one is close to it."""
-    near, low = inside
+class _Path:
+    """A way along a profile: the last solution, and the one before it, which tells where the others go."""
+
+    def __init__(self, refit: Refitted, j: int, near: Solution) -> None:
+        self.refit, self.j, self.near = refit, j, near
+        self.before: Solution | None = None
+
+    @property
+    def value(self) -> float:
+        """Of the parameter, at the last solution."""
+        return float(self.near.p[self.j])
+
+    def go(self, solution: Solution) -> None:
+        """One step on."""
+        self.near, self.before = solution, self.near
+
+    def solved(self, value: float, much: float) -> Solution | None:
+        """The best fit with the parameter held; where that is much worse, also with the others from where they are."""
+        slope = None
+        if self.before is not None and self.before.p[self.j] != self.value:
+            slope = (self.near.p - self.before.p) / (self.value - self.before.p[self.j])
+        found = self.refit.with_parameter(self.j, value, self.near, slope)
+        if found is not None and self.refit.total(found) - self.refit.total(self.near) < much:
+            return found
+        other = self.refit.with_parameter(self.j, value, self.near, np.zeros_like(self.near.p))
+        return min((one for one in (found, other) if one is not None), key=self.refit.total, default=None)
+
+
+def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tuple[float, float], z: float) -> None:
+    """Add points between the last one, of misfit `low`, and one beyond the end, until one is close to it."""
     value, high = outside
-    begin, least = float(near.p[j]), min(points.values())
+    least = min(points.values())
     for _ in range(MOST_CLOSER):
         roots = [float(np.sqrt(max(misfit - least, 0.0))) for misfit in (low, high)]
         if min(abs(root - z) for root in roots) < CLOSE or roots[1] - roots[0] < CLOSE:
             return
         share = float(np.clip((z - roots[0]) / (roots[1] - roots[0]), 0.1, 0.9))
-        between = begin + share * (value - begin)
-        solved = refit.with_parameter(j, between, near)
+        between = path.value + share * (value - path.value)
+        solved = path.solved(between, z**2)
         if solved is None:
             return
-        points[between] = refit.total(solved)
+        points[between] = path.refit.total(solved)
         if points[between] - least < z**2:
-            near, begin, low = solved, between, points[between]
+            path.go(solved)
+            low = points[between]
         else:
             value, high = between, points[between]
 
@@ -234,9 +262,7 @@ def errors(fit: FitResult) -> FloatArray:
     (ends, kinds), wald = automatic(fit, LEVEL), fit.wald_errors
     by_profile = np.array([kind in (PROFILE, PARTLY) for kind in kinds])
     reach = np.abs(ends - fit.estimate[:, None]) / fit.quantile(LEVEL)
-    counted = np.where(ends == fit.bounds, 0.0, 1.0)
-    mean = np.where(counted > 0, reach, 0.0).sum(axis=1) / counted.sum(axis=1)
-    return np.where(by_profile, np.where(counted.any(axis=1), mean, np.inf), wald)
+    return np.where(by_profile, reach.sum(axis=1) / np.maximum((reach > 0).sum(axis=1), 1), wald)
 
 
 def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:

@@ -46,8 +46,11 @@ class Refitted(Protocol):
     def total(self, solution: Solution) -> float:
         """Misfit to the data and to the prior."""
 
-    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
-        """The best fit with p_j = value, from a solution nearby; None where there is none."""
+    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
+        """The best fit with p_j = value, from a solution nearby; None where there is none.
+
+        The others begin where a slope `(J,)` by p_j leads, or by default their regression on it at the estimate.
+        """
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """A fit to data drawn from the fitted states; None where there is none."""
@@ -74,10 +77,14 @@ def refit_of(fit: FitResult) -> Refitted:
         raise FitError("The fit cannot be followed from where it ended; it has no profiles and no bootstrap.") from None
 
 
-def _moved(p: FloatArray, covariance: FloatArray, j: int, value: float) -> FloatArray:
-    """Parameters with p_j = value, the others where the regression on p_j expects them."""
-    variance = covariance[j, j]
-    moved = p + covariance[j] / variance * (value - p[j]) if variance > 0 else p.copy()
+def _moved(
+    p: FloatArray, j: int, value: float, slope: FloatArray | None, covariance: FloatArray, bounds: FloatArray
+) -> FloatArray:
+    """Parameters with p_j = value, the others along a slope, or where the regression on p_j expects them."""
+    if slope is None:
+        variance = covariance[j, j]
+        slope = covariance[j] / variance if variance > 0 else np.zeros_like(p)
+    moved = np.clip(p + slope * (value - p[j]), bounds[:, 0], bounds[:, 1])
     moved[j] = value
     return np.asarray(moved)
 
@@ -137,11 +144,11 @@ class Refit:
         prior = self.settings.prior
         return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
 
-    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
         """The best fit with p_j = value, from a solution nearby; None where there is none."""
         free = self.settings.free.copy()
         free[j] = False
-        p = _moved(near.p, self.covariance, j, value)
+        p = _moved(near.p, j, value, slope, self.covariance, self.fit.bounds)
         try:
             solved = solve(self.mesh, self.sigma, p, near.states, replace(self.settings, free=free))
         except NotPositiveDefinite:
@@ -254,12 +261,11 @@ class LatentRefit:
         prior = self.search.prior
         return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
 
-    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
         """The best fit with p_j = value, from a solution nearby; None where there is none."""
         free = self.free.copy()
         free[j] = False
-        p = np.clip(_moved(near.p, self.covariance, j, value), self.search.lower, self.search.upper)
-        p[j] = value
+        p = _moved(near.p, j, value, slope, self.covariance, self.fit.bounds)
         part = self._part(j)
         if part is None:
             solved = self._solved(self.problem, Point(p, near.states), free, self.search)
@@ -338,12 +344,11 @@ class ShotRefit:
         """Misfit to the data and to the prior."""
         return solution.misfit + (0.0 if self.task.prior is None else 2 * self.task.prior.value(solution.p))
 
-    def with_parameter(self, j: int, value: float, near: Solution) -> Solution | None:
+    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
         """The best fit with p_j = value, from a solution nearby; None where there is none."""
         free, base = self.task.free.copy(), self.fit.estimate.copy()
         free[j], base[j] = False, value
-        p = np.clip(_moved(near.p, self.covariance, j, value), self.task.lower, self.task.upper)
-        p[j] = value
+        p = _moved(near.p, j, value, slope, self.covariance, self.fit.bounds)
         return self._solved(replace(self.task, free=free, base=base), p, near.states)
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:

@@ -166,7 +166,7 @@ class FitResult(Questions):
         """Standard errors, `(J,)`, as the default intervals have them; infinite where no data can tell.
 
         Where an interval is by its profile, its error is the mean of what it reaches to both sides over the quantile,
-        without a side that a bound cuts off: the root of the covariance's diagonal may be far too small there.
+        at a bound what it reaches to one: the root of the covariance's diagonal may be far too small there.
         """
         return errors(self)
 
