@@ -59,6 +59,34 @@ def test_errors_are_those_of_the_default_intervals():
         assert curved.errors[j] == pytest.approx(half[j] if note == "by its profile" else curved.wald_errors[j])
 
 
+def test_a_profile_follows_a_curved_valley():
+    """D·Ks is known, each of them hardly: a refit that steps straight on ends at D = 0, which is no end of anything."""
+    problem = wf.problems.get("monod")
+    data = problem.simulate(M=20, noise=0.1, seed=62630373518581190, by_state=True)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds)
+    j = fit.model.parameters.index("Ks")
+    low, high = fit.intervals()[j]
+    assert fit["Ks"].note == "by its profile"
+    assert low < fit.estimate[j] < high
+    assert fit.errors[j] > 2 * fit.wald_errors[j]
+    known = data.replaced(sigma=fit.sigma)
+    others = {name: ends for name, ends in problem.bounds.items() if name != "Ks"}
+    for value in (0.06, 0.3, 0.75, 1.5, 3.0, 4.5):
+        held = wf.fit(problem.model, known, bounds=others, fixed={"Ks": value})
+        risen = 2 * (fit.log_likelihood - held.log_likelihood)
+        assert (risen < fit.quantile(0.95) ** 2) == (low < value < high)
+
+
+def test_chaos_bends_what_is_known_well():
+    problem = wf.problems.get("chua")
+    data = problem.simulate(M=100, noise=0.2, seed=8050883709924694, by_state=True)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds)
+    assert fit.success
+    assert (fit.wald_errors < 0.1 * np.abs(fit.estimate)).all()
+    assert "by its profile" in [fit[name].note for name in fit.model.parameters]
+    assert (np.abs(fit.estimate - problem.parameters) < 5 * fit.errors).all()
+
+
 def test_a_side_that_a_bound_cuts_off_does_not_make_an_error_small():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=1), bounds={"p1": (0, 0.98)})

@@ -36,8 +36,9 @@ SHORTER, JUMP = 6, 2.0
 at the end, from which on it is too long: a refit from too far may end in another place."""
 MOST_CLOSER, CLOSE = 12, 0.2
 """Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
-LOOSE, CURVED = 0.05, 0.07
-"""Error, relative to the estimate, above which curvature is looked for; and what it may do to an end of an interval."""
+LOOSE, FEW, CURVED = 0.05, 600, 0.07
+"""Error, relative to the estimate, above which curvature is looked for, and samples up to which it is in any case: of
+chaotic systems parameters are known well along curved ways; and what it may do to an end of an interval."""
 LEVEL = 0.95
 """Of the intervals that an error belongs to."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
@@ -271,7 +272,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
     # With a neighbour at its bound an error takes that one as known, and is too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
-    loose = fit.wald_errors > LOOSE * np.abs(fit.estimate)
+    loose = (fit.wald_errors > LOOSE * np.abs(fit.estimate)) | (fit.data.samples <= FEW)
     suspects = np.flatnonzero(open_to & (beyond | loose))
     if not len(suspects) or not can_refit(fit) or not fit.converged or fit.covariance_kind.startswith("none"):
         return ends, tuple(kinds)
