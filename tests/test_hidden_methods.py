@@ -125,7 +125,7 @@ def test_three_methods_agree(name):
         for parameter in system.truth:
             error = relaxed[parameter].error
             assert abs(other[parameter].value - relaxed[parameter].value) < 0.05 * error
-            assert other[parameter].error == pytest.approx(error, rel=0.02)
+            assert other[parameter].error == pytest.approx(error, rel=0.05)
     assert "started by 'relaxed', was kept" in " ".join(both.notes)
 
 

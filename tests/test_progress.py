@@ -40,6 +40,7 @@ def test_callback_stops_with_the_best_so_far():
     fit = wf.fit(GOODWIN.model, DATA, bounds=GOODWIN.bounds, starts=100, method="mle", callback=lambda p: p.start >= 3)
     assert time.monotonic() - begin < 5
     assert len(fit.starts) <= 4
+    assert f"Stopped by the user after {len(fit.starts)} of 100 starts" in " ".join(fit.notes)
     assert fit.estimate.shape == (8,)
 
 

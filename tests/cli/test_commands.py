@@ -122,6 +122,14 @@ def test_check_says_everything(folder, capsys):
     out = capsys.readouterr().out
     for words in ("Only 18 samples", "A gap between t = 10 and 40", "lognormal", "K, h enter", "start of r, 9"):
         assert words in out
+    Path("m.txt").write_text("N' = a*b*N*(1 - N/K)\n")
+    x = 100 / (1 + 50 * np.exp(-t))
+    x[4] = -999
+    pd.DataFrame({"t": t, "N": x}).to_csv("odd.csv", index=False)
+    assert run("check", "m.txt", "odd.csv") == 0
+    out = capsys.readouterr().out
+    assert "row 5, N = -999" in out
+    assert "Only the product a·b can be determined" in out
     assert run("check", "m.toml", "none.csv") == 1
     assert "Cannot read none.csv" in capsys.readouterr().out
     Path("m.toml").write_text('equations = "N\' = r*N*(1 - "\n')

@@ -36,3 +36,16 @@ def test_such_a_fit_is_no_success():
     low = wf.fit(model, data, bounds={"om": (0.0, 10.0), "k": (0.0, 5.0), "A": (0.0, 100.0)})
     assert low.success
     assert low["om"].value == pytest.approx(3.0, abs=0.1)
+
+
+def test_parameters_on_a_log_scale_are_no_logarithms_in_the_equations():
+    model = wf.Model.from_text("gut' = -ka*gut\nC' = ka*gut/V - ke*C\ngut(0) = 320\nC(0) = 0")
+    t = np.arange(1.0, 25.0)
+    truth = {"ka": 1.5, "ke": 0.09, "V": 32.0}
+    states = wf.simulate(model, truth, [320.0, 0.0], np.concatenate([[0.0], t])).states[1:, 1]
+    noisy = states * np.exp(0.06 * np.random.default_rng(0).standard_normal(len(t)))
+    bounds = {"ka": (0.1, 10.0), "ke": (0.01, 0.5), "V": (5.0, 100.0)}
+    data = wf.Dataset(t, noisy, noise="lognormal", names=["C"])
+    fit = wf.fit(model, data, bounds=bounds, log=list(truth))
+    assert fit.success
+    assert not any("swings" in sentence or "pole" in sentence for sentence in fit.warnings)

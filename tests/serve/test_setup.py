@@ -76,6 +76,12 @@ def test_what_a_page_sends_is_checked(wrong, says):
         Setup.of(wrong)
 
 
+def test_a_column_that_is_not_time_is_not_taken_for_it(tmp_path):
+    setup, _ = taken("pk-one", tmp_path)
+    with pytest.raises(wf.WeakformError, match="No column is time"):
+        Setup.of(setup | {"columns": {**setup["columns"], "time": ""}})
+
+
 def test_every_model_of_the_gallery_fits_its_data(tmp_path):
     for entry in gallery.listed():
         if entry["name"] in ("hindmarsh-rose", "goodwin"):  # seconds each

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,6 +72,7 @@ class Store:
     def _open(self, uri: str) -> sqlite3.Connection:
         with _readable(self.path):
             db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+            weakref.finalize(self, db.close)  # who only reads need not close it
             tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
             if tables and not {"study", "runs"} <= tables:
                 raise StoreError(f"{self.path} is a database of something else; give another --out.")

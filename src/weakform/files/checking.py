@@ -9,14 +9,15 @@ import numpy as np
 from ..basis import Local
 from ..collocation.latent import LatentProblem
 from ..data.dataset import Dataset
-from ..data.matching import Matched, match
+from ..data.matching import Matched, for_model, match
 from ..estimators.starts import between
 from ..files.model_file import ModelFile
-from ..forward.identify import Experiment, freedoms
+from ..forward.identify import Complete, Experiment, freedoms
 from ..model.names import initial_name
 from ..parameters import Parameters, resolve
 from ..parameters.resolve import without
 from ..results.diagnosis import FEW
+from ..results.noise_check import lonely
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from ..weak.problem import WeakProblem
@@ -55,9 +56,10 @@ def examine(file: ModelFile, data: Dataset) -> Findings:
     good.append(_roles(matched, said))
     doubtful += _mistyped(said, data)
     doubtful += [note for note in matched.data.notes if note not in data.notes]
+    doubtful += lonely(matched.data)
+    doubtful += _unseen(said, matched.data, latent)
     if latent is not None:
         _lognormal(matched.data, doubtful)
-        doubtful += _unseen(said, latent)
     if problem is not None:
         _weak(problem, said, wrong, doubtful)
     return Findings(good, wrong, doubtful)
@@ -113,12 +115,16 @@ def _roles(matched: Matched, said: Parameters) -> str:
     return "; ".join([*parts, f"estimated: {', '.join([*free, *more])}"])
 
 
-def _unseen(said: Parameters, problem: LatentProblem) -> list[str]:
+def _unseen(said: Parameters, data: Dataset, latent: LatentProblem | None) -> list[str]:
     """What no data of this kind can determine, at random points of the box."""
     rng = np.random.default_rng(0)
     lower, upper = said.bounds
-    begins = tuple(float(mesh[0]) for mesh in problem.meshes())
-    experiment = Experiment(said.model, problem.data, said.free, begins)
+    begins = () if latent is None else tuple(float(mesh[0]) for mesh in latent.meshes())
+    experiment = (
+        Complete(said.model, for_model(data, said.model), said.free)
+        if latent is None
+        else Experiment(said.model, latent.data, said.free, begins)
+    )
     points = []
     for _ in range(DRAWS):
         share = rng.uniform(0.2, 0.8, size=len(lower))

@@ -136,6 +136,8 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
         enough = estimator.enough if starts is None else None
         if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in tried])):
             break
+    if task.stop.asked and len(tried) < len(points):
+        notes.append(f"Stopped by the user after {len(tried)} of {len(points)} starts: others may lead elsewhere.")
     tried.sort(key=lambda pair: pair[1].objective)
     best = tried[0][1]
     if best.status is Status.START and task.stop():

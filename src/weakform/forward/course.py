@@ -41,25 +41,25 @@ class Course:
     def __init__(self, setting: Setting, start: FloatArray, times: FloatArray) -> None:
         self.setting, self.times = setting, times
         self.columns, self.D = start.shape
-        model, p = setting.model, setting.p
-        self.J = len(p)
+        model, p, self.J = setting.model, setting.p, len(setting.p)
         self.function = compiled_sensitivities(model, self.columns > 1)
         D, own, n = self.D, len(model.inputs), len(model.driven)
         self.inputs = np.concatenate([[times[0]], start[0], np.zeros(n), p])
         self.signal, self.switches = slice(1 + D, 1 + D + own), slice(1 + D + own, 1 + D + n)
         self.outputs = np.empty(D if self.columns == 1 else D + D * D + D * self.J)
         self.change = np.empty(self.columns * D)
-        # What a right-hand side reads and writes, as views made once: it is called ten thousand times.
+        # Views made once: a right-hand side is called ten thousand times.
         by_column = self.change.reshape(self.columns, D)
         self.of_state, self.of_columns, self.of_parameters = by_column[0], by_column[1:], by_column[1 : 1 + self.J]
         if self.columns > 1:
             self.F = self.outputs[D : D + D * D].reshape(D, D)
             self.F_transposed, self.fp_transposed = self.F.T, self.outputs[D + D * D :].reshape(D, self.J).T
         self.used, self.reached, self.cost = 0, float(times[0]), 1 if self.columns == 1 else 4
-        self.broken_at_zero = self.columns > 1 and self._broken_at_zero()
+        # A derivative may be no number where a state is zero, as that of x^n: then, and with inputs, each is looked at.
+        self.function.unsafe_real(np.concatenate([times[:1], np.zeros(D + n), p]), self.outputs)
+        self.careful = n > 0 or not np.isfinite(self.outputs).all()
         self.result = np.full((len(times), self.columns * D), np.nan)
-        self.now, self.y = float(times[0]), start.ravel().copy()
-        self.happened = 0
+        self.now, self.y, self.happened = float(times[0]), start.ravel().copy(), 0
         self.held = np.zeros(len(setting.jumps.events), dtype=bool)
         # A system at rest would step over a short pulse of an input: no step is longer than what tells samples apart.
         driven = setting.driven
@@ -68,13 +68,6 @@ class Course:
         if driven is not None and self.moving:
             least = float(np.diff(driven.times).min(initial=np.inf))
             self.longest = max(least, (times[-1] - times[0]) / MAX_STEPS)
-
-    def _broken_at_zero(self) -> bool:
-        """Whether a derivative may be no number where a state is zero, as that of x^n is."""
-        at_zero = self.inputs.copy()
-        at_zero[1 : 1 + self.D] = 0.0
-        self.function.unsafe_real(at_zero, self.outputs)
-        return not np.isfinite(self.outputs).all()
 
     def rhs(self, values: FloatArray, t: float) -> FloatArray:
         """The change of all columns, `(columns·D,)`."""
@@ -91,7 +84,7 @@ class Course:
         f = outputs[:D]
         if self.columns == 1:
             return f
-        if self.broken_at_zero and not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
+        if self.careful and not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
             there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
             inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
             self.function.unsafe_real(inputs, outputs)

@@ -24,6 +24,8 @@ from .solve import simulate
 
 TRAJECTORIES = 20
 """Trajectories that are looked at, at most."""
+SAMPLES = 200
+"""Samples of a trajectory that are looked at, about, where every state is measured."""
 RTOL, NULL = 1e-10, 1e-7
 WHOLE, LARGEST = 1e-3, 4
 """How near to a whole number an exponent must be, and how large it may be."""
@@ -163,7 +165,46 @@ class Experiment:
         return rows[:, keep] if np.isfinite(rows).all() else None
 
 
-def freedoms(experiment: Experiment, points: Sequence[tuple[FloatArray, Sequence[FloatArray]]]) -> list[Freedom]:
+@dataclass(frozen=True)
+class Complete:
+    """The same where every state is measured: what the right-hand side tells of its parameters along the data.
+
+    Attributes
+    ----------
+    model : Model
+    data : Dataset
+        With the columns of the states, in their order.
+    free : ndarray of bool, (J,)
+    """
+
+    model: Model
+    data: Dataset
+    free: BoolArray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the free parameters."""
+        return tuple(name for name, free in zip(self.model.parameters, self.free, strict=True) if free)
+
+    def sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
+        """`θ ∂f/∂θ` over the size of each equation, `(values, len(names))`, at parameters; None where there is none."""
+        del initial
+        parts = []
+        for k, q in enumerate(self.data.trajectories[:TRAJECTORIES]):
+            some = slice(None, None, max(1, len(q.times) // SAMPLES))
+            inputs = inputs_of(self.model, self.data, k)
+            driven = None if inputs is None else inputs(q.times[some])
+            by_p = self.model.of(k).map("f").linearised(q.times[some], q.values[some], p, driven)[2] * p
+            parts.append(by_p[np.isfinite(by_p).all(axis=(1, 2))])
+        rows = np.concatenate(parts)
+        size = np.sqrt(np.mean(np.sum(rows**2, axis=2), axis=0)) if len(rows) else np.ones(rows.shape[1])
+        rows = rows / np.where(size > 0, size, 1.0)[:, None]
+        return rows.reshape(-1, len(p))[:, self.free] if len(rows) else None
+
+
+def freedoms(
+    experiment: Experiment | Complete, points: Sequence[tuple[FloatArray, Sequence[FloatArray]]]
+) -> list[Freedom]:
     """Directions that the data cannot see at any of some points (parameters, and states at the beginning)."""
     with np.errstate(all="ignore"):
         found = [experiment.sensitivities(p, initial) for p, initial in points]

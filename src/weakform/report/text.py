@@ -204,7 +204,7 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
         *(("test functions", text) for text in _bases(fit)),
         ("starts", f"{len(fit.starts)} tried, {agreeing(fit)}; seed {fit.seed}"),
         ("likelihood", _likelihood(fit)),
-        ("work", f"{fit.iterations} iterations, {fit.seconds:.2f} s"),
+        ("work", f"{fit.iterations} iteration{'s' * (fit.iterations != 1)}, {fit.seconds:.2f} s"),
         ("intervals", fit.covariance_kind),
     ]
     if fit.goodness is not None:
@@ -214,5 +214,6 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
             verdict = "the residuals are not the noise that was expected, see the warnings"
         elif p < DOUBTED:
             verdict = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
-        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else f"{verdict} ({tail(p)})"))
+        shown = verdict if fit.status is Status.MISSTATED else f"{verdict} ({tail(p)})"
+        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else shown))
     return rows

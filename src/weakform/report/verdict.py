@@ -62,7 +62,7 @@ def verdict(fit: FitResult) -> Verdict:
     noise_free = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)
     if noise_free:
         loose = []
-    determined = len(free) - len(loose) - len(stuck)
+    determined = len(free) - len(loose) - len(stuck) - len(ended)
     if free and not noise_free:
         reasons.append(
             "All parameters are determined by the data."
@@ -86,7 +86,7 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", doubt, ("See below which values, or which kind of noise.", *reasons))
     if fit.status is Status.REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
-        return Verdict("bad", doubt, ("See below where its equations fail, and which term may be missing.", *reasons))
+        return Verdict("bad", doubt, ("The warnings below say what is known of where it fails.", *reasons))
     if fit.status is Status.UNRESOLVED:
         doubt = "The samples are too far apart for these dynamics: the estimates are shifted by the discretisation."
         return Verdict("bad", doubt, (fit.message, *reasons))
@@ -100,7 +100,7 @@ def verdict(fit: FitResult) -> Verdict:
             "doubt", f"The fit converged; whether the model is right was not tested ({what}).", tuple(reasons)
         )
     if p < DOUBTED:
-        doubt = f"The model is doubtful ({tail(p)}); one right model in twenty looks like this."
+        doubt = f"The model is doubtful ({tail(p)}); one right model in {1 / p:.0f} looks like this."
         return Verdict("doubt", doubt, tuple(reasons))
     good = f"The model fits the data: what it leaves looks like noise ({tail(p)})."
     return Verdict("doubt" if loose or stuck else "good", good, tuple(reasons))

@@ -75,7 +75,10 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
 
 @np.errstate(all="ignore")
 def _alike(task: Task, one: FloatArray, other: FloatArray, states: tuple[FloatArray, ...]) -> bool:
-    """Whether the equations say the same along the states: with K at zero `C/(K + C)` is another model where C ends."""
+    """Whether the equations say the same along the states at two points, in working coordinates.
+
+    With K at zero `C/(K + C)` is another model where C ends.
+    """
     if task.problem.model.driven:
         return True
     changes = []

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 
+SAME = 1e-4
+"""Relative change along an unseen direction below which an expression stays as it is."""
+
+
 @np.errstate(all="ignore")
 def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     """See `FitResult.derived`."""
@@ -60,11 +64,24 @@ def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
         if size == 0:
             continue
         if not freedom.scalings:
-            return False
+            if _along_weakest(fit, freedom.names, parts) > SAME * size:
+                return False
+            continue
         along = [sum(n * part for n, part in zip(scaling, parts, strict=True)) for scaling in freedom.scalings]
         if max(map(abs, along)) > 1e-6 * size:
             return False
     return True
+
+
+def _along_weakest(fit: FitResult, names: tuple[str, ...], parts: list[float]) -> float:
+    """How much an expression changes along what its covariance knows least, in relative units; infinite without one."""
+    if any(name not in fit.model.parameters for name in names):
+        return math.inf
+    index = [fit.model.parameters.index(name) for name in names]
+    relative = fit.covariance[np.ix_(index, index)] / np.outer(fit.estimate[index], fit.estimate[index])
+    if not np.isfinite(relative).all():
+        return math.inf
+    return abs(float(np.linalg.eigh(relative)[1][:, -1] @ np.array(parts)))
 
 
 def _real(expr: Any, values: dict[Any, float], text: str) -> float:

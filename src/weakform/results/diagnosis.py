@@ -9,7 +9,7 @@ import numpy as np
 from ..estimators.residuals import counts as counts_of
 from ..estimators.status import Status
 from ..estimators.task import Outcome, Problem, Refined, Task
-from ..forward.identify import Experiment, Freedom, freedoms
+from ..forward.identify import Complete, Experiment, Freedom, freedoms
 from ..linalg.symmetric import symmetric_inverse
 from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
@@ -217,7 +217,7 @@ def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
 def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, ...]:
     """What no data of this kind can determine; looked for where the information is nearly singular."""
     H = None if best.refined is None else best.refined.information
-    if H is None or best.latent is None or not np.isfinite(H).all() or np.abs(best.estimate).max() > RUNAWAY:
+    if best.refined is None or H is None or not np.isfinite(H).all() or np.abs(best.estimate).max() > RUNAWAY:
         return ()
     if not (H.diagonal() > 0).all():  # far from any solution
         return ()
@@ -226,8 +226,10 @@ def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, 
     relative = d * np.maximum(np.abs(best.estimate[task.free]), np.finfo(float).tiny)
     if np.linalg.eigvalsh(H / np.outer(d, d))[0] > SUSPECT and (relative > 1 / UNKNOWN).all():
         return ()
-    nodes = best.latent.nodes
-    experiment = Experiment(parameters.model, task.problem.data, task.free, tuple(float(t[0]) for t, _ in nodes))
+    nodes = () if best.latent is None else best.latent.nodes
+    begins, data = tuple(float(t[0]) for t, _ in nodes), task.problem.data
+    complete = Complete(parameters.model, data, task.free) if best.latent is None else None
+    experiment = complete or Experiment(parameters.model, data, task.free, begins)
     p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
     # What ended at next to zero is looked at where the data begin to notice it.
     size, free = p.copy(), p[task.free]
@@ -283,8 +285,8 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
     for j in np.flatnonzero(at_bound & ~heard):
         which = "lower" if p[j] - box[0][j] < box[1][j] - p[j] else "upper"
         warnings.append(
-            f"{names[j]} sits at its {which} bound ({p[j]:g}): it has no standard error, and the errors of the others "
-            "take it as fixed there; profiles do not. Widen the bound if it is not a law of nature."
+            f"{names[j]} sits at its {which} bound ({p[j]:g}): the covariance takes it as fixed there; intervals by "
+            "their profiles do not. Widen the bound if it is not a law of nature."
         )
     error = np.sqrt(np.abs(covariance.diagonal()))
     inner = np.flatnonzero(task.free & ~at_bound & ~heard)
@@ -297,8 +299,8 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
         elif error[j] > POORLY_DETERMINED * abs(p[j]):
             size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
             warnings.append(
-                f"{names[j]} is poorly determined: its standard error is {size} of its value, so that it is compatible "
-                "with zero. More data, less noise or a fixed value of a correlated parameter would help."
+                f"{names[j]} is poorly determined: next to the estimate the likelihood would leave it an error of {size} "
+                "of its value. More data, less noise or a fixed value of a correlated parameter would help."
             )
     for k, i in enumerate(inner):
         for j in inner[:k]:

@@ -95,11 +95,16 @@ def windows(
     if not low < high or not np.isfinite([low, high]).all():
         raise FitError(f"The windows must end after they begin; received {low:g} and {high:g}.")
     return {
-        f"{samples} more sample{'s' * (samples > 1)} between t = {a:.3g} and {b:.3g}": {
+        f"{samples} more sample{'s' * (samples > 1)} between t = {_time(a, high - low)} and {_time(b, high - low)}": {
             "times": np.linspace(a, b, samples + 2)[1:-1]
         }
         for a, b in pairwise(np.linspace(low, high, count + 1))
     }
+
+
+def _time(t: float, span: float) -> str:
+    """A time to a hundredth of a span: years such as 1912.5 differ in their last digits."""
+    return f"{t:.{max(0, 2 - int(np.floor(np.log10(span))))}f}"
 
 
 def _read(candidates: Any) -> dict[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import symengine as se
 
+from ..collocation.latent import LatentProblem
 from ..estimators.task import Task
 from ..model import Model
 from ..model.compiled import compiled
@@ -43,9 +44,13 @@ def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[
 
 
 def along(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> Iterator[tuple[Model, list[str], FloatArray]]:
-    """The model of each trajectory, the names its equations are compiled with, and their values `(time, names)`."""
+    """The model of each trajectory, the names its equations are compiled with, and their values `(time, names)`.
+
+    The equations of a weak problem have the logarithms of parameters on a log scale, those of a latent one do not.
+    """
     model = task.problem.model
-    values = dict(zip(model.parameters, p, strict=True))
+    own_p = task.scale.natural(p) if isinstance(task.problem, LatentProblem) else p
+    values = dict(zip(model.parameters, own_p, strict=True))
     for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
         own = model.of(k)
         fixed = np.array([values[name] for name in own.parameters])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..data.trajectory import Truth
 from ..support.typing import FloatArray
 from .criteria import Criteria
 from .observation import fitted
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from .posterior import Posterior
     from .result import FitResult
     from .terms import MissingTerms
+    from .truth import Metrics
 
 
 class Questions(Criteria):
@@ -28,6 +32,39 @@ class Questions(Criteria):
     def residuals(self: FitResult) -> tuple[FloatArray, ...]:  # type: ignore[misc]
         """Measured values less fitted ones, `(time, columns)` for each trajectory; NaN where nothing was measured."""
         return tuple(q.values - fitted(self, k) for k, q in enumerate(self.data.trajectories))
+
+    @property
+    def r_squared(self: FitResult) -> dict[str, float]:  # type: ignore[misc]
+        """Share of the variance of each state that the forward solution explains, over all trajectories.
+
+        The model is solved from the fitted initial states; NaN where that fails.
+        """
+        from .observation import Seen
+        from .prediction import forward
+        from .truth import r_squared
+
+        values = np.concatenate([q.values for q in self.data.trajectories])
+        parts = []
+        for k, q in enumerate(self.data.trajectories):
+            parts.append(Seen.of(self, k, every=True).values(q.times, forward(self, k)))
+        shares = r_squared(values, np.concatenate(parts))
+        return {name: float(share) for name, share in zip(self.data.labels, shares, strict=True)}
+
+    def metrics(self: FitResult, truth: Truth | Mapping[str, float] | None = None) -> Metrics:  # type: ignore[misc]
+        """The paper's measures of this estimate against a known truth.
+
+        Parameters
+        ----------
+        truth : Truth or mapping, optional
+            By default that of simulated data; or the true parameters by name, for data that have no truth of their own:
+            the forward error is then measured against the solution from the fitted initial state.
+        """
+        from ..data.matching import inputs_of
+        from .truth import as_truth, measure
+
+        known = as_truth(self, truth)
+        times, inputs = self.data.trajectories[0].times, inputs_of(self.model, self.data, 0)
+        return measure(self.model.of(0), self.estimate, self.covariance, times, known, inputs)
 
     def sample(self: FitResult, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:  # type: ignore[misc]
         """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.

@@ -49,7 +49,7 @@ class Refitted(Protocol):
     def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
         """The best fit with p_j = value, from a solution nearby; None where there is none.
 
-        The others begin where a slope `(J,)` by p_j leads, or by default their regression on it at the estimate.
+        The others begin where a slope `(J,)` leads, or by default their regression on p_j.
         """
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
@@ -82,8 +82,7 @@ def _moved(
 ) -> FloatArray:
     """Parameters with p_j = value, the others along a slope, or where the regression on p_j expects them."""
     if slope is None:
-        variance = covariance[j, j]
-        slope = covariance[j] / variance if variance > 0 else np.zeros_like(p)
+        slope = covariance[j] / covariance[j, j] if covariance[j, j] > 0 else np.zeros_like(p)
     moved = np.clip(p + slope * (value - p[j]), bounds[:, 0], bounds[:, 1])
     moved[j] = value
     return np.asarray(moved)

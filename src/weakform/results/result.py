@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.dataset import Dataset
-from ..data.trajectory import Truth
 from ..estimators.options import Options
 from ..estimators.status import Status
 from ..forward.identify import Freedom
@@ -33,7 +32,6 @@ from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 if TYPE_CHECKING:
     from .bands import Prediction
     from .intervals import Profile
-    from .truth import Metrics
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,39 +283,6 @@ class FitResult(Questions):
         if key not in self.late.bands:
             self.late.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
         return self.late.bands[key]
-
-    @property
-    def r_squared(self) -> dict[str, float]:
-        """Share of the variance of each state that the forward solution explains, over all trajectories.
-
-        The model is solved from the fitted initial states; NaN where that fails.
-        """
-        from .observation import Seen
-        from .prediction import forward
-        from .truth import r_squared
-
-        values = np.concatenate([q.values for q in self.data.trajectories])
-        parts = []
-        for k, q in enumerate(self.data.trajectories):
-            parts.append(Seen.of(self, k, every=True).values(q.times, forward(self, k)))
-        shares = r_squared(values, np.concatenate(parts))
-        return {name: float(share) for name, share in zip(self.data.labels, shares, strict=True)}
-
-    def metrics(self, truth: Truth | Mapping[str, float] | None = None) -> Metrics:
-        """The paper's measures of this estimate against a known truth.
-
-        Parameters
-        ----------
-        truth : Truth or mapping, optional
-            By default that of simulated data; or the true parameters by name, for data that have no truth of their own:
-            the forward error is then measured against the solution from the fitted initial state.
-        """
-        from ..data.matching import inputs_of
-        from .truth import as_truth, measure
-
-        known = as_truth(self, truth)
-        times, inputs = self.data.trajectories[0].times, inputs_of(self.model, self.data, 0)
-        return measure(self.model.of(0), self.estimate, self.covariance, times, known, inputs)
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The parameters as a pandas data frame: estimate, error, interval, bounds, unit and what is special."""

@@ -80,6 +80,8 @@ class Setup:
         for key in ("trajectory", "sheet", "file", "method"):
             if not isinstance(kept.get(key, ""), str):
                 raise ModelError(f"{key} must be a word; received {kept[key]!r}.")
+        if kept["columns"].get("time") == "":
+            raise ModelError("No column is time: choose one among the columns of the table.")
         kept["inputs"] = tuple(map(str, kept.get("inputs", ())))
         kept["missing"] = tuple(v if isinstance(v, str) else _number(v, "missing") for v in kept.get("missing", ()))
         kept["parameters"] = _parameters(kept.get("parameters", {}))

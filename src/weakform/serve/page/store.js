@@ -57,6 +57,7 @@ export function setup() {
       if (one.unit) units[one.name] = one.unit;
     }
   }
+  if (Object.keys(doc.roles).length && !columns.time) columns.time = "";  // chosen away: nothing else is taken for it
   for (const name of known) if (!(name in columns) && name in doc.roles) columns[name] = "";
   const parameters = {};
   for (const [name, one] of Object.entries(doc.parameters)) {
