@@ -167,3 +167,18 @@ def test_states_that_leave_the_constraint_are_no_profile():
     fit = wf.fit(model, data, bounds={"V": (0.01, 5.0), "K": (1e-4, 5.0)}, log=["K"], method="relaxed")
     low, high = fit.intervals()[fit.model.parameters.index("V")]
     assert 0.7 < low < 1.0 < high < 1.3
+
+
+def test_an_expression_of_one_parameter_has_its_profile():
+    model = wf.Model.from_text("x' = -v*x/(K + x)\ny' = v*x/(K + x) - d*y")
+    t = np.linspace(0, 5, 14)
+    u = simulate(model, {"v": 1.5, "K": 0.5, "d": 0.4}, [4.0, 0.1], t).states
+    data = wf.Dataset(t, u + 0.1 * np.random.default_rng(29).standard_normal(u.shape), names=["x", "y"])
+    fit = wf.fit(model, data, bounds={"K": (0.01, 20)})
+    known = fit["K"]
+    assert known.note == "by its profile"
+    assert fit.derived("K").interval == pytest.approx(known.interval)
+    assert fit.derived("K").error == pytest.approx(known.error)
+    assert fit.derived("K^2").interval == pytest.approx(tuple(end**2 for end in known.interval))
+    assert fit.derived("-K").interval == pytest.approx((-known.interval[1], -known.interval[0]))
+    assert fit.derived("K*v").note == ""

@@ -108,3 +108,18 @@ def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
     fit = wf.fit(model, wf.Dataset(t, np.exp(-t) + 0.01 * np.sin(20 * t), inputs={"q": 0 * t}))
     assert "keep their nearest value" in fit.predict([0.0, 20.0]).note
     assert fit.predict([0.0, 5.0]).note == ""
+
+
+def test_a_band_bends_where_a_state_has_decayed():
+    """The tangent is good where the band is wide, and far too short where the state has decayed."""
+    model = wf.Model.from_text("x' = -v*x/(K + x)\ny' = v*x/(K + x) - d*y")
+    t, later = np.linspace(0, 5, 14), [2.0, 3.0, 4.5, 5.0, 6.0]
+    truth = {"v": 1.5, "K": 0.5, "d": 0.4}
+    u = wf.simulate(model, truth, [4.0, 0.1], t).states
+    there = wf.simulate(model, truth, [4.0, 0.1], [0.0, *later]).states[1:, 0]
+    inside = []
+    for seed in range(12):
+        data = wf.Dataset(t, u + 0.1 * np.random.default_rng(seed).standard_normal(u.shape), names=["x", "y"])
+        band = wf.fit(model, data, bounds={"K": (0.01, 20)}).predict(later)
+        inside.append((band.lower[:, 0] <= there) & (there <= band.upper[:, 0]))
+    assert np.mean(np.array(inside)[:, 2:]) > 0.8  # 57% by the tangent

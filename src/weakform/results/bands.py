@@ -32,7 +32,7 @@ from .refits import can_refit, refit_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-DRAWS, PROBES, CURVED = 400, 6, 0.25
+DRAWS, PROBES, CURVED, NARROW = 400, 6, 0.1, 0.05
 REFITS, SOLVED = 120, 40
 """Fits to drawn data behind a band; and where the equations are solved for each step of each."""
 MAX_SAMPLES, MAX_WORK = 5000, 3000
@@ -231,18 +231,20 @@ class Band:
     def _curved(self, x: FloatArray, K: FloatArray, half: FloatArray) -> BoolArray:
         """Which columns leave the tangent too far one standard deviation off along a principal direction, `(columns,)`.
 
-        Where a parameter is at its bound the tangent leaves it there, and says too little.
+        At any time, as long as the band is not next to nothing there: where a state has decayed it bends most. Where a
+        parameter is at its bound the tangent leaves it there, and says too little.
         """
         factor = self._factor()
         most = half.max(axis=0)
+        narrow = np.maximum(half, NARROW * most)
         curved = (most > 0) & (self.fit.at_bound.any() and self._pins("auto"))
         for column in factor.T[:PROBES]:
             for sign in (1.0, -1.0) if column.any() else ():
                 solved = self._solved(sign * column)
                 if solved is None:
                     return np.asarray(most > 0)
-                off = np.abs(solved - x - sign * (K @ column)).max(axis=0)
-                curved |= (most > 0) & ~(off <= CURVED * most)
+                off = np.abs(solved - x - sign * (K @ column))
+                curved |= (most > 0) & ~(off <= CURVED * narrow).all(axis=0)
         return np.asarray(curved)
 
     def _pins(self, kind: str) -> bool:

@@ -1,4 +1,7 @@
-"""Expressions of parameters with their intervals, by the delta method: `Var g(p) = ∇gᵀ C ∇g`."""
+"""Expressions of parameters with their intervals, by the delta method: `Var g(p) = ∇gᵀ C ∇g`.
+
+Of one parameter whose interval is by its profile, the ends of that are carried over.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import symengine as se
 from ..model.expressions import parse_expression
 from ..model.names import initial_name
 from ..support.errors import FitError
+from .intervals import PROFILE, automatic
 from .observation import finite, joint, system
 from .records import Quantity
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 
+STEPS = 9
+"""Places along an interval at which an expression is looked at."""
 SAME = 1e-4
 """Relative change along an unseen direction below which an expression stays as it is."""
 
@@ -38,6 +44,8 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
         turn = np.eye(len(mean))
         turn[len(names) :, len(names) :] = slope
         names, estimate, covariance = [*names, *beginnings], mean, turn @ joined @ turn.T
+    if (own := _of_one(fit, expr, level)) is not None:
+        return Quantity(expression, *own)
     symbols = [se.Symbol(name) for name in names]
     values = dict(zip(symbols, map(float, estimate), strict=True))
     value = _real(expr, values, expression)
@@ -54,6 +62,30 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     half = fit.quantile(level) * error
     note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
     return Quantity(expression, value, error, (value - half, value + half), note)
+
+
+def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tuple[float, float], str] | None:
+    """Value, error, interval and note of an expression that rises or falls with one parameter, if that has a profile.
+
+    The ends of its interval are carried over, which the delta method cannot.
+    """
+    inside = [name for name in fit.model.parameters if se.Symbol(name) in expr.free_symbols]
+    if len(inside) != 1 or len(expr.free_symbols) != 1 or inside[0] in fit.undetermined:
+        return None
+    j, symbol = fit.model.parameters.index(inside[0]), se.Symbol(inside[0])
+    ends, kinds = automatic(fit, level)
+    low, high = map(float, ends[j])
+    if kinds[j] != PROFILE or not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    places = (*np.linspace(low, high, STEPS), fit.estimate[j])
+    found = [_real(expr, {symbol: float(value)}, str(expr)) for value in places]
+    steps = np.diff(found[:-1])
+    if not ((steps >= 0).all() or (steps <= 0).all()):
+        return None
+    first, last = sorted((found[0], found[-2]))
+    sides = [side for side in (found[-1] - first, last - found[-1]) if side > 0]
+    error = sum(sides) / len(sides) / fit.quantile(level) if sides else 0.0
+    return found[-1], error, (first, last), kinds[j]
 
 
 def _seen(fit: FitResult, moved: dict[str, float]) -> bool:

@@ -299,8 +299,8 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
         elif error[j] > POORLY_DETERMINED * abs(p[j]):
             size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
             warnings.append(
-                f"{names[j]} is poorly determined: next to the estimate the likelihood would leave it an error of {size} "
-                "of its value. More data, less noise or a fixed value of a correlated parameter would help."
+                f"{names[j]} is poorly determined: next to the estimate the likelihood leaves it an error of {size} of "
+                "its value. More data, less noise or a fixed value of a correlated parameter would help."
             )
     for k, i in enumerate(inner):
         for j in inner[:k]:

@@ -34,8 +34,9 @@ BEGIN = 1e-3
 SHORTER, JUMP = 6, 2.0
 """How often a step of a profile is made shorter before it is given up, and the rise of the misfit in a step, over that
 at the end, from which on it is too long: a refit from too far may end in another place."""
-MOST_CLOSER, CLOSE = 12, 0.2
-"""Points added to find the end of a profile, and how near the root of the misfit must come to the quantile."""
+MOST_CLOSER, CLOSE, GAP = 12, 0.2, 0.4
+"""Points added to find the end of a profile, how near the root of the misfit must come to the quantile, and how long
+the gap around the end may be, as a share of its distance: a curve with a kink is no line across it."""
 LOOSE, FEW, CURVED = 0.05, 600, 0.07
 """Error, relative to the estimate, above which curvature is looked for, and samples up to which it is in any case: of
 chaotic systems parameters are known well along curved ways; and what it may do to an end of an interval."""
@@ -155,10 +156,11 @@ class _Path:
 def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tuple[float, float], z: float) -> None:
     """Add points between the last one, of misfit `low`, and one beyond the end, until one is close to it."""
     value, high = outside
-    least = min(points.values())
+    start, least = float(path.refit.best.p[path.j]), min(points.values())
     for _ in range(MOST_CLOSER):
         roots = [float(np.sqrt(max(misfit - least, 0.0))) for misfit in (low, high)]
-        if min(abs(root - z) for root in roots) < CLOSE or roots[1] - roots[0] < CLOSE:
+        near = min(abs(root - z) for root in roots) < CLOSE and abs(value - path.value) < GAP * abs(value - start)
+        if near or roots[1] - roots[0] < CLOSE:
             return
         share = float(np.clip((z - roots[0]) / (roots[1] - roots[0]), 0.1, 0.9))
         between = path.value + share * (value - path.value)
@@ -284,7 +286,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     if refit.solves and fit.status is Status.UNDETERMINED:  # minutes of solving along a valley would tell no more
         return ends, tuple(kinds)
     z = fit.quantile(level)
-    for j in suspects:
+    for j in counted(suspects, "intervals", len(suspects)):
         if beyond[j] or not _parabolic(refit, int(j), ends[j], z):
             found = np.array(_curve(fit, fit.model.parameters[j], level, refit).interval)
             lost = np.isnan(found)
