@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import edges
 import weakform as wf
 from support import DECAYED, DRAWS, GROWTH, LOGISTIC, LV, TIMES, fitted
 from weakform.forward.solve import simulate
+from weakform.report.verdict import verdict
 from weakform.support.errors import FitError
 
 FIT = wf.fit(LOGISTIC, GROWTH)
@@ -85,6 +87,18 @@ def test_chaos_bends_what_is_known_well():
     assert (fit.wald_errors < 0.1 * np.abs(fit.estimate)).all()
     assert "by its profile" in [fit[name].note for name in fit.model.parameters]
     assert (np.abs(fit.estimate - problem.parameters) < 5 * fit.errors).all()
+
+
+def test_a_profile_that_finds_a_better_fit_says_so():
+    trial = next(make for group in edges.ROWS.values() for name, make in group.items() if "Monod, M = 30" in name)(15)
+    fit = wf.fit(trial.model, trial.data, **trial.arguments)
+    better = wf.fit(trial.model, trial.data, method="relaxed", start={"D": 0.64}, **trial.arguments)
+    assert better.log_likelihood > fit.log_likelihood + 1, (
+        "should the search find it by itself, this test has done its work"
+    )
+    assert "A profile has come upon a better fit" in str(fit)
+    assert "better fit" in verdict(fit).headline
+    assert "A profile has come upon" not in str(better)
 
 
 def test_a_side_that_a_bound_cuts_off_does_not_make_an_error_small():

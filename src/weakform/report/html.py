@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..results.hidden import shown_beginnings
+from ..results.intervals import overtaken
 from ..results.observation import panels
 from ..results.refits import can_refit
 from ..support.errors import WeakformError
@@ -61,7 +62,7 @@ def sections(fit: FitResult, command: str = "") -> list[str]:
         section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
         section("Population", _population(fit)),
         section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
-        texts("What should not be overlooked", fit.warnings),
+        texts("What should not be overlooked", (*overtaken(fit), *fit.warnings)),
         section("Data and fitted trajectory", curves.on_data(fit)),
         section("Residuals", curves.data_residuals(fit)),
         section("Weak residuals in time", curves.weak_residuals(fit)),
@@ -197,7 +198,7 @@ def _repeat(fit: FitResult, command: str) -> str:
 def fragment(fit: FitResult) -> str:
     """The short form for notebooks: verdict, estimates, warnings."""
     said = verdict(fit)
-    texts = "".join(f"<li>{escape(text)}</li>" for text in fit.warnings[:5])
+    texts = "".join(f"<li>{escape(text)}</li>" for text in (*overtaken(fit), *fit.warnings)[:5])
     return (
         f"<div><p><b>{escape(said.headline)}</b></p>{equations(fit.model)}{_estimates(fit)}{still(fit)}"
         + (f"<ul>{texts}</ul>" if texts else "")

@@ -9,7 +9,7 @@ import numpy as np
 from ..estimators.status import Status
 from ..results.goodness import DOUBTED, REJECTED, tail
 from ..results.hidden import shown_beginnings
-from ..results.intervals import automatic
+from ..results.intervals import automatic, overtaken
 from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     lines += _correlations(fit)
     for label, text in chosen(fit):
         lines += wrapped(text, f"{label + ':':16s}", " " * 16)
-    for title, texts in (("Notes", (*fit.data.notes, *fit.notes)), ("Warnings", fit.warnings)):
+    for title, texts in (("Notes", (*fit.data.notes, *fit.notes)), ("Warnings", (*overtaken(fit), *fit.warnings))):
         if texts:
             lines += ["", f"{title}:"]
             for text in texts:

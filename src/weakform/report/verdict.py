@@ -10,6 +10,7 @@ import numpy as np
 from ..estimators.status import Status
 from ..results.diagnosis import POORLY_DETERMINED
 from ..results.goodness import DOUBTED, tail
+from ..results.intervals import overtaken
 
 if TYPE_CHECKING:
     from ..results.result import FitResult
@@ -92,6 +93,8 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", doubt, (fit.message, *reasons))
     if fit.status is Status.UNDETERMINED:
         return Verdict("doubt", "The fit converged, but other values fit as well.", tuple(reasons))
+    if overtaken(fit):
+        return Verdict("bad", "There is a better fit than this one.", (*overtaken(fit), *reasons))
     if noise_free:
         return Verdict("good", "The model follows these noise-free data; there are no errors to tell.", tuple(reasons))
     if np.isnan(p):

@@ -40,6 +40,8 @@ the gap around the end may be, as a share of its distance: a curve with a kink i
 LOOSE, FEW, CURVED = 0.05, 600, 0.07
 """Error, relative to the estimate, above which curvature is looked for, and samples up to which it is in any case: of
 chaotic systems parameters are known well along curved ways; and what it may do to an end of an interval."""
+OVERTAKEN = 2.0
+"""How much less misfit than the fit a profile must find for the fit not to be the best."""
 LEVEL = 0.95
 """Of the intervals that an error belongs to."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
@@ -257,6 +259,22 @@ def automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]
     if level not in fit.late.automatic:
         fit.late.automatic[level] = _automatic(fit, level)
     return fit.late.automatic[level]
+
+
+def overtaken(fit: FitResult) -> tuple[str, ...]:
+    """A sentence, if a profile has come upon a better fit than the fit itself."""
+    gains = {}
+    for curve in fit.late.curves.values():
+        here = int(np.argmin(np.abs(curve.values - fit.estimate[fit.model.parameters.index(curve.name)])))
+        if curve.misfit[here] > OVERTAKEN:
+            gains[curve.name] = (float(curve.misfit[here]) / 2, float(curve.values[np.argmin(curve.misfit)]))
+    if not gains:
+        return ()
+    name, (gain, value) = max(gains.items(), key=lambda item: item[1][0])
+    return (
+        f"A profile has come upon a better fit: with {name} = {value:.4g} the log-likelihood is {gain:.1f} higher than "
+        f"at the estimate, which is not the best. Fit again with method='relaxed' and start={{{name!r}: {value:.4g}}}.",
+    )
 
 
 @np.errstate(all="ignore")
