@@ -134,7 +134,7 @@ def data_residuals(fit: FitResult) -> str:
             ),
             figure(
                 f"residuals of {name} in order, against those of normal noise",
-                ("expected of normal noise", title),
+                ("normal quantile", title),
                 [straight, ordered],
                 small=True,
             ),
@@ -143,7 +143,7 @@ def data_residuals(fit: FitResult) -> str:
         "<p class='how'>Measured less fitted values in standard deviations: without a pattern in time or in the "
         "level, and along the dashed line where the noise is what it was said to be.</p>"
     )
-    return intro + f'<div class="multiples">{"".join(parts)}</div>'
+    return intro + f'<div class="multiples three">{"".join(parts)}</div>'
 
 
 def weak_residuals(fit: FitResult) -> str:
@@ -159,7 +159,7 @@ def weak_residuals(fit: FitResult) -> str:
             lines.append(series("points", name, (t, r), COLOURS[d % len(COLOURS)]))
         lines += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
         label = f"weak residuals{' of ' + q.label if q.label else ''} in standard deviations against time"
-        title = q.label or "weak residual / its standard deviation"
+        title = q.label or "weak residual / its sd"
         parts.append(figure(label, (titled(fit, "time"), title), lines, small=small))
     entries = [(name, COLOURS[d % len(COLOURS)]) for d, name in enumerate(fit.model.states)]
     intro = (

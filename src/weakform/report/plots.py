@@ -123,7 +123,7 @@ def data_residuals(fit: FitResult) -> Any:
             for axis, x, y, title in (
                 (row[0], one.times, one.score, titled(fit, "time")),
                 (row[1], one.level, one.score, f"{titled(fit, one.name)}, fitted"),
-                (row[2], one.expected, np.sort(one.score), "expected of normal noise"),
+                (row[2], one.expected, np.sort(one.score), "normal quantile"),
             ):
                 axis.plot(x, y, ".", color=FIT, ms=4)
                 axis.set_xlabel(title)
