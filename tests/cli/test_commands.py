@@ -113,6 +113,14 @@ def test_new_check_fit(folder, capsys):
     assert "growth" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("option", ["--report", "--save"])
+def test_a_folder_is_no_file_and_that_is_said_before_the_fit(folder, capsys, option):
+    assert run("fit", "model.toml", "data.csv", option, ".") == 2
+    told = capsys.readouterr()
+    assert "is a folder" in told.err
+    assert "estimate" not in told.out
+
+
 def test_check_says_everything(folder, capsys):
     parameters = "[parameters]\nr = { start = 9, bounds = [0, 1] }\nK = { start = 50 }\nh = { start = 1 }\n"
     Path("m.toml").write_text('equations = "N\' = r*N*(1 - (N/K)**h)"\n' + parameters)

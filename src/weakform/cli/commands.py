@@ -27,6 +27,9 @@ def run_fit(arguments: argparse.Namespace) -> int:
     from ..fitting import fit
 
     file = said.read(arguments)
+    for option, path in (("--report", arguments.report), ("--save", arguments.save)):
+        if path and Path(path).is_dir():  # said before the fit, not after it
+            raise ModelError(f"{option}: {path} is a folder; give the name of a file.")
     result = fit(
         file.model,
         said.data(file, arguments),

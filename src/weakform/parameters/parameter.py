@@ -208,7 +208,7 @@ def _bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
     if not low < high:
         raise FitError(
             f"The lower bound of {name!r} must be below the upper one; received {pair!r}. "
-            "To hold a parameter, use fixed={...}."
+            "To hold a parameter, fix it: fixed={...}, on the command line --fix."
         )
     if fixed is not None and not low <= fixed <= high:
         raise FitError(f"{name!r} is fixed at {fixed:g}, outside its bounds [{low:g}, {high:g}].")

@@ -155,7 +155,7 @@ def objections(
     if REJECTED <= p < DOUBTED:
         found.append(
             f"The model is doubtful ({tail(p)}): its residuals hang together more than noise does. One right model "
-            "in twenty looks like this; look at the weak residuals, and test it on other data."
+            f"in {1 / p:.0f} looks like this; look at the weak residuals, and test it on other data."
         )
     if p < REJECTED and not (noise.exceptions or noise.instead):
         found.append(
