@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def wait_for(store, count, process, finished=False):
     for _ in range(1200):
         if store.exists():
             try:
-                with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as db:
+                with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
                     if db.execute("SELECT count(*) FROM runs").fetchone()[0] >= count:
                         return
             except sqlite3.OperationalError:
@@ -95,7 +95,7 @@ def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(tmp_path):
     wait_for(store, 30, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    with sqlite3.connect(store) as db:
+    with closing(sqlite3.connect(store)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     kept = numbers(store)
     assert len(kept) >= 30
@@ -119,7 +119,7 @@ def killed_again_and_again(tmp_path, kills, study):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        with sqlite3.connect(store) as db:
+        with closing(sqlite3.connect(store)) as db:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         now = len(numbers(store))
         assert now >= survived

@@ -1,6 +1,7 @@
 """Studies as files: seeds, cells, and one clear error for each thing that is wrong."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_files_that_are_refused(tmp_path):
     (tmp_path / "text.sqlite").write_text("not a database, " * 100)
     with pytest.raises(StoreError, match="cannot be read as a study"):
         Store(tmp_path / "text.sqlite")
-    with sqlite3.connect(tmp_path / "other.sqlite") as db:
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as db:
         db.execute("CREATE TABLE something (x)")
     with pytest.raises(StoreError, match="something else"):
         Store(tmp_path / "other.sqlite")
