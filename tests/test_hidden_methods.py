@@ -109,6 +109,11 @@ def test_without_bounds_or_start_it_is_the_optimum_near_the_truth(name):
         assert abs(known[parameter].value - truth) < 4 * known[parameter].error
 
 
+def wald(fit, name):
+    """The error by the covariance: by which interval it is told may differ."""
+    return fit.wald_errors[fit.model.parameters.index(name)]
+
+
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_three_methods_agree(name):
     system = SYSTEMS[name]
@@ -125,7 +130,7 @@ def test_three_methods_agree(name):
         for parameter in system.truth:
             error = relaxed[parameter].error
             assert abs(other[parameter].value - relaxed[parameter].value) < 0.05 * error
-            assert other[parameter].error == pytest.approx(error, rel=0.05)
+            assert wald(other, parameter) == pytest.approx(wald(relaxed, parameter), rel=0.02)
     assert "started by 'relaxed', was kept" in " ".join(both.notes)
 
 
@@ -156,7 +161,7 @@ def test_everything_at_once_by_every_method():
         for name, truth in (("ka", 1.5), ("V", 20.0), *((f"ke_{k}", r) for k, r in zip("abc", rates, strict=True))):
             assert abs(fit[name].value - truth) < 4 * fit[name].error
             assert fit[name].value == pytest.approx(fits[0][name].value, rel=1e-3)
-            assert fit[name].error == pytest.approx(fits[0][name].error, rel=0.02)
+            assert wald(fit, name) == pytest.approx(wald(fits[0], name), rel=0.02)
         assert fit.initial["A"]["b"].value == 100.0
         band = fit.predict(np.array([0.0, 4.0]), trajectory="b")
         assert band["A"][0, 0] == 100.0
