@@ -63,7 +63,7 @@ def test_stages_are_logged(caplog):
 def test_the_time_limit_is_that_of_the_whole_fit():
     begin = time.monotonic()
     fit = wf.fit(GOODWIN.model, DATA, bounds=GOODWIN.bounds, method="relaxed", starts=1000, options={"time_limit": 3})
-    assert 2.9 < time.monotonic() - begin < 3.6
+    assert 2.4 < time.monotonic() - begin < 3.6
     assert len(fit.starts) > 1
 
 

@@ -64,6 +64,8 @@ class Progress:
         return ", ".join([*words, f"{self.seconds:.0f} s"])
 
 
+SEARCH = 0.9
+"""Share of the time for finding an estimate; judging it takes the rest."""
 Callback = Callable[[Progress], object]
 """What is called with the progress; if it returns True, the fit stops with the best so far."""
 
@@ -83,7 +85,7 @@ class Watch:
         if callback is not None and not callable(callback):
             raise FitError(f"callback must be a function of the progress; received {callback!r}.")
         self.begin, self.alone = time.monotonic(), alone
-        self.end, self.asked, self.callback = self.begin + seconds, False, callback
+        self.end, self.asked, self.callback = self.begin + SEARCH * seconds, False, callback
         self.progress, self._told = Progress(), -math.inf
 
     def __call__(self, objective: float = math.nan) -> bool:
