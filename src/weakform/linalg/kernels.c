@@ -1,7 +1,7 @@
 /* Passes over the intervals of a mesh, one behind the other: what NumPy can only do with a call for each interval, or
  * with arrays that leave the cache. `linalg/chain.py`, `linalg/saddle.py` and `collocation/simpson.py` say what each of
- * them computes, and do the same without a compiler. Arrays are C-ordered; `node[m]` is the left end of interval m, its right end is the
- * node behind it; neighbouring intervals are linked if they share a node. No state, no allocation, no errors but those
+ * them computes, and do the same without a compiler. Arrays are C-ordered; `node[m]` is the left end of interval m, its
+ * right end is the node behind it; neighbouring intervals are linked if they share a node. No state, no allocation, no errors but those
  * returned: safe in threads.
  */
 #include <math.h>

@@ -122,7 +122,6 @@ class Map:
         """Values `(n, K)`, and derivatives by the states `(n, K, D)` and by the parameters `(n, K, J)`."""
         n, K, D, J = len(t), self.K, self.D, self.J
         found = np.zeros((n, K * (1 + D + J)))
-        values = self.nonzeros(t, u, p, inputs)
-        found[:, self._places[True]] = values
+        found[:, self._places[True]] = self.nonzeros(t, u, p, inputs)
         end = K * (1 + D)
         return found[:, :K], found[:, K:end].reshape(n, K, D), found[:, end:].reshape(n, K, J)

@@ -93,8 +93,8 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", doubt, (fit.message, *reasons))
     if fit.status is Status.UNDETERMINED:
         return Verdict("doubt", "The fit converged, but other values fit as well.", tuple(reasons))
-    if overtaken(fit):
-        return Verdict("bad", "There is a better fit than this one.", (*overtaken(fit), *reasons))
+    if better := overtaken(fit):
+        return Verdict("bad", "There is a better fit than this one.", (*better, *reasons))
     if noise_free:
         return Verdict("good", "The model follows these noise-free data; there are no errors to tell.", tuple(reasons))
     if np.isnan(p):

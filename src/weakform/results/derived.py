@@ -14,7 +14,7 @@ import symengine as se
 from ..model.expressions import parse_expression
 from ..model.names import initial_name
 from ..support.errors import FitError
-from .intervals import PROFILE, automatic
+from .intervals import PROFILE, automatic, mean_reach
 from .observation import finite, joint, system
 from .records import Quantity
 
@@ -83,9 +83,8 @@ def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tupl
     if not ((steps >= 0).all() or (steps <= 0).all()):
         return None
     first, last = sorted((found[0], found[-2]))
-    sides = [side for side in (found[-1] - first, last - found[-1]) if side > 0]
-    error = sum(sides) / len(sides) / fit.quantile(level) if sides else 0.0
-    return found[-1], error, (first, last), kinds[j]
+    reach = mean_reach(np.array([[first, last]]), np.array(found[-1:]))
+    return found[-1], float(reach[0]) / fit.quantile(level), (first, last), kinds[j]
 
 
 def _seen(fit: FitResult, moved: dict[str, float]) -> bool:

@@ -227,9 +227,8 @@ def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, 
     if np.linalg.eigvalsh(H / np.outer(d, d))[0] > SUSPECT and (relative > 1 / UNKNOWN).all():
         return ()
     nodes = () if best.latent is None else best.latent.nodes
-    begins, data = tuple(float(t[0]) for t, _ in nodes), task.problem.data
-    complete = Complete(parameters.model, data, task.free) if best.latent is None else None
-    experiment = complete or Experiment(parameters.model, data, task.free, begins)
+    what = (parameters.model, task.problem.data, task.free)
+    experiment = Experiment(*what, tuple(float(t[0]) for t, _ in nodes)) if best.latent else Complete(*what)
     p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
     # What ended at next to zero is looked at where the data begin to notice it.
     size, free = p.copy(), p[task.free]

@@ -282,8 +282,13 @@ def errors(fit: FitResult) -> FloatArray:
     """See `FitResult.errors`."""
     (ends, kinds), wald = automatic(fit, LEVEL), fit.wald_errors
     by_profile = np.array([kind in (PROFILE, PARTLY) for kind in kinds])
-    reach = np.abs(ends - fit.estimate[:, None]) / fit.quantile(LEVEL)
-    return np.where(by_profile, reach.sum(axis=1) / np.maximum((reach > 0).sum(axis=1), 1), wald)
+    return np.where(by_profile, mean_reach(ends, fit.estimate) / fit.quantile(LEVEL), wald)
+
+
+def mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
+    """The mean of what intervals `(n, 2)` reach to both sides of values `(n,)`; where one is an end, to the other."""
+    reach = np.abs(ends - values[:, None])
+    return np.asarray(reach.sum(axis=1) / np.maximum((reach > 0).sum(axis=1), 1))
 
 
 def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
