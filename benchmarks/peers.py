@@ -1,10 +1,11 @@
 """What a user would pick instead: the same data, one random start in the box, one process.
 
-    pip install '.[sbml]' lmfit pysindy copasi-basico     # in an environment of its own
+    pip install '.[sbml]' lmfit pysindy copasi-basico swig amici petab pypesto fides   # in an environment of its own
     python benchmarks/peers.py [runs, default 20] [problems, separated by commas]
 
 Each tool gets the model, the data, the box and one start in it, and estimates the initial state, which begins at the
-first sample; a tool that is not installed is left out. *Lost* are runs that take more than 20 CPU seconds, or whose sum
+first sample, within three times the largest sample, and above zero where the data are; a tool that is not installed is
+left out. *Lost* are runs that take more than 20 CPU seconds, or whose sum
 of squares, solved again from what the tool gives back, is more than 5% above the least of all tools; *error* is the
 median over runs of the relative error of the parameters, *lines* what the user has to write: the statements of the
 function below. PySINDy takes models that are linear in their parameters; its weak form is told the terms of the model,
@@ -15,13 +16,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import logging
+import os
 import signal
 import sys
+import tempfile
 import textwrap
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -53,6 +58,10 @@ class Task:
         self.t, self.u = q.times, q.values
         self.log = self.data.noise[0] == "lognormal"
         self.scale = 1.0 if self.log else self.u.std(axis=0)
+        far = 3 * np.abs(self.u).max(axis=0)
+        self.low = np.append(self.box[:, 0], self.u.min(axis=0) / 3 if self.log else -far)
+        self.high = np.append(self.box[:, 1], far)
+        self.begin = np.append(self.start, self.u[0])
         compiled_f = compiled(["t", *self.model.states, *self.model.parameters], self.model.expressions)
         self.f = lambda t, u, p: compiled_f(np.concatenate([[t], u, p]))
 
@@ -74,6 +83,14 @@ class Task:
         """The model as SBML, its parameters and initial values at the start."""
         values = dict(zip(self.model.parameters, self.start, strict=True))
         return to_sbml(to_antimony(self.model, values, dict(zip(self.model.states, self.u[0], strict=True))))
+
+    def sbml_free(self) -> str:
+        """The same, with an initial value of each state `x` that is a parameter `x_0`."""
+        values = dict(zip(self.model.parameters, self.start, strict=True))
+        text = to_antimony(self.model, values, dict(zip(self.model.states, self.u[0], strict=True)))
+        for state in self.model.states:
+            text = text.replace(f"  {state} = ", f"  {state} = {state}_0;\n  {state}_0 = ", 1)
+        return to_sbml(text)
 
     def monomials(self) -> tuple[list, list] | None:
         """Exponents of the states in each term, and for each parameter an equation, a term of it and a factor."""
@@ -119,9 +136,7 @@ def scipy_solve_ivp(task: Task) -> tuple[np.ndarray, np.ndarray]:
         states[: found.y.shape[1]] = found.y.T
         return task.residual(states)
 
-    lower = np.concatenate([task.box[:, 0], np.full(task.u.shape[1], -np.inf)])
-    upper = np.concatenate([task.box[:, 1], np.full(task.u.shape[1], np.inf)])
-    found = least_squares(residual, np.concatenate([task.start, task.u[0]]), bounds=(lower, upper), x_scale="jac")
+    found = least_squares(residual, task.begin, bounds=(task.low, task.high), x_scale="jac")
     return found.x[:J], found.x[J:]
 
 
@@ -129,10 +144,8 @@ def lmfit_odeint(task: Task) -> tuple[np.ndarray, np.ndarray]:
     import lmfit
 
     parameters = lmfit.Parameters()
-    for k, (value, (low, high)) in enumerate(zip(task.start, task.box, strict=True)):
+    for k, (value, low, high) in enumerate(zip(task.begin, task.low, task.high, strict=True)):
         parameters.add(f"p{k}", value=value, min=low, max=high)
-    for k, value in enumerate(task.u[0]):
-        parameters.add(f"u{k}", value=value)
     J = len(task.start)
 
     def residual(values):
@@ -153,18 +166,47 @@ def copasi(task: Task) -> tuple[np.ndarray, np.ndarray]:
     table = pd.DataFrame(task.u, columns=[f"Values[{name}]" for name in task.model.states])
     table.insert(0, "Time", task.t)
     basico.add_experiment("data", table, model=model)
-    far = 3 * np.abs(task.u).max(axis=0)
     names = [*task.model.parameters, *task.model.states]
-    low, high = np.append(task.box[:, 0], -far), np.append(task.box[:, 1], far)
-    start = np.append(task.start, task.u[0])
     items = [
         {"name": f"Values[{name}].InitialValue", "lower": a, "upper": b, "start": x}
-        for name, a, b, x in zip(names, low, high, start, strict=True)
+        for name, a, b, x in zip(names, task.low, task.high, task.begin, strict=True)
     ]
     basico.set_fit_parameters(items, model=model)
     found = basico.run_parameter_estimation(method="Levenberg - Marquardt", model=model)
     theta = found["sol"].to_numpy()
     basico.remove_datamodel(model)
+    return theta[: len(task.start)], theta[len(task.start) :]
+
+
+def pypesto_amici(task: Task, optimizer: str = "Scipy") -> tuple[np.ndarray, np.ndarray]:
+    import pandas as pd
+    import petab.v1 as petab
+    import pypesto.optimize
+    import pypesto.petab
+    from petab.v1.models.sbml_model import SbmlModel
+
+    states, name = task.model.states, task.problem.name.replace("-", "_")
+    parameters = pd.DataFrame({"parameterId": [*task.model.parameters, *(f"{s}_0" for s in states)]})
+    parameters = parameters.assign(parameterScale="lin", nominalValue=task.begin, estimate=1).set_index("parameterId")
+    parameters = parameters.assign(lowerBound=task.low, upperBound=task.high)
+    observables = pd.DataFrame({"observableId": [f"of_{s}" for s in states], "observableFormula": states})
+    observables["observableTransformation"] = "log" if task.log else "lin"
+    observables["noiseFormula"] = task.scale
+    table = pd.DataFrame({"time": np.repeat(task.t, len(states)), "measurement": task.u.ravel()})
+    table = table.assign(observableId=np.tile(observables["observableId"], len(task.t)), simulationConditionId="data")
+    problem = petab.Problem(
+        model=SbmlModel.from_string(task.sbml_free(), name),
+        condition_df=pd.DataFrame(index=pd.Index(["data"], name="conditionId")),
+        measurement_df=table,
+        parameter_df=parameters,
+        observable_df=observables.set_index("observableId"),
+    )
+    importer = pypesto.petab.PetabImporter(problem, name, name, validate_petab=False)
+    problem = importer.create_problem(verbose=False)
+    problem.set_x_guesses(task.begin[None])
+    chosen = getattr(pypesto.optimize, f"{optimizer}Optimizer")()
+    found = pypesto.optimize.minimize(problem, chosen, n_starts=1, progress_bar=False)
+    theta = found.optimize_result.list[0].x
     return theta[: len(task.start)], theta[len(task.start) :]
 
 
@@ -198,13 +240,15 @@ TOOLS: dict[str, tuple[Callable, str | None]] = {
     "SciPy least_squares, solve_ivp": (scipy_solve_ivp, None),
     "lmfit, odeint": (lmfit_odeint, "lmfit"),
     "COPASI (basico), Levenberg–Marquardt": (copasi, "basico"),
+    "pyPESTO, AMICI, L-BFGS-B": (pypesto_amici, "amici"),
+    "pyPESTO, AMICI, Fides": (partial(pypesto_amici, optimizer="Fides"), "amici"),
     "PySINDy, weak form": (pysindy_weak, "pysindy"),
 }
 
 
 def lines(function: Callable) -> int:
     """Statements of a function, without itself and its imports."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(function, "func", function)))).body[0]
     kinds = (ast.stmt,)
     return sum(isinstance(n, kinds) and not isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(tree)) - 1
 
@@ -215,6 +259,8 @@ def over(*_: object) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGPROF, over)
+    logging.disable(logging.CRITICAL)
+    os.chdir(tempfile.mkdtemp())  # COPASI leaves its data and AMICI its models where it runs
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     names = sys.argv[2].split(",") if len(sys.argv) > 2 else PROBLEMS
     tools = {name: do for name, (do, needs) in TOOLS.items() if needs is None or find_spec(needs)}
