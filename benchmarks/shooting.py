@@ -26,7 +26,7 @@ from weakform.files.petab.likelihood import Likelihood
 from weakform.files.petab.maximum import SEARCH, STEPS
 from weakform.files.petab.objective import Objective
 from weakform.linalg.threads import single_thread
-from weakform.optimize import TrustRegion, minimise
+from weakform.optimize import Reaching, minimise
 
 WITHIN, ENOUGH = 1.0, 1e-3
 
@@ -43,7 +43,7 @@ def ours(objective: Objective, theta: np.ndarray, seconds: float) -> float:
         objective.coordinates(theta),
         objective.lower,
         objective.upper,
-        TrustRegion(),
+        Reaching(),
         tolerance=1e-6,
         max_iterations=STEPS,
         enough=ENOUGH,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weakform.optimize import Cubic, Stop, TrustRegion, minimise
+from weakform.optimize import Cubic, Reaching, Stop, TrustRegion, minimise
 from weakform.optimize.box import minimise_in_box
 from weakform.optimize.rules import quadratic
 
@@ -34,7 +34,7 @@ def quadratic_of(H, centre):
     return lambda x, order: Value(0.5 * (x - centre) @ H @ (x - centre), H @ (x - centre), H)
 
 
-@pytest.mark.parametrize("rule", [TrustRegion, Cubic])
+@pytest.mark.parametrize("rule", [TrustRegion, Reaching, Cubic])
 @pytest.mark.parametrize(
     "start",
     [
@@ -100,7 +100,20 @@ def test_two_that_are_known_only_together_go_to_one_bound():
     assert step[1] < 1.0
 
 
-@pytest.mark.parametrize("rule", [TrustRegion, Cubic])
+def test_a_coordinate_without_curvature_does_not_lead_the_others_astray():
+    """Residuals `exp(x) - 1` with the expected Hessian: flat at -18, where nothing says that 20 is far too far."""
+
+    def f(x, order):
+        e = np.exp(x)
+        return Value(0.5 * float(np.sum((e - 1) ** 2)), (e - 1) * e, np.diag(e * e))
+
+    start, low, high = np.array([3.0, -18.0]), np.full(2, -20.0), np.full(2, 20.0)
+    ends = {rule: minimise(f, start, low, high, rule(), enough=1e-3).x[0] for rule in (TrustRegion, Reaching)}
+    assert ends[Reaching] == pytest.approx(0.0, abs=0.05)
+    assert ends[TrustRegion] > 2.9  # what the other is for
+
+
+@pytest.mark.parametrize("rule", [TrustRegion, Reaching, Cubic])
 def test_saddle_with_zero_gradient_along_the_descent_direction(rule):
     """The hard case: the gradient has no part in the direction of negative curvature."""
 

@@ -1,18 +1,20 @@
-"""Two ways to choose a step from a quadratic model `m(s) = gᵀs + ½ sᵀHs`.
+"""Ways to choose a step from a quadratic model `m(s) = gᵀs + ½ sᵀHs`.
 
-Both work in scaled variables `ŝ = d∘s`, in which the curvatures are about one, so that the units of a parameter do not
-matter, and both diagonalise `Ĥ = V diag(w) Vᵀ`; with `a = Vᵀĝ` the step is `ŝ = -V a/(w + λ)` for a shift λ that makes
+All work in scaled variables `ŝ = d∘s`, in which the curvatures are about one, so that the units of a parameter do not
+matter, and diagonalise `Ĥ = V diag(w) Vᵀ`; with `a = Vᵀĝ` the step is `ŝ = -V a/(w + λ)` for a shift λ that makes
 `Ĥ + λ` positive definite:
 
 - trust region: `λ = 0` if the Newton step fits, else `‖ŝ‖ = Δ`. Bounds are met by an active set: what would leave the
   box is put on its bound and the rest is solved again.
+- trust region with a reach: a coordinate without curvature costs nothing in m, and with `d` nothing in ‖ŝ‖ either; so
+  each also stays within `|s_j| <= reach · extent_j`, that of the box; the reach shrinks and grows as the radius does.
 - cubic regularisation: `λ = c ‖ŝ‖`, the minimiser of `m(s) + c/3 ‖ŝ‖³`; without bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -162,6 +164,30 @@ class TrustRegion:
             self.radius = 0.25 * min(norm, self.radius)
         elif ratio > 0.75 and norm > 0.8 * self.radius:
             self.radius *= self.growth
+
+
+@dataclass
+class Reaching(TrustRegion):
+    """A trust region in which no step is longer than a share of the extent of the box in any coordinate."""
+
+    reach: float = FIRST_SHARE
+    _extent: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """A step between `low` and `high`, and within reach; without a bound anything is."""
+        self._extent = 0.5 * (high - low)
+        far = self.reach * self._extent
+        return super().step(g, H, d, np.maximum(low, -far), np.minimum(high, far))
+
+    def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:
+        """Shrink and grow the reach by what of it was used."""
+        super().update(ratio, s, d)
+        wide = self._extent > 0
+        used = float(np.max(np.abs(s[wide]) / self._extent[wide], initial=0.0))
+        if not ratio > 0.25:
+            self.reach = 0.25 * min(used, self.reach) or self.reach
+        elif ratio > 0.75 and used > 0.8 * self.reach:
+            self.reach *= self.growth
 
 
 @dataclass

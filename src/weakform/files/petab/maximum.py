@@ -19,7 +19,7 @@ import numpy as np
 from ...estimators.status import Status
 from ...linalg.symmetric import symmetric_inverse
 from ...linalg.threads import single_thread
-from ...optimize import TrustRegion, minimise
+from ...optimize import Reaching, minimise
 from ...optimize.minimise import Minimum
 from ...results.serial import chi_square_tail
 from ...support.errors import FitError
@@ -190,7 +190,7 @@ def _followed(
                 x,
                 objective.lower,
                 objective.upper,
-                TrustRegion(),
+                Reaching(),
                 tolerance=1e-6,
                 max_iterations=STEPS,
                 enough=ENOUGH,
@@ -289,7 +289,7 @@ def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) 
             near.x,
             objective.lower,
             objective.upper,
-            TrustRegion(),
+            Reaching(),
             tolerance=1e-8,
             max_iterations=STEPS,
             enough=1e-6,
