@@ -23,7 +23,9 @@ RESULTS = Path(__file__).parent / "results"
 def restore(path: Path) -> int:
     """Write the kept runs that the study asks for into its file; how many."""
     study = read_study(path.stem)
-    rows = {tuple(row[name] for name in KEY): row for row in pq.read_table(RESULTS / f"{path.stem}.parquet").to_pylist()}
+    rows = {
+        tuple(row[name] for name in KEY): row for row in pq.read_table(RESULTS / f"{path.stem}.parquet").to_pylist()
+    }
     kept = [(run, rows[run.key]) for run in study.runs if run.key in rows]
     with Store.writing(path, study) as store:
         for run, row in kept:

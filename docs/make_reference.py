@@ -2,7 +2,8 @@
 
 A page in `docs/reference` has a few words of its own and the line `<!-- made from the code -->`; the hook of mkdocs
 puts in its place what the function for that page says (see `PAGES`). What cannot be made is checked: `api.md` must show
-every public name, and a key of a model file without words here stops the build.
+every public name, an attribute of a result must be described, and a key of a model file without words here stops the
+build.
 
     python docs/make_reference.py reference/status.md     # print what is made
 """
@@ -300,11 +301,15 @@ def public() -> str:
 
 
 def check_api(markdown: str) -> None:
-    """Every public name must be on the page."""
+    """Every public name must be on the page, and every attribute of a result must be described."""
     shown = set(re.findall(r"^::: (\S+)", markdown, flags=re.M))
     missing = [name for name in weakform.__all__ if f"weakform.{name}" not in shown]
     if missing:
         raise ValueError(f"docs/reference/api.md lacks '::: weakform.{missing[0]}'.")
+    said = attributes(weakform.FitResult)
+    silent = [f.name for f in fields(weakform.FitResult) if not said.get(f.name, ("", ""))[1]]
+    if silent:
+        raise ValueError(f"The docstring of FitResult says nothing of {', '.join(silent)}.")
 
 
 # Contributing

@@ -41,7 +41,9 @@ class FitResult(Questions):
     Attributes
     ----------
     model : Model
+        With the parameters that were estimated, local ones once for each trajectory.
     data : Dataset
+        What it was fitted to.
     method : str
         The method that made the estimate.
     estimate : ndarray, (J,)
@@ -51,35 +53,47 @@ class FitResult(Questions):
     covariance_kind : str
         The formula behind it, in words.
     status : Status
+        How the fit ended; its text says what to do.
     log_likelihood : float
         Of the data, with `sigma`; NaN for methods without states that obey the model, and for noise-free data.
     sigma : ndarray, (D,)
-        Noise level used, and whether it was estimated.
+        Noise level used.
+    sigma_estimated : bool
+        Whether it was estimated, or given.
     basis : tuple of BasisSummary, one for each trajectory
+        The test functions: how many, and their radius.
     bounds : ndarray, (J, 2)
+        Lower and upper; infinite where there is none.
+    log_scale : ndarray of bool, (J,)
+        Parameters that were estimated on a log scale; their intervals are positive.
     fixed : ndarray of bool, (J,)
+        Parameters that were given, not estimated.
     at_bound : ndarray of bool, (J,)
+        Estimates that sit at a bound.
     denoised : tuple of ndarray, (time, D), one for each trajectory
         The data less their noise as the fitted model sees it; no forward solution is behind it.
     goodness : GoodnessOfFit, or None
         The test of the model, for `"wendy"`.
     starts : tuple of StartRecord
         All starts, the best first.
-    alternatives : tuple of Alternative
-        Other estimates that fit equally well.
-    freedoms : tuple of Freedom
-        Directions that no data of this kind can see.
+    iterations : int
+        Of the search, from the best start.
+    mesh : int
+        Nodes for each sample on which the refinement solved the equations.
+    seed : int
+        Of all that is drawn.
+    options : Options
+        As the fit used them.
+    seconds : float
+        How long the fit took.
     weak_residuals : tuple of pairs of ndarray, one for each trajectory
         Centres of the test functions `(K,)`, and the residuals over their standard deviations `(D, K)`.
     warnings : tuple of str
         What should not be overlooked.
     notes : tuple of str
         What was done on the way.
-    mesh : int
-        Nodes for each sample on which the refinement solved the equations.
-    log_scale : ndarray of bool, (J,)
-        Parameters that were estimated on a log scale; their intervals are positive.
     prior : Priors, or None
+        What was known beforehand.
     tied : dict of str to str
         Parameters that are expressions of others; `derived` gives their values.
     units : dict of str to str
@@ -88,6 +102,10 @@ class FitResult(Questions):
         Where only a part is measured: the nodes of the mesh `(nodes,)`, and the states there `(nodes, D)`.
     shared, index : Model and ndarray of int
         The model before local parameters were multiplied, and the place of its parameters among all.
+    alternatives : tuple of Alternative
+        Other estimates that fit equally well.
+    freedoms : tuple of Freedom
+        Directions that no data of this kind can see.
     population : Population, or None
         Means and spreads of random effects.
     late : Late

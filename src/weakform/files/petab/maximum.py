@@ -3,7 +3,7 @@
 The bounds of such problems span ten orders of magnitude, and most draws are flat: nothing that is measured depends on
 anything there. So draws are screened by the likelihood itself, with solutions that are rough; from the best on, each is
 followed by a trust-region method with the expected Hessian, which costs no second derivatives. It ends when some have
-come to the same likelihood, or when the time is over.
+come to the same likelihood, unless the noise is given and says that this is no fit, or when the time is over.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 from ...estimators.status import Status
 from ...linalg.symmetric import symmetric_inverse
 from ...linalg.threads import single_thread
-from ...optimize import Reaching, minimise
+from ...optimize import Reaching, TrustRegion, minimise
 from ...optimize.minimise import Minimum
 from ...results.serial import chi_square_tail
 from ...support.errors import FitError
 from ...support.typing import FloatArray
-from .likelihood import Likelihood
+from .likelihood import Likelihood, Predicted
 from .objective import Objective
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ DRAWS, SHARE, ROUGH, SEARCH = 1000, 0.2, 1e-3, 1e-6
 """Draws that are screened, the share of the time for it, and tolerances of solutions: there, and in the search."""
 AGREE, LEAST, SAME = 3, 10, 0.1
 """Starts that have to lead to the same log-likelihood, how many are followed at least, and how near that is."""
+RULES = (Reaching, TrustRegion)
+"""How starts are followed, in turn: by steps that stay near, and by steps that may cross the box."""
 STEPS, ENOUGH, LONGEST = 150, 1e-3, 0.35
 """Of a start: steps at most, a decrease that is not worth one, and the share of the time that it may take."""
 FINAL = 0.1
@@ -182,7 +184,7 @@ def _followed(
 ) -> list[Minimum]:
     """Where the draws lead, until enough agree."""
     ends: list[Minimum] = []
-    for x in draws if starts is None else draws[:starts]:
+    for k, x in enumerate(draws if starts is None else draws[:starts]):
         until = max(left() - LONGEST * limit, FINAL * limit)
         try:
             end = minimise(
@@ -190,7 +192,7 @@ def _followed(
                 x,
                 objective.lower,
                 objective.upper,
-                Reaching(),
+                RULES[k % len(RULES)](),
                 tolerance=1e-6,
                 max_iterations=STEPS,
                 enough=ENOUGH,
@@ -204,7 +206,8 @@ def _followed(
         if progress is not None and ends:
             progress(f"{len(ends)} starts, best log-likelihood {-best:.3f}")
         agreed = sum(e.value < best + SAME for e in ends)
-        if left() < FINAL * limit or (starts is None and agreed >= AGREE and len(ends) >= LEAST):
+        enough = starts is None and agreed >= AGREE and len(ends) >= LEAST
+        if left() < FINAL * limit or (enough and not _rejected(objective, min(ends, key=lambda e: e.value).x)):
             break
     if not ends:
         raise FitError(
@@ -254,13 +257,10 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
     if unknown.any():
         status = Status.UNDETERMINED if status.converged else status
         notes.append(f"The data do not determine {', '.join(n for n, u in zip(names, unknown, strict=True) if u)}.")
-    freedom = len(likelihood.values) - len(keep)
-    if not objective.noise and not np.any(found.by_sigma) and freedom > 0 and not likelihood.laplace.any():
-        r = likelihood.residuals(found)
-        level = chi_square_tail(float(r @ r), freedom)
-        if level < REJECTED and status.converged:
-            status = Status.REJECTED
-            notes.append(f"χ² = {float(r @ r):.4g} with {freedom} degrees of freedom: p = {level:.2g}.")
+    tested = _chi_square(objective, found)
+    if tested is not None and tested[2] < REJECTED and status.converged:
+        status = Status.REJECTED
+        notes.append("χ² = {:.4g} with {} degrees of freedom: p = {:.2g}.".format(*tested))
     if agreed < 2 and len(ends) > 1:
         notes.append("Only one start has led here: a better optimum may exist; raise time_limit, or try another seed.")
     natural = np.array([_all(objective, end.x)[keep] for end in ends[:20]])
@@ -279,6 +279,23 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
         seconds=time.process_time() - begin,
         notes=tuple(notes),
     )
+
+
+def _chi_square(objective: Objective, found: Predicted) -> tuple[float, int, float] | None:
+    """χ², its degrees of freedom and its p-value; nothing where the noise is estimated, or not normal."""
+    likelihood = objective.likelihood
+    freedom = len(likelihood.values) - sum(q.estimate for q in objective.quantities)
+    if objective.noise or np.any(found.by_sigma) or freedom <= 0 or likelihood.laplace.any():
+        return None
+    r = likelihood.residuals(found)
+    return float(r @ r), freedom, chi_square_tail(float(r @ r), freedom)
+
+
+def _rejected(objective: Objective, x: FloatArray) -> bool:
+    """Whether the noise that was given says that this is no fit, however many starts may lead there."""
+    found = objective.likelihood.predicted(_all(objective, x), True)
+    tested = None if found is None else _chi_square(objective, found)
+    return tested is not None and tested[2] < REJECTED
 
 
 def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) -> Minimum:
