@@ -73,10 +73,15 @@ def test_states_that_have_jumped_over_a_pole_are_no_estimate():
     def refined(p):
         return refine(task, Outcome(np.array(p), 1.0, Status.CONVERGED, 1, 1))
 
-    lost = refined([0.10224, 0.70429, 0.07678, 0.3121, 0.00887, 0.02129])
-    assert lost.refined.states[0][:, 4].min() < -lost.estimate[5]
-    assert not lost.status.converged
-    assert lost.refined.bias == np.inf
+    # Which starts are lost is for the last digits of a machine to say; of some dozen always some are.
+    starts = [
+        [0.10224, 0.70429, 0.07678, 0.3121, V, Km] for V in (0.004, 0.006, 0.009, 0.012) for Km in (0.005, 0.02, 0.022)
+    ]
+    ends = [refined(p) for p in starts]
+    lost = [end for end in ends if end.estimate[5] > 0.02 and end.refined.states[0][:, 4].min() < -end.estimate[5]]
+    assert lost
+    assert not any(end.status.converged for end in lost)
+    assert all(end.refined.bias == np.inf for end in lost)
     found = refined([0.0737, 0.5817, 0.0, 0.2719, 0.0159, 0.2495])
     assert found.status is Status.CONVERGED
     assert found.refined.bias < 0.1

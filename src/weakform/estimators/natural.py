@@ -138,8 +138,9 @@ def natural_sizes(task: Task, size: float) -> FloatArray:
             every = [F.spread(part, p, L.trajectory) for part in (moves, begins)]
             each = np.abs(np.concatenate([*every, relaxed.linearise(p, X).P], axis=None).reshape(-1, J))
             each *= np.where(task.scale.log, 1.0, natural)
-            each = np.where(np.isfinite(each) & (each > 0), np.log(each), np.nan)
-        return np.array([np.nanmedian(column) if np.isfinite(column).any() else np.nan for column in each.T])
+            each = np.where(np.isfinite(each) & (each > 0), each, np.nan)
+        # The mean, not the median: what has decayed long before the end says nothing of how fast it did.
+        return np.array([np.log(np.nanmean(column)) if np.isfinite(column).any() else np.nan for column in each.T])
 
     for _ in range(ROUNDS):
         here = effects(sizes)

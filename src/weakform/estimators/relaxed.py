@@ -48,8 +48,9 @@ SETTLED = 0.01
 """Log-likelihood that a converged estimate may still gain, or change on a finer mesh."""
 GIVEN, FORWARD = 0.03, 1e-6
 """The size of the walk at which a start that is given begins, and the tolerance of the solution there."""
-DECADE = (0.1, 10.0)
-"""Range of starts without bounds, around the natural size of a parameter."""
+DECADES = ((0.1, 10.0), (1.0, 100.0))
+"""Ranges of starts without bounds, around the natural size of a parameter, in turn after all `WAYS`: what is over
+long before the data end is faster than it."""
 AGREE, LARGE = 3, 20_000
 """Starts that must agree before the others are left out, and the nodes of a problem that is large."""
 OUTSIDE = 5
@@ -83,8 +84,9 @@ def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: i
     several = MORE if unknown_times(problem.shared, len(problem.data.trajectories)) else STARTS
     for k in range(several if count is None else count):
         share = rng.uniform(size=len(lower))
+        decade = DECADES[k // len(WAYS) % len(DECADES)]
         constants = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
-        p = np.where(task.free, task.scale.working(between(lower, upper, share, units, DECADE)), task.base)
+        p = np.where(task.free, task.scale.working(between(lower, upper, share, units, decade)), task.base)
         # Those that are given may all be wrong in the same way: every second is drawn.
         own = k % 2 == 0 and k // 2 < len(given)
         if own:

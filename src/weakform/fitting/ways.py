@@ -26,8 +26,11 @@ from .search import Prepared, Searched, prepare, reaches_noise, refine, search, 
 STIFF = 100.0
 """Decay in the time between samples above which only a solver for stiff equations can follow."""
 BETTER = 0.5
-AGREE, SAME, MORE = 4, 0.05, 24
-"""Starts that have led to the same log-likelihood, so that more would not help; and how many more there are else."""
+AGREE, FEWEST, SAME, MORE = 4, 3, 0.05, 24
+"""Starts that have led to the same log-likelihood, so that more would not help, even to a success that is hardly ever
+reached; how near that is, and how many more there are else."""
+REFUTED = (Status.REJECTED, Status.MISSTATED)
+"""What the data say no to, or at least not as it stands."""
 ELSEWHERE, MOST = 0.1, 3
 """Relative difference of places that are not the same, and from how many of them equations are solved."""
 PLACES = 2
@@ -110,12 +113,15 @@ def _others(
     if tried:
         best = best_of(tried)
         status = best.judged.status
-        done = status.success and not leaves(best.refined, MUCH_LEFT)
+        again = estimator is first.estimator
+        done = status.success and not leaves(best.refined, MUCH_LEFT) and not (again and _reached(best) < FEWEST)
         if best.refined.noise_free or (estimator.local and status.sound) or done:
             return []
         if not is_short(best.refined) and reaches_noise(best.refined):  # no search would find anything better
             return []
-        if estimator is first.estimator and (starts is not None or matched.complete or _agreed(best)):
+        # That starts agree is no proof where the fit is none.
+        sure = status.sound and status not in REFUTED and _reached(best) >= AGREE
+        if again and (starts is not None or matched.complete or sure):
             return []
         found = best.refined.best
         stiff = found.refined is not None and found.refined.held is None and found.refined.stiffness > STIFF
@@ -180,9 +186,9 @@ def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: lis
     return found
 
 
-def _agreed(told: Told) -> bool:
-    """Whether enough starts have led to the best likelihood."""
-    return sum(abs(record.behind) < SAME for record in told.refined.records) >= AGREE
+def _reached(told: Told) -> int:
+    """How many starts have led to the best likelihood."""
+    return sum(abs(record.behind) < SAME for record in told.refined.records)
 
 
 def best_of(tried: list[Told]) -> Told:
