@@ -29,8 +29,8 @@ BETTER = 0.5
 AGREE, FEWEST, SAME, MORE = 4, 3, 0.05, 24
 """Starts that have led to the same log-likelihood, so that more would not help, even to a success that is hardly ever
 reached; how near that is, and how many more there are else."""
-REFUTED = (Status.REJECTED, Status.MISSTATED)
-"""What the data say no to, or at least not as it stands."""
+REFUTED, MANY = (Status.REJECTED, Status.MISSTATED), 64
+"""What the data say no to, or at least not as it stands; and how many more starts there are before that is told."""
 ELSEWHERE, MOST = 0.1, 3
 """Relative difference of places that are not the same, and from how many of them equations are solved."""
 PLACES = 2
@@ -150,7 +150,7 @@ def _others(
             if starts is None and tried and wide and leaves(best_of(tried).refined, MOST_LEFT):
                 count = MORE
             if estimator is first.estimator:  # the same once more, from other starts, and more of them
-                count, other = MORE, seed + 1
+                count, other = MANY if best.judged.status in REFUTED else MORE, seed + 1
             others.append(_told(parameters, prepared, count, other, forms))
         except FitError:
             continue
