@@ -38,8 +38,8 @@ class Status(Enum):
         "intervals are not to be trusted; see where the equations fail, and which term may be missing"
     )
     UNDETERMINED = (
-        "converged, but the data do not determine the parameters: other values fit as well; fix some, give bounds or "
-        "priors, or measure where they matter"
+        "converged, but the data do not determine the parameters, or a bound stops one: other values fit as well, or "
+        "better beyond it; fix some, give bounds or priors, widen a bound that is reached, or measure where they matter"
     )
 
     MISSTATED = (

@@ -286,7 +286,10 @@ def _restored(document: dict[str, Any]) -> FitResult:
     )
     profiles = {}
     for name, p in f["profiles"].items():
-        profiles[name] = Profile(name, _array(p["values"]), _array(p["misfit"]), p["level"], _pair(p["interval"]))
+        beside = tuple(map(str, p.get("beside", ())))
+        profiles[name] = Profile(
+            name, _array(p["values"]), _array(p["misfit"]), p["level"], _pair(p["interval"]), beside
+        )
     return FitResult(
         model=_restored_model(document["model"]),
         data=data,

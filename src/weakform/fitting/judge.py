@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,10 @@ AGREED, MANY = 0.05, 4
 FEW, MUCH_LEFT, MOST_LEFT = 100, 0.25, 0.4
 """Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it is looked at twice;
 and from how much on from many places."""
+
+
+SAME_NOISE = 0.2
+"""Difference of the logarithms of two σ below which they say the same."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     fast = () if refined is None else swinging(task, best.estimate, refined.states)
     rejected = goodness is not None and goodness.p_value < REJECTED
     alone = _alone(fitted)
-    # Far from any solution nothing is to be seen of the model.
-    free = () if rejected or not best.status.converged else unseen(parameters, task, best)
+    free = unseen(parameters, task, best, rejected) if best.status.converged else ()
     evidence = Evidence(
         p=quantified.p,
         covariance=quantified.covariance,
@@ -116,7 +119,23 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     status = verdict(best.status, evidence)
     if not (status.success or noise.words or fitted.noise_free):
         warnings = (*lonely(data), *warnings)
+    if residuals and refined is not None and not rejected:
+        residuals = _with_sigma(problem.forms, best.estimate, problem.sigma, refined.sigma) or residuals
     return Judged(status, goodness, warnings, residuals, freedoms=free)
+
+
+def _with_sigma(
+    forms: tuple[WeakForm, ...], p: FloatArray, filtered: FloatArray, sigma: FloatArray
+) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    """Weak residuals over their standard deviations with the σ of the fit, where that of a filter is another.
+
+    Few samples tell a filter little of the noise. Of a model that is wrong it is the better judge.
+    """
+    with np.errstate(all="ignore"):
+        ratio = sigma / filtered
+    if not (np.isfinite(ratio) & (ratio > 0)).all() or np.abs(np.log(ratio)).max() < SAME_NOISE:
+        return ()
+    return standardised([replace(form, variance=form.variance * ratio**2) for form in forms], p)
 
 
 def leaves(fitted: Searched, much: float) -> bool:

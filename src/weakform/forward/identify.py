@@ -221,11 +221,21 @@ def freedoms(
     scalings = [vector for vector in vectors if vector is not None]
     made = _grouped(names, scalings)
     if size > len(scalings):
-        moving = np.abs(spaces[0]).max(axis=1) > WHOLE
-        known = {name for freedom in made for name in freedom.names}
-        others = tuple(name for name in names[moving] if name not in known) or tuple(names[moving])
-        made.append(Freedom(tuple(map(str, others))))
+        moving = set(names[np.abs(_beyond(spaces[0], scalings)).max(axis=1) > WHOLE])
+        # What moves together with the names of a scaling contains it.
+        apart = [freedom for freedom in made if not moving & set(freedom.names)]
+        moving |= {name for freedom in made if freedom not in apart for name in freedom.names}
+        made = [*apart, Freedom(tuple(str(name) for name in names if name in moving))]
     return made
+
+
+def _beyond(space: FloatArray, scalings: list[tuple[int, ...]]) -> FloatArray:
+    """What of a space is no scaling, as columns of largest entry one."""
+    if scalings:
+        Q, _ = np.linalg.qr(np.array(scalings, dtype=float).T)
+        U, _, _ = np.linalg.svd(space - Q @ (Q.T @ space), full_matrices=False)
+        space = U[:, : space.shape[1] - Q.shape[1]]
+    return np.asarray(space / np.maximum(np.abs(space).max(axis=0), np.finfo(float).tiny))
 
 
 def _grouped(names: FloatArray, scalings: list[tuple[int, ...]]) -> list[Freedom]:

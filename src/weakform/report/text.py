@@ -120,8 +120,8 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
 def _beginnings(fit: FitResult) -> list[str]:
     rows = []
     for name, q in shown_beginnings(fit, SHOWN):
-        ends = q.note or f"[{number(q.interval[0], 4)}, {number(q.interval[1], 4)}]"
-        rows.append([name, number(q.value), "" if q.note else number(q.error, 3), ends])
+        ends = pair(np.array(q.interval)) if np.isfinite(q.error) else q.note or "none"
+        rows.append([name, number(q.value), number(q.error, 3), ends if q.note != "given" else q.note])
     return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..estimators.status import Status
 from ..results.diagnosis import POORLY_DETERMINED
 from ..results.goodness import DOUBTED, tail
-from ..results.intervals import overtaken
+from ..results.intervals import LEVEL, LOOSE, overtaken
 
 if TYPE_CHECKING:
     from ..results.result import FitResult
@@ -45,6 +45,14 @@ def _ended(fit: FitResult, names: list[str]) -> list[str]:
     return found
 
 
+def _beside(fit: FitResult, names: list[str]) -> dict[str, tuple[str, ...]]:
+    """Loose parameters whose intervals end where another is stopped by a bound, and which these are."""
+    fit.intervals()
+    curves = {name: curve for (name, level), curve in fit.late.curves.items() if level == LEVEL}
+    size = dict(zip(fit.model.parameters, LOOSE * np.abs(fit.estimate) < fit.errors, strict=True))
+    return {name: curves[name].beside for name in names if size[name] and name in curves and curves[name].beside}
+
+
 def verdict(fit: FitResult) -> Verdict:
     """What to think of a fit."""
     names = fit.model.parameters
@@ -57,13 +65,14 @@ def verdict(fit: FitResult) -> Verdict:
             and (not fit.at_bound[j] or names[j] in fit.undetermined)
         ]
     ended = _ended(fit, [names[j] for j in free if names[j] not in loose])
+    beside = _beside(fit, [names[j] for j in free if names[j] not in (*loose, *ended) and not fit.at_bound[j]])
     stuck = [names[j] for j in free if fit.at_bound[j] and names[j] not in fit.undetermined]
     p = np.nan if fit.goodness is None else fit.goodness.p_value
     reasons = []
     noise_free = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)
     if noise_free:
         loose = []
-    determined = len(free) - len(loose) - len(stuck) - len(ended)
+    determined = len(free) - len(loose) - len(stuck) - len(ended) - len(beside)
     if free and not noise_free:
         reasons.append(
             "All parameters are determined by the data."
@@ -77,6 +86,12 @@ def verdict(fit: FitResult) -> Verdict:
     if ended:
         reasons.append(
             f"Limited on one side by a bound, not by the data: {', '.join(ended)}. The true value may lie beyond it."
+        )
+    if beside:
+        others = sorted({other for found in beside.values() for other in found})
+        reasons.append(
+            f"Limited by the bounds of {', '.join(others)}, which they move with: {', '.join(beside)}. With wider "
+            "bounds there their intervals would be longer."
         )
     if stuck:
         reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..data.matching import match
 from ..estimators.residuals import counts as counts_of
 from ..estimators.status import Status
 from ..estimators.task import Outcome, Problem, Refined, Task
@@ -36,7 +37,8 @@ UNKNOWN = 100.0
 SUSPECT = 1e-6
 """Smallest eigenvalue of the information, with unit diagonal, below which freedoms of the model are looked for."""
 RUNAWAY, NARROW, NEXT = 1e15, 0.01, 1e-3
-POINTS, NEARBY = 3, 0.1
+POINTS, NEARBY, FAR = 3, 0.1, 3.0
+"""Places at which freedoms are looked for, and how far apart in units of a logarithm: near an estimate, anywhere."""
 
 
 @dataclass(frozen=True)
@@ -214,25 +216,39 @@ def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
     return wrong and min(_against(goodness), default=1.0) >= REJECTED
 
 
-def unseen(parameters: Parameters, task: Task, best: Outcome) -> tuple[Freedom, ...]:
-    """What no data of this kind can determine; looked for where the information is nearly singular."""
+def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) -> tuple[Freedom, ...]:
+    """What no data of this kind can determine; looked for where the information is nearly singular.
+
+    By solutions only where they are those of the data: a fit that was `rejected` is far from any.
+    """
     H = None if best.refined is None else best.refined.information
-    if best.refined is None or H is None or not np.isfinite(H).all() or np.abs(best.estimate).max() > RUNAWAY:
+    if H is None or not np.isfinite(H).all():
         return ()
-    if not (H.diagonal() > 0).all():  # far from any solution
-        return ()
-    d = np.sqrt(H.diagonal())
+    told = H.diagonal() > 0
+    d = np.sqrt(np.where(told, H.diagonal(), 1.0))
     # With one of several parameters the initial values may take all of its information: then its own is nearly none.
     relative = d * np.maximum(np.abs(best.estimate[task.free]), np.finfo(float).tiny)
-    if np.linalg.eigvalsh(H / np.outer(d, d))[0] > SUSPECT and (relative > 1 / UNKNOWN).all():
+    known = told.all() and np.linalg.eigvalsh(H / np.outer(d, d))[0] > SUSPECT and (relative > 1 / UNKNOWN).all()
+    if known and np.abs(best.estimate).max() <= RUNAWAY:
         return ()
-    nodes = () if best.latent is None else best.latent.nodes
-    what = (parameters.model, task.problem.data, task.free)
-    experiment = Experiment(*what, tuple(float(t[0]) for t, _ in nodes)) if best.latent else Complete(*what)
-    p, rng = task.scale.natural(best.estimate), np.random.default_rng(0)
+    rng, p = np.random.default_rng(0), task.scale.natural(best.estimate)
+    matched = match(task.problem.data, parameters.model)
+    if matched.complete:
+        # Equations alone need no solution: where the fit has ended may be the one place at which they cannot tell.
+        signs = np.where(p < 0, -1.0, 1.0)
+        wide = [np.where(task.free, signs * np.exp(rng.uniform(-FAR, FAR, len(p))), p) for _ in range(POINTS)]
+        complete = Complete(parameters.model, matched.data, task.free)
+        return tuple(freedoms(complete, [(near, ()) for near in wide]))
+    if (
+        rejected or best.latent is None or np.abs(best.estimate).max() > RUNAWAY or not told.any()
+    ):  # far from any solution
+        return ()
+    nodes = best.latent.nodes
+    begins = tuple(float(t[0]) for t, _ in nodes)
+    experiment = Experiment(parameters.model, task.problem.data, task.free, begins)
     # What ended at next to zero is looked at where the data begin to notice it.
     size, free = p.copy(), p[task.free]
-    nothing = (np.abs(free) < NEXT / d) & (np.abs(free) <= NEXT**2 * np.median(np.abs(free)))
+    nothing = told & (np.abs(free) < NEXT / d) & (np.abs(free) <= NEXT**2 * np.median(np.abs(free)))
     size[task.free] = np.where(nothing, 1 / d, free)
     points = []
     for _ in range(POINTS):
@@ -298,8 +314,9 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
         elif error[j] > POORLY_DETERMINED * abs(p[j]):
             size = "more than 1000%" if error[j] > 10 * abs(p[j]) else f"{error[j] / abs(p[j]):.0%}"
             warnings.append(
-                f"{names[j]} is poorly determined: next to the estimate the likelihood leaves it an error of {size} of "
-                "its value. More data, less noise or a fixed value of a correlated parameter would help."
+                f"{names[j]} is poorly determined: bounds aside, the likelihood next to the estimate leaves it an "
+                f"error of {size} of its value. More data, less noise or a fixed value of a correlated parameter would "
+                "help."
             )
     for k, i in enumerate(inner):
         for j in inner[:k]:

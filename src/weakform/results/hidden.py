@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,10 @@ from ..model.names import initial_name
 from ..support.errors import WeakformError
 from ..support.messages import suggestion
 from ..support.typing import FloatArray
+from .intervals import LEVEL, mean_reach, quantity
 from .observation import UNKNOWN, beginning, finite, is_complete, is_free, joint, system
 from .records import Quantity
+from .refits import can_refit
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -68,6 +70,8 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         _, u0 = beginning(fit, k)
         model = fit.model.of(k)
         given = name in model.initial
+        if str(model.initial.get(name)) in fit.model.parameters:
+            return replace(quantity(fit, str(model.initial[name])), name=f"{name}(0)")
         _, covariance = joint(fit, k, finite(fit))
         coordinates = system(fit, k)
         x = coordinates.to_working(u0[None])[0]
@@ -79,7 +83,23 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         note = "given" if given and not error else ""
         if error > UNKNOWN * abs(u0[d]) and is_free(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
+        if error and fit.at_bound.any():  # the covariance takes what sits at a bound as known
+            ends, error = self._pinned(k, name) or (ends, error)
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
+
+    def _pinned(self, k: int, name: str) -> tuple[list[float], float] | None:
+        """Ends and error by the likelihood, with all parameters free to move; None where it cannot be followed."""
+        fit, key = self.fit, (k, LEVEL, "beginning")
+        if not (fit.nodes and can_refit(fit) and fit.converged):
+            return None
+        if key not in fit.late.bands:
+            try:
+                fit.late.bands[key] = fit.predict(fit.nodes[k][0][:1], trajectory=k, level=LEVEL, kind="profile")
+            except WeakformError:
+                return None
+        value, *ends = map(float, fit.late.bands[key][name][0])
+        reach = mean_reach(np.array([ends]), np.array([value]))
+        return ends, float(reach[0]) / fit.quantile(LEVEL)
 
 
 class States(Mapping[str, "Curve | dict[str, Curve]"]):

@@ -21,7 +21,7 @@ from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import counted, suggestion
 from ..support.tidy import Tidy
-from ..support.typing import FloatArray
+from ..support.typing import BoolArray, FloatArray
 from .records import Quantity
 from .refits import Refitted, can_refit, refit_of
 
@@ -46,6 +46,8 @@ LEVEL = 0.95
 """Of the intervals that an error belongs to."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
 LOST = "its profile could not be followed: rough"
+STOPPED = 1e-6
+"""Relative difference from a bound below which a parameter sits there."""
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
 
@@ -65,6 +67,8 @@ class Profile(Tidy):
     interval : tuple of float
         Infinite on a side where the misfit never rises enough: the data set no limit there. NaN where it could not be
         followed.
+    beside : tuple of str
+        Other parameters that sat at a bound, other than zero, where it ends: with wider bounds it would be longer.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Profile(Tidy):
     misfit: FloatArray
     level: float
     interval: tuple[float, float]
+    beside: tuple[str, ...] = ()
 
 
 def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | None = None) -> Profile:
@@ -91,7 +96,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
         step = BEGIN * (width if np.isfinite(width) else max(abs(fit.estimate[j]), 1e-6))
     start = float(refit.best.p[j])
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
-    points, sides = {start: refit.total(refit.best)}, []
+    points, sides, beside = {start: refit.total(refit.best)}, [], np.zeros(len(fit.estimate), dtype=bool)
     for sign in (-1.0, 1.0):
         path = _Path(refit, j, refit.best)
         width, last, shorter = step, points[start], 0
@@ -109,6 +114,7 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
             points[value], shorter = refit.total(solved), 0
             if points[value] - min(points.values()) >= z**2:
                 crossed = True
+                beside |= _stopped(fit, solved.p)
                 _closed_in(path, points, last, (value, points[value]), z)
                 break
             if value in (low, high):
@@ -124,7 +130,15 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
     best = min(risen, key=lambda value: risen[value])
     ends = [_crossing(risen, best, sign, z) if crossed else float(end) for sign, crossed, end in sides]
     values = np.array(sorted(risen))
-    return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]))
+    beside[j] = False
+    others = tuple(str(n) for n in np.array(fit.model.parameters)[beside])
+    return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]), others)
+
+
+def _stopped(fit: FitResult, p: FloatArray) -> BoolArray:
+    """Which free parameters sit at a bound that is not zero."""
+    at = np.isclose(p[:, None], fit.bounds, rtol=STOPPED, atol=0.0) & (fit.bounds != 0)
+    return np.asarray(at.any(axis=1) & ~fit.fixed)
 
 
 class _Path:
