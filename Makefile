@@ -44,7 +44,7 @@ package: .venv/.dev
 
 # An editable install: the checkout is the package. Redone when its requirements change.
 .venv/.run: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[plot]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[plot,serve,table]'
 	touch $@
 
 .venv/.dev: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from ..support.typing import FloatArray
 
 
+def _check_page(path: str | None) -> None:
+    """A report is a web page, whatever its name says: then it should say so."""
+    if path and Path(path).suffix.lower() not in (".html", ".htm", ""):
+        raise ModelError(
+            f"--report: a report is a page in HTML; give a name such as {Path(path).with_suffix('.html')}."
+        )
+
+
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
     if petab.is_petab(arguments):
@@ -30,6 +38,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     for option, path in (("--report", arguments.report), ("--save", arguments.save)):
         if path and Path(path).is_dir():  # said before the fit, not after it
             raise ModelError(f"{option}: {path} is a folder; give the name of a file.")
+    _check_page(arguments.report)
     result = fit(
         file.model,
         said.data(file, arguments),
@@ -87,6 +96,7 @@ def compare(arguments: argparse.Namespace) -> int:
     *models, table = arguments.files
     if len(models) < 2:
         raise ModelError("compare needs two or more models and a table: weakform compare a.toml b.toml data.csv")
+    _check_page(arguments.report)
     fits, watched = {}, said.watched(arguments)
     for path in models:
         own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..support.errors import DataError
 from ..support.messages import listed, suggestion
+from ..support.optional import extra
 from .cells import cell, is_time, moments
 from .tables import MAX_COLUMNS, SHEETS, Table
 
@@ -114,7 +115,7 @@ def _opened(path: Path, read: Callable[[Any], Any]) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        raise DataError(f"{path} needs pandas to be read; install it with: pip install 'weakform[table]'") from None
+        raise DataError(f"{path} needs pandas to be read; install it with: {extra('table')}") from None
     try:
         return read(pd)
     except DataError:
@@ -122,7 +123,7 @@ def _opened(path: Path, read: Callable[[Any], Any]) -> Any:
     except FileNotFoundError:
         raise DataError(f"Cannot read {path}: No such file or directory.") from None
     except ImportError as error:
-        raise DataError(f"{path} cannot be read: {error}. Try: pip install 'weakform[table]'") from None
+        raise DataError(f"{path} cannot be read: {error}. Try: {extra('table')}") from None
     except Exception as error:  # whatever these libraries make of a broken file
         raise DataError(f"{path} cannot be read as a table: {type(error).__name__}: {error}") from None
 

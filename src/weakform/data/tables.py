@@ -176,7 +176,8 @@ def _text(path: Path) -> Table:
     except csv.Error as error:
         raise DataError(f"{path}, line {kept[reader.line_num - 1][0]}: {error}.") from None
     if len(rows) < 2:
-        raise DataError(f"{path} needs a header row and rows of numbers; it has {len(rows)} rows in all.")
+        found = "it has one row only" if rows else "it is empty"
+        raise DataError(f"{path} needs a header row and rows of numbers; {found}.")
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(names) > MAX_COLUMNS:
         raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMNS:,} are read.")

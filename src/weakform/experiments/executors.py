@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from ..support.errors import WeakformError
+from ..support.optional import extra
 from .study import Run
 from .worker import Record
 
@@ -114,7 +115,7 @@ def dask(address: str, do: Callable[[J], R]) -> Callable[[Iterable[J]], Iterator
         try:
             from distributed import Client, as_completed
         except ImportError:
-            raise WeakformError("Dask is not installed; install it with: pip install 'weakform[dask]'") from None
+            raise WeakformError(f"Dask is not installed; install it with: {extra('dask')}") from None
         try:
             client = Client(address, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:

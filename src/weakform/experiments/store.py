@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..support.errors import WeakformError
+from ..support.optional import pandas
 from .study import Run, Study
 from .worker import Record
 
@@ -174,11 +175,7 @@ class Store:
 
     def frame(self) -> Any:
         """All runs as a pandas data frame."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise StoreError("A data frame needs pandas; install it with: pip install pandas") from None
-        return pd.DataFrame(self.rows())
+        return pandas().DataFrame(self.rows())
 
 
 def _without_runs(definition: dict[str, Any]) -> dict[str, Any]:

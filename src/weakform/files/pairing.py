@@ -86,8 +86,10 @@ def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> 
     read = dataset(found.table, replace(roles, trajectory=found.trajectory, missing=file.missing))
     if how.doses is not None:
         read = read.with_doses(how.doses, how.into)
-    note = f"Columns that the model does not have were left out: {listed(others)}."
-    return read.replaced(notes=(*read.notes, note)) if others else read
+    notes = [f"Columns that the model does not have were left out: {listed(others)}."] if others else []
+    taken = [(column, name) for name, column in names.items() if column != name and name not in file.columns]
+    notes += [f"The column {column!r} was taken for {name}, the only state." for column, name in taken]
+    return read.replaced(notes=(*read.notes, *notes)) if notes else read
 
 
 def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> tuple[dict[str, str], list[str]]:

@@ -187,11 +187,23 @@ def _result(parameters: Parameters, told: Told, call: _Call) -> FitResult:
         seconds=call.seconds,
         weak_residuals=judged.weak_residuals,
         warnings=judged.warnings,
-        notes=fitted.notes,
+        notes=(*_moved(parameters), *fitted.notes),
         prior=parameters.prior,
         tied=parameters.tied,
         units=call.units,
         nodes=() if best.latent is None else best.latent.nodes,
         shared=parameters.shared,
         index=parameters.index,
+    )
+
+
+def _moved(parameters: Parameters) -> tuple[str, ...]:
+    """What was done with a start outside its bounds."""
+    if parameters.start is None:
+        return ()
+    each = zip(parameters.model.parameters, parameters.start, *parameters.bounds, strict=True)
+    return tuple(
+        f"The start of {name}, {value:g}, lies outside its bounds [{low:g}, {high:g}] and was moved inside."
+        for name, value, low, high in each
+        if value < low or value > high
     )

@@ -25,7 +25,7 @@ function ticks(low, high, count) {
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9 && found.length < 20; k++) found.push(+(k * step).toPrecision(12));
-  return found;
+  return found.length < 2 && count < 16 ? ticks(low, high, 2 * count) : found;  // one alone is no scale
 }
 
 function range(values) {

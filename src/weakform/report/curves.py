@@ -96,9 +96,17 @@ def _panel(fit: FitResult, k: int, name: str, band: Prediction | None) -> tuple[
     return lines, samples
 
 
+def _shares(fit: FitResult) -> FloatArray:
+    """R² of each column by what is drawn: the forward solution, or the fitted states where it leaves the data."""
+    several = len(fit.data.trajectories)
+    if several > MOST or not all(follows(fit, k) for k in range(several)):
+        return explained(fit)
+    return np.array(list(fit.r_squared.values()))
+
+
 def _followed(fit: FitResult) -> str:
     """How closely each column is followed."""
-    share, counts = explained(fit), fit.data.measurements
+    share, counts = _shares(fit), fit.data.measurements
     rows = [
         [name, str(int(counts[d])), number(float(fit.sigma[d]), 3), f"{share[d]:.4f}" if np.isfinite(share[d]) else ""]
         for d, name in enumerate(fit.data.names or fit.model.states)

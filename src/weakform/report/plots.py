@@ -11,6 +11,7 @@ from ..results.observation import drawn, panels
 from ..results.prediction import numbered
 from ..results.scores import by_column
 from ..support.errors import WeakformError
+from ..support.optional import extra
 from .curves import forward, titled
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def pyplot() -> Any:
             matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        raise WeakformError("Pictures need matplotlib; install it with: pip install 'weakform[plot]'") from None
+        raise WeakformError(f"Pictures need matplotlib; install it with: {extra('plot')}") from None
     return plt
 
 

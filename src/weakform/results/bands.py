@@ -24,6 +24,7 @@ from ..estimators import ESTIMATORS
 from ..forward.solve import simulate
 from ..support.errors import FitError
 from ..support.messages import counted
+from ..support.optional import pandas
 from ..support.typing import BoolArray, FloatArray, IntArray
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
 from .pinned import KNOTS, Pinned, ends
@@ -75,7 +76,7 @@ class Prediction:
 
     def to_frame(self) -> Any:
         """A pandas data frame with time as its index, and columns `x`, `x_lower` and `x_upper` for each state."""
-        import pandas as pd
+        pd = pandas()
 
         columns = {
             f"{name}{end}": self[name][:, k] for name in self.names for k, end in enumerate(("", "_lower", "_upper"))

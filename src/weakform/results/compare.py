@@ -19,6 +19,7 @@ from ..data.trajectory import Trajectory
 from ..model.expressions import parse_expression
 from ..model.model import Model
 from ..support.errors import FitError
+from ..support.optional import pandas
 from .criteria import maximum, unknowns
 from .result import FitResult
 from .serial import chi_square_tail
@@ -154,7 +155,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """The table as a pandas frame."""
-        import pandas as pd
+        pd = pandas()
 
         rows = [
             {

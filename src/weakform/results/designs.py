@@ -9,6 +9,7 @@ import numpy as np
 
 from ..support.errors import FitError
 from ..support.messages import suggestion
+from ..support.optional import pandas
 from ..support.typing import FloatArray
 
 
@@ -60,7 +61,7 @@ class Design:
 
     def to_frame(self) -> Any:
         """Errors after each experiment as a pandas data frame, parameters as columns; the first row is `now`."""
-        import pandas as pd
+        pd = pandas()
 
         rows = {"now": self.before, **self.experiments}
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(self.names))

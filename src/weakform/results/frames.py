@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..support.errors import FitError
+from ..support.optional import pandas
 
 if TYPE_CHECKING:
     from .result import FitResult
@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 def to_frame(fit: FitResult, level: float) -> Any:
     """See `FitResult.to_frame`."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise FitError("A data frame needs pandas; install it with: pip install pandas") from None
+    pd = pandas()
     ends = fit.intervals(level)
     return pd.DataFrame(
         {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..support.optional import pandas
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -63,7 +65,7 @@ class Population:
 
     def to_frame(self) -> Any:
         """The estimates of the subjects as a pandas data frame, one column for each effect."""
-        import pandas as pd
+        pd = pandas()
 
         return pd.DataFrame({effect.name: effect.subjects for effect in self.effects})
 

@@ -14,6 +14,7 @@ from ..optimize.walk import Walk
 from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import Progress
+from ..support.optional import extra, pandas
 from ..support.typing import FloatArray
 from .target import At, Target
 
@@ -99,7 +100,7 @@ class Posterior:
 
     def to_frame(self) -> Any:
         """The draws as a pandas data frame, with the chain of each."""
-        import pandas as pd
+        pd = pandas()
 
         chains, n, _ = self.draws.shape
         frame = pd.DataFrame(self.draws.reshape(-1, len(self.names)), columns=list(self.names))
@@ -111,7 +112,7 @@ class Posterior:
         try:
             import arviz
         except ImportError:
-            raise FitError("ArviZ is not installed; install it with: pip install 'weakform[arviz]'") from None
+            raise FitError(f"ArviZ is not installed; install it with: {extra('arviz')}") from None
         parts = {name: self.draws[:, :, k] for k, name in enumerate(self.names)}
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict({"posterior": parts})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..support.optional import pandas
+
 LEVEL = 0.05
 
 
@@ -83,7 +85,7 @@ class MissingTerms:
 
     def to_frame(self) -> Any:
         """The terms as a pandas data frame."""
-        import pandas as pd
+        pd = pandas()
 
         return pd.DataFrame([vars(term) for term in self.terms])
 

@@ -8,6 +8,7 @@ import socket
 import webbrowser
 
 from ..support.errors import WeakformError
+from ..support.optional import extra
 
 HOST = "127.0.0.1"
 
@@ -31,7 +32,7 @@ def serve(port: int | None = None, browser: bool = True) -> None:
 
         from .app import application
     except ImportError:
-        raise WeakformError("The page needs Starlette and uvicorn: pip install 'weakform[serve]'") from None
+        raise WeakformError(f"The page needs Starlette and uvicorn: {extra('serve')}") from None
     from .office import Office
 
     token = secrets.token_urlsafe(24)

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ...support.errors import ModelError
+from ...support.optional import extra
 from .document import Document
 
 REFUSED_PACKAGES = {"arrays", "comp", "dyn", "multi", "qual", "spatial"}
@@ -28,9 +29,7 @@ def _library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise ModelError(
-            "SBML and Antimony need their libraries; install them with: pip install 'weakform[sbml]'"
-        ) from None
+        raise ModelError(f"SBML and Antimony need their libraries; install them with: {extra('sbml')}") from None
 
 
 def sbml_of_antimony(text: str, where: str) -> str:

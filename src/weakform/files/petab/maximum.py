@@ -23,6 +23,7 @@ from ...optimize import Reaching, TrustRegion, minimise
 from ...optimize.minimise import Minimum
 from ...results.serial import chi_square_tail
 from ...support.errors import FitError
+from ...support.optional import pandas
 from ...support.typing import FloatArray
 from .likelihood import Likelihood, Predicted
 from .objective import Objective
@@ -109,7 +110,7 @@ class PetabFit:
 
     def to_frame(self) -> Any:
         """The estimates as a pandas frame."""
-        import pandas as pd
+        pd = pandas()
 
         rows = [
             {"parameter": n, "estimate": v, "standard_error": self.errors[n], "lower": self.intervals[n][0],

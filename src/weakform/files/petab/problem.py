@@ -14,6 +14,7 @@ import numpy as np
 from ...support.checks import is_whole
 from ...support.errors import FitError, ModelError
 from ...support.messages import suggestion
+from ...support.optional import pandas
 from ...support.typing import FloatArray
 from ..formats.isolated import ask
 from .likelihood import Likelihood, Predicted
@@ -102,7 +103,7 @@ class PetabProblem:
 
     def simulate(self, parameters: Mapping[str, float] | None = None) -> Any:
         """Predictions of all measurements as a PEtab simulation table, a pandas frame."""
-        import pandas as pd
+        pd = pandas()
 
         found = self._predicted(parameters)
         rows = []

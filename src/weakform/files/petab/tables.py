@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...support.errors import ModelError
+from ...support.optional import extra
 from ..formats.translate import equations_of_sbml
 
 MAX_BYTES = 50_000_000
@@ -30,7 +31,7 @@ def tables(path: str, where: str) -> dict[str, Any]:
     try:
         import yaml
     except ImportError:
-        raise ModelError("PEtab needs libraries; install them with: pip install 'weakform[petab]'") from None
+        raise ModelError(f"PEtab needs libraries; install them with: {extra('petab')}") from None
     if not Path(path).is_file():
         raise ModelError(f"There is no PEtab problem {where}.")
     try:

@@ -74,7 +74,7 @@ function clear() {
 
 function settle(table, file, act) {
   Object.assign(store.session, { table, file, model: null });
-  if (!drawn.size) at("charts").replaceChildren(h("p", { class: "hint" }, "The picture comes when the equations can be read."));
+  if (!drawn.size) at("charts").replaceChildren(h("p", { class: "hint" }, "The picture comes when the table and the equations can be read."));
   const doc = { ...store.doc, sheet: null, initial: {} };
   act(doc);
   reset(doc);  // another table: there is no way back to the columns of the last one
