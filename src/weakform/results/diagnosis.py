@@ -235,10 +235,11 @@ def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) ->
     matched = match(task.problem.data, parameters.model)
     if matched.complete:
         # Equations alone need no solution: where the fit has ended may be the one place at which they cannot tell.
-        signs = np.where(p < 0, -1.0, 1.0)
-        wide = [np.where(task.free, signs * np.exp(rng.uniform(-FAR, FAR, len(p))), p) for _ in range(POINTS)]
+        signs, J = np.where(p < 0, -1.0, 1.0), len(p)
+        wide = [signs * np.exp(rng.uniform(-FAR, FAR, J)) for _ in range(POINTS)]
+        wide += [p * np.exp(NEARBY * rng.standard_normal(J)) for _ in range(POINTS)]
         complete = Complete(parameters.model, matched.data, task.free)
-        return tuple(freedoms(complete, [(near, ()) for near in wide]))
+        return tuple(freedoms(complete, [(np.where(task.free, near, p), ()) for near in wide]))
     if (
         rejected or best.latent is None or np.abs(best.estimate).max() > RUNAWAY or not told.any()
     ):  # far from any solution
