@@ -436,3 +436,16 @@ def test_predict_prints_a_table(yeast, capsys, tmp_path):
     assert main(["predict", *yeast, "--out", str(tmp_path / "p.csv")]) == 0
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 102
     assert main(["predict", *yeast, "--to", "-5"]) == 2
+
+
+def test_a_column_of_another_name_is_taken_and_told(folder, capsys):
+    values = 0.9 ** np.arange(30) + 0.01 * np.random.default_rng(0).standard_normal(30)
+    (folder / "one.txt").write_text("x' = -k*x\n")
+    (folder / "one.csv").write_text("zeit,biomass\n" + "".join(f"{t},{x}\n" for t, x in enumerate(values)))
+    assert run("fit", "one.txt", "one.csv") == 0
+    assert "The column 'biomass' was taken for x, the only state." in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_report_is_a_page(folder, capsys):
+    assert run("fit", "model.toml", "data.csv", "--report", "fit.pdf") == 2
+    assert "give a name such as fit.html" in capsys.readouterr().err

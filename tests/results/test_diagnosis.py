@@ -1,5 +1,7 @@
 """Trouble in words: what is not determined, not explained, or said wrongly of the noise."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,44 @@ def test_what_no_data_can_determine_is_said_where_every_state_is_measured(equati
     assert any(said in sentence for sentence in fit.warnings) if said else fit.success
     assert bool(fit.freedoms) == bool(said)
     assert not any("Another solution" in sentence for sentence in fit.warnings)
+
+
+def test_what_moves_together_with_a_ratio_is_named_with_it():
+    fit = wf.fit(wf.Model.from_text("x' = r*x*(1 - y/K)"), wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, names=["x"]))
+    assert fit.undetermined == {"K", "r", "y"}
+    assert "K, r, y can be moved together" in " ".join(fit.warnings)
+
+
+def test_a_degenerate_estimate_is_no_proof_against_all_data():
+    """Of three samples: what they leave open more of them can tell."""
+    model = wf.Model.from_text("x' = r*x*(1 - x/K)")
+    fit = wf.fit(model, wf.Dataset([0.0, 0.5, 1.0], np.array([[1.0], [1.6], [2.1]]), names=["x"]))
+    assert not fit.success
+    assert not fit.freedoms
+    assert "whatever the data" not in " ".join(fit.warnings)
+
+
+def test_a_state_that_nothing_depends_on_cannot_be_determined():
+    rng = np.random.default_rng(0)
+    data = wf.Dataset(TIMES, 0.1 * np.exp(0.4 * TIMES) + 0.02 * rng.standard_normal(len(TIMES)), names=["x"])
+    fit = wf.fit(wf.Model.from_text("x' = r*x\ny' = q*y"), data)
+    assert {"q", "y(0)"} <= fit.undetermined
+    assert fit["r"].value == pytest.approx(0.4, rel=0.05)
+    assert "[, ]" not in str(fit)
+
+
+def test_weak_residuals_are_in_the_noise_of_the_fit():
+    """Twenty-one samples tell a filter little of the noise: three of ten had been four to six deviations off."""
+    model = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
+    data = wf.Dataset.from_csv(Path(__file__).parents[2] / "examples" / "lynx_hare.csv", noise="lognormal")
+    ((_, scores),) = wf.fit(model, data).weak_residuals
+    assert np.abs(scores).max() < 3
+    assert 0.5 < scores.std() < 1.5
+
+
+def test_a_start_outside_its_bounds_is_told():
+    data = wf.Dataset(TIMES, GROWN + 0.1 * DRAWS)
+    fit = wf.fit(LOGISTIC, data, start={"r": 50.0, "K": 5.0}, bounds={"r": (0, 2), "K": (1, 20)})
+    assert [note for note in fit.notes if "start" in note] == [
+        "The start of r, 50, lies outside its bounds [0, 2] and was moved inside."
+    ]

@@ -1,5 +1,7 @@
 """Intervals: Wald, profile and bootstrap agree where they must, and claim no more than the data."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,38 @@ def test_an_expression_of_one_parameter_has_its_profile():
     assert fit.derived("K^2").interval == pytest.approx(tuple(end**2 for end in known.interval))
     assert fit.derived("-K").interval == pytest.approx((-known.interval[1], -known.interval[0]))
     assert fit.derived("K*v").note == ""
+
+
+def test_an_interval_that_ends_by_the_bound_of_another_is_told():
+    """Goodwin's p1 and p3 move together: with p1 at most 5, p3 ends at 1.6, with p1 at most 20 at 7."""
+    problem = wf.problems.get("goodwin")
+    data = problem.simulate(M=256, noise=0.05, seed=0)
+    fit = wf.fit(problem.model, data, bounds=problem.bounds)
+    intervals = fit.intervals()
+    assert fit.late.curves["p3", 0.95].beside == ("p1",)
+    told = [reason for reason in verdict(fit).reasons if "bounds of p1" in reason]
+    assert "p3" in told[0]
+    wider = wf.fit(problem.model, data, bounds={**problem.bounds, "p1": (1, 20), "p3": (0, 20)})
+    assert wider.intervals()[2, 1] > 2 * intervals[2, 1]
+
+
+def test_initial_values_do_not_take_a_parameter_at_its_bound_as_known():
+    """Eyam: with gamma at its bound S(0) had been [1046, 2507], though with 254 the eight counts are as likely."""
+    plague = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I")
+    path = Path(__file__).parents[2] / "examples" / "eyam.csv"
+    sick = wf.Dataset.from_csv(path, time="time", names=["I"], noise="poisson")
+    box = {"beta": (0, 0.1), "gamma": (0, 10)}
+    fit = wf.fit(plague, sick, bounds=box)
+    held = wf.fit(wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I\nS(0) = 254"), sick, bounds=box)
+    assert fit.at_bound[fit.model.parameters.index("gamma")]
+    assert fit.log_likelihood - held.log_likelihood < 0.5
+    low, high = fit.initial["S"].interval
+    assert low < 254 < high
+
+
+def test_an_initial_value_that_is_a_parameter_has_its_interval():
+    model = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I\nS(0) = 261 - I(0)")
+    path = Path(__file__).parents[2] / "examples" / "eyam.csv"
+    sick = wf.Dataset.from_csv(path, time="time", names=["I"], noise="poisson")
+    fit = wf.fit(model, sick, bounds={"beta": (0, 0.1), "gamma": (0, 10)})
+    assert fit.initial["I"].interval == fit["I(0)"].interval
