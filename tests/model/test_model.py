@@ -37,6 +37,11 @@ def test_ways_to_write_an_equation(text):
     assert model(0.0, [2.0], [3.0]) == pytest.approx([-6.0])
 
 
+@pytest.mark.parametrize("text", ["d' = -k*d", "dd/dt = -k*d"])
+def test_a_state_may_be_called_d(text):
+    assert wf.Model.from_text(text).states == ("d",)
+
+
 def test_text_given_to_the_constructor():
     with pytest.raises(ModelError, match="from_text"):
         wf.Model("u' = p*u", states=["u"], parameters=["p"])

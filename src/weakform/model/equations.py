@@ -282,28 +282,21 @@ def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, l
     return statements
 
 
+SUFFIXES = {(): 0, ("'",): 1, ("'", "'"): 2, ("(", "0", ")"): BEGINNING, ("'", "(", "0", ")"): VELOCITY}
+"""What may follow a name on the left, and what the equation then says."""
+
+
 def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Token, int]:
     words = [token.text for token in tokens]
+    if tokens and tokens[0].kind == "name" and tuple(words[1:]) in SUFFIXES:
+        return tokens[0], SUFFIXES[tuple(words[1:])]
     named = next((token for token in tokens if token.kind == "name" and token.text not in ("d", "dt")), None)
     if named is not None:
         n = named.text
-        if words == [n]:
-            return named, 0
-        if words == [n, "(", "0", ")"]:
-            return named, BEGINNING
-        if words == [n, "'", "(", "0", ")"]:
-            return named, VELOCITY
-        if words in (
-            [n, "'"],
-            ["d", "/", "dt", n],
-            ["d", "/", "dt", "(", n, ")"],
-            ["d", "(", n, ")", "/", "dt"],
-        ):
+        if words in (["d", "/", "dt", n], ["d", "/", "dt", "(", n, ")"], ["d", "(", n, ")", "/", "dt"]):
             return named, 1
         if words == [n, "/", "dt"] and n.startswith("d") and len(n) > 1:
             return Token("name", n[1:], named.line, named.column + 1), 1
-        if words == [n, "'", "'"]:
-            return named, 2
     raise source.error(
         tokens[0] if tokens else equals,
         "the left-hand side must be name', d/dt name or dname/dt for an equation, a name for a definition, or name(0) "
