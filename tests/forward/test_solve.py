@@ -141,3 +141,19 @@ def test_no_step_goes_beyond_the_last_time():
     solved = wf.simulate(wf.Model.from_text("x' = -k*sqrt(x)"), {"k": 1.0}, [4.0], t)
     assert solved.success
     assert np.allclose(solved.states[:, 0], (2 - t / 2) ** 2, rtol=1e-6)
+
+
+def test_initial_values_of_the_model_are_those_at_zero_wherever_the_times_begin():
+    model = wf.Model.from_text("x' = -k*x\ntwice = 2*x\nx(0) = A")
+    p = {"A": 100.0, "k": 1.0}
+    whole = simulate(model, p, None, [0.0, 0.25, 1.0], sensitivities=True)
+    late = simulate(model, p, None, [0.25, 1.0], sensitivities=True)
+    assert np.array_equal(late.states, whole.states[1:])
+    assert np.array_equal(late.by_parameters, whole.by_parameters[1:])
+    assert np.array_equal(late.observables["twice"], whole.observables["twice"][1:])
+    assert late.times.tolist() == [0.25, 1.0]
+    assert np.allclose(late.states[:, 0], 100 * np.exp([-0.25, -1.0]), rtol=1e-7)
+    # A state that is given is that at the first time.
+    assert np.allclose(simulate(model, p, [100.0], [0.25, 1.0]).states[:, 0], 100 * np.exp([0.0, -0.75]), rtol=1e-7)
+    # Where the times begin earlier, as with a dose before time zero, they hold there.
+    assert np.allclose(simulate(model, p, None, [-1.0, 1.0]).states[:, 0], 100 * np.exp([0.0, -2.0]), rtol=1e-7)

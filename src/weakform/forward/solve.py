@@ -93,14 +93,15 @@ def simulate(
     atol: float | None = None,
     max_evaluations: int = MAX_EVALUATIONS,
 ) -> Simulation:
-    """Solve the model from `u0` at `times[0]`.
+    """Solve the model from `u0` at `times[0]`, or from its own initial values at t = 0.
 
     Parameters
     ----------
     model : Model
     p : array_like, (J,), or mapping
     u0 : array_like, (D,), mapping, or None
-        None takes the initial values that the model gives, `x(0) = ...`.
+        At `times[0]`. None takes the initial values that the model gives, `x(0) = ...`, which are those at t = 0, as in
+        a fit: what happens from then to `times[0]` is solved too. Where the times begin earlier, they hold there.
     times : array_like, (time,)
         Increasing.
     inputs : Inputs, optional
@@ -124,7 +125,7 @@ def simulate(
     >>> round(float(solved.states[-1, 0]), 4)
     0.7358
     """
-    D, J = len(model.states), len(model.parameters)
+    D, J, own = len(model.states), len(model.parameters), False
     p = _by_name(p, model.parameters, "parameters")
     if u0 is not None:
         u0 = _by_name(u0, model.states, "initial states")
@@ -133,7 +134,7 @@ def simulate(
         lacking = [state for state in model.states if state not in given]
         if lacking:
             raise DataError(f"The model gives no initial value of {lacking[0]!r}; give the state to begin with.")
-        u0 = [given[state] for state in model.states]
+        u0, own = [given[state] for state in model.states], True
     parameters, initial, grid = (np.array(a, dtype=float) for a in (p, u0, times))
     if parameters.shape != (J,) or initial.shape != (D,) or grid.ndim != 1 or len(grid) < 1:
         raise DataError(
@@ -144,6 +145,9 @@ def simulate(
         raise DataError("Parameters, initial states and times must be finite numbers.")
     if (np.diff(grid) <= 0).any():
         raise DataError("The times must increase.")
+    # Its own initial values are those at t = 0: the way from there to the first time is solved, and left out.
+    way = int(own and grid[0] > 0)
+    grid = np.append(np.zeros(way), grid)
     # Where a fit gives the values of switches, too, they are left out: the model itself tells them.
     driven = None if inputs is None or not model.inputs else inputs.columns(range(len(model.inputs)))
     if (model.inputs and driven is None) or (inputs is not None and not model.driven):
@@ -182,6 +186,7 @@ def simulate(
             again = solve()
             if again[1] is SimulationStatus.SUCCESS:
                 solved, status, evaluations = again[0], again[1], evaluations + again[2]
+    solved, grid = solved[way:], grid[way:]
     states = solved[:, 0]
     seen = partial(_seen, model, parameters, states, grid, driven)
     if not sensitivities:
