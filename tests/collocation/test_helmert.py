@@ -9,6 +9,7 @@ import weakform as wf
 from support import mesh_of
 from weakform.collocation.helmert import Settings, solve
 from weakform.collocation.mesh import Mesh, Part
+from weakform.collocation.watch import Step, Watch
 
 
 def settings_of(problem):
@@ -91,3 +92,19 @@ def test_two_trajectories_share_the_parameters():
     one = solve(first, sigma, problem.parameters, first.data, settings)
     assert both.stop.converged
     assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(one.information))).all()
+
+
+@pytest.mark.parametrize("slope", [1.6, 2.5, 3.0, 6.0])
+def test_steps_that_are_too_long_across_a_valley_become_a_share_of_themselves(slope):
+    # Steps of -slope times the distance: half of them diverge or swing for ever from 4 on, whole ones from 2 on.
+    def step(x):
+        dp = np.array([-slope * x])
+        return Step(dp, np.zeros((1, 1)), dp, np.eye(1), drift=0.0, cost=x**2, violation=0.0, A=None, factor=None)
+
+    x = 1.0
+    watch = Watch(np.array([x]), np.zeros((1, 1)), step(x))
+    for _ in range(12):
+        share = watch.share
+        x += share * float(step(x).dp[0])
+        watch.see(np.array([x]), np.zeros((1, 1)), step(x), share, lambda at: at.cost)
+    assert abs(x) < 1e-6

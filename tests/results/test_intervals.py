@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 
 import edges
 import weakform as wf
@@ -79,6 +80,27 @@ def test_a_profile_follows_a_curved_valley():
         held = wf.fit(problem.model, known, bounds=others, fixed={"Ks": value})
         risen = 2 * (fit.log_likelihood - held.log_likelihood)
         assert (risen < fit.quantile(0.95) ** 2) == (low < value < high)
+
+
+def test_a_profile_that_never_rises_has_no_end_and_one_next_to_it_is_followed():
+    # With m and r to infinity and b to zero the equation is logistic, which 25 counts do not refute.
+    model, t = wf.Model.from_text("x' = r*x*exp(-b*x) - m*x"), np.linspace(0, 10, 25)
+    mean = simulate(model, {"r": 2.0, "b": 0.02, "m": 0.3}, [3.0], t).states
+    counts = np.random.default_rng(0).poisson(mean)[:, 0].astype(float)
+    fit = wf.fit(model, wf.Dataset(t, counts, noise="poisson"))
+    low, high = fit.intervals(kind="profile").T
+    assert (low < fit.estimate).all()
+    assert np.isinf(high).tolist() == [False, True, True]
+    # The end of r, where refits had swung to and fro across the valley, by a solver and least squares.
+    sd = fit.sigma[0] * fit.data.trajectories[0].scales[:, 0]
+
+    def misfit(others, r):
+        b, m, begin = others
+        return (counts - simulate(model, {"r": r, "b": b, "m": m}, [begin], t).states[:, 0]) / sd
+
+    begin = [*fit.estimate[:2], fit.denoised[0][0, 0]]
+    least, end = (least_squares(misfit, begin, x_scale="jac", args=(r,)) for r in (fit.estimate[2], low[2]))
+    assert 2 * (end.cost - least.cost) == pytest.approx(fit.quantile(0.95) ** 2, rel=0.03)
 
 
 def test_chaos_bends_what_is_known_well():

@@ -177,7 +177,7 @@ class _Iteration:
             small |= bool((np.abs(step.dp) <= ROUNDING * np.abs(p)).all())
             here = self._value(watch.now)
             if step.drift <= DRIFT and watch.patient:
-                share = 0.5 if watch.swings else 1.0
+                share = watch.share
                 x = x + share * (step.states - x)
             else:
                 if not watch.patient:
@@ -194,7 +194,7 @@ class _Iteration:
             far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
             if self.held is None and step.drift <= DRIFT and (moved > far).any():
                 return _weakest(first)
-            if small and agreed and share >= 0.5:
+            if small and agreed and share >= 0.5 * watch.share:
                 stop = Stop.STEP
                 break
             if settings.stop(here):
@@ -211,7 +211,7 @@ class _Iteration:
                 p, x, step = watch.best
                 watch.since = WATCHED
                 continue
-            watch.see(p, x, step, self._value)
+            watch.see(p, x, step, share, self._value)
             flat = flat + 1 if share >= 0.5 and abs(here - self._value(watch.now)) < FLAT else 0
             if flat >= PATIENCE:
                 stop = Stop.VALUE

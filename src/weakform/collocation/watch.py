@@ -16,7 +16,9 @@ is not smooth, and would refuse good steps."""
 WATCHED = 4
 """Steps without a decrease after which the iteration goes back."""
 TURNED = 0.5
-"""Steps swing if each is against the last, and not much shorter: across a curved valley half of a step is right."""
+"""Steps swing if each is against the last, and not much shorter: across a curved valley a share of a step is right."""
+LEAST = 0.1
+"""Of a step."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,28 @@ class Step:
 
 
 class Watch:
-    """The best point so far, for how many steps there was none better, and whether steps swing to and fro."""
+    """The best point so far, for how many steps there was none better, and the share of a step that does not swing.
+
+    Where a share a of a step s is followed by a step of `c s` along it, steps are too long by `(1 - c)/a`: of a valley
+    that bends evenly that is the same at the next step, and its inverse the share that leads to the floor.
+    """
 
     def __init__(self, p: FloatArray, x: FloatArray, step: Step) -> None:
         self.best, self.now, self.since = (p, x, step.bare), step.bare, 0
-        self.swings = False
+        self.share = 1.0
 
     @property
     def patient(self) -> bool:
         """Whether steps may still be taken as they are."""
         return self.since < WATCHED
 
-    def see(self, p: FloatArray, x: FloatArray, step: Step, value: Callable[[Step], float]) -> None:
-        """A new point."""
-        turned = float(step.scaled @ self.now.scaled) < -TURNED * self.now.size * step.size
-        self.swings = turned and step.size > TURNED * self.now.size
+    def see(self, p: FloatArray, x: FloatArray, step: Step, share: float, value: Callable[[Step], float]) -> None:
+        """A new point, to which a share of the last step has led."""
+        along = float(step.scaled @ self.now.scaled)
+        turned = along < -TURNED * self.now.size * step.size
+        if self.since >= 0 and (self.share < 1.0 or (turned and step.size > TURNED * self.now.size)):
+            c = along / max(self.now.size**2, float(np.finfo(float).tiny))
+            self.share = float(np.clip(share / max(1.0 - c, 0.5), LEAST, 1.0))
         self.now = step.bare
         if self.since < 0 or value(step) < value(self.best[2]) - SLACK:
             self.best, self.since = (p, x, step.bare), 0

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MAX_STEPS, MIN_RUNS = 80, 20
 BEGIN = 1e-3
 """The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
+FAR = 1e6
+"""How far a profile is followed, in first steps or in sizes of the estimate: what has not risen by then sets no limit,
+and beyond it differences of large numbers are rounding."""
 SHORTER, JUMP = 6, 2.0
 """How often a step of a profile is made shorter before it is given up, and the rise of the misfit in a step, over that
 at the end, from which on it is too long: a refit from too far may end in another place."""
@@ -119,6 +122,8 @@ def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | No
                 break
             if value in (low, high):
                 end = value
+                break
+            if abs(value - start) > FAR * max(step, abs(start)):
                 break
             path.go(solved)
             rise = points[value] - last
