@@ -313,6 +313,77 @@ def test_two_tabs_and_two_fits_at_once(server, visit):
     assert "beta" in tabs[1].inner_text("#sections")
 
 
+def test_each_tab_keeps_its_own_work(server, visit):
+    first = visit(server.address)
+    second = visit(server.address, context=first.context)
+    begin(first, "logistic")
+    begin(second)
+    first.fill("#value-p1", "0.75")
+    for tab in (second, first):
+        tab.wait_for_timeout(700)  # the browser keeps it after half a second
+        tab.reload()
+        tab.wait_for_selector("#charts svg")
+    assert "u" in first.input_value("#equations").split("'")[0]
+    assert first.input_value("#value-p1") == "0.75"
+    assert "hare" in second.input_value("#equations")
+    new = visit(server.address, context=first.context)  # goes on with what was changed last
+    new.wait_for_selector("#charts svg")
+    assert new.input_value("#equations") == first.input_value("#equations")
+
+
+def test_work_that_is_put_away_comes_back(server, visit, tmp_path):
+    tab = visit(server.address)
+    begin(tab, "logistic")
+    saved(tab, "Save project").save_as(tmp_path / "p.weakform.json")
+    logistic = tab.input_value("#equations")
+    begin(tab)
+    tab.set_input_files("#file", tmp_path / "p.weakform.json")
+    tab.wait_for_function("was => document.getElementById('equations').value === was", arg=logistic)
+    for words in ("hare", logistic):  # what was there is put away in exchange
+        tab.click("text=bring it back")
+        tab.wait_for_function("words => document.getElementById('equations').value.includes(words)", arg=words)
+        tab.wait_for_selector("#fit:not([disabled])")
+
+
+def test_of_two_tables_dropped_at_once_the_last_one_wins(server, visit, tmp_path):
+    tab = visit(server.address)
+    t = np.arange(60_000.0)
+    pd.DataFrame({"t": t, "slow": np.sin(t)}).to_csv(tmp_path / "slow.csv", index=False)
+    pd.DataFrame({"t": t[:30], "quick": np.sin(t[:30])}).to_csv(tmp_path / "quick.csv", index=False)
+    tab.set_input_files("#file", tmp_path / "slow.csv")
+    tab.set_input_files("#file", tmp_path / "quick.csv")
+    tab.wait_for_selector("#role-quick")
+    tab.wait_for_timeout(2500)
+    assert tab.locator("#role-quick").count() == 1
+    assert tab.locator("#role-slow").count() == 0
+
+
+def test_each_trajectory_begins_where_it_does(server, visit, tmp_path):
+    tab = visit(server.address)
+    t, rng = np.linspace(0, 4, 30), np.random.default_rng(0)
+    rows = [
+        f"{k},{x:.3f},{a * np.exp(-0.7 * x) + 0.01 * rng.standard_normal():.4f}" for k, a in ((1, 2), (2, 5)) for x in t
+    ]
+    (tmp_path / "two.csv").write_text("id,t,x\n" + "\n".join(rows) + "\n")
+    tab.set_input_files("#file", tmp_path / "two.csv")
+    tab.wait_for_selector("#role-id")
+    tab.fill("#equations", "x' = -k*x")
+    tab.wait_for_selector("#charts svg")
+    fit(tab)
+    initial = tab.evaluate("import('/page/store.js').then(one => one.store.doc.initial.x)")
+    assert initial == pytest.approx([2, 5], abs=0.05)
+
+
+def test_a_fit_may_start_at_the_sliders(server, visit):
+    tab = visit(server.address)
+    begin(tab, "logistic")
+    tab.fill("#value-p1", "0.7")
+    tab.click("text=Settings")
+    tab.check("#begin")
+    fit(tab)
+    assert "start = 0.7" in saved(tab, "Model file").path().read_text(encoding="utf-8")
+
+
 def test_by_keyboard_alone(server, visit):
     tab = visit(server.address)
 

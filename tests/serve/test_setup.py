@@ -87,6 +87,7 @@ def test_every_model_of_the_gallery_fits_its_data(tmp_path):
         if entry["name"] in ("hindmarsh-rose", "goodwin"):  # seconds each
             continue
         setup, table = taken(entry["name"], tmp_path)
+        assert all(line == line.strip() for line in setup["equations"].splitlines())
         assert tasks.check(setup, str(table))["wrong"] == []
     with pytest.raises(wf.ModelError, match="Did you mean 'lorenz'"):
         gallery.opened("lorenzz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def opened(name: str) -> tuple[ModelFile, str]:
     if name not in _own():
         problem = problems.get(name)
         data = problem.simulate(M=SAMPLES, noise=NOISE if problem.noise != "poisson" else None, seed=SEED)
-        lines = [f'title = "{problem.title}"', f"equations = '''\n{problem.equations.strip()}\n'''"]
+        lines = [f'title = "{problem.title}"', f"equations = '''\n{dedent(problem.equations).strip()}\n'''"]
         lines += [f'noise = "{problem.noise}"']
         lines += [f"[parameters.{p}]\nbounds = [{low!r}, {high!r}]" for p, (low, high) in problem.bounds.items()]
         q = data.trajectories[0]

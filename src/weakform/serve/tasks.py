@@ -7,7 +7,7 @@ import binascii
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -119,14 +119,16 @@ def _read(text: str, path: str) -> tuple[Model, Dataset]:
     return matched.model, matched.data
 
 
-def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: dict[str, float]) -> dict[str, Any]:
-    """The model solved with the values of the sliders, beside the data."""
+def solve(
+    setup: dict[str, Any], path: str, values: dict[str, float], initial: dict[str, list[float]]
+) -> dict[str, Any]:
+    """The model solved with the values of the sliders, beside the data; initial values are those of each trajectory."""
     settled = {k: v for k, v in setup.items() if k not in ("parameters", "seed", "starts", "time_limit", "method")}
     model, data = _read(json.dumps(settled), path)
     columns = list(data.names or model.states) if path else []
     hidden = [s for s in model.states if s not in columns and s not in model.hidden]
-    p = np.array([_value(values, name, 1.0) for name in model.parameters])
-    begun: dict[str, float] = {}
+    p = np.array([_value(values, name, 1.0, name) for name in model.parameters])
+    begun: dict[str, list[float]] = {}
     charts, trouble = [], ""
     for k, q in enumerate(data.trajectories[:MOST]):
         one, inputs = model.of(k), inputs_of(model, data, k)
@@ -134,9 +136,12 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
         u0 = np.empty(len(one.states))
         for d, state in enumerate(one.states):
             here = _first(q.values[:, columns.index(state)]) if state in columns else 1.0
-            u0[d] = said[d] if state in one.initial else _value(initial, state, here)
-            if state not in one.initial:
-                begun.setdefault(state, u0[d])
+            if state in one.initial:
+                u0[d] = said[d]
+                continue
+            each = initial.get(state, [])
+            u0[d] = _value(dict(enumerate(each)) if isinstance(each, list) else {}, k, here, f"{state}(0)")
+            begun.setdefault(state, []).append(float(u0[d]))
         first = min(q.times[0], 0.0) if one.initial else q.times[0]  # given initial values hold at t = 0
         times = np.unique(np.concatenate([np.linspace(first, q.times[-1], FINE), q.times[:FINE]]))
         solved = simulate(one, p, u0, times, inputs=inputs, rtol=1e-6, max_evaluations=TRIED)
@@ -153,14 +158,14 @@ def solve(setup: dict[str, Any], path: str, values: dict[str, float], initial: d
     more = len(data.trajectories) - MOST
     return {
         "charts": charts,
-        "initial": {k: float(v) for k, v in begun.items()},
+        "initial": begun,
         "trouble": trouble,
         "more": f"{more} more trajectories are not drawn here." if more > 0 else "",
     }
 
 
-def _value(given: dict[str, Any], name: str, default: float) -> float:
-    value = given.get(name, default)
+def _value(given: Mapping[Any, Any], key: object, default: float, name: str) -> float:
+    value = given.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ModelError(f"The value of {name} must be a number; received {value!r}.")
     return float(value)
@@ -222,6 +227,7 @@ def told(found: FitResult, made: Setup) -> dict[str, Any]:
         "headline": said.headline,
         "kind": said.kind,
         "success": found.success,
+        "converged": found.converged,
         "method": found.method,
         "bic": found.bic,
         "seconds": found.seconds,
@@ -230,11 +236,12 @@ def told(found: FitResult, made: Setup) -> dict[str, Any]:
     }
 
 
-def _begun(found: FitResult) -> dict[str, float]:
-    """Where the first trajectory begins."""
+def _begun(found: FitResult) -> dict[str, list[float]]:
+    """Where the trajectories that are shown begin."""
     from ..results.observation import beginning
 
-    return dict(zip(found.model.states, map(float, beginning(found, 0)[1]), strict=True))
+    begins = np.array([beginning(found, k)[1] for k in range(min(len(found.data.trajectories), MOST))])
+    return dict(zip(found.model.states, begins.T.tolist(), strict=True))
 
 
 def open_fit(saved: str, setup: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import { fresh as freshTable, showTable } from "./data.js";
 import { begin as beginEditor, consider, showEquations, showModel } from "./editor.js";
 import { showSliders } from "./sliders.js";
 import { busy, detach, fit, METHODS, showReport, stop } from "./fits.js";
-import { autosave, begin, forgotten, open, restore, save } from "./project.js";
+import { autosave, begin, forgotten, keepNow, open, restore, save } from "./project.js";
 
 const MODELS = /\.(toml|xml|sbml|ant)$/i;
 
@@ -28,40 +28,65 @@ onServer((state) => {
   onServer.timer = setTimeout(() => send("/api/words").catch(() => {}), 2000);
 });
 
-// Files: a table, a model, a project.
+// Files: a table, a model, a project. Of two the last one wins, however long each takes.
+let turn = 0;
 async function take(file) {
+  const mine = ++turn;
   try {
     banner();
-    if (/\.json$/i.test(file.name)) { detach(); await open(await file.text()); clear(); begin(); return; }
+    if (/\.json$/i.test(file.name)) {
+      const text = await file.text();
+      if (mine !== turn) return;
+      const before = present();
+      detach();
+      await open(text);
+      keep(before);
+      clear();
+      begin();
+      offer("Your last work was put away.");
+      return;
+    }
     if (MODELS.test(file.name)) {
       const said = await send("/api/model-file?name=" + encodeURIComponent(file.name), file);
-      change("model file", (doc) => adopt(doc, said, store.session.table));
+      if (mine === turn) change("model file", (doc) => adopt(doc, said, store.session.table));
       return;
     }
     banner(`${file.name} is read…`);
     const table = await send("/api/table?name=" + encodeURIComponent(file.name), file);
+    if (mine !== turn) return;
+    table.file = file.name;
     const { equations, parameters } = store.doc;
     if (store.session.fits.length) putAway("The fits of the table before were put away."); else { clear(); banner(); }
     reset({ equations, parameters });
-    settle(table, { name: table.file, blob: file }, (doc) => { doc.roles = guessed(table); doc.missing = []; });
-  } catch (error) { failed(error); }
+    settle(table, { name: file.name, blob: file }, (doc) => { doc.roles = guessed(table); doc.missing = []; });
+  } catch (error) { if (mine === turn) failed(error); }
 }
+async function takeAll(files) { for (const file of files) await take(file); }
 
-// Something else begins: what was there can be brought back.
+// Something else begins: what was there is put away, and the last one put away can be brought back, in exchange for what is there.
+const away = [];
+const present = () => ({ doc: structuredClone(store.doc), session: store.session });
+function keep(work) {
+  if (work.session.fits.length || work.doc.equations.trim()) away.push(work);
+  if (away.length > 5) away.shift();
+}
 function putAway(words) {
-  const { doc, session } = store, had = session.fits.length || doc.equations.trim();
   detach();
-  const old = { doc: structuredClone(doc), session };
+  keep(present());
   store.session = { table: null, file: null, model: null, fits: [], shown: null };
   clear();
-  if (!had) { banner(); return; }
+  offer(words);
+}
+function offer(words) {
+  if (!away.length) { banner(); return; }
   banner(words, h("button", { type: "button", onclick: () => {
-    detach();
+    const old = away.pop(), others = away.length;
+    putAway();
+    if (away.length > others) away.unshift(away.pop());  // what was there goes to the end of the row
     store.session = { ...old.session, model: null };
     reset(old.doc);
-    clear();
-    banner();
     begin();
+    offer("What was there before was put away.");
   } }, "bring it back"));
 }
 function clear() {
@@ -83,7 +108,8 @@ function settle(table, file, act) {
 
 async function example(name) {
   try {
-    const found = await send("/api/gallery", { name });
+    const mine = ++turn, found = await send("/api/gallery", { name });
+    if (mine !== turn) return;
     putAway("Your last work was put away.");
     settle(found.table, { name: found.file, blob: new Blob([found.text]) }, (doc) => adopt(doc, found.setup, found.table));
   } catch (error) { failed(error); }
@@ -96,7 +122,7 @@ const solve = latest(async (current, asked) => {
   try { found = await send("/api/solve", asked); } catch (error) { if (current()) at("trouble").textContent = error.message; return; }
   if (!current()) return;
   at("trouble").textContent = [found.trouble, found.more].filter(Boolean).join(" ");
-  for (const [state, value] of Object.entries(found.initial)) if (store.doc.initial[state] === undefined) store.doc.initial[state] = value;
+  for (const [state, value] of Object.entries(found.initial)) if (store.doc.initial[state]?.length !== value.length) store.doc.initial[state] = value;
   showSliders();
   picture(found.charts);
 }, 15);
@@ -139,9 +165,15 @@ async function guess() {
 let shownFor = null;
 function move() {
   const { session, doc } = store, { model, table } = session;
-  if (!model || !model.ok || !table || model.text !== doc.equations) return;
-  const known = [...model.states, ...model.observables];
-  if (!Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name))) { at("trouble").textContent = ""; return; }
+  if (!model || !table || (model.ok && model.text !== doc.equations)) return;
+  const known = model.ok ? [...model.states, ...model.observables] : [];
+  const none = !Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name));
+  at("charts").classList.toggle("old", none && drawn.size > 0);
+  if (none) {
+    at("trouble").textContent = drawn.size ? "The picture is that of the last equations and table that went together." : "";
+    shownFor = null;
+    return;
+  }
   const values = Object.fromEntries(model.parameters.map((n) => [n, doc.parameters[n] ? doc.parameters[n].value : 1]));
   const asked = { setup: setup(), table: table.table, values, initial: doc.initial }, key = JSON.stringify(asked);
   if (key === shownFor) return;
@@ -196,6 +228,7 @@ listen((what) => {
 function settings() {
   const { doc } = store;
   options(at("method"), METHODS, doc.method);
+  at("begin").checked = doc.begin;
   for (const [id, key] of [["starts", "starts"], ["limit", "time_limit"], ["seed", "seed"]]) {
     if (document.activeElement !== at(id)) at(id).value = doc[key] ?? "";
   }
@@ -217,6 +250,7 @@ function wire() {
   at("guess").onclick = guess;
   at("fit").onclick = fit;
   at("stop").onclick = () => stop().catch(failed);
+  at("begin").onchange = (event) => change("begin", (doc) => { doc.begin = event.target.checked; });
   at("method").onchange = (event) => change("method", (doc) => { doc.method = event.target.value; });
   const number = (id, key, none) => { at(id).oninput = (event) => change(key, (doc) => {
     doc[key] = event.target.value === "" ? none : Number(event.target.value);
@@ -230,11 +264,12 @@ function wire() {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && (!typing || event.target.id === "equations")) { event.preventDefault(); step(!event.shiftKey); }
   });
   window.addEventListener("beforeunload", (event) => { if (busy()) event.preventDefault(); });
+  window.addEventListener("pagehide", keepNow);
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       event.preventDefault();
       at("drop").classList.toggle("over", kind === "dragover");
-      if (kind === "drop" && event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+      if (kind === "drop") takeAll([...event.dataTransfer.files]);
     });
   }
 }

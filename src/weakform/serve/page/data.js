@@ -16,7 +16,7 @@ export function showTable() {
   drawn = key;
   if (!table) { holder.replaceChildren(); return; }
   const focus = document.activeElement && document.activeElement.id;
-  const told = h("p", { class: "hint" }, `${table.file}: ${table.rows.toLocaleString("en")} rows, ${table.columns.length} columns.`,
+  const told = h("p", { class: "hint" }, `${table.file}: ${counted(table.rows, "row")}, ${counted(table.columns.length, "column")}.`,
     ...(table.notes || []).map((note) => " " + note));
   const body = table.columns.map((column) => row(column, doc.roles[column.name] || { role: "", name: "" }, model));
   const head = h("thead", {}, h("tr", {}, ...["column", "values", "what it is", "unit"].map((w) => h("th", { scope: "col" }, w))));
@@ -27,19 +27,27 @@ export function showTable() {
   if (focus && at(focus)) at(focus).focus();
 }
 
+const counted = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 function names(model) { return model && model.ok ? [...model.states, ...model.observables] : []; }
 
 function sheetSelect(table) {
-  const select = h("select", { id: "sheet", onchange: async (event) => {
-    const found = await send("/api/sheet", { table: table.table, sheet: event.target.value });
-    store.session.table = { ...table, ...found };
-    reset({ ...store.doc, sheet: event.target.value, roles: guessed(found), missing: [], initial: {} });  // other columns: no way back
-    fresh();
-    tell("table");
-    tell("doc");
+  const select = h("select", { id: "sheet", onchange: (event) => {
+    const sheet = event.target.value;
+    turned(table, sheet, (found) => ({ ...store.doc, sheet, roles: guessed(found), missing: [], initial: {} }))
+      .catch((error) => { at("trouble").textContent = error.message; });
   } });
   options(select, table.sheets.map((s) => [s, s]), table.sheet || table.sheets[0]);
   return select;
+}
+
+// Another sheet of the same file: its columns are others, so that there is no way back by a step.
+export async function turned(table, sheet, doc) {
+  const found = await send("/api/sheet", { table: table.table, sheet });
+  store.session.table = { ...table, ...found };
+  reset(doc(found));
+  fresh();
+  tell("table");
+  tell("doc");
 }
 
 function row(column, said, model) {
@@ -52,7 +60,7 @@ function row(column, said, model) {
   }
   const select = h("select", { id, "aria-label": `What ${column.name} is`, onchange: (event) => {
     const value = event.target.value;
-    change("role", (doc) => {
+    change("role " + column.name, (doc) => {
       for (const one of Object.values(doc.roles)) {  // one column each
         if (["time", "trajectory"].includes(value) && one.role === value) one.role = "";
         if (value.startsWith("=") && value.length > 1 && one.role === "measured" && one.name === value.slice(1)) one.role = "";
@@ -65,14 +73,14 @@ function row(column, said, model) {
   } });
   options(select, choices, now);
   const noise = h("select", { id: "noise-" + column.name, "aria-label": `Noise of ${column.name}`, onchange: (event) => {
-    change("noise", (doc) => { doc.roles[column.name].noise = event.target.value; });
+    change("noise " + column.name, (doc) => { doc.roles[column.name].noise = event.target.value; });
   } });
   options(noise, NOISE, said.noise || "");
   const unit = h("input", { id: "unit-" + column.name, size: 6, value: said.unit || "", "aria-label": `Unit of ${column.name}`, oninput: (event) => {
     change("unit " + column.name, (doc) => { doc.roles[column.name].unit = event.target.value; });
     drawn = JSON.stringify([store.session.table.table, store.session.table.sheet, store.doc.roles, store.doc.missing, names(store.session.model)]);
   } });
-  const more = column.kind === "word" ? `${column.different} different words` : column.missing ? `${column.missing} missing` : "";
+  const more = column.kind === "word" ? `${column.different} different ${column.different === 1 ? "word" : "words"}` : column.missing ? `${column.missing} missing` : "";
   return h("tr", {}, h("th", { scope: "row", title: column.name }, column.name), h("td", {}, spark(column), h("span", { class: "hint" }, more)),
     h("td", {}, h("div", { class: "two" }, select, said.role === "measured" ? noise : null)), h("td", {}, unit));
 }
@@ -103,7 +111,7 @@ function problems(table) {
   for (const value of doc.missing) {
     items.push(h("li", {}, `${value} is treated as missing. `, h("button", { type: "button", onclick: () => change("missing", (d) => {
       d.missing = d.missing.filter((v) => v !== value);
-    }) }, "take it as a number")));
+    }) }, typeof value === "number" ? "take it as a number" : "no longer")));
   }
   return h("ul", { class: "problems", "aria-label": "What looks wrong in the table" }, ...items);
 }

@@ -2,6 +2,7 @@
 
 import { keep, chart, drawAll, reachable, shown } from "./charts.js";
 import { send } from "./api.js";
+import { turned } from "./data.js";
 import { anew, at, h } from "./dom.js";
 import { change, reset, setup, store, tell } from "./store.js";
 
@@ -24,12 +25,14 @@ export async function fit() {
     const entry = { fit: name, name: `fit ${session.fits.length + 1}`, doc: structuredClone(doc), setup: made, result: null };
     await follow(entry, mine);
   } catch (error) {
-    if (running === mine) at("progress").replaceChildren(h("p", { class: "wrong" }, error.message));
+    if (running === mine) told(error);
   }
   if (running !== mine) return;
   leave();
   tell("fit");
 }
+
+function told(error) { at("progress").replaceChildren(h("p", { class: "wrong" }, error.message)); }
 
 function leave() {
   running = null;
@@ -51,7 +54,7 @@ async function follow(entry, mine) {
   for (;;) {
     const now = await send("/api/fit/" + entry.fit, null, "GET");
     if (running !== mine) return;
-    if (now.state === "failed") { at("progress").replaceChildren(h("p", { class: "wrong" }, now.error)); return; }
+    if (now.state === "failed") { told({ message: now.error }); return; }
     if (now.result && !entry.result) { store.session.fits.push(entry); store.session.shown = entry; }
     if (now.result && JSON.stringify(now.result.html) !== JSON.stringify(entry.result && entry.result.html)) {
       entry.result = now.result;
@@ -63,7 +66,7 @@ async function follow(entry, mine) {
     await new Promise((done) => setTimeout(done, 150));
   }
   at("progress").replaceChildren();
-  if (entry.result.method) estimates(entry);
+  if (entry.result.converged && entry.doc.equations === store.doc.equations) estimates(entry);
   // What the project needs when it is saved, also without the server.
   entry.saved = await send("/api/export", { kind: "fit", fit: entry.fit, setup: entry.setup }).then(JSON.parse);
   tell("saved");
@@ -104,9 +107,7 @@ async function take(entry, kind, name) {
   try {
     const text = await send("/api/export", { kind, fit: entry.fit, setup: entry.setup, table: table && table.table });
     keep(new Blob([text + (kind === "command" ? "\n" : "")], { type: "text/plain;charset=utf-8" }), name);
-  } catch (error) {
-    at("progress").replaceChildren(h("p", { class: "wrong" }, error.message));
-  }
+  } catch (error) { told(error); }
 }
 
 function showFits() {
@@ -122,7 +123,7 @@ function showFits() {
     h("td", {}, entry.result.bic === null ? "" : shown(entry.result.bic)),
     h("td", {}, h("div", { class: "row" },
       h("button", { type: "button", onclick: () => { store.session.shown = entry; tell("report"); } }, "show"),
-      h("button", { type: "button", onclick: () => back(entry) }, "go back to"),
+      h("button", { type: "button", onclick: () => back(entry).catch(told) }, "go back to"),
       h("button", { type: "button", onclick: () => estimates(entry) }, "to the sliders")))));
   const head = ["compare", "fit", "verdict", "BIC", "then"].map((w) => h("th", { scope: "col" }, w));
   const both = h("button", { type: "button", onclick: compare }, "Compare the marked ones");
@@ -132,9 +133,14 @@ function showFits() {
 }
 
 // The settings of an earlier fit, as a step that can be undone.
-function back(entry) {
-  change("back", (doc) => { Object.assign(doc, structuredClone(entry.doc || doc)); });
+async function back(entry) {
+  const { table } = store.session, { sheet } = entry.doc || store.doc;
   store.session.shown = entry;
+  if (table && sheet !== store.doc.sheet) {
+    await turned(table, sheet, () => structuredClone(entry.doc));
+  } else {
+    change("back", (doc) => { Object.assign(doc, structuredClone(entry.doc || doc)); });
+  }
   tell("report");
 }
 
@@ -143,7 +149,7 @@ function estimates(entry) {
     for (const [name, value] of Object.entries(entry.result.estimates)) {
       if (doc.parameters[name] && !doc.parameters[name].fixed) Object.assign(doc.parameters[name], { value: +value.toPrecision(8), around: value });
     }
-    for (const [state, value] of Object.entries(entry.result.initial)) if (state in doc.initial) doc.initial[state] = +value.toPrecision(6);
+    for (const [state, values] of Object.entries(entry.result.initial)) if (state in doc.initial) doc.initial[state] = values.map((v) => +v.toPrecision(6));
   });
 }
 
@@ -157,8 +163,6 @@ async function compare() {
     at("sections").innerHTML = found.html;
     drawAll(at("sections"));
     at("report").scrollIntoView({ block: "start" });
-  } catch (error) {
-    at("progress").replaceChildren(h("p", { class: "wrong" }, error.message));
-  }
+  } catch (error) { told(error); }
 }
 export { reset };

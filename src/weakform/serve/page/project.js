@@ -1,5 +1,5 @@
 // A project is one file: what is set, the table, the fits. It is put together here, so that it can be saved even when
-// the server is gone; the browser also keeps the last one, for when the page is opened again.
+// the server is gone; the browser also keeps that of each tab, for when the page is opened again.
 
 import { keep } from "./charts.js";
 import { send } from "./api.js";
@@ -8,7 +8,7 @@ import { fresh as freshTable } from "./data.js";
 import { forget } from "./editor.js";
 import { fresh as freshSliders } from "./sliders.js";
 
-const LARGEST = 50e6;
+const LARGEST = 50e6, MOST = 5;  // bytes of a table that is kept, and tabs
 
 function coded(blob) {
   return new Promise((done, failed) => {
@@ -41,6 +41,7 @@ export async function open(text) {
   const file = given.table ? { name: given.table.name, blob: decoded(given.table.content) } : null;
   store.session = { table: found.table, file, model: null,
     fits: found.fits.map((one, k) => ({ ...one, doc: given.fits[k].doc, saved: given.fits[k].saved })), shown: null };
+  if (file) store.session.table.file = file.name;
   store.session.shown = store.session.fits[store.session.fits.length - 1] || null;
   reset(found.setup);
   if (store.doc.sheet && found.table) Object.assign(found.table, await send("/api/sheet", { table: found.table.table, sheet: store.doc.sheet }));
@@ -80,20 +81,41 @@ async function within(mode, act) {
   });
 }
 
+const TAB = "weakform tab", known = sessionStorage.getItem(TAB) !== null;
+const tab = sessionStorage.getItem(TAB) || `${Date.now()} ${Math.random()}`;
+sessionStorage.setItem(TAB, tab);
+
 let timer = null;
 export function autosave() {
   clearTimeout(timer);
-  timer = setTimeout(() => {
-    const now = parts();
-    if (now.file && now.file.blob.size > LARGEST) now.file = null;
-    within("readwrite", (kept) => kept.put(now, "last")).catch(() => {});
-  }, 500);
+  timer = setTimeout(keepNow, 500);
 }
-export async function forgotten() { await within("readwrite", (kept) => kept.delete("last")).catch(() => {}); }
+export function keepNow() {
+  if (timer === null) return;
+  clearTimeout(timer);
+  timer = null;
+  const now = { ...parts(), when: Date.now() };
+  if (now.file && now.file.blob.size > LARGEST) now.file = null;
+  within("readwrite", (kept) => {
+    kept.getAllKeys().onsuccess = (event) => prune(kept, event.target.result);
+    return kept.put(now, tab);
+  }).catch(() => {});
+}
+// Tabs that were closed long ago are forgotten.
+function prune(kept, keys) {
+  for (const old of [...keys.filter((key) => key !== tab).sort().slice(0, 1 - MOST), "last"]) kept.delete(old);
+}
+export async function forgotten() {
+  clearTimeout(timer);
+  timer = null;
+  await within("readwrite", (kept) => kept.delete(tab)).catch(() => {});
+}
 
-// The last work in this browser, if there is any.
+// The last work of this tab, if there is any; a new tab goes on with the last of all.
 export async function restore() {
-  const last = await within("readonly", (kept) => kept.get("last")).catch(() => null);
+  const all = known ? [await within("readonly", (kept) => kept.get(tab)).catch(() => null)]
+    : await within("readonly", (kept) => kept.getAll()).catch(() => []);
+  const last = all.filter((one) => one).sort((a, b) => (a.when || 0) - (b.when || 0)).pop();
   if (!last || (!last.file && !last.doc.equations)) return false;
   await open(await project(last));
   return true;

@@ -6,7 +6,7 @@ import { change, store } from "./store.js";
 
 const STEPS = 400;
 let drawn = null, anchors = {};  // where the sliders of initial values began
-const begun = (state) => ({ value: store.doc.initial[state], low: null, high: null, around: Math.abs(anchors[state] ??= store.doc.initial[state]) });
+const begun = (state) => ({ value: store.doc.initial[state][0], low: null, high: null, around: Math.abs(anchors[state] ??= store.doc.initial[state][0]) });
 
 function ends(one) {
   const size = Math.abs(one.value) || 1;
@@ -24,7 +24,12 @@ function fromShare(one, share) {
   const [low, high] = ends(one);
   return logarithmic([low, high]) ? low * Math.pow(high / low, share) : low + (high - low) * share;
 }
-const short = (value) => value === null || value === undefined ? "" : String(+Number(value).toPrecision(5));
+// Five digits, as they fit into a field.
+function short(value) {
+  if (value === null || value === undefined) return "";
+  const size = Math.abs(value), [digits, power] = Number(value).toExponential(4).split("e");
+  return size > 0 && (size < 1e-3 || size >= 1e6) ? `${+digits}e${+power}` : String(+Number(value).toPrecision(5));
+}
 
 // A number that was typed; null for nothing, undefined for what is none.
 function typed(text) {
@@ -36,8 +41,9 @@ function typed(text) {
 
 export function showSliders() {
   const { model } = store.session, { doc } = store, holder = at("sliders");
-  if (!model || !model.ok) return;
-  const begins = model.free.filter((state) => doc.initial[state] !== undefined);
+  // Of other equations, which are still looked at, nothing is known here.
+  if (!model || !model.ok || model.parameters.some((name) => !doc.parameters[name])) return;
+  const begins = model.free.filter((state) => doc.initial[state] !== undefined && doc.initial[state].length === 1);
   const key = JSON.stringify([model.parameters, begins]);
   if (key !== drawn) {
     drawn = key;
@@ -53,7 +59,7 @@ export function showSliders() {
 function refresh(name, one) {
   const put = (what, value) => {
     const input = at(`${what}-${name}`);
-    if (!input || (document.activeElement === input && input.type !== "range")) return;
+    if (!input || (document.activeElement === input && input.type === "text")) return;
     if (input.type === "checkbox") input.checked = value; else input.value = value;
   };
   put("slide", Math.round(STEPS * toShare(one)));
@@ -95,7 +101,7 @@ function mark(what, name, says, act) {
 
 // An initial value that is estimated: it moves the picture only.
 function beginning(state) {
-  const name = state + "(0)", set = (value) => change("begin " + name, (doc) => { doc.initial[state] = value; });
+  const name = state + "(0)", set = (value) => change("begin " + name, (doc) => { doc.initial[state] = [value]; });
   return h("tr", {}, h("th", { scope: "row" }, name),
     h("td", { class: "slide" }, h("input", { id: "slide-" + name, type: "range", min: 0, max: STEPS, "aria-label": `Slider of ${name}`,
       oninput: (event) => set(+fromShare(begun(state), event.target.value / STEPS).toPrecision(5)) })),

@@ -1,7 +1,8 @@
 // What is set on the page (`doc`, which can be undone), and what else is there (`session`).
+// `initial` has the initial values of each state in the picture, one for each trajectory; with `begin` a fit starts at the sliders.
 
 const EMPTY = { equations: "", roles: {}, missing: [], parameters: {}, initial: {}, sheet: null, hold: false,
-  method: "", seed: 0, starts: null, time_limit: 60 };
+  begin: false, method: "", seed: 0, starts: null, time_limit: 60 };
 
 export const store = {
   doc: structuredClone(EMPTY),
@@ -38,6 +39,7 @@ export function steps() { return { back: past.length, forward: future.length }; 
 
 export function reset(doc) {
   store.doc = { ...structuredClone(EMPTY), ...(doc || {}) };
+  for (const [state, value] of Object.entries(store.doc.initial)) store.doc.initial[state] = [value].flat();  // before 1.2 one for all
   past.length = future.length = 0;
 }
 
@@ -63,7 +65,7 @@ export function setup() {
   for (const [name, one] of Object.entries(doc.parameters)) {
     if (!session.model || !session.model.ok || !session.model.parameters.includes(name)) continue;
     parameters[name] = one.fixed ? { fixed: one.value, unit: one.unit }
-      : { bounds: one.low === null && one.high === null ? null : [one.low, one.high], log: one.log || null, start: one.start, unit: one.unit };
+      : { bounds: one.low === null && one.high === null ? null : [one.low, one.high], log: one.log || null, start: doc.begin ? one.value : one.start, unit: one.unit };
   }
   return { equations: doc.equations, inputs, columns, trajectory, sheet: doc.sheet, hold: doc.hold, noise, units,
     missing: doc.missing, parameters, method: doc.method, seed: doc.seed, starts: doc.starts, time_limit: doc.time_limit,
