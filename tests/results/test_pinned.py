@@ -45,6 +45,21 @@ def test_a_positive_state_stays_positive():
     assert (band.states[:, 0] <= band.upper[:, 0]).all()
 
 
+@pytest.mark.parametrize("seed", [4, 9, 10])
+def test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile(seed):
+    """A late look at an oral dose: A(t) = 100 exp(-ka t), so that its band is that of ka, up to the bound of ka."""
+    t = np.array([3.0, 4, 6, 8, 10, 12, 16, 20, 24])
+    model = wf.Model.from_text("A' = -ka*A\nC' = ka*A/V - ke*C\nA(0) = 100\nC(0) = 0")
+    C = wf.simulate(model, {"ka": 1.2, "V": 20.0, "ke": 0.15}, None, t).states[:, 1]
+    noisy = C * np.exp(0.1 * np.random.default_rng(seed).standard_normal(len(t)))
+    fit = wf.fit(model, wf.Dataset(t, noisy, "lognormal", names=["C"]), bounds={"ka": (0.5, 10)})
+    band = fit.predict([1.0, 2.0])
+    low, high = fit["ka"].interval
+    assert band.kind == "profile"  # of another draw it was [23, 79] by the tangent, where ka says [0, 61]
+    assert band["A"][:, 2] == pytest.approx(100 * np.exp(-low * band.times), rel=0.02)
+    assert band["A"][:, 1] == pytest.approx(100 * np.exp(-high * band.times), rel=0.05, abs=0.1)
+
+
 def test_it_belongs_to_fits_on_a_mesh():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02, seed=1))

@@ -26,6 +26,7 @@ from ..support.errors import FitError
 from ..support.messages import counted
 from ..support.optional import pandas
 from ..support.typing import BoolArray, FloatArray, IntArray
+from .intervals import LEVEL
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
 from .pinned import KNOTS, Pinned, ends
 from .refits import can_refit, refit_of
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .result import FitResult
 
 DRAWS, PROBES, CURVED, NARROW = 400, 6, 0.1, 0.05
+LEANING = 0.15
+"""How far an end of an interval may be from Wald's, as a share of its width, for the tangent to be near enough."""
 REFITS, SOLVED = 120, 40
 """Fits to drawn data behind a band; and where the equations are solved for each step of each."""
 MAX_SAMPLES, MAX_WORK = 5000, 3000
@@ -233,12 +236,12 @@ class Band:
         """Which columns leave the tangent too far one standard deviation off along a principal direction, `(columns,)`.
 
         At any time, as long as the band is not next to nothing there: where a state has decayed it bends most. Where a
-        parameter is at its bound the tangent leaves it there, and says too little.
+        parameter is at its bound, or its interval is not Wald's, the tangent says too little at any distance.
         """
         factor = self._factor()
         most = half.max(axis=0)
         narrow = np.maximum(half, NARROW * most)
-        curved = (most > 0) & (self.fit.at_bound.any() and self._pins("auto"))
+        curved = (most > 0) & (self._pins("auto") and self._leans())
         for column in factor.T[:PROBES]:
             for sign in (1.0, -1.0) if column.any() else ():
                 solved = self._solved(sign * column)
@@ -247,6 +250,13 @@ class Band:
                 off = np.abs(solved - x - sign * (K @ column))
                 curved |= (most > 0) & ~(off <= CURVED * narrow).all(axis=0)
         return np.asarray(curved)
+
+    def _leans(self) -> bool:
+        """Whether the interval of a parameter is far from what the tangent gives it."""
+        if self.fit.at_bound.any():
+            return True
+        ends, wald = self.fit.intervals(LEVEL), self.fit.intervals(LEVEL, "wald")
+        return bool((np.abs(ends - wald).max(axis=1) > LEANING * np.diff(wald)[:, 0]).any())
 
     def _pins(self, kind: str) -> bool:
         """Whether states can be pinned: where the fit has them on a mesh of its own, and begins as the fit says."""

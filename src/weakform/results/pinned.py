@@ -30,6 +30,8 @@ KNOTS = 10
 """Times at which ends are found."""
 STEPS, CLOSE = 8, 0.05
 """Pins for one end, and how near to z the root of the misfit must come."""
+HELD = 0.01
+"""How little what is pinned follows the pin, as a share of how far it has come, for a bound to hold it."""
 HARD = 5.0
 """One over the σ of a pin, in standard errors of the state."""
 FARTHEST, DECADES = 30.0, 7.0
@@ -167,7 +169,7 @@ class Pinned:
         error = error / float(kind.numeric_slope(kind.from_working(np.array([begin])))[0])
         farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
         low, high = (0.0, 0.0), (np.inf, np.inf)
-        points, near, target = [(0.0, 0.0)], last.point, min(last.target, farthest)
+        points, near, target, held = [(0.0, 0.0)], last.point, min(last.target, farthest), False
         for _ in range(STEPS):
             expected = target**2 + 1.0  # twice a parabola, and some
             solved = self._better(
@@ -179,7 +181,9 @@ class Pinned:
             root = np.sqrt(max(self._misfit(solved) - self.least, 0.0))
             points.append((last.sign * (self.value(knot, column, solved) - begin) / error, root))
             near = solved
-            if abs(root - z) < CLOSE or (root < z and points[-1][0] > 0.99 * farthest):
+            # A pin that goes on draws nothing along: bounds hold it, and there is the end.
+            held = root < z and 0 < low[0] < target and points[-1][0] - points[-2][0] < HELD * points[-1][0]
+            if held or abs(root - z) < CLOSE or (root < z and points[-1][0] > 0.99 * farthest):
                 break
             low, high = ((target, root), high) if root < z else (low, (target, root))
             if np.isinf(high[0]):
@@ -188,7 +192,7 @@ class Pinned:
                 share = (z - low[1]) / (high[1] - low[1])
                 target = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
         reach = crossing(points, z)
-        limited = reach < np.inf or max(root for _, root in points) > z - CLOSE
+        limited = held or reach < np.inf or max(root for _, root in points) > z - CLOSE
         reach = min(reach, max(distance for distance, _ in points))
         value = float(kind.from_working(np.array([begin + last.sign * reach * error]))[0])
         return End(last.sign, value, limited, target, near)
