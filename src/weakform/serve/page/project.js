@@ -85,6 +85,13 @@ const TAB = "weakform tab", known = sessionStorage.getItem(TAB) !== null;
 const tab = sessionStorage.getItem(TAB) || `${Date.now()} ${Math.random()}`;
 sessionStorage.setItem(TAB, tab);
 
+// When the work was changed last; what is drawn anew, or opened again, is no change.
+let changed = { mark: "", when: 0 };
+function mark() {
+  const { doc, session } = store;
+  return JSON.stringify([doc, session.file && session.file.name, session.fits.filter((e) => e.saved).map((e) => e.name)]);
+}
+
 let timer = null;
 export function autosave() {
   clearTimeout(timer);
@@ -94,7 +101,8 @@ export function keepNow() {
   if (timer === null) return;
   clearTimeout(timer);
   timer = null;
-  const now = { ...parts(), when: Date.now() };
+  if (mark() !== changed.mark) changed = { mark: mark(), when: Date.now() };
+  const now = { ...parts(), when: changed.when };
   if (now.file && now.file.blob.size > LARGEST) now.file = null;
   within("readwrite", (kept) => {
     kept.getAllKeys().onsuccess = (event) => prune(kept, event.target.result);
@@ -118,5 +126,6 @@ export async function restore() {
   const last = all.filter((one) => one).sort((a, b) => (a.when || 0) - (b.when || 0)).pop();
   if (!last || (!last.file && !last.doc.equations)) return false;
   await open(await project(last));
+  changed = { mark: mark(), when: last.when || 0 };
   return true;
 }
