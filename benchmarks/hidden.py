@@ -15,6 +15,7 @@ Rows, separated by commas, each beside its target; `runs` is the number of noise
   absorbed fast and excreted slowly looks like one with both exchanged: either is taken as the truth);
 - `coverage`: 95% intervals of parameters, initial values and hidden states, whose bands are also those of the delta
   method alone, and the error over the Cramér–Rao bound, from three starts; one setting of it with `coverage:NAME`;
+- `size`: how often the test of the residuals says below 5% and below 1% of the true model, same settings;
 - `subjects`: CPU seconds and memory of one fit against the number of trajectories.
 
 Seeds are 0, 1, 2, …; CPU seconds of one process. What did not end as it should stands below each line, with its seed.
@@ -494,19 +495,35 @@ def bound(case: Case, which: int, free: list[str], beginnings: list[str]) -> np.
     return np.sqrt(symmetric_inverse(K.T @ K).diagonal())[: len(free)]
 
 
-def coverage(runs: int, only: str = "") -> None:
-    """Coverage of 95% intervals, and the rms error of the parameters over the Cramér–Rao bound."""
+def determined() -> dict[str, Case]:
+    """The settings of which the data determine everything."""
     settings = hidden_settings()
     lotka = {name: {**vars(case), "fixed": {"y(0)": 1.0}} for name, case in settings.items() if "lotka" in name}
     cases = {name: Case(**parts) for name, parts in lotka.items()}
     cases |= {name: case for name, case in settings.items() if name.split()[0] in ("sir", "fitzhugh")}
-    cases |= {f"{name} observed": case for name, case in observed().items()}
+    return cases | {f"{name} observed": case for name, case in observed().items()}
+
+
+def size(runs: int) -> None:
+    """Shares of true models of which the test of the residuals says below 5% and below 1%."""
+    print(f"\nsize of the test, {runs} runs; claimed 5% and 1%\n{'row':14s}{'p < 5%':>9s}{'p < 1%':>9s}{'success':>9s}")
+    for name, case in determined().items():
+        trouble = Trouble()
+        fits = [fit for seed in range(runs) if (fit := trouble.attempt(case, case.data(seed), seed)) is not None]
+        p = np.array([fit.goodness.p_value for fit in fits if fit.goodness is not None])
+        success = np.mean([fit.success for fit in fits])
+        print(f"{name:14s}{np.mean(p < 0.05):9.1%}{np.mean(p < 0.01):9.2%}{success:9.1%}", flush=True)
+        trouble.show()
+
+
+def coverage(runs: int, only: str = "") -> None:
+    """Coverage of 95% intervals, and the rms error of the parameters over the Cramér–Rao bound."""
     print(f"\ncoverage of 95% intervals, {runs} runs; targets 92-98% for all of a row, error over bound at most 1.1")
     print(
         f"{'row':14s}{'all':>8s}{'parameters':>12s}{'initial':>9s}{'hidden':>8s}{'by delta':>10s}{'rms/bound':>11s}"
         f"{'median²':>9s}{'worst':>8s}{'CPU s':>8s}{'bands':>8s}"
     )
-    for name, case in cases.items():
+    for name, case in determined().items():
         if name.startswith(only):
             coverage_of(name, case, runs)
 
@@ -617,6 +634,7 @@ ROWS: dict[str, tuple[Callable[[int], None], int]] = {
     "mm": (lambda runs: observed_row("mm", runs), 300),
     "sir": (lambda runs: observed_row("sir", runs), 300),
     "coverage": (coverage, 1000),
+    "size": (size, 1000),
     "subjects": (lambda _: subjects(), 1),
 }
 
