@@ -1,0 +1,64 @@
+"""What 1.0 has written every 1.x reads, and what was public in it still is (docs/stability.md)."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.experiments.executors import local
+from weakform.experiments.store import Store
+from weakform.experiments.study import read_study
+from weakform.experiments.sweep import sweep
+from weakform.experiments.worker import perform
+from weakform.serve import tasks
+
+KEPT = Path(__file__).parent / "kept"
+SAID = json.loads((KEPT / "expected.json").read_text())
+
+sys.path.insert(0, str(KEPT))
+from make import STUDY, public  # noqa: E402
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_saved_fits_are_read(name):
+    fit = wf.FitResult.load(KEPT / f"{name}.json")
+    said = SAID[name]
+    assert fit.estimate.tolist() == said["estimate"]
+    assert fit.status.name == said["status"]
+    assert np.array_equal(fit.intervals(), np.array(said["intervals"]))
+    assert fit.model.parameters == tuple(p for p in fit.params)
+    trajectory = fit.data.trajectories[0]
+    assert np.isfinite(fit.predict(trajectory.times[1:3]).states).all()
+
+
+def test_studies_are_read_and_go_on(tmp_path):
+    shutil.copy(KEPT / "study.sqlite", tmp_path / "study.sqlite")
+    (tmp_path / "study.toml").write_text(STUDY.replace("runs = 2", "runs = 3"))
+    before = Store(tmp_path / "study.sqlite").rows()
+    assert len(before) == 4
+    done = sweep(read_study(tmp_path / "study.toml"), tmp_path / "study.sqlite", local(1, perform))
+    assert (done.before, done.done, done.failed) == (4, 2, 0)
+    after = Store(tmp_path / "study.sqlite").rows()
+    assert len(after) == 6
+    assert [row for row in after if row["run"] < 2] == before
+
+
+def test_projects_of_the_page_are_read(tmp_path):
+    shutil.copy(KEPT / "project.weakform.json", tmp_path / "project.json")
+    found = tasks.open_project(str(tmp_path))
+    kept = json.loads((KEPT / "project.weakform.json").read_text())["fits"][0]["saved"]["fit"]
+    fit = wf.FitResult.load(found["saved"][0])
+    assert fit.estimate.tolist() == kept["estimate"]
+    assert fit.status.name == kept["status"]
+    assert found["fits"][0]["result"]["success"] == fit.success
+    assert "<table" in json.dumps(found["fits"][0]["result"])
+
+
+def test_what_was_public_still_is():
+    was = set((KEPT / "public.txt").read_text().split("\n")) - {""}
+    assert len(was) > 400
+    assert not was - set(public())
