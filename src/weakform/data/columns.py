@@ -92,6 +92,8 @@ def dataset(source: Table, roles: Roles) -> Dataset:
             raise DataError(f"sigma must name a column for each state: {', '.join(states)}.")
     times, note = source.times(time)
     notes = [*source.notes, *([note] if note else [])]
+    if roles.time is None and not is_time(time):
+        notes.append(f"The column {time!r} was taken for time, as no column is called so.")
     driven = {name: source.numbers(c) for name, c in inputs.items()}
     sigma: Any = roles.sigma if points is None else points
     if roles.trajectory is None:

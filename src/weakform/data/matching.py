@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import symengine as se
@@ -11,13 +11,10 @@ from ..model import Model
 from ..model.inputs import Inputs
 from ..model.system import System
 from ..support.errors import DataError
-from ..support.messages import listed, suggestion
+from ..support.messages import listed, misspelt, slip, suggestion
 from .checks import check_columns
 from .dataset import Dataset
 from .schedule import scheduled, switches_of
-
-CLOSE = 0.8
-"""Likeness of two names above which one is taken for a misspelling of the other."""
 
 LATE = 5.0
 """Time before the first sample, in durations of the series, that is said to be long."""
@@ -82,7 +79,7 @@ def match(data: Dataset, model: Model) -> Matched:
     names = data.names or tuple(measured)
     order = [names.index(name) for name in measured]
     check_columns(data.trajectories, {d: data.labels[d] for d in order})
-    notes += _check_beginning(data, reduced)
+    notes += [*slips(model, data), *_check_beginning(data, reduced)]
     if order == list(range(data.D)) and data.names is not None and not notes:
         return Matched(reduced, data, complete, left)
     picked = data.replaced(
@@ -113,8 +110,7 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
     others = [name for name in data.names if name not in (*known, *model.inputs)]
     for name in others:
         lacking = [k for k in known if k not in measured]
-        close = difflib.get_close_matches(name, lacking, n=1, cutoff=CLOSE)
-        if data.selected or close:
+        if data.selected or misspelt(name, lacking):
             raise DataError(
                 f"The column {name!r} is neither a state of the model nor one of its named expressions: "
                 f"{listed(known)}.{suggestion(name, lacking)} Rename it, or leave it out; if columns are to be taken "
@@ -125,8 +121,33 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
             f"No column of the data is a state of the model or one of its named expressions: {listed(known)}. The "
             f"columns are: {listed(data.names)}.{suggestion(data.names[0], known)} Rename them, or pass names={{...}}."
         )
-    note = f"Columns that the model does not have were left out: {listed(others)}."
-    return measured, [note] if others else []
+    return measured, [left_out(others, known, measured)] if others else []
+
+
+def left_out(columns: Sequence[str], known: Iterable[str], measured: Iterable[str]) -> str:
+    """A note on columns that are no state or named expression of the model; one of them may be meant for another."""
+    hidden = [name for name in known if name not in measured]
+    guess = next(
+        (f" {c!r} is no name of the model.{suggestion(c, hidden)}" for c in columns if suggestion(c, hidden)), ""
+    )
+    return f"Columns that the model does not have were left out: {listed(columns)}.{guess}"
+
+
+def slips(model: Model, data: Dataset) -> list[str]:
+    """Parameters that may be slips of the pen: their names are next to those of something else."""
+    others = dict.fromkeys(model.states, "the state")
+    others |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in others}
+    others |= dict.fromkeys(model.observables, "the definition")
+    near = {
+        p: [f"{what} {other}" for other, what in others.items() if other != p and slip(p, other)]
+        for p in model.parameters
+    }
+    return [slipped(name, *found) for name, found in near.items() if found]
+
+
+def slipped(name: str, *others: str) -> str:
+    """What to say of a parameter that looks like something else."""
+    return f"The parameter {name} looks like {' and '.join(others)}: is it a slip of the pen?"
 
 
 def _check_beginning(data: Dataset, model: Model) -> list[str]:

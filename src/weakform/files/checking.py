@@ -9,7 +9,7 @@ import numpy as np
 from ..basis import Local
 from ..collocation.latent import LatentProblem
 from ..data.dataset import Dataset
-from ..data.matching import Matched, for_model, match
+from ..data.matching import Matched, for_model, match, slipped
 from ..estimators.starts import between
 from ..files.model_file import ModelFile
 from ..forward.identify import Complete, Experiment, freedoms
@@ -19,12 +19,11 @@ from ..parameters.resolve import without
 from ..results.diagnosis import FEW
 from ..results.noise_check import lonely
 from ..support.errors import WeakformError
+from ..support.messages import slip
 from ..support.typing import FloatArray
 from ..weak.problem import WeakProblem
 
 NOISY, GAP = 0.3, 5.0
-LEAST = 4
-"""Letters of a name in which one may be wrong by a slip."""
 DRAWS = 6
 """Random points at which freedoms of the model are looked for."""
 
@@ -54,7 +53,13 @@ def examine(file: ModelFile, data: Dataset) -> Findings:
     if not said.free.any():
         wrong.append("All parameters are fixed; there is nothing to estimate.")
     good.append(_roles(matched, said))
-    doubtful += _mistyped(said, data)
+    names = said.shared.parameters
+    doubtful += [
+        slipped(name, f"the parameter {other}")
+        for k, name in enumerate(names)
+        for other in names[:k]
+        if slip(name, other)
+    ]
     doubtful += [note for note in matched.data.notes if note not in data.notes]
     doubtful += lonely(matched.data)
     doubtful += _unseen(said, matched.data, latent)
@@ -73,36 +78,6 @@ def _weak_problem(said: Parameters, matched: Matched, doubtful: list[str]) -> We
         LatentProblem.build(said, matched.data)
         doubtful.append("The samples are too few for test functions; the relaxed model is fitted instead.")
         return None
-
-
-def _mistyped(said: Parameters, data: Dataset) -> list[str]:
-    """Parameters whose names are next to those of something else."""
-    model = said.shared
-    others = dict.fromkeys(model.states, "the state")
-    others |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in others}
-    others |= dict.fromkeys(model.observables, "the definition")
-    found = []
-    for k, name in enumerate(model.parameters):
-        near = [f"{what} {other}" for other, what in others.items() if other != name and _close(name, other)]
-        near += [f"the parameter {other}" for other in model.parameters[:k] if _close(name, other)]
-        if near:
-            found.append(f"The parameter {name} looks like {' and '.join(near)}: is it a slip of the pen?")
-    return found
-
-
-def _close(a: str, b: str) -> bool:
-    """Whether two names differ by their case or underscores only, or by one letter, swapped letters among them."""
-    plain = [name.lower().replace("_", "") for name in (a, b)]
-    if plain[0] == plain[1]:
-        return True
-    short, long = sorted(plain, key=len)
-    if len(short) < LEAST or short[0] != long[0] or len(long) - len(short) > 1:
-        return False
-    if len(short) < len(long):
-        return any(long[:i] + long[i + 1 :] == short and long[i].isalpha() for i in range(len(long)))
-    off = [i for i in range(len(short)) if short[i] != long[i]]
-    swapped = len(off) == 2 and off[1] == off[0] + 1 and short[off[0]] == long[off[1]] and short[off[1]] == long[off[0]]
-    return swapped or (len(off) == 1 and short[off[0]].isalpha() and long[off[0]].isalpha())
 
 
 def _roles(matched: Matched, said: Parameters) -> str:

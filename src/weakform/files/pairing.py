@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..data.columns import Roles, dataset, time_column, wide
 from ..data.dataset import Dataset
-from ..data.matching import CLOSE
+from ..data.matching import left_out
 from ..data.tables import Table, read_table
 from ..support.errors import DataError
-from ..support.messages import listed, suggestion
+from ..support.messages import listed, misspelt, suggestion
 from .model_file import TIME, ModelFile
 
 
@@ -61,7 +60,14 @@ def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
     columns = [name for name in table.columns if name not in table.errors.values()]
     trajectory = how.trajectory or file.trajectory or table.group
     inputs = {name: file.columns.get(name, name) for name in file.inputs}
-    names, others = _measured(file, columns, {time or time_column(columns), trajectory, *inputs.values()})
+    clock = time or time_column(columns)
+    for name in (*file.model.states, *file.model.observables):
+        if clock == file.columns.get(name, name) and name not in file.model.hidden:
+            raise DataError(
+                f"{path}: the column {clock!r} is measured, as {name} of the model, and cannot be the time as well. "
+                f"Name the column of time, with --time or under [columns] of the model file: {listed(columns)}."
+            )
+    names, others = _measured(file, columns, {clock, trajectory, *inputs.values()})
     kinds = [how.noise or file.noise.get(name, "gaussian") for name in names]
     return _Paired(table, names, kinds, others, time=time, trajectory=trajectory, inputs=inputs)
 
@@ -86,7 +92,8 @@ def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> 
     read = dataset(found.table, replace(roles, trajectory=found.trajectory, missing=file.missing))
     if how.doses is not None:
         read = read.with_doses(how.doses, how.into)
-    notes = [f"Columns that the model does not have were left out: {listed(others)}."] if others else []
+    known = [name for name in (*file.model.states, *file.model.observables) if name not in file.model.hidden]
+    notes = [left_out(others, known, names)] if others else []
     taken = [(column, name) for name, column in names.items() if column != name and name not in file.columns]
     notes += [f"The column {column!r} was taken for {name}, the only state." for column, name in taken]
     return read.replaced(notes=(*read.notes, *notes)) if notes else read
@@ -105,9 +112,8 @@ def _measured(file: ModelFile, columns: list[str], taken: set[str | None]) -> tu
         return {plain[0]: others[0]}, []
     lacking = [name for name in every if name not in names and name not in left]
     for column in others:
-        close = difflib.get_close_matches(column, lacking, n=1, cutoff=CLOSE)
         guess = suggestion(column, lacking)
-        if close or (guess and not names):
+        if misspelt(column, lacking) or (guess and not names):
             raise DataError(
                 f"The column {column!r} is no state of the model and no named expression.{guess} Rename it; if it is "
                 "not meant, leave it out of the table."

@@ -105,6 +105,7 @@ class Chart {
     const { spec, svg, view } = this, { left, right, top, bottom } = EDGE;
     this.width = Math.max(this.holder.clientWidth, 160);
     this.height = Math.max(spec.small ? 130 : 160, Math.min(spec.tall || 230, this.width * 0.66));
+    if (printing && this.holder.closest(".alone")) this.height = this.width * 0.1;  // over the whole paper, flat
     const { width, height } = this;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
@@ -150,8 +151,16 @@ class Chart {
       const ends = { x1: EDGE.left, x2: this.width - EDGE.right, y1: this.Y(s.y), y2: this.Y(s.y) };
       node("line", { ...ends, stroke: colour, "stroke-dasharray": "5 4" }, parent);
     } else if (s.kind === "band") {
-      const back = this.path(s.x.slice().reverse(), s.upper.slice().reverse());
-      if (back) node("path", { d: this.path(s.x, s.y) + back.replace(/^M/, "L") + "Z", fill: "var(--band)", stroke: "none" }, parent);
+      const known = (v) => v !== null && isFinite(v);
+      let text = "", from = 0;
+      for (let k = 0; k <= s.x.length; k++) {  // a piece ends where an end is missing
+        if (k < s.x.length && known(s.y[k]) && known(s.upper[k])) continue;
+        const piece = (v) => v.slice(from, k);
+        const back = this.path(piece(s.x).reverse(), piece(s.upper).reverse());
+        if (k - from > 1) text += this.path(piece(s.x), piece(s.y)) + back.replace(/^M/, "L") + "Z";
+        from = k + 1;
+      }
+      if (text) node("path", { d: text, fill: "var(--band)", stroke: "none" }, parent);
     } else if (s.kind === "line") {
       node("path", { d: this.path(s.x, s.y), fill: "none", stroke: colour, "stroke-width": 1.8,
         "stroke-linejoin": "round", "stroke-dasharray": s.dashed ? "6 4" : "none" }, parent);
@@ -281,9 +290,10 @@ function redraw() {
   reachable(document);
   for (const one of drawn) if (one.holder.isConnected) one.draw(); else drawn.delete(one);
 }
-let timer = null;
+let timer = null, printing = false;
 window.addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(redraw, 100); });
-window.addEventListener("beforeprint", redraw);
+window.addEventListener("beforeprint", () => { printing = true; redraw(); });
+window.addEventListener("afterprint", () => { printing = false; redraw(); });
 
 // Light or dark, as the reader has it; the button turns it round.
 export function themed(toggle) {

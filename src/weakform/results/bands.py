@@ -28,7 +28,7 @@ from ..support.optional import pandas
 from ..support.typing import BoolArray, FloatArray, IntArray
 from .intervals import LEVEL
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
-from .pinned import KNOTS, Pinned, ends
+from .pinned import KNOTS, Pinned
 from .refits import can_refit, refit_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 DRAWS, PROBES, CURVED, NARROW = 400, 6, 0.1, 0.05
 LEANING = 0.15
 """How far an end of an interval may be from Wald's, as a share of its width, for the tangent to be near enough."""
+SUPPORT = 25
+"""Times beside those that are asked for."""
+LARGE_ENOUGH, RESOLVED = 1e-4, 1e-9
+"""Shares of its size: of a state that is pinned, and of a positive one that is no rounding."""
 REFITS, SOLVED = 120, 40
 """Fits to drawn data behind a band; and where the equations are solved for each step of each."""
 MAX_SAMPLES, MAX_WORK = 5000, 3000
@@ -113,7 +117,10 @@ class Band:
     """Solutions from draws of (p, x₀) around their mean."""
 
     def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: Belief) -> None:
-        self.fit, self.times, self.told = fit, times, belief.told
+        self.fit, self.told, asked = fit, belief.told, times
+        if self._pins("profile"):  # what is next to nothing where it is asked for is known by what it was before
+            times = np.union1d(asked, np.linspace(begin, asked[-1], SUPPORT))
+        self.times, self.asked = times, np.isin(times, asked)
         self.mean, self.covariance = belief.mean, belief.covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
@@ -180,7 +187,8 @@ class Band:
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
             D = self.system.D
             lower[0, :D] = upper[0, :D] = states[0]
-        return Prediction(self.times, values, lower, upper, self.names, level, kind=kind, note=note)
+        times, values, lower, upper = (a[self.asked] for a in (self.times, values, lower, upper))
+        return Prediction(times, values, lower, upper, self.names, level, kind=kind, note=note)
 
     def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
         """Of the states themselves, `(time, D)`."""
@@ -275,19 +283,34 @@ class Band:
     def _profiled(
         self, x: FloatArray, error: FloatArray, columns: IntArray, z: float
     ) -> tuple[FloatArray, FloatArray, str]:
-        """The band by the likelihood, in some columns, and by the tangent in the others."""
-        knots = np.unique(np.linspace(0, len(self.times) - 1, KNOTS).round().astype(int))
-        pinned = Pinned(self.fit, self.trajectory, self.times[knots], self.names)
-        reach = np.full((2, *x.shape), z)
-        below, above, limited = ends(pinned, columns, self.kinds, x[knots], error[knots], z)
-        note = "" if limited else "In places the data set no limit, and the band has none."
-        for side, found in enumerate((below, above)):
-            for n, column in enumerate(columns):
-                reach[side, :, column] = _between(self.times, self.times[knots], found[:, n])
-        lower, upper = self._back(x - reach[0] * error), self._back(x + reach[1] * error)
-        # What is positive all along has an end at zero where the data set none.
-        positive = np.array(pinned.logs) & np.isin(np.arange(len(self.names)), columns)
-        return np.where(positive & np.isneginf(lower), 0.0, lower), upper, note
+        """The band by the likelihood, in some columns, and by the tangent in the others.
+
+        What is positive has its ends, and what lies between two of them, on a log scale.
+        """
+        values = self._back(x)
+        chosen = [_knots(values[:, column], error[:, column], self.asked) for column in columns]
+        knots = np.unique(np.concatenate(chosen))
+        lower, upper = self._back(x - z * error), self._back(x + z * error)
+        if not len(knots):
+            return lower, upper, ""
+        pinned, limited = Pinned(self.fit, self.trajectory, self.times[knots], self.names), True
+        for column, own in zip(columns, chosen, strict=True):
+            u, kind = values[:, column], pinned.kinds[column]
+            rounding = RESOLVED * np.abs(u).max() if pinned.logs[column] else -np.inf
+            there = u > rounding
+            slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, rounding))
+            errors = np.where(there, error[:, column] * slopes, 0.0)
+            reach, all_found = pinned.ends(np.searchsorted(knots, own), int(column), errors[own], z)
+            limited &= all_found
+            y = kind.to_working(np.maximum(u, rounding))
+            for n, (sign, side) in enumerate(((-1.0, lower), (1.0, upper))):
+                far = _between(self.times, self.times[own], reach[n]) if len(own) else np.full(len(u), z)
+                side[:, column] = kind.from_working(y + np.where(errors > 0, sign * far * errors, 0.0))
+            # What has decayed to rounding lies between zero and where it was last known.
+            last = np.maximum.accumulate(np.where(there, np.arange(len(u)), 0))
+            gone = ~there & (error[:, column] > 0)
+            lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
+        return lower, upper, "" if limited else "In places the data set no limit, and the band has none."
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
@@ -324,6 +347,14 @@ class Band:
                 if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
                     break
             yield self._solved(theta)
+
+
+def _knots(u: FloatArray, error: FloatArray, asked: BoolArray) -> IntArray:
+    """Some times at which a state is known and large enough to be moved: of those that were asked for, if all are."""
+    large = (error > 0) & (np.abs(u) > LARGE_ENOUGH * np.abs(u).max())
+    where = np.flatnonzero(large & asked if (large | ~asked | (error == 0)).all() else large)
+    some = np.unique(np.linspace(0, len(where) - 1, min(KNOTS, len(where))).round().astype(np.intp))
+    return np.asarray(where[some])
 
 
 def _between(times: FloatArray, knots: FloatArray, reach: FloatArray) -> FloatArray:

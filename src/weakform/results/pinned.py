@@ -18,7 +18,7 @@ from ..collocation.latent import LatentProblem, apart
 from ..collocation.levels import Point, Search, settle
 from ..data.matching import inputs_of
 from ..forward.solve import simulate
-from ..noise.kinds import KINDS, Kind
+from ..noise.kinds import KINDS
 from ..support.errors import FitError
 from ..support.typing import FloatArray, IntArray
 from .intervals import crossing
@@ -34,8 +34,10 @@ HELD = 0.01
 """How little what is pinned follows the pin, as a share of how far it has come, for a bound to hold it."""
 HARD = 5.0
 """One over the σ of a pin, in standard errors of the state."""
-FARTHEST, DECADES = 30.0, 7.0
+FARTHEST, DECADES = 30.0, 50.0
 """Standard errors, or units of a logarithm, at which an end is given up: the data set no limit."""
+ROUNDING = 1e-9
+"""Share of its size by which a positive state may be below zero."""
 TOLERANCE = 1e-3
 """Of the log-likelihood of a fit with a pin."""
 
@@ -48,8 +50,8 @@ class End:
     ----------
     sign : float
         Which side.
-    value : float
-        Where it is.
+    reach : float
+        How far it is, in standard errors.
     limited : bool
         Whether the data set it; else it is where the search was given up.
     target : float
@@ -59,7 +61,7 @@ class End:
     """
 
     sign: float
-    value: float
+    reach: float
     limited: bool
     target: float
     point: Point
@@ -99,10 +101,9 @@ class Pinned:
         sigma = np.concatenate([fit.sigma, np.ones(len(names))])
         kinds = dict(zip(fit.data.names or (), fit.data.noise, strict=True))
         # What is positive all along is moved on a log scale: it has no end at zero.
-        positive = {
-            s: bool((x[:, d] > 0).all()) for d, s in enumerate(fit.model.states) for x in states[trajectory:][:1]
-        }
-        self.logs = [name not in kinds and bool(positive.get(name, False)) for name in names]
+        least = states[trajectory].min(axis=0) > -ROUNDING * states[trajectory].max(axis=0)
+        positive = dict(zip(fit.model.states, least.tolist(), strict=True))
+        self.logs = [name not in kinds and positive.get(name, False) for name in names]
         for name, log in zip(names, self.logs, strict=True):
             kinds.setdefault(name, "lognormal" if log else "gaussian")
         self.kinds = [KINDS[kinds[name]] for name in names]
@@ -158,15 +159,13 @@ class Pinned:
         ----------
         knot, column : int
         error : float
-            Standard error of what is pinned.
+            Standard error of what is pinned, in working coordinates.
         z : float
             The quantile.
         last : End
             At the knot before, on the same side.
         """
         begin = self.value(knot, column, self.best)
-        kind = self.kinds[column]
-        error = error / float(kind.numeric_slope(kind.from_working(np.array([begin])))[0])
         farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
         low, high = (0.0, 0.0), (np.inf, np.inf)
         points, near, target, held = [(0.0, 0.0)], last.point, min(last.target, farthest), False
@@ -194,8 +193,28 @@ class Pinned:
         reach = crossing(points, z)
         limited = held or reach < np.inf or max(root for _, root in points) > z - CLOSE
         reach = min(reach, max(distance for distance, _ in points))
-        value = float(kind.from_working(np.array([begin + last.sign * reach * error]))[0])
-        return End(last.sign, value, limited, target, near)
+        return End(last.sign, reach, limited, target, near)
+
+    def ends(self, knots: IntArray, column: int, errors: FloatArray, z: float) -> tuple[FloatArray, bool]:
+        """How far a band reaches below and above, in standard errors, `(2, knots)`; and whether all is limited.
+
+        Parameters
+        ----------
+        knots : ndarray of int
+        column : int
+        errors : ndarray, (knots,)
+            Standard errors of what is pinned, in working coordinates.
+        z : float
+        """
+        found, limited = np.full((2, len(knots)), np.inf), True
+        for side, sign in enumerate((-1.0, 1.0)):
+            last = End(sign, 0.0, True, z, self.best)
+            for n, (knot, error) in enumerate(zip(knots, errors, strict=True)):
+                last = self.end(int(knot), column, float(error), z, last)
+                limited &= last.limited
+                if last.limited:
+                    found[side, n] = last.reach
+        return found, limited
 
 
 def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
@@ -216,32 +235,3 @@ def _states(fit: FitResult, k: int, mesh: FloatArray, known: FloatArray) -> Floa
     if not solved.success:
         raise FitError("The fitted model could not be solved over these times; ask for a shorter time.")
     return solved.states
-
-
-def ends(
-    pinned: Pinned, columns: IntArray, kinds: tuple[Kind, ...], x: FloatArray, errors: FloatArray, z: float
-) -> tuple[FloatArray, FloatArray, bool]:
-    """How far a band reaches below and above, in standard errors, `(knots, columns)` each; and whether all is limited.
-
-    Parameters
-    ----------
-    pinned : Pinned
-    columns : ndarray of int
-    kinds : tuple of Kind
-        Of all columns.
-    x, errors : ndarray, (knots, all columns)
-        In the working coordinates of these.
-    z : float
-    """
-    found, limited = np.full((2, len(x), len(columns)), z), True
-    for n, column in enumerate(columns):
-        for side, sign in enumerate((-1.0, 1.0)):
-            last = End(sign, 0.0, True, z, pinned.best)
-            for knot in np.flatnonzero(errors[:, column] > 0):
-                kind, here = kinds[column], x[knot, column]
-                slope = float(kind.numeric_slope(kind.from_working(np.array([here])))[0])
-                last = pinned.end(int(knot), int(column), slope * float(errors[knot, column]), z, last)
-                reach = sign * (float(kind.to_working(np.array([last.value]))[0]) - here) / errors[knot, column]
-                found[side, knot, n] = reach if last.limited else np.inf
-                limited &= last.limited
-    return found[0], found[1], limited
