@@ -205,7 +205,7 @@ def profiles(fit: FitResult) -> str:
     intro = (
         "<p class='how'>How much worse the fit becomes when one parameter is held and all others adapt. A "
         "parameter is determined where its curve crosses the dashed level on both sides; the dashed curve is the "
-        "parabola behind the standard error.</p>"
+        "parabola of the covariance. Where the two differ, interval and standard error are those of the profile.</p>"
     )
     return intro + f'<div class="multiples">{"".join(parts)}</div>'
 

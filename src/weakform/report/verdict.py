@@ -102,7 +102,7 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", doubt, ("See below which values, or which kind of noise.", *reasons))
     if fit.status is Status.REJECTED:
         doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
-        return Verdict("bad", doubt, ("The warnings below say what is known of where it fails.", *reasons))
+        return Verdict("bad", doubt, ("The warnings say what is known of where it fails.", *reasons))
     if fit.status is Status.UNRESOLVED:
         doubt = "The samples are too far apart for these dynamics: the estimates are shifted by the discretisation."
         return Verdict("bad", doubt, (fit.message, *reasons))

@@ -272,8 +272,8 @@ class Band:
 
     @property
     def _refits(self) -> bool:
-        """Whether all can be fitted again."""
-        return can_refit(self.fit) and self.fit.data.samples <= MAX_SAMPLES and not self.told
+        """Whether all can be fitted again, from where it has come to rest."""
+        return can_refit(self.fit) and self.fit.converged and self.fit.data.samples <= MAX_SAMPLES and not self.told
 
     @property
     def _cheap(self) -> bool:

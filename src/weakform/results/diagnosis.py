@@ -15,7 +15,7 @@ from ..linalg.symmetric import symmetric_inverse
 from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
 from .covariance import Quantified
-from .goodness import DOUBTED, REJECTED, GoodnessOfFit, tail
+from .goodness import DOUBTED, REJECTED, GoodnessOfFit, leanings, tail
 from .noise_check import NoiseDoubts
 from .records import Alternative
 
@@ -171,6 +171,8 @@ def objections(
                 f"The equation of {model.states[misfit.equation]} does not hold between t = {misfit.start:.4g} and "
                 f"{where} (score {misfit.score:+.1f}): a term is missing or wrong there."
             )
+        if not goodness.misfits and refined.residuals is not None:
+            found += _leaning(task, refined.residuals)
     if wrong_sigma:
         size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
         found.append(
@@ -198,6 +200,19 @@ def objections(
             "or fix one of them."
         )
     return found
+
+
+def _leaning(task: Task, residuals: tuple[FloatArray, ...]) -> list[str]:
+    """Where the data lie to one side of the fit, in words."""
+    data, words = task.problem.data, []
+    for one in leanings(residuals, tuple(q.times for q in data.trajectories))[:SHOWN]:
+        label = data.trajectories[one.trajectory].label
+        where = f"t = {one.start:.4g} to {one.stop:.4g}" + (f" of {label}" if label else "")
+        words.append(
+            f"{data.labels[one.column]} lies {'above' if one.score > 0 else 'below'} the fit from {where}: {one.count} "
+            f"values, together {abs(one.score):.1f} standard deviations. What the model lacks may act there."
+        )
+    return words
 
 
 def _excess(refined: Refined) -> float:

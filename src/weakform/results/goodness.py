@@ -37,6 +37,8 @@ TESTABLE = 40
 
 NOTHING = 1e-2
 """Mean square of residuals, over that of a given noise, below which they are not its."""
+WIDEST, LEANING = 100, 2.0
+"""Values of the longest stretch that is looked at, and the score from which on it is told."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,48 @@ def tail(p: float) -> str:
 def threshold(count: int, level: float = 0.01) -> float:
     """The score that one of `count` reaches by chance with probability `level`."""
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))
+
+
+@dataclass(frozen=True)
+class Leaning:
+    """A stretch of time in which values lie to one side of the fitted curve.
+
+    Attributes
+    ----------
+    column, trajectory, count : int
+    start, stop : float
+    score : float
+        Of their sum, in standard deviations; positive where the data lie above.
+    """
+
+    column: int
+    trajectory: int
+    count: int
+    start: float
+    stop: float
+    score: float
+
+
+def leanings(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -> list[Leaning]:
+    """For each column the stretch whose residuals `(time, columns)` over σ add up to most, the worst column first.
+
+    It is found as `max |Σ e| / √n` over stretches of up to `WIDEST` values: where a model fails whose weak residuals
+    are too few to tell, or whose states are hidden.
+    """
+    found = []
+    for d in range(residuals[0].shape[1]):
+        best = Leaning(d, 0, 0, 0.0, 0.0, 0.0)
+        for k, (part, t) in enumerate(zip(residuals, times, strict=True)):
+            rows = np.flatnonzero(np.isfinite(part[:, d]))
+            total = np.concatenate([[0.0], np.cumsum(part[rows, d])])
+            for n in range(2, min(len(rows), WIDEST) + 1):
+                score = (total[n:] - total[:-n]) / np.sqrt(n)
+                m = int(np.argmax(np.abs(score)))
+                if abs(score[m]) > abs(best.score):
+                    start, stop = float(t[rows[m]]), float(t[rows[m + n - 1]])
+                    best = Leaning(d, k, n, start, stop, score=float(score[m]))
+        found.append(best)
+    return sorted((one for one in found if abs(one.score) > LEANING), key=lambda one: -abs(one.score))
 
 
 def misfits(forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[Misfit, ...]:

@@ -48,9 +48,10 @@ def predict(
     z = fit.quantile(level)
     if kind not in ("auto", "delta", "sampling", "profile"):
         raise FitError(f"The kind of band must be 'auto', 'delta', 'sampling' or 'profile'; received {kind!r}.")
-    if kind == "profile" and not (fit.nodes and can_refit(fit) and initial is None):
+    if kind == "profile" and not (fit.nodes and can_refit(fit) and fit.converged and initial is None):
         raise FitError(
-            "Bands by the likelihood belong to method 'relaxed', from its own initial values; use kind='sampling'."
+            "Bands by the likelihood belong to a fit by method 'relaxed' that has converged, from its own initial "
+            "values; use kind='sampling'."
         )
     trajectory = numbered(fit, trajectory)
     grid = _grid(times)

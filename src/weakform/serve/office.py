@@ -20,7 +20,7 @@ DESKS, FITS, KEPT, TABLES = 2, 3, 200, 30
 """Workers for short tasks, fits at a time, and fits and tables that are remembered."""
 SHORT = 60.0
 """Seconds for a short task."""
-AFTER, STOPPED = 60.0, 10.0
+AFTER, STOPPED = 60.0, 20.0
 """Seconds that a fit may take longer than its limit for all that comes after the search, and after it was stopped."""
 
 
