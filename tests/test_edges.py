@@ -9,7 +9,7 @@ import pytest
 
 import weakform as wf
 from weakform import Status
-from weakform.results.intervals import profile
+from weakform.results.profiles import profile
 from weakform.results.refits import refit_of
 
 ROOT = Path(__file__).parent.parent

@@ -63,7 +63,7 @@ def test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile(seed):
 def test_it_belongs_to_fits_on_a_mesh():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02, seed=1))
-    with pytest.raises(FitError, match="belong to method 'relaxed'"):
+    with pytest.raises(FitError, match="by method 'relaxed'"):
         fit.predict(np.array([0.0, 1.0]), kind="profile")
     with pytest.raises(FitError, match="'auto', 'delta', 'sampling' or 'profile'"):
         fit.predict(np.array([0.0, 1.0]), kind="pinned")

@@ -32,8 +32,6 @@ INTERVALS = 100
 """Intervals that a series has at least."""
 MOST = 400
 """Intervals between two samples at most, to begin with."""
-FLOOR = 1e-3
-"""Share of a measured value below which its working coordinates go on linearly."""
 MOMENT = 1e-6
 """How long before a jump the state before it is taken, relative to the shortest interval."""
 FALLBACK = 0.1
@@ -255,14 +253,13 @@ class LatentProblem:
         ahead, last = np.zeros(N, dtype=bool), np.zeros(N, dtype=bool)
         ahead[starts], last[starts + np.array(sizes) - 1] = True, True
         sampled, data, weight, floor = [], [], [], []
-        lowest = np.array([KINDS[kind].lowest for kind in self.data.noise])
         for start, mesh, q, x in zip(starts, meshes, self.data.trajectories, self.working, strict=True):
             sampled.append(start + 1 + at_samples(mesh, q.times))
             there = np.isfinite(x)
             data.append(np.where(there, x, 0.0))
             weight.append(np.where(there, 1.0 / q.scales, 0.0))
-            above = np.where(there & np.isfinite(lowest), q.values - lowest, 1.0)
-            floor.append(np.where(np.isfinite(lowest), lowest + FLOOR * above, -np.inf))
+            values = zip(self.data.noise, np.where(there, q.values, 1.0).T, strict=True)
+            floor.append(np.column_stack([KINDS[kind].floor(column) for kind, column in values]))
         layout = Layout(
             times=np.concatenate([np.append(mesh[0], mesh) for mesh in meshes]),
             trajectory=np.repeat(np.arange(len(meshes)), sizes),

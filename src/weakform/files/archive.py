@@ -27,8 +27,8 @@ from ..model.model import Model
 from ..model.printing import OWN, to_text
 from ..parameters.priors import Priors
 from ..results.goodness import GoodnessOfFit, Misfit
-from ..results.intervals import Profile
 from ..results.population import Effect, Population
+from ..results.profiles import Profile
 from ..results.records import Alternative, BasisSummary, Late, StartRecord
 from ..results.result import FitResult
 from ..support.checks import refuse_devices

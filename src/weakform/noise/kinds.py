@@ -37,6 +37,8 @@ TAIL = 4.0
 """Degrees of freedom of Student's distribution."""
 WINDOW = 5
 """Neighbours that tell a rough mean."""
+FLOOR = 1e-3
+"""Share of a measured value below which its working coordinates go on linearly."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,12 @@ class Kind:
     def uncertainty(self, u: FloatArray, sigma: FloatArray) -> FloatArray:
         """One over the root of the information of a value about its mean."""
         return np.asarray(sigma * self.numeric_slope(u) if self.error is None else self.error(u, sigma))
+
+    def floor(self, values: FloatArray) -> FloatArray:
+        """Below what the working coordinates of measured values go on linearly."""
+        if not np.isfinite(self.lowest):
+            return np.full(len(values), -np.inf)
+        return self.lowest + FLOOR * (values - self.lowest)
 
     def allows(self, u: FloatArray) -> BoolArray:
         """Which values such noise may have, NaN among them."""

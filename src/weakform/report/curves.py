@@ -19,7 +19,7 @@ from .text import agreeing, number, pair
 
 if TYPE_CHECKING:
     from ..results.bands import Prediction
-    from ..results.intervals import Profile
+    from ..results.profiles import Profile
     from ..results.result import FitResult
 
 MOST, SEVERAL = 24, 2

@@ -12,7 +12,8 @@ from ..model.names import initial_name
 from ..support.errors import WeakformError
 from ..support.messages import suggestion
 from ..support.typing import FloatArray
-from .intervals import LEVEL, mean_reach, quantity
+from .bands import LEANING
+from .intervals import FEW, LEVEL, PROFILE, mean_reach, quantity
 from .observation import UNKNOWN, beginning, finite, is_complete, is_free, joint, system
 from .records import Quantity
 from .refits import can_refit
@@ -83,8 +84,11 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         note = "given" if given and not error else ""
         if error > UNKNOWN * abs(u0[d]) and is_free(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
-        if error and fit.at_bound.any():  # the covariance takes what sits at a bound as known
-            ends, error = self._pinned(k, name) or (ends, error)
+        # The covariance takes what sits at a bound as known, and with few samples solutions bend.
+        found = self._pinned(k, name) if error and (fit.at_bound.any() or fit.data.samples <= FEW) else None
+        width = ends[1] - ends[0]
+        if found and not max(abs(a - b) for a, b in zip(found[0], ends, strict=True)) <= LEANING * width:
+            (ends, error), note = found, PROFILE
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
 
     def _pinned(self, k: int, name: str) -> tuple[list[float], float] | None:

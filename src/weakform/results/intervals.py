@@ -1,15 +1,13 @@
 """Intervals beyond Wald's: profiles of the objective, and the parametric bootstrap.
 
-Profile: with the misfit `Q(p, x) = Σ (x^data - x)²/σ²` and `Q_j(v) = min Q` over all parameters and states with
-p_j = v, the interval at level 1 - α is `{v : Q_j(v) - Q(p̂) <= z²}`, z the normal quantile: it follows the curvature
-that Wald's leaves out. Bootstrap: data are drawn again from the fitted states with the fitted noise and refitted; the
-interval lies between quantiles of the estimates. Both work on the constraint of method "wendy" and need no new search.
+Profiles (`profiles`) follow the curvature that Wald's formula leaves out. Bootstrap: data are drawn again from the
+fitted states with the fitted noise and refitted; the interval lies between quantiles of the estimates. Both work on the
+constraint of method "wendy" and need no new search.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,26 +18,17 @@ from ..parameters.scale import Scale
 from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import counted, suggestion
-from ..support.tidy import Tidy
-from ..support.typing import BoolArray, FloatArray
+from ..support.typing import FloatArray
+from .profiles import Profile, profile
 from .records import Quantity
 from .refits import Refitted, can_refit, refit_of
 
 if TYPE_CHECKING:
     from .result import FitResult
 
-MAX_STEPS, MIN_RUNS = 80, 20
-BEGIN = 1e-3
-"""The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
-FAR = 1e6
-"""How far a profile is followed, in first steps or in sizes of the estimate: what has not risen by then sets no limit,
-and beyond it differences of large numbers are rounding."""
-SHORTER, JUMP = 6, 2.0
-"""How often a step of a profile is made shorter before it is given up, and the rise of the misfit in a step, over that
-at the end, from which on it is too long: a refit from too far may end in another place."""
-MOST_CLOSER, CLOSE, GAP = 12, 0.2, 0.4
-"""Points added to find the end of a profile, how near the root of the misfit must come to the quantile, and how long
-the gap around the end may be, as a share of its distance: a curve with a kink is no line across it."""
+MIN_RUNS = 20
+BEYOND = 0.01
+"""How far outside of an interval other profiles must have been, as a share of its width, for it to be too short."""
 LOOSE, FEW, CURVED = 0.05, 600, 0.07
 """Error, relative to the estimate, above which curvature is looked for, and samples up to which it is in any case: of
 chaotic systems parameters are known well along curved ways; and what it may do to an end of an interval."""
@@ -49,170 +38,8 @@ LEVEL = 0.95
 """Of the intervals that an error belongs to."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
 LOST = "its profile could not be followed: rough"
-STOPPED = 1e-6
-"""Relative difference from a bound below which a parameter sits there."""
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
-
-
-@dataclass(frozen=True, repr=False)
-class Profile(Tidy):
-    """The profile of one parameter.
-
-    Attributes
-    ----------
-    name : str
-    values : ndarray, (points,)
-        Increasing.
-    misfit : ndarray, (points,)
-        `Q_j(v) - Q(p̂)`.
-    level : float
-    interval : tuple of float
-        Infinite on a side where the misfit never rises enough: the data set no limit there. NaN where it could not be
-        followed.
-    beside : tuple of str
-        Other parameters that sat at a bound, other than zero, where it ends: with wider bounds it would be longer.
-    """
-
-    name: str
-    values: FloatArray
-    misfit: FloatArray
-    level: float
-    interval: tuple[float, float]
-    beside: tuple[str, ...] = ()
-
-
-def profile(fit: FitResult, name: str, level: float = 0.95, refit: Refitted | None = None) -> Profile:
-    """The profile of one parameter and its interval."""
-    j = fit.model.parameters.index(name)
-    if fit.fixed[j]:
-        raise FitError(f"{name!r} is fixed; it has no profile.")
-    if name in fit.undetermined:  # flat as far as it goes
-        return Profile(name, fit.estimate[[j]], np.zeros(1), level, (-np.inf, np.inf))
-    refit = refit or refit_of(fit)
-    z = fit.quantile(level)
-    error = fit.wald_errors[j]
-    low, high = fit.bounds[j]
-    step = error * z / 3
-    if not (np.isfinite(step) and step > 0):
-        width = high - low
-        step = BEGIN * (width if np.isfinite(width) else max(abs(fit.estimate[j]), 1e-6))
-    start = float(refit.best.p[j])
-    # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
-    points, sides, beside = {start: refit.total(refit.best)}, [], np.zeros(len(fit.estimate), dtype=bool)
-    for sign in (-1.0, 1.0):
-        path = _Path(refit, j, refit.best)
-        width, last, shorter = step, points[start], 0
-        # Where the misfit never rises enough there is no end; where it does, the end is found below.
-        crossed, end = False, sign * np.inf
-        for _ in range(MAX_STEPS):
-            value = float(np.clip(path.value + sign * width, low, high))
-            solved = path.solved(value, z**2)
-            if (solved is None or refit.total(solved) - last > JUMP * z**2) and shorter < SHORTER:
-                width, shorter = width / 4, shorter + 1  # too far for one step
-                continue
-            if solved is None:
-                end = np.nan
-                break
-            points[value], shorter = refit.total(solved), 0
-            if points[value] - min(points.values()) >= z**2:
-                crossed = True
-                beside |= _stopped(fit, solved.p)
-                _closed_in(path, points, last, (value, points[value]), z)
-                break
-            if value in (low, high):
-                end = value
-                break
-            if abs(value - start) > FAR * max(step, abs(start)):
-                break
-            path.go(solved)
-            rise = points[value] - last
-            width *= 3.0 if rise < (0.1 * z) ** 2 else 1.5 if rise < (0.5 * z) ** 2 else 1.0
-            last = points[value]
-        sides.append((sign, crossed, end))
-    least = min(points.values())
-    risen = {value: misfit - least for value, misfit in points.items()}
-    best = min(risen, key=lambda value: risen[value])
-    ends = [_crossing(risen, best, sign, z) if crossed else float(end) for sign, crossed, end in sides]
-    values = np.array(sorted(risen))
-    beside[j] = False
-    others = tuple(str(n) for n in np.array(fit.model.parameters)[beside])
-    return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]), others)
-
-
-def _stopped(fit: FitResult, p: FloatArray) -> BoolArray:
-    """Which free parameters sit at a bound that is not zero."""
-    at = np.isclose(p[:, None], fit.bounds, rtol=STOPPED, atol=0.0) & (fit.bounds != 0)
-    return np.asarray(at.any(axis=1) & ~fit.fixed)
-
-
-class _Path:
-    """A way along a profile: the last solution, and the one before it, which tells where the others go."""
-
-    def __init__(self, refit: Refitted, j: int, near: Solution) -> None:
-        self.refit, self.j, self.near = refit, j, near
-        self.before: Solution | None = None
-
-    @property
-    def value(self) -> float:
-        """Of the parameter, at the last solution."""
-        return float(self.near.p[self.j])
-
-    def go(self, solution: Solution) -> None:
-        """One step on."""
-        self.near, self.before = solution, self.near
-
-    def solved(self, value: float, much: float) -> Solution | None:
-        """The best fit with the parameter held; where that is much worse, also with the others from where they are."""
-        slope = None
-        if self.before is not None and self.before.p[self.j] != self.value:
-            slope = (self.near.p - self.before.p) / (self.value - self.before.p[self.j])
-        found = self.refit.with_parameter(self.j, value, self.near, slope)
-        if found is not None and self.refit.total(found) - self.refit.total(self.near) < much:
-            return found
-        other = self.refit.with_parameter(self.j, value, self.near, np.zeros_like(self.near.p))
-        return min((one for one in (found, other) if one is not None), key=self.refit.total, default=None)
-
-
-def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tuple[float, float], z: float) -> None:
-    """Add points between the last one, of misfit `low`, and one beyond the end, until one is close to it."""
-    value, high = outside
-    start, least = float(path.refit.best.p[path.j]), min(points.values())
-    for _ in range(MOST_CLOSER):
-        roots = [float(np.sqrt(max(misfit - least, 0.0))) for misfit in (low, high)]
-        near = min(abs(root - z) for root in roots) < CLOSE and abs(value - path.value) < GAP * abs(value - start)
-        if near or roots[1] - roots[0] < CLOSE:
-            return
-        share = float(np.clip((z - roots[0]) / (roots[1] - roots[0]), 0.1, 0.9))
-        between = path.value + share * (value - path.value)
-        solved = path.solved(between, z**2)
-        if solved is None:
-            return
-        points[between] = path.refit.total(solved)
-        if points[between] - least < z**2:
-            path.go(solved)
-            low = points[between]
-        else:
-            value, high = between, points[between]
-
-
-def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:
-    """Where √misfit reaches z, on one side."""
-    side = [(abs(v - start), float(np.sqrt(m))) for v, m in points.items() if sign * (v - start) >= 0]
-    return start + sign * crossing(side, z)
-
-
-def crossing(points: list[tuple[float, float]], z: float) -> float:
-    """The distance at which √misfit, which is nearly linear in it, reaches z, from pairs of both; infinite if never."""
-    distance, root = np.array(sorted(points)).T
-    root = np.maximum.accumulate(root)
-    k = int(np.searchsorted(root, z))
-    if k >= len(root):
-        return np.inf
-    if k == 0:
-        return 0.0
-    share = (z - root[k - 1]) / (root[k] - root[k - 1])
-    return float(distance[k - 1] + share * (distance[k] - distance[k - 1]))
 
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
@@ -328,20 +155,37 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     if refit.solves and fit.status is Status.UNDETERMINED:  # minutes of solving along a valley would tell no more
         return ends, tuple(kinds)
     z = fit.quantile(level)
-    for j in counted(suspects, "intervals", len(suspects)):
-        if beyond[j] or not _parabolic(refit, int(j), ends[j], z):
-            found = np.array(_curve(fit, fit.model.parameters[j], level, refit).interval)
-            lost = np.isnan(found)
-            ends[j] = np.where(lost, np.clip(ends[j], *fit.bounds[j]), found)
-            kinds[j] = LOST if lost.all() else PROFILE if not lost.any() else PARTLY
+    bent = [
+        int(j)
+        for j in counted(suspects, "intervals", len(suspects))
+        if beyond[j] or not _parabolic(refit, int(j), ends[j], z)
+    ]
+    for j, curve in zip(bent, _curves(fit, bent, level, refit), strict=True):
+        found = np.array(curve.interval)
+        lost = np.isnan(found)
+        # Where it was lost the interval has all that was followed, and what Wald says.
+        wald, followed = np.clip(ends[j], *fit.bounds[j]), curve.values[[0, -1]]
+        wider = np.array([min(wald[0], followed[0]), max(wald[1], followed[1])])
+        ends[j] = np.where(lost, wider, found)
+        kinds[j] = LOST if lost.all() else PROFILE if not lost.any() else PARTLY
     return ends, tuple(kinds)
 
 
-def _curve(fit: FitResult, name: str, level: float, refit: Refitted) -> Profile:
-    """The profile of a parameter, computed once."""
-    if (name, level) not in fit.late.curves:
-        fit.late.curves[name, level] = profile(fit, name, level, refit)
-    return fit.late.curves[name, level]
+def _curves(fit: FitResult, which: list[int], level: float, refit: Refitted) -> list[Profile]:
+    """The profiles of some parameters, computed once.
+
+    Where that of one has led the others beyond the ends of their own, these are followed again from there.
+    """
+    names, met = [fit.model.parameters[j] for j in which], list[Solution]()
+    new = [name for name in names if (name, level) not in fit.late.curves]
+    for name in counted(new, "profile", len(new)):
+        fit.late.curves[name, level] = profile(fit, name, level, refit, met)
+    for j, name in zip(which, names, strict=True) if len(new) > 1 else ():
+        curve = fit.late.curves[name, level]
+        low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
+        if any(one.p[j] < low - BEYOND * (high - low) or one.p[j] > high + BEYOND * (high - low) for one in met):
+            fit.late.curves[name, level] = profile(fit, name, level, refit, met)
+    return [fit.late.curves[name, level] for name in names]
 
 
 def _parabolic(refit: Refitted, j: int, ends: FloatArray, z: float) -> bool:
@@ -358,10 +202,9 @@ def _profiled(fit: FitResult, level: float) -> FloatArray:
     refit = refit_of(fit)
     ends = np.column_stack([fit.estimate, fit.estimate])
     free = np.flatnonzero(~fit.fixed)
-    for j in counted(free, "profile", len(free)):
-        name = fit.model.parameters[j]
-        fit.late.profiles[name] = _curve(fit, name, level, refit)
-        ends[j] = fit.late.profiles[name].interval
+    for j, curve in zip(free, _curves(fit, free.tolist(), level, refit), strict=True):
+        fit.late.profiles[curve.name] = curve
+        ends[j] = curve.interval
     lost = [fit.model.parameters[j] for j in free if np.isnan(ends[j]).any()]
     if lost:
         words = f"The profile of {', '.join(lost)} could not be followed to an end, which is NaN; a bootstrap may tell"

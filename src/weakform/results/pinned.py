@@ -21,14 +21,14 @@ from ..forward.solve import simulate
 from ..noise.kinds import KINDS
 from ..support.errors import FitError
 from ..support.typing import FloatArray, IntArray
-from .intervals import crossing
+from .profiles import crossing
 
 if TYPE_CHECKING:
     from .result import FitResult
 
 KNOTS = 10
 """Times at which ends are found."""
-STEPS, CLOSE = 8, 0.05
+STEPS, CLOSE = 16, 0.05
 """Pins for one end, and how near to z the root of the misfit must come."""
 HELD = 0.01
 """How little what is pinned follows the pin, as a share of how far it has come, for a bound to hold it."""
@@ -130,17 +130,19 @@ class Pinned:
     @np.errstate(all="ignore")
     def value(self, knot: int, column: int, point: Point) -> float:
         """What stands at a knot, in working coordinates."""
-        x, _ = self.relaxed.working(self.relaxed.observables(point.p, point.X))
-        return float(x[self.rows[knot], self.K + column])
+        h = self.relaxed.observables(point.p, point.X)[self.rows[knot], self.K + column]
+        return float(self.kinds[column].to_working(np.array([h]))[0])
 
     def _solved(self, knot: int, column: int, to: float, weight: float, near: Point) -> Point | None:
         """All fitted again with a pin."""
         layout, place = self.relaxed.layout, (self.rows[knot], self.K + column)
-        data, weights = layout.data.copy(), layout.weight.copy()
+        data, weights, floor = layout.data.copy(), layout.weight.copy(), layout.floor.copy()
         data[place], weights[place] = to, weight
-        pinned = self.relaxed.on(replace(layout, data=data, weight=weights))
+        floor[place] = self.kinds[column].floor(self.kinds[column].from_working(np.array([to])))[0]
+        pinned = self.relaxed.on(replace(layout, data=data, weight=weights, floor=floor))
         point = settle(pinned, near, self.search, TOLERANCE)
-        return point if point.done and np.isfinite(point.value) else None
+        done = point.done and np.isfinite(point.value) and np.isfinite(self.value(knot, column, point))
+        return point if done else None
 
     def _better(self, knot: int, column: int, to: float, weight: float, near: Point, expected: float) -> Point | None:
         """A fit with a pin from nearby; where that costs more than a parabola says, also from the fit itself."""
@@ -168,7 +170,7 @@ class Pinned:
         begin = self.value(knot, column, self.best)
         farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
         low, high = (0.0, 0.0), (np.inf, np.inf)
-        points, near, target, held = [(0.0, 0.0)], last.point, min(last.target, farthest), False
+        points, near, target, held, inner = [(0.0, 0.0)], last.point, min(last.target, farthest), False, 0.0
         for _ in range(STEPS):
             expected = target**2 + 1.0  # twice a parabola, and some
             solved = self._better(
@@ -181,10 +183,11 @@ class Pinned:
             points.append((last.sign * (self.value(knot, column, solved) - begin) / error, root))
             near = solved
             # A pin that goes on draws nothing along: bounds hold it, and there is the end.
-            held = root < z and 0 < low[0] < target and points[-1][0] - points[-2][0] < HELD * points[-1][0]
-            if held or abs(root - z) < CLOSE or (root < z and points[-1][0] > 0.99 * farthest):
+            held = root < z and 0 < low[0] < target and points[-1][0] - inner < HELD * points[-1][0]
+            given_up = root < z and np.isinf(high[0]) and points[-1][0] > 0.99 * farthest
+            if held or given_up or abs(root - z) < CLOSE:
                 break
-            low, high = ((target, root), high) if root < z else (low, (target, root))
+            low, high, inner = ((target, root), high, points[-1][0]) if root < z else (low, (target, root), inner)
             if np.isinf(high[0]):
                 target = low[0] * float(np.clip(z / max(root, 0.1), 1.3, 3.0))
             else:

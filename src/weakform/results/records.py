@@ -12,8 +12,8 @@ from ..support.typing import FloatArray
 
 if TYPE_CHECKING:
     from .bands import Prediction
-    from .intervals import Profile
     from .posterior import Posterior
+    from .profiles import Profile
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,14 +24,14 @@ from ..support.typing import BoolArray, FloatArray, IntArray
 from .derived import derived
 from .goodness import GoodnessOfFit
 from .hidden import Beginnings, States
-from .intervals import Profile, errors, intervals, quantity
+from .intervals import errors, intervals, quantity
 from .population import Population
 from .questions import Questions
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 
 if TYPE_CHECKING:
     from .bands import Prediction
-    from .intervals import Profile
+    from .profiles import Profile
 
 
 @dataclass(frozen=True, eq=False)
