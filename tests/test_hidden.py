@@ -308,7 +308,7 @@ def test_part_of_the_values_of_a_local_parameter_may_be_on_a_log_scale():
     data = wf.Dataset.join([chain(1), chain(2)], ["a", "b"])
     plain = wf.fit(CHAIN, data, local=["a"])
     mixed = wf.fit(CHAIN, data, local=["a"], log=["a_a"])
-    assert mixed.success
+    assert mixed.status is plain.status is Status.UNDETERMINED  # a and b exchanged fit nearly as well
     assert np.all(np.abs(mixed.estimate - plain.estimate) < 0.02 * plain.errors)
     assert mixed.errors == pytest.approx(plain.errors, rel=0.02)
 

@@ -33,6 +33,8 @@ REFUTED, MANY = (Status.REJECTED, Status.MISSTATED), 64
 """What the data say no to, or at least not as it stands; and how many more starts there are before that is told."""
 ELSEWHERE, MOST = 0.1, 3
 """Relative difference of places that are not the same, and from how many of them equations are solved."""
+TWIN = 0.005
+"""Difference of log-likelihoods up to which two solutions are the same one, with its names exchanged."""
 PLACES = 2
 """Where the search has led: how many of them stiff equations are followed from over a growing horizon."""
 NEAR = 40
@@ -205,7 +207,11 @@ def best_of(tried: list[Told]) -> Told:
             first = tried[0].refined.estimator.name
             note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."
             best = replace(other, refined=replace(other.refined, notes=(*other.refined.notes, note)))
-    return _with_rivals(best, tried) if best.judged.status.success else best
+    best = _with_rivals(best, tried) if best.judged.status.success else best
+    # Exchanged names are one solution twice; intervals about one of two different ones are not those of both.
+    if best.judged.status.success and any(abs(other.behind) > TWIN for other in best.refined.alternatives):
+        return replace(best, judged=replace(best.judged, status=Status.UNDETERMINED))
+    return best
 
 
 def _with_rivals(best: Told, tried: list[Told]) -> Told:

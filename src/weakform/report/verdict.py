@@ -79,10 +79,15 @@ def verdict(fit: FitResult) -> Verdict:
             if determined == len(free)
             else f"{determined} of {len(free)} parameters are determined by the data."
         )
-    if loose:
-        reasons.append(
-            f"Not determined: {', '.join(loose)}. Fix one, give bounds or a prior, or measure where they matter."
-        )
+    nothing = [name for name in loose if name in fit.undetermined]
+    for what, which in (
+        ("Not determined", nothing),
+        ("Hardly determined, with errors above half of their values", [name for name in loose if name not in nothing]),
+    ):
+        if which:
+            reasons.append(
+                f"{what}: {', '.join(which)}. Fix one, give bounds or a prior, or measure where they matter."
+            )
     if ended:
         reasons.append(
             f"Limited on one side by a bound, not by the data: {', '.join(ended)}. The true value may lie beyond it."
