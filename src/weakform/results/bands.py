@@ -293,7 +293,7 @@ class Band:
         lower, upper = self._back(x - z * error), self._back(x + z * error)
         if not len(knots):
             return lower, upper, ""
-        pinned, limited = Pinned(self.fit, self.trajectory, self.times[knots], self.names), True
+        pinned, limited, lost = Pinned(self.fit, self.trajectory, self.times[knots], self.names), True, False
         for column, own in zip(columns, chosen, strict=True):
             u, kind = values[:, column], pinned.kinds[column]
             rounding = RESOLVED * np.abs(u).max() if pinned.logs[column] else -np.inf
@@ -301,16 +301,19 @@ class Band:
             slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, rounding))
             errors = np.where(there, error[:, column] * slopes, 0.0)
             reach, all_found = pinned.ends(np.searchsorted(knots, own), int(column), errors[own], z)
-            limited &= all_found
+            limited, lost = limited and all_found, lost or bool(np.isnan(reach).any())
             y = kind.to_working(np.maximum(u, rounding))
             for n, (sign, side) in enumerate(((-1.0, lower), (1.0, upper))):
                 far = _between(self.times, self.times[own], reach[n]) if len(own) else np.full(len(u), z)
-                side[:, column] = kind.from_working(y + np.where(errors > 0, sign * far * errors, 0.0))
+                found = kind.from_working(y + np.where(errors > 0, sign * far * errors, 0.0))
+                side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), found)
             # What has decayed to rounding lies between zero and where it was last known.
             last = np.maximum.accumulate(np.where(there, np.arange(len(u)), 0))
             gone = ~there & (error[:, column] > 0)
             lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
-        return lower, upper, "" if limited else "In places the data set no limit, and the band has none."
+        notes = ["In places the data set no limit, and the band has none."] * (not limited)
+        notes += ["In places it could not be followed, and is linearised."] * lost
+        return lower, upper, " ".join(notes)
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
@@ -358,8 +361,8 @@ def _knots(u: FloatArray, error: FloatArray, asked: BoolArray) -> IntArray:
 
 
 def _between(times: FloatArray, knots: FloatArray, reach: FloatArray) -> FloatArray:
-    """Reaches at all times from those at knots; without limit next to a knot that has none."""
-    limited = np.isfinite(reach)
-    found = np.interp(times, knots, np.where(limited, reach, 0.0))
+    """Reaches at all times from those at knots; without limit, or lost, next to a knot that is."""
+    limited, lost = ~np.isinf(reach), np.interp(times, knots, np.isnan(reach).astype(float)) > 0
+    found = np.where(lost, np.nan, np.interp(times, knots, np.where(limited, np.nan_to_num(reach), 0.0)))
     near = np.interp(times, knots, limited.astype(float))
     return np.where(near < 1, np.inf, found)

@@ -30,6 +30,8 @@ KNOTS = 10
 """Times at which ends are found."""
 STEPS, CLOSE = 16, 0.05
 """Pins for one end, and how near to z the root of the misfit must come."""
+FAILURES = 4
+"""Pins that may be too far."""
 HELD = 0.01
 """How little what is pinned follows the pin, as a share of how far it has come, for a bound to hold it."""
 HARD = 5.0
@@ -51,7 +53,7 @@ class End:
     sign : float
         Which side.
     reach : float
-        How far it is, in standard errors.
+        How far it is, in standard errors; NaN where it could not be followed.
     limited : bool
         Whether the data set it; else it is where the search was given up.
     target : float
@@ -171,13 +173,16 @@ class Pinned:
         farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
         low, high = (0.0, 0.0), (np.inf, np.inf)
         points, near, target, held, inner = [(0.0, 0.0)], last.point, min(last.target, farthest), False, 0.0
+        failed = 0
         for _ in range(STEPS):
             expected = target**2 + 1.0  # twice a parabola, and some
             solved = self._better(
                 knot, column, begin + last.sign * target * error, HARD / error, near=near, expected=expected
             )
             if solved is None:  # too far for one step: from the fit itself, and half the way
-                target, near = 0.5 * (target + low[0]), self.best
+                target, near, failed = 0.5 * (target + low[0]), self.best, failed + 1
+                if failed > FAILURES:
+                    break
                 continue
             root = np.sqrt(max(self._misfit(solved) - self.least, 0.0))
             points.append((last.sign * (self.value(knot, column, solved) - begin) / error, root))
@@ -196,10 +201,14 @@ class Pinned:
         reach = crossing(points, z)
         limited = held or reach < np.inf or max(root for _, root in points) > z - CLOSE
         reach = min(reach, max(distance for distance, _ in points))
+        if not limited and reach < 0.99 * farthest:  # lost on the way
+            limited, reach = True, np.nan
         return End(last.sign, reach, limited, target, near)
 
     def ends(self, knots: IntArray, column: int, errors: FloatArray, z: float) -> tuple[FloatArray, bool]:
         """How far a band reaches below and above, in standard errors, `(2, knots)`; and whether all is limited.
+
+        NaN where it could not be followed.
 
         Parameters
         ----------
