@@ -94,6 +94,7 @@ def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: i
         if task.prior is not None:
             p = task.prior.allowed(p)
         way = WAYS[0 if own else k % len(WAYS)]
+        own |= k >= STARTS and k % 2 == 1  # of many starts some from their own solutions, too: phases may wind
         made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [own, *way]]))
     check_beginnings(problem, made)
     return made
