@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-__version__ = "1.1.0"
+__version__ = "1.2.0"
 
 
 def versions() -> str:
