@@ -24,7 +24,7 @@ class Roles:
     """What the columns of a table are."""
 
     time: str | None = None
-    names: Sequence[str] | Mapping[str, str] | None = None
+    names: Sequence[str] | Mapping[str, str | Sequence[str]] | None = None
     noise: str | Sequence[str] = "gaussian"
     sigma: ArrayLike | Mapping[str, str] | None = None
     inputs: Sequence[str] | Mapping[str, str] = ()
@@ -47,6 +47,8 @@ def wide(table: Table, time: str | None = None, trajectory: str | None = None) -
 def dataset(source: Table, roles: Roles) -> Dataset:
     """A dataset from a table."""
     source = source.without(word for word in roles.missing if isinstance(word, str))
+    if isinstance(roles.names, Mapping) and any(not isinstance(c, str) for c in roles.names.values()):
+        source, roles = _stacked(source, roles)
     if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
         source = wide(source, roles.time, roles.trajectory)
     if roles.trajectory is None and source.group is not None:
@@ -123,6 +125,30 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     return joined.replaced(notes=(*notes, *joined.notes), selected=roles.names is not None)
 
 
+def _stacked(source: Table, roles: Roles) -> tuple[Table, Roles]:
+    """With repeated measurements that stand side by side in rows of their own."""
+    names: Mapping[str, Any] = roles.names if isinstance(roles.names, Mapping) else {}
+    every: dict[str, list[str]] = {}
+    for name, said in names.items():
+        every[name] = list(said) if isinstance(said, list | tuple) else [said]
+        lacking = [str(c) for c in every[name] if not isinstance(c, str) or c not in source.columns]
+        if lacking or not every[name]:
+            raise DataError(
+                f"names[{name!r}] must be a column, or a list of columns that repeat it; received {said!r}. The "
+                f"columns of {source.where} are: {listed(source.columns)}."
+                f"{suggestion((lacking or [''])[0], source.columns)}"
+            )
+    measured = {c for parts in every.values() for c in parts}
+    free = [c for c in source.columns if c not in measured and c not in source.errors.values()]
+    time = roles.time if roles.time is not None else time_column(free or list(source.columns))
+    errors = _renamed(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+    shared = [time, *_renamed(roles.inputs).values(), *errors.values()]
+    shared += [group for group in (roles.trajectory, source.group) if group]
+    repeats = {name: parts for name, parts in every.items() if len(parts) > 1}
+    plain = {name: name if name in repeats else parts[0] for name, parts in every.items()}
+    return source.stacked(repeats, shared), replace(roles, names=plain, time=time)
+
+
 def label_of(value: Any) -> str:
     """The name of a trajectory; whole numbers without a point."""
     written = getattr(value, "text", "")
@@ -137,5 +163,5 @@ def label_of(value: Any) -> str:
     return str(value)
 
 
-def _renamed(names: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def _renamed(names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     return dict(names) if isinstance(names, Mapping) else {name: name for name in names}

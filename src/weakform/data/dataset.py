@@ -210,7 +210,7 @@ class Dataset:
         path: str | Path,
         *,
         time: str | None = None,
-        names: Sequence[str] | Mapping[str, str] | None = None,
+        names: Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         noise: str | Sequence[str] = "gaussian",
         sigma: ArrayLike | Mapping[str, str] | None = None,
         inputs: Sequence[str] | Mapping[str, str] = (),
@@ -229,7 +229,8 @@ class Dataset:
         time : str, optional
             The time column; the first one that has no other role by default.
         names : sequence of str, or mapping, optional
-            The measured columns, all others by default; a mapping renames: `{"hare": "Hare pelts"}`.
+            The measured columns, all others by default; a mapping renames: `{"hare": "Hare pelts"}`, and a list of
+            columns is one that is measured several times: `{"OD": ["OD_1", "OD_2"]}`.
         noise : str or sequence of str
             As for `Dataset`.
         sigma : as for `Dataset`, or mapping
@@ -341,7 +342,7 @@ class Dataset:
         )
         more = f"; and {len(self.trajectories) - 5} more trajectories" if len(self.trajectories) > 5 else ""
         gaps = self.samples * self.D - int(self.measurements.sum())
-        missing = f"; {gaps} values missing" if gaps else ""
+        missing = f"; {gaps} value{'s' * (gaps != 1)} missing" if gaps else ""
         given = sum(len(doses.each) for q in self.trajectories for doses in q.doses)
         missing += f"; {given} dose{'s' * (given > 1)}" if given else ""
         return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"

@@ -11,7 +11,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,44 @@ class Table:
             for name, values in self.columns.items()
         }
         return replace(self, columns=columns)
+
+    def stacked(self, repeats: Mapping[str, Sequence[str]], shared: Iterable[str]) -> Table:
+        """With a row for each of the columns that repeat the same measurement, which then have one name.
+
+        Parameters
+        ----------
+        repeats : mapping
+            The columns of each name; where one has fewer of them than another the rest is missing.
+        shared : iterable of str
+            Columns that belong to each of them, such as the time; all others are told once.
+        """
+        count = max(map(len, repeats.values()))
+        gone, again = {column for columns in repeats.values() for column in columns}, set(shared)
+        nothing = [np.nan] * self.rows
+
+        def below(parts: list[Any]) -> Any:
+            parts = [*parts, *[nothing] * (count - len(parts))]
+            if isinstance(parts[0], list):
+                return [value for row in zip(*parts, strict=True) for value in row]
+            return np.stack([np.asarray(part) for part in parts], axis=1).ravel()
+
+        columns = {
+            name: below([values] * (count if name in again else 1))
+            for name, values in self.columns.items()
+            if name not in gone and name not in repeats
+        }
+        columns |= {name: below([self.columns[c] for c in parts]) for name, parts in repeats.items()}
+        errors = {c: e for c, e in self.errors.items() if c not in gone}
+        for name, parts in repeats.items():
+            if all(c in self.errors for c in parts):
+                errors[name] = f"{name} error"
+                columns[errors[name]] = below([self.columns[self.errors[c]] for c in parts])
+        return replace(self, columns=columns, lines=self.lines and below([self.lines] * count), errors=errors)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def times(self, name: str) -> tuple[FloatArray, str]:
         """The time column as numbers; dates become days since the first, and the second value says so."""

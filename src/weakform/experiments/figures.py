@@ -187,28 +187,35 @@ def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
     names = problem.model.parameters
     figure, axes = grid(len(names))
     sizes = sorted({s.cell.samples for s in rows})
+    endless = False
     for j, (axis, name) in enumerate(zip(axes.flat, names, strict=False)):
         for k, M in enumerate(sizes):
             here = sorted((s for s in rows if s.cell.samples == M), key=_percent)
             x = np.array([_percent(s) for s in here]) + 0.25 * (k - (len(sizes) - 1) / 2)
+            half = np.array([s.half_width[j] for s in here])
+            colour = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")[k % 5]
             axis.errorbar(
                 x,
                 [s.mean[j] for s in here],
-                [s.half_width[j] for s in here],
+                np.where(np.isfinite(half), half, 0.0),
                 fmt="osD^v"[k % 5],
                 ms=3,
                 lw=1,
                 capsize=2,
-                color=("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")[k % 5],
+                color=colour,
                 label=f"M = {M}",
             )
+            for at in x[np.isinf(half)]:
+                axis.axvline(at, color=colour, lw=1, alpha=0.4)
+                endless = True
         axis.axhline(problem.truth[j], color="gray", lw=1, ls="--")
         axis.set_title(name)
     finish(
         figure,
         axes,
         len(names),
-        f"{problem.title}, {title}: mean estimate ± 2 standard errors; truth dashed",
+        f"{problem.title}, {title}: mean estimate ± 2 standard errors; truth dashed"
+        + endless * ("\nover the whole height: in some runs the data do not determine it, and the mean has no limit"),
         "noise, %",
     )
     return axes

@@ -15,7 +15,7 @@ from ..results.scores import by_column, explained
 from ..support.errors import WeakformError
 from ..support.typing import FloatArray
 from .parts import figure, legend, plain, series, spread, table, thinned
-from .text import agreeing, number, pair
+from .text import AGREED, agreeing, number, pair
 
 if TYPE_CHECKING:
     from ..results.bands import Prediction
@@ -228,7 +228,7 @@ def starts(fit: FitResult) -> str:
     if len(values) < 2:
         count = len(fit.starts)
         return f"<p>{count} start; models that are linear in their parameters need no more.</p>" if values else ""
-    if values[-1] - values[0] < SAME:
+    if values[-1] - values[0] < SAME or all(s.behind <= AGREED for s in fit.starts):
         return f"<p>Of {len(fit.starts)} starts {agreeing(fit)}.</p>"
     order = np.arange(1, len(values) + 1)
     drawing = figure(

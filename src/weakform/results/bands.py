@@ -92,7 +92,8 @@ class Prediction:
 
     def __repr__(self) -> str:
         span = f"t = {self.times[0]:g} to {self.times[-1]:g}"
-        return f"<Prediction of {', '.join(self.names)}: {len(self.times)} times, {span}, {self.level:.0%} band>"
+        many = f"{len(self.times)} time{'s' * (len(self.times) != 1)}"
+        return f"<Prediction of {', '.join(self.names)}: {many}, {span}, {self.level:.0%} band>"
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
     covariance = _covariance(task, q, at_bound, best.refined, solved)
     if noise_free:
         covariance[np.ix_(task.free, task.free)] = np.nan
+    elif best.refined is not None and best.refined.freedom <= 0 and task.problem.data.sigma is None:
+        covariance[task.free, task.free] = np.inf  # nothing is left over to tell the noise by
     p = task.scale.natural(q)
     return Quantified(
         p,

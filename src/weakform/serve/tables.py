@@ -37,7 +37,7 @@ def look(path: Path, sheet: str | None = None) -> dict[str, Any]:
         role = _role(name, time, table.group, column)
         columns.append({**column, "role": role})
         problems += told if role != "" else []
-    count = _length(table)
+    count = table.rows
     return {
         "sheets": sheet_names(path),
         "sheet": sheet,
@@ -53,17 +53,13 @@ def rows(path: Path, sheet: str | None, first: int) -> list[list[str]]:
     """Some rows as text."""
     table = _opened(str(path), sheet)
     names = [name for name in table.columns if name not in table.errors.values()]
-    last = min(first + SHOWN, _length(table))
+    last = min(first + SHOWN, table.rows)
     return [[_shown(table.columns[name][k]) for name in names] for k in range(max(first, 0), last)]
 
 
 @lru_cache(maxsize=2)
 def _opened(path: str, sheet: str | None) -> Table:
     return wide(read_table(Path(path), sheet))
-
-
-def _length(table: Table) -> int:
-    return len(next(iter(table.columns.values()))) if table.columns else 0
 
 
 def _shown(value: Any) -> str:
