@@ -21,8 +21,8 @@ FACADES = {
     ("results.questions", "fitting"): "FitResult.missing_terms fits the model again with each of them",
     ("results.posterior", "report"): "Posterior.plot draws itself",
     ("results.designs", "report"): "Design.plot draws itself",
-    ("results.result", "report"): "FitResult prints, draws and reports itself",
-    ("results.result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
+    ("results.written", "report"): "FitResult prints, draws and reports itself",
+    ("results.written", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
 }
 """What may load a room above its own, when it is called, and why."""
 LONGEST = 370

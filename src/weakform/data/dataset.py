@@ -166,43 +166,16 @@ class Dataset:
         own_noise : bool
             Whether the noise of each trajectory has a size of its own, found from the data alone. Sizes that are given
             may always differ.
+
+        Returns
+        -------
+        Dataset
         """
         if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
             raise DataError(f"join takes a list of datasets; received {datasets!r}.")
-        first = datasets[0]
-        for k, other in enumerate(datasets[1:], 2):
-            for what in ("names", "noise", "inputs"):
-                if getattr(other, what) != getattr(first, what):
-                    raise DataError(
-                        f"Dataset {k} has other {what} than the first: {getattr(other, what)} and "
-                        f"{getattr(first, what)}. Give all of them the same."
-                    )
-            if not _same(first.covariance, other.covariance):
-                raise DataError(f"Dataset {k} has another covariance of the states than the first. Give all the same.")
-            if (first.sigma is None) != (other.sigma is None):
-                raise DataError(
-                    f"sigma is given for some datasets only (see dataset {k}); give it for all, or for none."
-                )
-        sigma = first.sigma
-        if sigma is not None and not all(_same(sigma, data.sigma) for data in datasets):
-            datasets = [data._relative_to(sigma) for data in datasets]
-        trajectories = [q for data in datasets for q in data.trajectories]
-        names = [str(k) for k in range(1, len(trajectories) + 1)] if labels is None else list(map(str, labels))
-        if len(names) != len(trajectories) or len(set(names)) < len(names):
-            raise DataError(f"{len(trajectories)} trajectories need as many different labels; received {labels!r}.")
-        return first.replaced(
-            trajectories=tuple(replace(q, label=name) for q, name in zip(trajectories, names, strict=True)),
-            own_noise=own_noise,
-            notes=_joined_notes(datasets, names),
-            selected=all(data.selected for data in datasets),
-        )
+        from .joined import joined
 
-    def _relative_to(self, sigma: FloatArray) -> Dataset:
-        """The same data with the difference of their σ from another one carried by the points."""
-        assert self.sigma is not None
-        if (self.sigma == 0).any() or (sigma == 0).any():
-            raise DataError("Noise-free data (sigma 0) cannot be joined with noisy ones.")
-        return self.replaced(trajectories=tuple(q.rescaled(self.sigma / sigma) for q in self.trajectories))
+        return joined(datasets, labels, own_noise)
 
     @classmethod
     def from_csv(
@@ -245,6 +218,17 @@ class Dataset:
             What stands for a missing value, such as -999 or `"<LOD"`.
         sheet : str, optional
             Of a spreadsheet; the first by default.
+
+        Returns
+        -------
+        Dataset
+            Its `notes` say what was decided on the way.
+
+        Examples
+        --------
+        >>> import weakform as wf
+        >>> wf.Dataset.from_csv("examples/lynx_hare.csv", noise="lognormal").names
+        ('hare', 'lynx')
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
@@ -264,6 +248,10 @@ class Dataset:
             `amount`, and where there are several `id` (the label of the trajectory), `state` and `duration`.
         into : str, optional
             The state that is dosed, where a table does not say.
+
+        Returns
+        -------
+        Dataset
         """
         from .nonmem import with_doses
 
@@ -292,7 +280,18 @@ class Dataset:
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
-        """Take columns of a data frame (pandas, polars), its index as time; arguments as for `from_csv`."""
+        """Take columns of a data frame (pandas, polars); the index is the time where it looks like one.
+
+        Parameters
+        ----------
+        frame : data frame
+        **roles
+            The arguments of `from_csv`, but `sheet`.
+
+        Returns
+        -------
+        Dataset
+        """
         from .columns import Roles, dataset
         from .sheets import frame_table, plain_frame
 
@@ -346,19 +345,3 @@ class Dataset:
         given = sum(len(doses.each) for q in self.trajectories for doses in q.doses)
         missing += f"; {given} dose{'s' * (given > 1)}" if given else ""
         return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"
-
-
-def _joined_notes(datasets: Sequence[Dataset], names: list[str]) -> tuple[str, ...]:
-    """Notes of all datasets, equal ones once, with the trajectories that they are about."""
-    about: dict[str, list[str]] = {}
-    position = 0
-    for data in datasets:
-        mine = names[position : position + len(data.trajectories)]
-        position += len(data.trajectories)
-        for note in data.notes:
-            about.setdefault(note, []).extend(mine)
-    return tuple(f"{', '.join(who)}: {note}" for note, who in about.items())
-
-
-def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
-    return a is b or (a is not None and b is not None and np.array_equal(a, b))

@@ -150,6 +150,15 @@ def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
 def read_model(path: str | Path) -> ModelFile:
     r"""Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations.
 
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ModelFile
+        Its `model` and `parameters` are what `fit` takes.
+
     Examples
     --------
     >>> import tempfile, pathlib

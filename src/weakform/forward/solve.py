@@ -117,6 +117,11 @@ def simulate(
     max_evaluations : int
         Budget of evaluations of the right-hand side; one with sensitivities counts as four.
 
+    Returns
+    -------
+    Simulation
+        With `times`, `states` `(time, D)` and a status.
+
     Examples
     --------
     >>> import weakform as wf

@@ -49,7 +49,19 @@ def pyplot() -> Any:
 
 
 def save(axes: Any, path: str | Path) -> Path:
-    """Write the figure of some axes to a file and close it; returns the path."""
+    """Write the figure of some axes to a file and close it.
+
+    Parameters
+    ----------
+    axes : matplotlib axes, or array of them
+        What `fit.plot()` and the functions here return.
+    path : str or Path
+        Its ending is the format: `.png`, `.svg`, `.pdf`.
+
+    Returns
+    -------
+    Path
+    """
     figure = np.ravel(axes)[0].figure
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import NormalDist
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +27,7 @@ from .intervals import errors, intervals, quantity
 from .population import Population
 from .questions import Questions
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
+from .written import Written
 
 if TYPE_CHECKING:
     from .bands import Prediction
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult(Questions):
+class FitResult(Questions, Written):
     """Estimates of the parameters of a model, with their uncertainty.
 
     Attributes
@@ -212,11 +212,34 @@ class FitResult(Questions):
             without a likelihood of the data have Wald's only.
         runs, seed : int
             Of the bootstrap; its estimates are kept in `late.bootstraps`.
+
+        Returns
+        -------
+        ndarray, (J, 2)
+            In the order of `model.parameters`.
+
+        Examples
+        --------
+        >>> import weakform as wf
+        >>> problem = wf.problems.get("logistic")
+        >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+        >>> fit.intervals(0.9).shape
+        (2, 2)
         """
         return intervals(self, level, kind, runs, seed)
 
     def quantile(self, level: float) -> float:
-        """Standard errors on each side of an interval: normal, or Student's t where σ was estimated from residuals."""
+        """Standard errors on each side of an interval: normal, or Student's t where σ was estimated from residuals.
+
+        Parameters
+        ----------
+        level : float
+
+        Returns
+        -------
+        float
+            Such as 1.96 for a level of 0.95.
+        """
         if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
             raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
         if self.goodness is None or not self.sigma_estimated:
@@ -258,6 +281,19 @@ class FitResult(Questions):
         expression : str
             Such as `"p1 / p3"`; read like a model, never evaluated as code.
         level : float
+
+        Returns
+        -------
+        Quantity
+            With `value`, `error` and `interval`.
+
+        Examples
+        --------
+        >>> import weakform as wf
+        >>> problem = wf.problems.get("logistic")
+        >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+        >>> round(fit.derived("p1/p2").value, 1)  # the capacity
+        1.0
         """
         return derived(self, expression, level)
 
@@ -287,13 +323,38 @@ class FitResult(Questions):
             only a part is measured), or `"auto"`: one of the others where solutions bend too much for the delta method.
         seed : int
             Of the draws.
+
+        Returns
+        -------
+        Prediction
+            `prediction["x"]` is one state with its band, `(time, 3)`.
+
+        Examples
+        --------
+        >>> import weakform as wf
+        >>> problem = wf.problems.get("logistic")
+        >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+        >>> fit.predict([10.0, 12.0])["u"].shape
+        (2, 3)
         """
         from .prediction import predict
 
         return predict(self, times, trajectory=trajectory, initial=initial, level=level, kind=kind, seed=seed)
 
     def trajectory(self, number: int | str = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
-        """The fitted trajectory over the time of the data, on a grid fine enough to draw; see `predict`."""
+        """The fitted trajectory over the time of the data, on a grid fine enough to draw.
+
+        Parameters
+        ----------
+        number : int or str
+            Number or label of the trajectory.
+        level, kind
+            As for `predict`.
+
+        Returns
+        -------
+        Prediction
+        """
         from .prediction import fine_grid, numbered
 
         number = numbered(self, number)
@@ -301,62 +362,6 @@ class FitResult(Questions):
         if key not in self.late.bands:
             self.late.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
         return self.late.bands[key]
-
-    def to_frame(self, level: float = 0.95) -> Any:
-        """The parameters as a pandas data frame: estimate, error, interval, bounds, unit and what is special."""
-        from .frames import to_frame
-
-        return to_frame(self, level)
-
-    def save(self, path: str | Path) -> Path:
-        """Write everything to a JSON file, to be read by `FitResult.load`; returns the path."""
-        from ..files.archive import save
-
-        return save(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> FitResult:
-        """Read a fit that was saved."""
-        from ..files.archive import load
-
-        return load(path)
-
-    def to_antimony(self) -> str:
-        """The model with its estimates and the first fitted initial state as Antimony text."""
-        from ..files.formats.sbml import fitted
-
-        return fitted(self)
-
-    def to_sbml(self) -> str:
-        """The same as an SBML document; needs the extra `sbml`."""
-        from ..files.formats.sbml import fitted, to_sbml
-
-        return to_sbml(fitted(self))
-
-    def report(self, path: str | Path, command: str = "") -> Path:
-        """Write one self-contained HTML page: verdict, estimates, pictures, what was chosen; returns the path.
-
-        Profiles are computed if they are not there yet.
-        """
-        from ..report.html import write
-
-        return write(self, path, command)
-
-    def plot(self, trajectory: int | str | None = None) -> Any:
-        """Draw data and fit with its band, all trajectories or the one that is named; returns the matplotlib axes."""
-        from ..report.plots import states
-
-        return states(self, trajectory)
-
-    def __str__(self) -> str:
-        from ..report.text import report
-
-        return report(self)
-
-    def _repr_html_(self) -> str:
-        from ..report.html import fragment
-
-        return fragment(self)
 
     def __repr__(self) -> str:
         return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"

@@ -197,6 +197,10 @@ def read_petab(path: str | Path) -> PetabProblem:
     path : str or Path
         The YAML file of a problem of version 1 or 2, with an SBML model.
 
+    Returns
+    -------
+    PetabProblem
+
     Examples
     --------
     >>> import weakform as wf
