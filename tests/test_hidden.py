@@ -478,3 +478,22 @@ def test_the_sizes_of_rates_that_exchange():
     assert fit.success
     for name, value in truth.items():
         assert abs(fit[name].value - value) < 4 * fit[name].error
+
+
+def test_times_that_differ_by_rounding_are_no_other_times():
+    """0.3 and 0.1 + 0.2 in one table: what the model may miss between them would be less than rounding."""
+    model = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w")
+    t = np.linspace(0, 9, 31)
+    u = wf.simulate(model, [0.5, 0.3], [2.0, 0.4], t).states + 0.03 * np.random.default_rng(0).standard_normal((31, 2))
+    third = np.arange(31) % 3 == 1
+    one = wf.Dataset(t, np.column_stack([np.where(third, u[:, 0], np.nan), u[:, 1]]), names=["x", "w"])
+    times = np.concatenate([t, t[third] * (1 + 4e-16)])
+    values = np.full((len(times), 2), np.nan)
+    values[:31, 1], values[31:, 0] = u[:, 1], u[third, 0]
+    order = np.argsort(times, kind="stable")
+    assert 0 < np.diff(times[order]).min() < 1e-14
+    two = wf.Dataset(times[order], values[order], names=["x", "w"])
+    whole, split = (wf.fit(model, data, method="relaxed") for data in (one, two))
+    assert split.method == "relaxed"  # the search had come to no end, and another method was asked
+    assert split.estimate == pytest.approx(whole.estimate, rel=1e-5)
+    assert split.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-4)

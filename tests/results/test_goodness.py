@@ -5,6 +5,7 @@ import pytest
 
 import weakform as wf
 from weakform.forward.solve import simulate
+from weakform.results.goodness import leanings
 from weakform.results.serial import serial
 
 
@@ -49,3 +50,45 @@ def test_repeats_count_in_the_test_of_a_given_sigma():
     assert fit.goodness.chi_square_p > 1e-3
     sandwich = wf.fit(wf.Model.from_text("x' = -k*x"), wf.Dataset(t, values), options={"covariance": "sandwich"})
     assert sandwich.errors[0] == pytest.approx(fit.errors[0], rel=0.3)
+
+
+def test_where_the_data_lie_to_one_side():
+    quiet, loud = np.tile([1.0, -1.0], 30), np.tile([0.5, -0.5], 30)
+    loud[20:30] += 2.0
+    loud[40] = np.nan
+    times = np.arange(60.0)
+    found = leanings((np.column_stack([quiet, loud]), np.column_stack([quiet, quiet])), (times, times + 100))
+    (one,) = found
+    assert (one.column, one.trajectory) == (1, 0)
+    assert (one.start, one.stop, one.count) == (20, 29, 10)
+    assert one.score == pytest.approx(20 / np.sqrt(10))
+
+
+def test_a_wrong_model_with_few_samples_says_where_the_data_lie_off():
+    t = np.linspace(0, 10, 25)
+    slow = 10 * np.exp(-3 * np.exp(-0.7 * t)) + 0.05 * np.random.default_rng(0).standard_normal(25)
+    fit = wf.fit(wf.Model.from_text("N' = r*N*(1 - N/K)"), wf.Dataset(t, slow, sigma=0.05, names=["N"]))
+    assert fit.status is wf.Status.REJECTED
+    assert any("N lies below the fit from t = 0 to 0.4167: 2 values" in words for words in fit.warnings)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_with_as_many_unknowns_as_values_the_noise_must_be_given(given):
+    t = np.linspace(0, 3, 3)
+    values = 0.5 + 1.5 * np.exp(-t)
+    data = wf.Dataset(t, values, sigma=0.01 if given else None, names=["x"])
+    fit = wf.fit(wf.Model.from_text("x' = b - a*x"), data)
+    assert fit["a"].value == pytest.approx(1.0, rel=1e-4)
+    words = " ".join(fit.warnings)
+    assert "as many unknowns as values" in words
+    if given:  # they are known as well as the values are
+        assert fit.success
+        assert "nothing tests the model" in words
+        low, high = fit["a"].interval
+        assert 0.05 < high - low < 1
+    else:
+        assert fit.status is wf.Status.UNDETERMINED
+        assert fit["a"].interval == (-np.inf, np.inf)
+        assert fit["a"].note == fit["b"].note == "as many unknowns as values"
+        assert "hold no information" not in words
+        assert np.isinf(fit.predict([1.0]).upper).all()

@@ -7,6 +7,7 @@ import weakform as wf
 from weakform import FitError
 
 CHAIN = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w")
+TANKS = wf.Model.from_text("upper' = q - c*sqrt(upper)\nlower' = c*sqrt(upper) - e*sqrt(lower)")
 
 
 def chain(samples=14, sigma=0.05, seed=3):
@@ -53,11 +54,14 @@ def test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile(seed):
     C = wf.simulate(model, {"ka": 1.2, "V": 20.0, "ke": 0.15}, None, t).states[:, 1]
     noisy = C * np.exp(0.1 * np.random.default_rng(seed).standard_normal(len(t)))
     fit = wf.fit(model, wf.Dataset(t, noisy, "lognormal", names=["C"]), bounds={"ka": (0.5, 10)})
-    band = fit.predict([1.0, 2.0])
+    band = fit.predict([1.0, 2.0, 8.0, 16.0])
     low, high = fit["ka"].interval
     assert band.kind == "profile"  # of another draw it was [23, 79] by the tangent, where ka says [0, 61]
     assert band["A"][:, 2] == pytest.approx(100 * np.exp(-low * band.times), rel=0.02)
     assert band["A"][:, 1] == pytest.approx(100 * np.exp(-high * band.times), rel=0.05, abs=0.1)
+    assert (
+        band.lower[:, 0] >= 0
+    ).all()  # what has decayed had negative ends, and endless ones; and next to bounds none at all
 
 
 def test_it_belongs_to_fits_on_a_mesh():
@@ -79,3 +83,20 @@ def test_a_measured_state_keeps_its_units(noise):
     fit = wf.fit(model, wf.Dataset(t, values, noise, names=["y"]), bounds={"k": (0.5, 5), "m": (0, 0.5)})
     linear, pinned = fit.predict(t, kind="delta"), fit.predict(t, kind="profile")
     assert pinned["y"] == pytest.approx(linear["y"], rel=0.02)
+
+
+def test_units_change_nothing():
+    """Two tanks in a row of which the lower is seen, in metres and in units a billion times as large."""
+    t, found = np.linspace(0, 30, 15), []
+    for unit in (1.0, 1e-9):
+        p = {"q": 0.5 * unit, "c": 0.4 * np.sqrt(unit), "e": 0.3 * np.sqrt(unit)}
+        level = wf.simulate(TANKS, p, [20.0 * unit, unit], t).states[:, 1]
+        level = level + 0.1 * unit * np.random.default_rng(1).standard_normal(15)
+        fit = wf.fit(TANKS, wf.Dataset(t, level, names=["lower"]))
+        band = fit.predict([0.0, 10.0, 30.0])
+        low, high = fit.initial["upper"].interval
+        assert band["upper"][0, 1:] == pytest.approx([low, high], rel=1e-6)
+        # Far from Wald's: it reaches further up than down.
+        assert high - band["upper"][0, 0] > 1.3 * (band["upper"][0, 0] - low)
+        found.append(band["upper"] / unit)
+    assert found[1] == pytest.approx(found[0], rel=1e-5)

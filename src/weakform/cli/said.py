@@ -84,6 +84,8 @@ def data(file: ModelFile, said: argparse.Namespace) -> Dataset:
 
     if said.data is None:
         raise DataError(f"No table is given; write: weakform {said.command} {said.model} data.csv")
+    if said.into is not None and said.doses is None:
+        raise DataError(f"--into {said.into} says where the doses of a table go; give the table with --doses FILE.")
     return read_data(
         file, said.data, Reading(said.time, said.trajectory, said.noise, said.sheet, doses=said.doses, into=said.into)
     )

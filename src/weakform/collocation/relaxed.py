@@ -33,6 +33,9 @@ from .simpson import Pattern, linearised
 
 LEAST = 1e-3
 """What a state is taken to be at least at one time, as a share of its size all along."""
+SHORTEST = 1e-8
+"""Share of the duration that an interval is taken to be at least: 0.3 and 0.1 + 0.2 are next to each other, and what
+the model may miss between them would be less than rounding."""
 
 
 @dataclass(frozen=True)
@@ -311,12 +314,12 @@ class Relaxed:
         real = ~L.ahead
         size = np.maximum(np.sqrt(np.mean(X[real] ** 2, axis=0)), 1e-100)
         size = np.maximum(np.minimum(np.maximum(np.abs(X), np.abs(_next(X))), size), LEAST * size)
-        V = q**2 * (L.steps / L.span)[:, None] * size**2
+        shares = np.maximum(L.steps / L.span, SHORTEST)
+        V = q**2 * shares[:, None] * size**2
         V[L.ahead] = np.where(self.functions.given, q**2 * size[L.ahead] ** 2, 1.0)
         V[L.last] = 1.0
         if L.jump is not None:  # as exact as the shortest interval
-            shares = (L.steps / L.span)[L.inner]
-            V[L.jump >= 0] = q**2 * shares.min(initial=1.0) * size[L.jump >= 0] ** 2
+            V[L.jump >= 0] = q**2 * shares[L.inner].min(initial=1.0) * size[L.jump >= 0] ** 2
         return np.asarray(V)
 
 

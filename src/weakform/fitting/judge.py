@@ -92,6 +92,8 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     rejected = goodness is not None and goodness.p_value < REJECTED
     alone = _alone(fitted)
     free = unseen(parameters, task, best, rejected) if best.status.converged else ()
+    # Without a rest, and a given sigma, nothing is known of the noise, and of no error.
+    blind = refined is not None and refined.freedom <= 0 and data.sigma is None
     evidence = Evidence(
         p=quantified.p,
         covariance=quantified.covariance,
@@ -103,9 +105,10 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         unseen=bool(free or fast or (alone and leaves(fitted, MOST_LEFT))),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
         misstated=noise.exceptions or noise.instead or wrong_sigma,
-        freedom=1 if refined is None else refined.freedom,
+        blind=blind,
         bias=np.inf if over else 0.0 if refined is None or fitted.noise_free else refined.bias,
     )
+    said = frozenset(problem.model.parameters if blind else (name for one in free for name in one.names))
     warnings = (
         *over,
         *fast,
@@ -113,7 +116,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
         *rivals(task, () if free else fitted.alternatives),
         *objections(task, refined, goodness, noise),
         *contradiction,
-        *doubts(task, quantified, best.status, frozenset(name for one in free for name in one.names)),
+        *doubts(task, quantified, best.status, said),
         *alone,
     )
     status = verdict(best.status, evidence)

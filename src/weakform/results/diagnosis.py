@@ -68,8 +68,8 @@ class Evidence:
         The error of the discretisation in standard errors.
     misstated : bool
         Whether the noise is not what it was said to be, and that is all.
-    freedom : int
-        Measured values less fitted quantities.
+    blind : bool
+        Whether there are as many unknowns as values, and nothing is known of the noise.
     """
 
     p: FloatArray
@@ -83,7 +83,7 @@ class Evidence:
     width: FloatArray | None = None
     bias: float = 0.0
     misstated: bool = False
-    freedom: int = 1
+    blind: bool = False
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
@@ -92,7 +92,7 @@ def verdict(status: Status, evidence: Evidence) -> Status:
         return status
     if evidence.misstated and evidence.bias <= UNRESOLVED:
         return Status.MISSTATED
-    if evidence.constant or evidence.freedom <= 0:
+    if evidence.constant or evidence.blind:
         return Status.UNDETERMINED
     if evidence.bias > UNRESOLVED:
         return Status.UNRESOLVED
@@ -146,9 +146,11 @@ def objections(
         return []
     found, model = [*noise.words], task.problem.model
     if refined.freedom <= 0:
+        blind = task.problem.data.sigma is None
+        rest = "nothing is known of the noise. Measure more, fix some parameters, or give sigma."
         found.append(
-            "There are as many unknowns as values: any data would be met, and nothing is known of the noise. Measure "
-            "more, fix some parameters, or give sigma."
+            "There are as many unknowns as values: any data would be met, and "
+            f"{rest if blind else 'nothing tests the model.'}"
         )
     ratio, others = _excess(refined), _against(goodness)
     wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED

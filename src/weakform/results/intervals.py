@@ -37,6 +37,7 @@ OVERTAKEN = 2.0
 LEVEL = 0.95
 """Of the intervals that an error belongs to."""
 WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
+BLIND = "as many unknowns as values"
 LOST = "its profile could not be followed: rough"
 IDLE = 0.1
 """Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
@@ -140,6 +141,8 @@ def mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
 def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
     ends = intervals(fit, level, "wald", 0, 0)
     kinds = [WALD] * len(ends)
+    if fit.sigma_estimated and fit.goodness is not None and fit.goodness.freedom <= 0:
+        return ends, tuple(np.where(fit.fixed, WALD, BLIND).tolist())
     open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
     # With a neighbour at its bound an error takes that one as known, and is too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()

@@ -34,6 +34,8 @@ FAILURES = 4
 """Pins that may be too far."""
 HELD = 0.01
 """How little what is pinned follows the pin, as a share of how far it has come, for a bound to hold it."""
+BEYOND = 1.0
+"""How much farther than where it is held a state is pinned at the next time, in standard errors."""
 HARD = 5.0
 """One over the σ of a pin, in standard errors of the state."""
 FARTHEST, DECADES = 30.0, 50.0
@@ -140,7 +142,9 @@ class Pinned:
         layout, place = self.relaxed.layout, (self.rows[knot], self.K + column)
         data, weights, floor = layout.data.copy(), layout.weight.copy(), layout.floor.copy()
         data[place], weights[place] = to, weight
-        floor[place] = self.kinds[column].floor(self.kinds[column].from_working(np.array([to])))[0]
+        # On the way from below to a far pin its logarithm must not be a straight line yet.
+        lowest = min(to, self.value(knot, column, near))
+        floor[place] = self.kinds[column].floor(self.kinds[column].from_working(np.array([lowest])))[0]
         pinned = self.relaxed.on(replace(layout, data=data, weight=weights, floor=floor))
         point = settle(pinned, near, self.search, TOLERANCE)
         done = point.done and np.isfinite(point.value) and np.isfinite(self.value(knot, column, point))
@@ -203,7 +207,7 @@ class Pinned:
         reach = min(reach, max(distance for distance, _ in points))
         if not limited and reach < 0.99 * farthest:  # lost on the way
             limited, reach = True, np.nan
-        return End(last.sign, reach, limited, target, near)
+        return End(last.sign, reach, limited, reach + BEYOND if held else target, near)
 
     def ends(self, knots: IntArray, column: int, errors: FloatArray, z: float) -> tuple[FloatArray, bool]:
         """How far a band reaches below and above, in standard errors, `(2, knots)`; and whether all is limited.

@@ -282,7 +282,7 @@ async function main() {
   at("gallery").append(...kinds.map((kind) => h("optgroup", { label: kind },
     ...gallery.filter((g) => g.kind === kind).map((g) => h("option", { value: g.name }, g.title)))));
   try {
-    if (await restore()) banner("Your last work was opened again.", h("button", { type: "button", onclick: () => banner() }, "good"));
+    if (await restore()) banner("Your last work was opened again.", h("button", { type: "button", onclick: () => banner() }, "close"));
   } catch { await forgotten(); }
   freshTable();
   tell("doc");

@@ -6,7 +6,7 @@ import { at, h } from "./dom.js";
 import { change, setup, store, tell } from "./store.js";
 
 const WORD = /(#[^\n]*)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|([\s\S])/gu;
-let functions = new Set(), good = new Set();  // `good` stays while what is typed is not whole
+let functions = new Set(), good = new Set(), free = new Set();  // the last two stay while what is typed is not whole
 
 export function begin(words) {
   functions = new Set(words);
@@ -25,7 +25,10 @@ export function showEquations() {
 
 function paint() {
   const { model } = store.session, text = at("equations").value, painted = at("painted");
-  if (model && model.ok) good = new Set([...model.states, ...model.observables]);
+  if (model && model.ok) {
+    good = new Set([...model.states, ...model.observables]);
+    free = new Set(model.parameters);
+  }
   const known = new Set(["t", "pi", "if", "piecewise", "at", "when", "steady", "and", "or", "not", "d", "dt"]);
   let mark = -1;
   if (model && !model.ok && model.place && model.text === text) {
@@ -36,7 +39,7 @@ function paint() {
   let place = 0, marked = false;
   for (const [whole, comment, number, name] of text.matchAll(WORD)) {
     const kind = comment ? "comment" : number ? "number" : !name ? "" : good.has(name) ? "state"
-      : functions.has(name) || known.has(name) ? "function" : "parameter";
+      : free.has(name) ? "parameter" : functions.has(name) || known.has(name) ? "function" : "parameter";
     const inside = mark >= place && mark < place + whole.length;
     if (inside && whole === "\n") { painted.append(h("span", { class: "here" }, "\u00a0")); marked = true; }
     painted.append(h("span", { class: (kind + (inside && whole !== "\n" ? " here" : "")).trim() }, whole));
