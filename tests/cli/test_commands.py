@@ -446,6 +446,20 @@ def test_a_column_of_another_name_is_taken_and_told(folder, capsys):
     assert "The column 'biomass' was taken for x, the only state." in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_measured_column_is_not_the_time(folder, capsys):
+    rows = (folder / "data.csv").read_text().splitlines()
+    (folder / "data.csv").write_text("\n".join(row.split(",", 1)[1] for row in rows))
+    assert run("fit", "model.toml", "data.csv") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the column 'hare' is measured, as hare of the model, and cannot be the time as well" in said
+    assert "Traceback" not in said
+
+
+def test_where_doses_go_needs_doses(folder, capsys):
+    assert run("fit", "model.toml", "data.csv", "--into", "hare") == 2
+    assert "give the table with --doses FILE" in capsys.readouterr().err
+
+
 def test_a_report_is_a_page(folder, capsys):
     assert run("fit", "model.toml", "data.csv", "--report", "fit.pdf") == 2
     assert "give a name such as fit.html" in capsys.readouterr().err

@@ -245,3 +245,26 @@ def test_words_for_missing_values(tmp_path):
     path.write_text("t,x,y\n0,1,1\n1,<LOD,1\n2,3,-999\n3,4,2\n")
     data = wf.Dataset.from_csv(path, missing=["<LOD", -999])
     np.testing.assert_array_equal(data.trajectories[0].values, [[1, 1], [np.nan, 1], [3, np.nan], [4, 2]])
+
+
+def test_repeats_side_by_side(tmp_path):
+    """What stands in several columns is as in rows of its own; empty cells are no measurements."""
+    (tmp_path / "wide.csv").write_text("hours,OD_1,OD_2,OD_3,pH\n0,1,3,2,7\n1,2,,4,\n2,5,6,7,6\n")
+    (tmp_path / "rows.csv").write_text("hours,OD,pH\n0,1,7\n0,3,\n0,2,\n1,2,\n1,4,\n2,5,6\n2,6,\n2,7,\n")
+    wide = wf.Dataset.from_csv(tmp_path / "wide.csv", names={"OD": ["OD_1", "OD_2", "OD_3"], "pH": "pH"})
+    rows = wf.Dataset.from_csv(tmp_path / "rows.csv", names=["OD", "pH"])
+    assert wide.names == ("OD", "pH")
+    for one, two in zip(wide.trajectories, rows.trajectories, strict=True):
+        for name in ("times", "values", "scales", "repeats", "within"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    with pytest.raises(wf.DataError, match=r"names\['OD'\] must be a column, or a list .* Did you mean 'OD_2'"):
+        wf.Dataset.from_csv(tmp_path / "wide.csv", names={"OD": ["OD_1", "OD_22"]})
+    with pytest.raises(wf.DataError, match="must be a column, or a list"):
+        wf.Dataset.from_csv(tmp_path / "wide.csv", names={"OD": []})
+
+
+def test_what_was_taken_for_time_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text("stage,x\n0,1\n1,2\n2,3\n")
+    (note,) = wf.Dataset.from_csv(tmp_path / "t.csv").notes
+    assert note == "The column 'stage' was taken for time, as no column is called so."
+    assert not wf.Dataset.from_csv(tmp_path / "t.csv", time="stage").notes

@@ -37,3 +37,13 @@ def test_columns_in_another_order_carry_their_truth():
     data = LV.simulate(M=80, noise=0.02)
     swapped = wf.Model.from_text("u2' = -p3*u2 + p4*u1*u2\nu1' = p1*u1 - p2*u1*u2", parameters=["p1", "p2", "p3", "p4"])
     assert wf.fit(swapped, data, bounds=LV.bounds).metrics().forward_error < 0.05
+
+
+def test_names_that_differ_by_their_case_are_told():
+    predators = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
+    with pytest.raises(DataError, match=r"'Lynx' is neither a state .* Did you mean 'lynx'"):
+        for_model(wf.Dataset(T, U, names=["hare", "Lynx"]), predators)
+    slipping = wf.Model.from_text("hare' = a*hare - b*Hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
+    notes = for_model(wf.Dataset(T, U, names=["hare", "lynx"]), slipping).notes
+    assert notes == ("The parameter Hare looks like the state hare: is it a slip of the pen?",)
+    assert not for_model(wf.Dataset(T, U, names=["hare", "lynx"]), predators).notes

@@ -61,7 +61,7 @@ def test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile(seed):
     assert band["A"][:, 1] == pytest.approx(100 * np.exp(-high * band.times), rel=0.05, abs=0.1)
     assert (
         band.lower[:, 0] >= 0
-    ).all()  # what has decayed had negative ends, and endless ones; and next to bounds none at all
+    ).all()  # what has decayed had negative ends
 
 
 def test_it_belongs_to_fits_on_a_mesh():
