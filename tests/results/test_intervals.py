@@ -1,14 +1,12 @@
 """Intervals: Wald, profile and bootstrap agree where they must, and claim no more than the data."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
 import edges
 import weakform as wf
-from support import DECAYED, DRAWS, GROWTH, LOGISTIC, LV, TIMES, fitted
+from support import DECAYED, DRAWS, EXAMPLES, GROWTH, LOGISTIC, LV, TIMES, fitted
 from weakform.forward.solve import simulate
 from weakform.report.verdict import verdict
 from weakform.support.errors import FitError
@@ -238,7 +236,7 @@ def test_an_interval_that_ends_by_the_bound_of_another_is_told():
 def test_initial_values_do_not_take_a_parameter_at_its_bound_as_known():
     """Eyam: with gamma at its bound S(0) had been [1046, 2507], though with 254 the eight counts are as likely."""
     plague = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I")
-    path = Path(__file__).parents[2] / "examples" / "eyam.csv"
+    path = EXAMPLES / "eyam.csv"
     sick = wf.Dataset.from_csv(path, time="time", names=["I"], noise="poisson")
     box = {"beta": (0, 0.1), "gamma": (0, 10)}
     fit = wf.fit(plague, sick, bounds=box)
@@ -251,7 +249,48 @@ def test_initial_values_do_not_take_a_parameter_at_its_bound_as_known():
 
 def test_an_initial_value_that_is_a_parameter_has_its_interval():
     model = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I\nS(0) = 261 - I(0)")
-    path = Path(__file__).parents[2] / "examples" / "eyam.csv"
+    path = EXAMPLES / "eyam.csv"
     sick = wf.Dataset.from_csv(path, time="time", names=["I"], noise="poisson")
     fit = wf.fit(model, sick, bounds={"beta": (0, 0.1), "gamma": (0, 10)})
     assert fit.initial["I"].interval == fit["I(0)"].interval
+
+
+def ends_of(model, data, bounds=None):
+    """How far the misfit has risen at each end of a profile, in quantiles: the parameter held there, all else fitted."""
+    fit = wf.fit(model, data, bounds=bounds)
+    given = data.replaced(sigma=fit.sigma)
+    whole = wf.fit(model, given, bounds=bounds, start=fit.params, starts=1)
+    found = {}
+    for j, name in enumerate(model.parameters):
+        for side, end in enumerate(fit[name].interval if fit[name].note == "by its profile" else ()):
+            if np.isfinite(end) and end not in fit.bounds[j]:
+                others = {other: value for other, value in fit.params.items() if other != name}
+                held = wf.fit(model, given, bounds=bounds, fixed={name: end}, start=others, starts=3)
+                rise = 2 * (whole.log_likelihood - held.log_likelihood)
+                found[name, side] = np.sqrt(max(rise, 0.0)) / fit.quantile(0.95)
+    return found
+
+
+HARES = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
+
+
+def test_all_profiles_end_where_the_misfit_has_risen_enough():
+    """Of several parameters, too: a solution of the profile of one is no point of the profile of another."""
+    found = ends_of(HARES, wf.Dataset.from_csv(EXAMPLES / "lynx_hare.csv", noise="lognormal"))
+    assert len(found) == 8
+    problem = wf.problems.get("fitzhugh-nagumo")
+    for seed in (0, 2):
+        more = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
+        assert len(more) == 6
+        found |= {(seed, *end): rise for end, rise in more.items()}
+    assert np.allclose(list(found.values()), 1.0, atol=0.03), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["goodwin", "sir-tdi", "fitzhugh-nagumo", "logistic"])
+def test_profiles_end_where_the_misfit_has_risen_enough(name, seed):
+    problem = wf.problems.get(name)
+    found = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
+    assert found
+    assert np.allclose(list(found.values()), 1.0, atol=0.1), found

@@ -59,9 +59,7 @@ def test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile(seed):
     assert band.kind == "profile"  # of another draw it was [23, 79] by the tangent, where ka says [0, 61]
     assert band["A"][:, 2] == pytest.approx(100 * np.exp(-low * band.times), rel=0.02)
     assert band["A"][:, 1] == pytest.approx(100 * np.exp(-high * band.times), rel=0.05, abs=0.1)
-    assert (
-        band.lower[:, 0] >= 0
-    ).all()  # what has decayed had negative ends
+    assert (band.lower[:, 0] >= 0).all()  # what has decayed had negative ends
 
 
 def test_it_belongs_to_fits_on_a_mesh():

@@ -86,54 +86,103 @@ def profile(
         step = BEGIN * (width if np.isfinite(width) else max(abs(fit.estimate[j]), 1e-6))
     start = float(refit.best.p[j])
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
-    points, sides, beside = {start: refit.total(refit.best)}, [], np.zeros(len(fit.estimate), dtype=bool)
+    points, stops = {start: refit.total(refit.best)}, []
     inside = [one for one in met if refit.total(one) - points[start] < z**2 and _same_signs(fit, one)]
+    walk = _Walk(fit, refit, j, step, z, points=points, met=met)
     for sign in (-1.0, 1.0):
-        # Along another branch of the valley, that of another profile, it may reach farther.
-        first = max((refit.best, *inside), key=lambda one: sign * float(one.p[j]))
-        path = _Path(refit, j, first)
+        stop = walk.along(sign, refit.best)
+        farthest = max((refit.best, *inside), key=lambda one: sign * float(one.p[j]))
+        reached = walk.crossing(sign) if stop is None else stop
+        if farthest is not refit.best and not sign * (reached - float(farthest.p[j])) >= 0:
+            # Along another branch of the valley, that of another profile, it reaches farther.
+            again = _Path(refit, j, farthest).solved(float(farthest.p[j]), z**2) or farthest
+            walk.forget(sign)
+            stop = walk.along(sign, min(again, farthest, key=refit.total))
+        stops.append(stop)
+    low, high = (walk.crossing(sign) if s is None else s for sign, s in zip((-1.0, 1.0), stops, strict=True))
+    least = min(points.values())
+    risen = {value: misfit - least for value, misfit in points.items()}
+    values = np.array(sorted(risen))
+    others = tuple(str(n) for n in np.array(fit.model.parameters)[walk.beside])
+    return Profile(name, values, np.array([risen[v] for v in values]), level, (low, high), others)
+
+
+class _Walk:
+    """From a solution along a profile to where it ends.
+
+    Parameters
+    ----------
+    fit, refit, j, step, z
+        The parameter, the first step and the quantile.
+    points : dict
+        The profile as far as it is known, by value; it is added to.
+    met : list of Solution
+        Those on the way, too.
+    """
+
+    def __init__(
+        self,
+        fit: FitResult,
+        refit: Refitted,
+        j: int,
+        step: float,
+        z: float,
+        *,
+        points: dict[float, float],
+        met: list[Solution],
+    ) -> None:
+        self.fit, self.refit, self.j, self.step, self.z = fit, refit, j, step, z
+        self.points, self.met = points, met
+        self.start = float(refit.best.p[j])
+        self.beside = np.zeros(len(fit.estimate), dtype=bool)
+
+    def along(self, sign: float, first: Solution) -> float | None:
+        """To one side, until the misfit has risen enough; else what the end is: a bound, or NaN where it was lost."""
+        refit, points, z = self.refit, self.points, self.z
+        low, high = self.fit.bounds[self.j]
+        path = _Path(refit, self.j, first)
         points[path.value] = refit.total(first)
-        width, last, shorter = step, points[path.value], 0
-        # Where the misfit rises enough the end is found below; who gets no further than here is lost.
-        crossed, end = False, np.nan
+        width, last, shorter = self.step, points[path.value], 0
         for _ in range(MAX_STEPS):
             value = float(np.clip(path.value + sign * width, low, high))
             solved = path.solved(value, z**2)
             if (solved is None or refit.total(solved) - last > JUMP * z**2) and shorter < SHORTER:
                 width, shorter = width / 4, shorter + 1  # too far for one step
                 continue
-            if solved is None or width < SHORTEST * step:
+            if solved is None or width < SHORTEST * self.step:
                 break
-            points[value] = refit.total(solved)
-            if points[value] - last > JUMP * z**2:  # a wall, or a valley that was lost: nobody can tell from here
-                del points[value]
+            now = refit.total(solved)
+            if now - last > JUMP * z**2:  # a wall, or a valley that was lost: nobody can tell from here
                 break
-            shorter = 0
-            if points[value] - min(points.values()) >= z**2:
-                crossed = True
-                beside |= _stopped(fit, solved.p)
-                _closed_in(path, points, last, (value, points[value]), z)
-                break
+            points[value], shorter = now, 0
+            if now - min(points.values()) >= z**2:
+                self.beside |= _stopped(self.fit, solved.p) & (np.arange(len(solved.p)) != self.j)
+                _closed_in(path, points, last, (value, now), z)
+                return None
             if value in (low, high):
-                end = value
-                break
-            if abs(value - start) > FAR * max(step, abs(start)):
-                end = low if sign < 0 else high  # it never rises
-                break
+                return value
+            if abs(value - self.start) > FAR * max(self.step, abs(self.start)):
+                return float(low if sign < 0 else high)  # it never rises
             path.go(solved)
-            met.append(solved)
-            rise = points[value] - last
+            self.met.append(solved)
+            rise = now - last
             width *= 3.0 if rise < (0.1 * z) ** 2 else 1.5 if rise < (0.5 * z) ** 2 else 1.0
-            last = points[value]
-        sides.append((sign, crossed, end))
-    least = min(points.values())
-    risen = {value: misfit - least for value, misfit in points.items()}
-    best = min(risen, key=lambda value: risen[value])
-    ends = [_crossing(risen, best, sign, z) if crossed else float(end) for sign, crossed, end in sides]
-    values = np.array(sorted(risen))
-    beside[j] = False
-    others = tuple(str(n) for n in np.array(fit.model.parameters)[beside])
-    return Profile(name, values, np.array([risen[v] for v in values]), level, (ends[0], ends[1]), others)
+            last = now
+        return np.nan
+
+    def forget(self, sign: float) -> None:
+        """What was too much on a side was that of another branch."""
+        least = min(self.points.values())
+        for value, misfit in list(self.points.items()):
+            if sign * (value - self.start) > 0 and misfit - least >= self.z**2:
+                del self.points[value]
+
+    def crossing(self, sign: float) -> float:
+        """Where √misfit reaches z, on one side of the least."""
+        best = min(self.points, key=lambda value: self.points[value])
+        root = {value: float(np.sqrt(misfit - self.points[best])) for value, misfit in self.points.items()}
+        side = [(abs(value - best), r) for value, r in root.items() if sign * (value - best) >= 0]
+        return best + sign * crossing(side, self.z)
 
 
 def _same_signs(fit: FitResult, one: Solution) -> bool:
@@ -196,12 +245,6 @@ def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tup
             low = points[between]
         else:
             value, high = between, points[between]
-
-
-def _crossing(points: dict[float, float], start: float, sign: float, z: float) -> float:
-    """Where √misfit reaches z, on one side."""
-    side = [(abs(v - start), float(np.sqrt(m))) for v, m in points.items() if sign * (v - start) >= 0]
-    return start + sign * crossing(side, z)
 
 
 def crossing(points: list[tuple[float, float]], z: float) -> float:
