@@ -21,6 +21,9 @@ from .refits import can_refit
 if TYPE_CHECKING:
     from .result import FitResult
 
+SAME = 1e-6
+"""Relative difference of two values that are one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -85,13 +88,13 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         if error > UNKNOWN * abs(u0[d]) and is_free(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         # The covariance takes what sits at a bound as known, and with few samples solutions bend.
-        found = self._pinned(k, name) if error and (fit.at_bound.any() or fit.data.samples <= FEW) else None
+        found = self._pinned(k, name, float(u0[d])) if error and (fit.at_bound.any() or fit.data.samples <= FEW) else None
         width = ends[1] - ends[0]
         if found and not max(abs(a - b) for a, b in zip(found[0], ends, strict=True)) <= LEANING * width:
             (ends, error), note = found, PROFILE
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
 
-    def _pinned(self, k: int, name: str) -> tuple[list[float], float] | None:
+    def _pinned(self, k: int, name: str, before: float) -> tuple[list[float], float] | None:
         """Ends and error by the likelihood, with all parameters free to move; None where it cannot be followed."""
         fit, key = self.fit, (k, LEVEL, "beginning")
         if not (fit.nodes and can_refit(fit) and fit.converged):
@@ -102,6 +105,8 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
             except WeakformError:
                 return None
         value, *ends = map(float, fit.late.bands[key][name][0])
+        if not np.isclose(value, before, rtol=SAME, atol=0.0):  # a dose, or a jump: the band is that of the state after
+            return None
         reach = mean_reach(np.array([ends]), np.array([value]))
         return ends, float(reach[0]) / fit.quantile(LEVEL)
 
