@@ -131,3 +131,22 @@ def test_a_steady_state_where_what_is_conserved_depends_on_parameters():
 @pytest.mark.parametrize("text", ["x' = k*x\nx(0) = 1", "x' = k\nx(0) = 1", "x' = k*(x - 1)*(3 - x)\nx(0) = 0.9999"])
 def test_no_steady_state(text):
     assert steady_state(wf.Model.from_text(text), np.array([1.0]), np.array([0.9999])) is None
+
+
+def test_what_happens_at_the_only_time_happens_once():
+    model = wf.Model.from_text("A' = -k*A\nA(0) = 0\nat t = 0, 12: A = A + 100")
+    for times in ([0.0], [0.0, 1.0]):
+        assert wf.simulate(model, {"k": 0.8}, None, times).states[0, 0] == 100
+    assert wf.simulate(model, {"k": 0.8}, [1.0], [12.0]).states[0, 0] == 101
+
+
+def test_an_initial_value_before_a_dose_has_no_band_of_what_is_there_after_it():
+    model = wf.Model.from_text("A' = -ka*A\nC' = ka*A/20 - ke*C\nC(0) = 0")
+    t, ka, ke = np.arange(1, 13.0), 0.6, 0.15
+    C = 80 * ka / 20 / (ka - ke) * (np.exp(-ke * t) - np.exp(-ka * t))
+    values = C + 0.05 * np.random.default_rng(1).standard_normal(12)
+    data = wf.Dataset(t, values, names=["C"], doses=wf.Doses("A", times=0.0, amounts=60.0))
+    fit = wf.fit(model, data, bounds={"ka": (0.3, 10), "ke": (0, 0.3)})
+    before, after = fit.initial["A"], fit.predict([0.0])["A"][0]
+    assert before.interval[0] < before.value < before.interval[1]
+    assert after[0] == pytest.approx(before.value + 60)

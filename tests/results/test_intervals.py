@@ -256,7 +256,7 @@ def test_an_initial_value_that_is_a_parameter_has_its_interval():
 
 
 def ends_of(model, data, bounds=None):
-    """How far the misfit has risen at each end of a profile, in quantiles: the parameter held there, all else fitted."""
+    """How far the misfit has risen at each end of a profile, in quantiles: held there, with all else fitted."""
     fit = wf.fit(model, data, bounds=bounds)
     given = data.replaced(sigma=fit.sigma)
     whole = wf.fit(model, given, bounds=bounds, start=fit.params, starts=1)

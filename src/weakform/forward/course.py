@@ -132,8 +132,8 @@ class Course:
         edges = [] if driven is None else [float(t) for t in driven.jumps if times[0] < t < times[-1]]
         last = times[-1]
         known = [one for one in known if one.time < last or (one.time == last and not self.setting.open)]
-        edges = {*edges, float(last), *(one.time for one in known)}
-        for edge in sorted(edge for edge in edges if edge > times[0]):  # what happens at the first has happened
+        ahead = {*edges, float(last), *(one.time for one in known)}
+        for edge in sorted(edge for edge in ahead if edge > times[0]):  # what happens at the first has happened
             while self.now < edge:
                 if not self._piece(edge):
                     return SimulationStatus.BLOWS_UP

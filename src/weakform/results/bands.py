@@ -27,8 +27,9 @@ from ..support.messages import counted
 from ..support.optional import pandas
 from ..support.typing import BoolArray, FloatArray, IntArray
 from .intervals import LEVEL
+from .knots import between, chosen_knots, rounding
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
-from .pinned import KNOTS, Pinned
+from .pinned import SAME, Pinned, Wanted
 from .refits import can_refit, refit_of
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ LEANING = 0.15
 """How far an end of an interval may be from Wald's, as a share of its width, for the tangent to be near enough."""
 SUPPORT = 25
 """Times beside those that are asked for."""
-LARGE_ENOUGH, RESOLVED = 1e-4, 1e-9
-"""Shares of its size: of a state that is pinned, and of a positive one that is no rounding."""
 REFITS, SOLVED = 120, 40
 """Fits to drawn data behind a band; and where the equations are solved for each step of each."""
 MAX_SAMPLES, MAX_WORK = 5000, 3000
@@ -120,7 +119,8 @@ class Band:
     def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: Belief) -> None:
         self.fit, self.told, asked = fit, belief.told, times
         if self._pins("profile"):  # what is next to nothing where it is asked for is known by what it was before
-            times = np.union1d(asked, np.linspace(begin, asked[-1], SUPPORT))
+            end = max(asked[-1], fit.data.trajectories[trajectory].times[-1])
+            times = np.union1d(asked, np.linspace(begin, end, SUPPORT))
         self.times, self.asked = times, np.isin(times, asked)
         self.mean, self.covariance = belief.mean, belief.covariance
         self.J = len(fit.model.parameters)
@@ -289,32 +289,48 @@ class Band:
         What is positive has its ends, and what lies between two of them, on a log scale.
         """
         values = self._back(x)
-        chosen = [_knots(values[:, column], error[:, column], self.asked) for column in columns]
+        piece = np.searchsorted(self._jumps(), self.times, side="right")
+        # A moment before a jump there is no node that is not after it.
+        able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME * np.ptp(self.times)), False)
+        chosen = [chosen_knots(values[:, column], able * error[:, column], self.asked, piece) for column in columns]
         knots = np.unique(np.concatenate(chosen))
         lower, upper = self._back(x - z * error), self._back(x + z * error)
         if not len(knots):
             return lower, upper, ""
-        pinned, limited, lost = Pinned(self.fit, self.trajectory, self.times[knots], self.names), True, False
+        pinned = Pinned(self.fit, self.trajectory, self.times[knots], self.names)
+        pins: list[tuple[FloatArray, Wanted]] = []
         for column, own in zip(columns, chosen, strict=True):
             u, kind = values[:, column], pinned.kinds[column]
-            rounding = RESOLVED * np.abs(u).max() if pinned.logs[column] else -np.inf
-            there = u > rounding
-            slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, rounding))
-            errors = np.where(there, error[:, column] * slopes, 0.0)
-            reach, all_found = pinned.ends(np.searchsorted(knots, own), int(column), errors[own], z)
-            limited, lost = limited and all_found, lost or bool(np.isnan(reach).any())
-            y = kind.to_working(np.maximum(u, rounding))
-            for n, (sign, side) in enumerate(((-1.0, lower), (1.0, upper))):
-                far = _between(self.times, self.times[own], reach[n]) if len(own) else np.full(len(u), z)
-                found = kind.from_working(y + np.where(errors > 0, sign * far * errors, 0.0))
-                side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), found)
+            least = rounding(u, pinned.logs[column])
+            slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, least))
+            # One that knows nothing would pin nothing.
+            most = 1.0 if pinned.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
+            each = np.where(u > least, error[:, column] * slopes, 0.0)
+            pins.append((each, Wanted(int(column), np.searchsorted(knots, own), np.minimum(each[own], most))))
+        found = pinned.ends([one for _, one in pins], z)
+        for reach, (each, one), own in zip(found, pins, chosen, strict=True):
+            column, u, kind = one.column, values[:, one.column], pinned.kinds[one.column]
+            least = rounding(u, pinned.logs[column])
+            y = kind.to_working(np.maximum(u, least))
+            for distance, sign, side in zip(reach * one.errors, (-1.0, 1.0), (lower, upper), strict=True):
+                far = between(self.times, own, distance, each, piece) if len(own) else z * each
+                moved = kind.from_working(y + np.where(each > 0, sign * far, 0.0))
+                side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), moved)
             # What has decayed to rounding lies between zero and where it was last known.
-            last = np.maximum.accumulate(np.where(there, np.arange(len(u)), 0))
-            gone = ~there & (error[:, column] > 0)
+            last = np.maximum.accumulate(np.where(u > least, np.arange(len(u)), 0))
+            gone = (u <= least) & (error[:, column] > 0)
             lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
-        notes = ["In places the data set no limit, and the band has none."] * (not limited)
+        limited = not any(np.isinf(reach).any() for reach in found)
+        lost = any(np.isnan(reach).any() for reach in found)
+        notes = ["In places the band has no end within 30 standard errors."] * (not limited)
         notes += ["In places it could not be followed, and is linearised."] * lost
         return lower, upper, " ".join(notes)
+
+    def _jumps(self) -> FloatArray:
+        """Times at which states jump."""
+        mesh = self.fit.nodes[self.trajectory][0]
+        given = [np.ravel(doses.times) for doses in self.fit.data.trajectories[self.trajectory].doses]
+        return np.unique(np.concatenate([mesh[:-1][np.diff(mesh) == 0], *given]))
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
@@ -351,19 +367,3 @@ class Band:
                 if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
                     break
             yield self._solved(theta)
-
-
-def _knots(u: FloatArray, error: FloatArray, asked: BoolArray) -> IntArray:
-    """Some times at which a state is known and large enough to be moved: of those that were asked for, if all are."""
-    large = (error > 0) & (np.abs(u) > LARGE_ENOUGH * np.abs(u).max())
-    where = np.flatnonzero(large & asked if (large | ~asked | (error == 0)).all() else large)
-    some = np.unique(np.linspace(0, len(where) - 1, min(KNOTS, len(where))).round().astype(np.intp))
-    return np.asarray(where[some])
-
-
-def _between(times: FloatArray, knots: FloatArray, reach: FloatArray) -> FloatArray:
-    """Reaches at all times from those at knots; without limit, or lost, next to a knot that is."""
-    limited, lost = ~np.isinf(reach), np.interp(times, knots, np.isnan(reach).astype(float)) > 0
-    found = np.where(lost, np.nan, np.interp(times, knots, np.where(limited, np.nan_to_num(reach), 0.0)))
-    near = np.interp(times, knots, limited.astype(float))
-    return np.where(near < 1, np.inf, found)

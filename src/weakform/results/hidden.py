@@ -88,7 +88,9 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         if error > UNKNOWN * abs(u0[d]) and is_free(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         # The covariance takes what sits at a bound as known, and with few samples solutions bend.
-        found = self._pinned(k, name, float(u0[d])) if error and (fit.at_bound.any() or fit.data.samples <= FEW) else None
+        found = (
+            self._pinned(k, name, float(u0[d])) if error and (fit.at_bound.any() or fit.data.samples <= FEW) else None
+        )
         width = ends[1] - ends[0]
         if found and not max(abs(a - b) for a, b in zip(found[0], ends, strict=True)) <= LEANING * width:
             (ends, error), note = found, PROFILE
