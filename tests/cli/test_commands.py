@@ -455,6 +455,25 @@ def test_a_measured_column_is_not_the_time(folder, capsys):
     assert "Traceback" not in said
 
 
+def test_a_model_file_names_repeats_side_by_side(folder, capsys):
+    t = np.arange(12.0)
+    once = 5 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal((2, 12))
+    (folder / "two.csv").write_text(
+        "t,OD_1,OD_2\n" + "".join(f"{a:g},{b:.5f},{c:.5f}\n" for a, b, c in zip(t, *once, strict=True))
+    )
+    (folder / "two.toml").write_text('equations = "OD\' = -k*OD"\n[columns]\nOD = ["OD_1", "OD_2"]\n')
+    assert run("fit", "two.toml", "two.csv", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["parameters"]["k"]
+    rows = [f"{a:g},{x:.5f}\n" for a, *each in zip(t, *once, strict=True) for x in each]
+    (folder / "long.csv").write_text("t,OD\n" + "".join(rows))
+    (folder / "one.txt").write_text("OD' = -k*OD\n")
+    assert run("fit", "one.txt", "long.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["parameters"]["k"]["estimate"] == pytest.approx(found["estimate"])
+    (folder / "two.toml").write_text('equations = "OD\' = -k*OD"\n[columns]\nOD = ["OD_1", 2]\n')
+    assert run("fit", "two.toml", "two.csv") == 2
+    assert "OD must be a column, or a list of columns" in capsys.readouterr().err
+
+
 def test_where_doses_go_needs_doses(folder, capsys):
     assert run("fit", "model.toml", "data.csv", "--into", "hare") == 2
     assert "give the table with --doses FILE" in capsys.readouterr().err

@@ -257,10 +257,29 @@ def test_repeats_side_by_side(tmp_path):
     for one, two in zip(wide.trajectories, rows.trajectories, strict=True):
         for name in ("times", "values", "scales", "repeats", "within"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-    with pytest.raises(wf.DataError, match=r"names\['OD'\] must be a column, or a list .* Did you mean 'OD_2'"):
-        wf.Dataset.from_csv(tmp_path / "wide.csv", names={"OD": ["OD_1", "OD_22"]})
-    with pytest.raises(wf.DataError, match="must be a column, or a list"):
-        wf.Dataset.from_csv(tmp_path / "wide.csv", names={"OD": []})
+    one = wf.Dataset.from_csv(tmp_path / "wide.csv", names={"OD": ["OD_1"]})
+    np.testing.assert_array_equal(one.trajectories[0].values[:, 0], [1, 2, 5])
+
+
+@pytest.mark.parametrize(
+    ("roles", "said"),
+    [
+        ({"names": {"OD": ["OD_1", "OD_22"]}}, r"names\['OD'\] must be a column, or a list .* Did you mean 'OD_2'"),
+        ({"names": {"OD": []}}, "must be a column, or a list"),
+        ({"names": {"OD": ["OD_1", "OD_1"]}}, "'OD_1' is named twice"),
+        ({"names": {"OD": ["OD_1", "OD_2"], "P": "OD_1"}}, "'OD_1' is named twice"),
+        ({"names": {"OD": ["OD_1", "OD_2"]}, "sigma": {"OD": "OD_2"}}, "'OD_2' is named twice"),
+        ({"names": {"OD": ["OD_1", "OD_2"]}, "inputs": ["OD_2"]}, "'OD_2' is named twice"),
+        ({"names": {"OD": ["OD_1", "hours"]}, "time": "hours"}, "'hours' is named twice"),
+        ({"names": {"OD": ["OD_1", "OD_2"]}, "sigma": {"OD": ["pH"]}}, "sigma must name one column"),
+        ({"names": [["OD_1", "OD_2"]]}, "names must be names of columns"),
+        ({"names": {"OD": ["hours", "OD_1", "OD_2", "OD_3", "pH"]}}, "no column left for the time"),
+    ],
+)
+def test_each_column_has_one_meaning(tmp_path, roles, said):
+    (tmp_path / "wide.csv").write_text("hours,OD_1,OD_2,OD_3,pH\n0,1,3,2,7\n1,2,,4,\n2,5,6,7,6\n")
+    with pytest.raises(wf.DataError, match=said):
+        wf.Dataset.from_csv(tmp_path / "wide.csv", **roles)
 
 
 def test_what_was_taken_for_time_is_told(tmp_path):

@@ -47,8 +47,14 @@ def wide(table: Table, time: str | None = None, trajectory: str | None = None) -
 def dataset(source: Table, roles: Roles) -> Dataset:
     """A dataset from a table."""
     source = source.without(word for word in roles.missing if isinstance(word, str))
-    if isinstance(roles.names, Mapping) and any(not isinstance(c, str) for c in roles.names.values()):
-        source, roles = _stacked(source, roles)
+    if isinstance(roles.names, Mapping):
+        if any(not isinstance(c, str) for c in roles.names.values()):
+            source, roles = _stacked(source, roles)
+    elif roles.names is not None and not all(isinstance(name, str) for name in roles.names):
+        raise DataError(
+            f"names must be names of columns; received {roles.names!r}. Several columns of one state have its name: "
+            "names={'OD': ['OD_1', 'OD_2']}."
+        )
     if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
         source = wide(source, roles.time, roles.trajectory)
     if roles.trajectory is None and source.group is not None:
@@ -138,15 +144,25 @@ def _stacked(source: Table, roles: Roles) -> tuple[Table, Roles]:
                 f"columns of {source.where} are: {listed(source.columns)}."
                 f"{suggestion((lacking or [''])[0], source.columns)}"
             )
-    measured = {c for parts in every.values() for c in parts}
+    given = _renamed(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+    if not all(isinstance(c, str) for c in given.values()):
+        raise DataError(f"sigma must name one column for each state; received {roles.sigma!r}.")
+    measured = [c for parts in every.values() for c in parts]
+    roles_of = [roles.time, roles.trajectory, *_renamed(roles.inputs).values(), *given.values()]
+    twice = [c for k, c in enumerate(measured) if c in measured[:k] or c in roles_of]
+    if twice:
+        raise DataError(
+            f"The column {twice[0]!r} is named twice, once of them to be measured; each column has one meaning."
+        )
     free = [c for c in source.columns if c not in measured and c not in source.errors.values()]
     time = roles.time if roles.time is not None else time_column(free or list(source.columns))
-    errors = _renamed(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
-    shared = [time, *_renamed(roles.inputs).values(), *errors.values()]
+    if time in measured:
+        raise DataError(f"{source.where} has no column left for the time: {listed(source.columns)}.")
+    shared = [time, *_renamed(roles.inputs).values(), *given.values()]
     shared += [group for group in (roles.trajectory, source.group) if group]
     repeats = {name: parts for name, parts in every.items() if len(parts) > 1}
     plain = {name: name if name in repeats else parts[0] for name, parts in every.items()}
-    return source.stacked(repeats, shared), replace(roles, names=plain, time=time)
+    return source.stacked(repeats, shared) if repeats else source, replace(roles, names=plain, time=time)
 
 
 def label_of(value: Any) -> str:

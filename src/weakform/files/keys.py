@@ -41,6 +41,17 @@ def words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
     return dict(table)
 
 
+def repeated(table: Any, names: tuple[str, ...], where: str, measured: tuple[str, ...]) -> dict[str, str | list[str]]:
+    """A table of texts, or of lists of texts for what is `measured`."""
+    for key, value in known(table, names, where).items():
+        if isinstance(value, list) and key in measured:
+            if not value or not all(isinstance(one, str) and one for one in value):
+                raise ModelError(f"{where}: {key} must be a column, or a list of columns; received {value!r}.")
+        elif not isinstance(value, str):
+            raise ModelError(f"{where}: {key} must be text; received {value!r}.")
+    return dict(table)
+
+
 def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
     """What a file says of its parameters, and their true values."""
     found: dict[str, dict[str, Any]] = {}

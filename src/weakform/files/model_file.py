@@ -31,7 +31,7 @@ from ..parameters import Parameter
 from ..support.checks import refuse_devices
 from ..support.errors import ModelError
 from ..support.tidy import Tidy
-from .keys import known, number, parameters, words
+from .keys import known, number, parameters, repeated, words
 
 MAX_BYTES = 1_000_000
 TIME = "time"
@@ -98,7 +98,7 @@ class ModelFile(Tidy):
     sigma: dict[str, float] | None = None
     parameters: dict[str, Parameter] = field(default_factory=dict)
     truth: dict[str, float] = field(default_factory=dict)
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str | list[str]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     initial: dict[str, float] = field(default_factory=dict)
     duration: float | None = None
@@ -210,7 +210,7 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
     said, truth = parameters(table.get("parameters", {}), model, where)
     units = words(table.get("units", {}), (TIME, *model.states, *model.observables), f"{where}, [units]")
     measurable = (TIME, *model.states, *model.observables, *model.inputs)
-    columns = words(table.get("columns", {}), measurable, f"{where}, [columns]")
+    columns = repeated(table.get("columns", {}), measurable, f"{where}, [columns]", (*model.states, *model.observables))
     initial = {
         key: number(value, f"{where}, initial.{key}")
         for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
