@@ -24,3 +24,6 @@ def test_readme_can_be_typed_in_order(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "weakform fit: wendy, converged" in done.stdout
     assert (tmp_path / "lynx.html").exists()
+    shown = re.search(r"```text\n( +parameter .*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.S)
+    for line in shown.group(1).splitlines():
+        assert line in done.stdout, "README shows other numbers than the fit that it shows gives"

@@ -81,7 +81,7 @@ def test_known_initial_state():
         pytest.param({"times": [2.0, 1.0]}, "increase", id="backwards"),
         pytest.param({"times": ["a"]}, "numbers", id="text"),
         pytest.param({"times": [1.0], "initial": [1.0, 2.0]}, "1 numbers", id="two initial values"),
-        pytest.param({"times": [1.0], "trajectory": 3}, "1 trajectories", id="no such trajectory"),
+        pytest.param({"times": [1.0], "trajectory": 3}, "there is one, number 0", id="no such trajectory"),
         pytest.param({"times": [1.0], "kind": "bayes"}, "kind of band", id="unknown band"),
         pytest.param({"times": [1.0], "level": 95}, "between 0 and 1", id="level in per cent"),
     ],

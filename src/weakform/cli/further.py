@@ -60,8 +60,10 @@ def run_predict(arguments: argparse.Namespace) -> int:
     times = result.data.trajectories[k].times
     low = times[0] if arguments.begin is None else arguments.begin
     high = times[-1] if arguments.to is None else arguments.to
-    if not low < high or arguments.samples < 1:
-        raise FitError(f"--to must come after --from, with one step at least; received {low:g} and {high:g}.")
+    if arguments.samples < 1:
+        raise FitError(f"--samples must be one at least; received {arguments.samples}.")
+    if not low < high:
+        raise FitError(f"--to must come after --from; received {low:g} and {high:g}.")
     found = result.predict(np.linspace(low, high, arguments.samples + 1), trajectory=k, level=arguments.level)
     header = ["time", *(f"{name}{end}" for name in found.names for end in ("", "_lower", "_upper"))]
     columns = np.column_stack([found.times, *(found[name] for name in found.names)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ..support.errors import WeakformError
 from ..support.versions import __version__
@@ -93,11 +93,18 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that says what is wrong, and where all options stand."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}. All options: {self.prog} --help\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of `weakform`."""
     from ..estimators import ESTIMATORS
 
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="weakform",
         description="Parameters of differential-equation models from noisy data, without solving the equations.",
         epilog="start with: weakform new model.toml; then weakform fit model.toml data.csv --report fit.html",

@@ -28,8 +28,8 @@ def numbered(fit: FitResult, trajectory: int | str) -> int:
     if isinstance(trajectory, str) and trajectory in labels:
         return labels.index(trajectory)
     if not is_whole(trajectory, 0) or int(trajectory) >= len(labels):
-        known = f" ({', '.join(labels[:10])})" if len(labels) > 1 else ""
-        raise FitError(f"There are {len(labels)} trajectories{known}; received number {trajectory!r}.")
+        known = f"one of {len(labels)}: {', '.join(labels[:10])}" if len(labels) > 1 else "there is one, number 0"
+        raise FitError(f"The trajectory must be a number from 0, or a label ({known}); received {trajectory!r}.")
     return int(trajectory)
 
 
