@@ -294,3 +294,16 @@ def test_profiles_end_where_the_misfit_has_risen_enough(name, seed):
     found = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
     assert found
     assert np.allclose(list(found.values()), 1.0, atol=0.1), found
+
+
+def test_a_profile_is_followed_where_the_tangent_knows_nothing():
+    """k1 = k2 at the optimum of late counts: a step of the error, 7000, would leave the bounds at once."""
+    model = wf.Model.from_text("A' = -k1*A\nB' = k1*A - k2*B\ncounts = e*k2*B\nA(0) = A0\nB(0) = 0")
+    t = np.arange(3, 25, 1.5)
+    counts = np.array([17, 18, 14, 15, 9, 12, 9, 6, 3, 2, 4, 1, 0, 0, 2.0])
+    data = wf.Dataset(t, counts, "poisson", names=["counts"])
+    fit = wf.fit(model, data, bounds={"A0": (1, 2000), "k1": (0, 5), "k2": (0, 5)}, fixed={"e": 0.8})
+    for name in ("k1", "k2"):
+        low, high = fit[name].interval
+        assert low == pytest.approx(0.127, abs=0.01)
+        assert high == 5

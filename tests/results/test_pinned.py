@@ -159,3 +159,23 @@ def test_where_two_rates_meet_errors_are_of_no_size():
     assert A[0, 1] == pytest.approx(22.70, rel=0.02)
     assert (A[1:, 1] < [0.58, 3.1e-4]).all()
     assert fit.states["A"].upper.max() < 150
+
+
+def test_an_end_is_that_of_its_own_pins():
+    """A growing population under a drug that nobody measures: what another pin came upon is inside, not the end."""
+    model = wf.Model.from_text("N' = g*N*(1 - N/100) - k*D*N\nD' = -d*D\nN(0) = N0\nD(0) = 1")
+    t, rng, parts = np.linspace(0, 20, 16), np.random.default_rng(23), []
+    for k in (0.3, 1.2):
+        N = wf.simulate(model, {"g": 0.4, "k": k, "d": 0.25, "N0": 10.0}, None, t).states[:, 0]
+        parts.append(wf.Dataset(t, N * np.exp(0.15 * rng.standard_normal(16)), "lognormal", names=["N"]))
+    bounds = {"g": (0, 3), "k": (0, 20), "d": (0, 5), "N0": (0.1, 100)}
+    fit = wf.fit(model, wf.Dataset.join(parts, ["lo", "hi"]), bounds=bounds, local=["k"])
+    together = fit.predict([0.0, 2.0, 6.0, 12.0, 20.0, 25.0], trajectory=1, kind="profile")["N"][3]
+    assert together == pytest.approx(fit.predict([12.0], trajectory=1, kind="profile")["N"][0], rel=0.005)
+    assert together[1:] == pytest.approx([8.93, 11.65], rel=0.005)  # it had been 9.21 to 11.22 among others
+
+
+def test_what_is_known_has_no_width():
+    fit = dosed()
+    for curve in (fit.states["A"], fit.states["C"]):
+        assert curve.lower[0] == curve.values[0] == curve.upper[0]

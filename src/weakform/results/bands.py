@@ -27,7 +27,7 @@ from ..support.messages import counted
 from ..support.optional import pandas
 from ..support.typing import BoolArray, FloatArray, IntArray
 from .intervals import LEVEL
-from .knots import between, chosen_knots, rounding
+from .knots import between, chosen_knots, pieces, rounding
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
 from .pinned import SAME, Pinned, Wanted
 from .refits import can_refit, refit_of
@@ -250,7 +250,10 @@ class Band:
         factor = self._factor()
         most = half.max(axis=0)
         narrow = np.maximum(half, NARROW * most)
-        curved = (most > 0) & (self._pins("auto") and self._leans())
+        # What is hidden and positive all along is known on another scale where its tangent is not.
+        hidden = np.array([name not in (self.fit.data.names or ()) for name in self.names])
+        below = hidden & (x > 0).all(axis=0) & (x < half).any(axis=0)
+        curved = (most > 0) & (self._pins("auto") and (below | self._leans()))
         for column in factor.T[:PROBES]:
             for sign in (1.0, -1.0) if column.any() else ():
                 solved = self._solved(sign * column)
@@ -289,7 +292,8 @@ class Band:
         What is positive has its ends, and what lies between two of them, on a log scale.
         """
         values = self._back(x)
-        piece = np.searchsorted(self._jumps(), self.times, side="right")
+        doses = self.fit.data.trajectories[self.trajectory].doses
+        piece = pieces(self.times, self.fit.nodes[self.trajectory][0], doses)
         # A moment before a jump there is no node that is not after it.
         able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME * np.ptp(self.times)), False)
         chosen = [chosen_knots(values[:, column], able * error[:, column], self.asked, piece) for column in columns]
@@ -316,6 +320,7 @@ class Band:
                 far = between(self.times, own, distance, each, piece) if len(own) else z * each
                 moved = kind.from_working(y + np.where(each > 0, sign * far, 0.0))
                 side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), moved)
+                side[error[:, column] == 0, column] = u[error[:, column] == 0]
             # What has decayed to rounding lies between zero and where it was last known.
             last = np.maximum.accumulate(np.where(u > least, np.arange(len(u)), 0))
             gone = (u <= least) & (error[:, column] > 0)
@@ -325,12 +330,6 @@ class Band:
         notes = ["In places the band has no end within 30 standard errors."] * (not limited)
         notes += ["In places it could not be followed, and is linearised."] * lost
         return lower, upper, " ".join(notes)
-
-    def _jumps(self) -> FloatArray:
-        """Times at which states jump."""
-        mesh = self.fit.nodes[self.trajectory][0]
-        given = [np.ravel(doses.times) for doses in self.fit.data.trajectories[self.trajectory].doses]
-        return np.unique(np.concatenate([mesh[:-1][np.diff(mesh) == 0], *given]))
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data.doses import Doses
 from ..support.typing import BoolArray, FloatArray, IntArray
 
-KNOTS, ABOUT, LEAST = 10, 5, 2
+KNOTS, ABOUT, LEAST = 16, 5, 2
 """Times at which ends are found; how many of them beside those that are asked for; and at least between two jumps."""
 LARGE_ENOUGH, RESOLVED = 1e-4, 1e-9
 """Shares of its size: of a state that is pinned, and of a positive one that is no rounding."""
 WIDER = 2.0
 """How much farther than at two knots a band may reach between them, and how much more in errors at one of them than at
 the other."""
+
+
+def pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...]) -> IntArray:
+    """In which piece of the solution between two jumps each time is; a mesh has two nodes where states jump."""
+    jumps = [mesh[:-1][np.diff(mesh) == 0], *(np.ravel(one.times) for one in doses)]
+    return np.searchsorted(np.unique(np.concatenate(jumps)), times, side="right")
 
 
 def chosen_knots(u: FloatArray, error: FloatArray, asked: BoolArray, piece: IntArray) -> IntArray:

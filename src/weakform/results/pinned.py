@@ -213,8 +213,9 @@ class Pinned:
             return float(sign * (one.at[knot, column] - self.best.at[knot, column]) / error)
 
         inner = self._farthest(knot, column, sign, z)
-        points = [(0.0, 0.0), (far(inner), inner.root)]
-        low, high, held, failed = (far(inner), inner.root), (np.inf, np.inf), False, 0
+        # What another pin has led to is inside, but not the best that is as far.
+        points, beyond = [(0.0, 0.0)], far(inner)
+        low, high, held, failed = (beyond, inner.root), (np.inf, np.inf), False, 0
         target = max(min(first, farthest), low[0] + AHEAD * (z - low[1]))
         for _ in range(STEPS):
             solved = self._fitted(knot, column, float(self.best.at[knot, column]) + sign * target * error, error)
@@ -227,7 +228,7 @@ class Pinned:
             points.append((came, root))
             # A pin that draws and draws nothing along: bounds hold it, and there is the end.
             held = (
-                root < z and len(points) > 3 and target - came > DRAWN and came - points[-2][0] < HELD * max(came, 1.0)
+                root < z and len(points) > 2 and target - came > DRAWN and came - points[-2][0] < HELD * max(came, 1.0)
             )
             given_up = root < z and np.isinf(high[0]) and came > 0.99 * farthest
             if held or given_up or abs(root - z) < CLOSE:
@@ -239,9 +240,9 @@ class Pinned:
                 share = (z - low[1]) / (high[1] - low[1])
                 target = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
         # What is nearer than the farthest that fits well was on another branch.
-        least = max(distance for distance, root in points if root < z)
+        least = max(beyond, *(distance for distance, root in points if root < z))
         points = [(distance, root) for distance, root in points if root < z or distance > least]
-        reach = crossing(points, z)
+        reach = max(crossing(points, z), beyond)
         if np.isinf(reach):
             reach = least if held or max(root for _, root in points) > z - CLOSE else np.inf
             if np.isinf(reach) and least < 0.99 * farthest:  # lost on the way

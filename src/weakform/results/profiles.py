@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_STEPS = 80
 BEGIN = 1e-3
 """The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
+FIRST = 1e-3
+"""Share of a step by the error that is taken in any case, however large it is beside the estimate."""
 FAR = 1e6
 """How far a profile is followed, in first steps or in sizes of the estimate: what has not risen by then sets no limit,
 and beyond it differences of large numbers are rounding."""
@@ -85,6 +87,8 @@ def profile(
         width = high - low
         step = BEGIN * (width if np.isfinite(width) else max(abs(fit.estimate[j]), 1e-6))
     start = float(refit.best.p[j])
+    # Where the tangent knows nothing its error is no step: a few quarters of it must lead to what is near.
+    step = min(step, max(abs(start), FIRST * step))
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
     points, stops = {start: refit.total(refit.best)}, []
     inside = [one for one in met if refit.total(one) - points[start] < z**2 and _same_signs(fit, one)]
