@@ -46,7 +46,7 @@ def test_a_positive_state_stays_positive():
     assert (band.states[:, 0] <= band.upper[:, 0]).all()
 
 
-@pytest.mark.parametrize("seed", [4, 9, 10])
+@pytest.mark.parametrize("seed", [pytest.param(4, marks=pytest.mark.slow), 9, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile(seed):
     """A late look at an oral dose: A(t) = 100 exp(-ka t), so that its band is that of ka, up to the bound of ka."""
     t = np.array([3.0, 4, 6, 8, 10, 12, 16, 20, 24])

@@ -19,7 +19,7 @@ from ..support.checks import is_whole
 from ..support.errors import FitError
 from ..support.messages import counted, suggestion
 from ..support.typing import FloatArray
-from .profiles import Profile, profile
+from .profiles import Profile, inside, profile
 from .records import Quantity
 from .refits import Refitted, can_refit, refit_of
 
@@ -183,10 +183,11 @@ def _curves(fit: FitResult, which: list[int], level: float, refit: Refitted) -> 
     new = [name for name in names if (name, level) not in fit.late.curves]
     for name in counted(new, "profile", len(new)):
         fit.late.curves[name, level] = profile(fit, name, level, refit, met)
+    good = inside(fit, refit, met, fit.quantile(level))
     for j, name in zip(which, names, strict=True) if len(new) > 1 else ():
         curve = fit.late.curves[name, level]
         low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
-        if any(one.p[j] < low - BEYOND * (high - low) or one.p[j] > high + BEYOND * (high - low) for one in met):
+        if any(one.p[j] < low - BEYOND * (high - low) or one.p[j] > high + BEYOND * (high - low) for one in good):
             fit.late.curves[name, level] = profile(fit, name, level, refit, met)
     return [fit.late.curves[name, level] for name in names]
 

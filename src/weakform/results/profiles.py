@@ -30,9 +30,9 @@ FIRST = 1e-3
 FAR = 1e6
 """How far a profile is followed, in first steps or in sizes of the estimate: what has not risen by then sets no limit,
 and beyond it differences of large numbers are rounding."""
-SHORTER, JUMP = 6, 2.0
-"""How often a step of a profile is made shorter before it is given up, and the rise of the misfit in a step, over that
-at the end, from which on it is too long: a refit from too far may end in another place."""
+SHORTER, FAILED, JUMP = 6, 20, 2.0
+"""How often a step of a profile is made shorter before it is given up, and all of them on one side; and the rise of the
+misfit in a step, over that at the end, from which on it is too long: a refit from too far may end in another place."""
 SHORTEST = 1e-4
 """Of the first step: where a profile gets on by less, the model cannot be solved any more."""
 MOST_CLOSER, CLOSE, GAP = 12, 0.2, 0.4
@@ -91,13 +91,14 @@ def profile(
     step = min(step, max(abs(start), FIRST * step))
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
     points, stops = {start: refit.total(refit.best)}, []
-    inside = [one for one in met if refit.total(one) - points[start] < z**2 and _same_signs(fit, one)]
+    good = inside(fit, refit, met, z)
     walk = _Walk(fit, refit, j, step, z, points=points, met=met)
     for sign in (-1.0, 1.0):
         stop = walk.along(sign, refit.best)
-        farthest = max((refit.best, *inside), key=lambda one: sign * float(one.p[j]))
-        reached = walk.crossing(sign) if stop is None else stop
-        if farthest is not refit.best and not sign * (reached - float(farthest.p[j])) >= 0:
+        farthest = max((refit.best, *good), key=lambda one: sign * float(one.p[j]))
+        came = max(points, key=lambda value: sign * value)
+        reached = walk.crossing(sign) if stop is None else came if np.isnan(stop) else stop
+        if sign * (float(farthest.p[j]) - reached) > 0:
             # Along another branch of the valley, that of another profile, it reaches farther.
             again = _Path(refit, j, farthest).solved(float(farthest.p[j]), z**2) or farthest
             walk.forget(sign)
@@ -109,6 +110,12 @@ def profile(
     values = np.array(sorted(risen))
     others = tuple(str(n) for n in np.array(fit.model.parameters)[walk.beside])
     return Profile(name, values, np.array([risen[v] for v in values]), level, (low, high), others)
+
+
+def inside(fit: FitResult, refit: Refitted, met: list[Solution], z: float) -> list[Solution]:
+    """Of some solutions those that are no worse than at an end, and on the side of zero on which the estimate is."""
+    most = refit.total(refit.best) + z**2
+    return [one for one in met if refit.total(one) < most and _same_signs(fit, one)]
 
 
 class _Walk:
@@ -146,12 +153,14 @@ class _Walk:
         low, high = self.fit.bounds[self.j]
         path = _Path(refit, self.j, first)
         points[path.value] = refit.total(first)
-        width, last, shorter = self.step, points[path.value], 0
+        width, last, shorter, failed = self.step, points[path.value], 0, 0
         for _ in range(MAX_STEPS):
             value = float(np.clip(path.value + sign * width, low, high))
             solved = path.solved(value, z**2)
             if (solved is None or refit.total(solved) - last > JUMP * z**2) and shorter < SHORTER:
-                width, shorter = width / 4, shorter + 1  # too far for one step
+                width, shorter, failed = width / 4, shorter + 1, failed + 1  # too far for one step
+                if failed > FAILED:
+                    break
                 continue
             if solved is None or width < SHORTEST * self.step:
                 break
