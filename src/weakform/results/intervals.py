@@ -184,7 +184,8 @@ def _curves(fit: FitResult, which: list[int], level: float, refit: Refitted) -> 
     for name in counted(new, "profile", len(new)):
         fit.late.curves[name, level] = profile(fit, name, level, refit, met)
     good = inside(fit, refit, met, fit.quantile(level))
-    for j, name in zip(which, names, strict=True) if len(new) > 1 else ():
+    again = len(new) > 1 and fit.status is not Status.REJECTED  # nobody is to trust those of a wrong model
+    for j, name in zip(which, names, strict=True) if again else ():
         curve = fit.late.curves[name, level]
         low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
         if any(one.p[j] < low - BEYOND * (high - low) or one.p[j] > high + BEYOND * (high - low) for one in good):

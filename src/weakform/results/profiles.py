@@ -22,7 +22,7 @@ from .refits import Refitted, refit_of
 if TYPE_CHECKING:
     from .result import FitResult
 
-MAX_STEPS = 80
+MAX_STEPS = 30
 BEGIN = 1e-3
 """The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
 FIRST = 1e-3
@@ -30,7 +30,7 @@ FIRST = 1e-3
 FAR = 1e6
 """How far a profile is followed, in first steps or in sizes of the estimate: what has not risen by then sets no limit,
 and beyond it differences of large numbers are rounding."""
-SHORTER, FAILED, JUMP = 6, 20, 2.0
+SHORTER, FAILED, JUMP = 6, 8, 2.0
 """How often a step of a profile is made shorter before it is given up, and all of them on one side; and the rise of the
 misfit in a step, over that at the end, from which on it is too long: a refit from too far may end in another place."""
 SHORTEST = 1e-4
