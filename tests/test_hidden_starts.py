@@ -32,7 +32,7 @@ def test_rates_of_a_chain_are_not_exchanged(seed):
         assert abs(fit[name].value - rate) < 4 * fit[name].error
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_model_is_not_refuted_by_a_place_where_many_starts_end(seed):
     """Most starts end where nothing drives the oscillator, and agree there that the model is wrong."""
     times, truth = np.linspace(0, 30, 90), {"k": 2.0, "c": 0.4, "F": 1.0, "w": 0.7}

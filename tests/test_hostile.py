@@ -138,7 +138,13 @@ HEAVY = [
     ("outliers", "output-error"),
     ("noise alone", "output-error"),
 ]
-HEAVY += [("constants", "relaxed"), ("outliers", "hybrid"), ("noise alone", "hybrid"), ("outliers", "wendy")]
+HEAVY += [
+    ("noise alone", "wendy"),
+    ("constants", "relaxed"),
+    ("outliers", "hybrid"),
+    ("noise alone", "hybrid"),
+    ("outliers", "wendy"),
+]
 PAIRS = [
     pytest.param(case, method, marks=pytest.mark.slow if (case, method) in HEAVY else ())
     for case in NOT_TO_BE_TRUSTED

@@ -57,7 +57,10 @@ def test_close_to_the_cramer_rao_bound(name):
     assert ratio.max() < 1.6
 
 
-@pytest.mark.parametrize(("name", "M"), [("hindmarsh-rose", 256), ("lorenz", 512), ("lotka-volterra", 512)])
+@pytest.mark.parametrize(
+    ("name", "M"),
+    [pytest.param("hindmarsh-rose", 256, marks=pytest.mark.slow), ("lorenz", 512), ("lotka-volterra", 512)],
+)
 def test_intervals_cover(name, M):
     problem, fits = runs(name, M, 0.10)
     wendy, _ = deviations(problem, fits)

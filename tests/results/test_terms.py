@@ -45,6 +45,7 @@ def test_a_right_model_is_left_alone(name):
     assert "None of" in found.sentence
 
 
+@pytest.mark.slow
 def test_a_list_of_ones_own_and_hidden_states():
     truth = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x*y - c*y\nx(0) = 1\ny(0) = 1")
     t = np.linspace(0, 6, 60)
