@@ -24,6 +24,8 @@ SLOW = (
     "Rosenzweig",
     "van der Pol, μ",
     "van der Pol, M = 45, 10%",
+    "van der Pol, M = 30, noise-free",
+    "Chua, M = 20, 5%",
     "HIV, M = 60, log-normal 2%",
     "oscillator, middle 60% missing",
     "Monod",
@@ -55,6 +57,7 @@ def test_initial_states_that_noise_hides_keep_no_fit_from_its_end(seed):
     assert ended.success, ended.words
 
 
+@pytest.mark.slow
 def test_few_samples_of_which_a_fit_leaves_much_are_looked_at_from_many_places():
     problem = wf.problems.get("duffing")
     truth = np.array(problem.truth)

@@ -78,7 +78,7 @@ def test_units_change_the_estimates_only_as_they_must(method, time_scale, scale)
         pytest.param(lambda: wf.Dataset(T[:1], [1.0]), id="one sample"),
         pytest.param(lambda: wf.Dataset(T, np.r_[1.0, np.full(59, np.nan)]), id="one value"),
         pytest.param(lambda: wf.Dataset(T, np.r_[1.0, 0.5, np.full(58, np.nan)]), id="two values"),
-        pytest.param(lambda: wf.Dataset(T, np.r_[np.exp(-T[:-1]), 1e6]), id="huge outlier"),
+        pytest.param(lambda: wf.Dataset(T, np.r_[np.exp(-T[:-1]), 1e6]), id="huge outlier", marks=pytest.mark.slow),
         pytest.param(lambda: wf.Dataset(T, np.random.default_rng(1).standard_normal(60)), id="noise alone"),
         pytest.param(
             lambda: wf.Dataset(T, np.where(np.arange(60) % 2, 1.0, -1.0)), id="alternating", marks=pytest.mark.slow

@@ -102,6 +102,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["compare", "logistic.txt", str(EXAMPLES / "yeast.csv")]) == 2
 
 
+@pytest.mark.slow
 def test_what_is_not_nested_is_not_tested():
     d = data()
     large = wf.fit(THETA, d, bounds=BOUNDS, fixed={"theta": 1.0})

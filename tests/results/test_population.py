@@ -97,6 +97,7 @@ def test_no_spread_is_said_so():
     assert "no spread beyond the noise" in str(none[0])
 
 
+@pytest.mark.slow
 def test_subjects_that_a_log_scale_does_not_allow():
     fit = wf.fit(DECAY, normal([0.3, 0.5, -0.1], 0.05), local=["k"], log=["k"])
     assert not fit.success

@@ -110,6 +110,7 @@ def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
     assert fit.predict([0.0, 5.0]).note == ""
 
 
+@pytest.mark.slow
 def test_a_band_bends_where_a_state_has_decayed():
     """The tangent is good where the band is wide, and far too short where the state has decayed."""
     model = wf.Model.from_text("x' = -v*x/(K + x)\ny' = v*x/(K + x) - d*y")
