@@ -111,6 +111,7 @@ def test_chaos_bends_what_is_known_well():
     assert (np.abs(fit.estimate - problem.parameters) < 5 * fit.errors).all()
 
 
+@pytest.mark.slow
 def test_a_profile_that_finds_a_better_fit_says_so():
     trial = next(make for group in edges.ROWS.values() for name, make in group.items() if "Monod, M = 30" in name)(15)
     fit = wf.fit(trial.model, trial.data, **trial.arguments)

@@ -145,6 +145,7 @@ def test_an_end_is_found_from_the_branch_that_reaches_farthest():
         assert together[n, 2] > reached
 
 
+@pytest.mark.slow
 def test_where_two_rates_meet_errors_are_of_no_size():
     """k1 = k2 at the optimum: the tangent knows nothing of A there, and the band is that of the likelihood."""
     model = wf.Model.from_text("A' = -k1*A\nB' = k1*A - k2*B\nC' = k2*B - k3*C\nA(0) = A0\nB(0) = 0\nC(0) = 0")
