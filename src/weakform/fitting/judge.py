@@ -11,7 +11,7 @@ from ..estimators.residuals import within_misfit
 from ..forward.identify import Freedom
 from ..parameters import Parameters
 from ..results.between import swinging
-from ..results.covariance import Quantified
+from ..results.covariance import Quantified, is_blind
 from ..results.diagnosis import (
     Evidence,
     contradicts_noise_free,
@@ -92,8 +92,7 @@ def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, form
     rejected = goodness is not None and goodness.p_value < REJECTED
     alone = _alone(fitted)
     free = unseen(parameters, task, best, rejected) if best.status.converged else ()
-    # Without a rest, and a given sigma, nothing is known of the noise, and of no error.
-    blind = refined is not None and refined.freedom <= 0 and data.sigma is None
+    blind = is_blind(task, refined)
     evidence = Evidence(
         p=quantified.p,
         covariance=quantified.covariance,

@@ -29,7 +29,7 @@ from ..support.typing import BoolArray, FloatArray, IntArray
 from .intervals import LEVEL
 from .knots import between, chosen_knots, pieces, rounding
 from .observation import RTOL, UNKNOWN, Seen, is_free, system
-from .pinned import SAME, Pinned, Wanted
+from .pinned import FARTHEST, SAME, Pinned, Wanted
 from .refits import can_refit, refit_of
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class Band:
             lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
         limited = not any(np.isinf(reach).any() for reach in found)
         lost = any(np.isnan(reach).any() for reach in found)
-        notes = ["In places the band has no end within 30 standard errors."] * (not limited)
+        notes = [f"In places the band has no end within {FARTHEST:g} standard errors."] * (not limited)
         notes += ["In places it could not be followed, and is linearised."] * lost
         return lower, upper, " ".join(notes)
 

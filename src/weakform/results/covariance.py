@@ -45,6 +45,11 @@ class Quantified:
     bounds: FloatArray
 
 
+def is_blind(task: Task, refined: Refined | None) -> bool:
+    """Whether there are as many unknowns as values and no given sigma: then nothing is known of the noise."""
+    return refined is not None and refined.freedom <= 0 and task.problem.data.sigma is None
+
+
 def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
     """Put what is at a bound onto it, and find the covariance of the others."""
     q = best.estimate
@@ -63,8 +68,8 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
     covariance = _covariance(task, q, at_bound, best.refined, solved)
     if noise_free:
         covariance[np.ix_(task.free, task.free)] = np.nan
-    elif best.refined is not None and best.refined.freedom <= 0 and task.problem.data.sigma is None:
-        covariance[task.free, task.free] = np.inf  # nothing is left over to tell the noise by
+    elif is_blind(task, best.refined):
+        covariance[task.free, task.free] = np.inf
     p = task.scale.natural(q)
     return Quantified(
         p,

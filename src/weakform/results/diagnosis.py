@@ -14,7 +14,7 @@ from ..forward.identify import Complete, Experiment, Freedom, freedoms
 from ..linalg.symmetric import symmetric_inverse
 from ..parameters import Parameters
 from ..support.typing import BoolArray, FloatArray
-from .covariance import Quantified
+from .covariance import Quantified, is_blind
 from .goodness import DOUBTED, REJECTED, GoodnessOfFit, leanings, tail
 from .noise_check import NoiseDoubts
 from .records import Alternative
@@ -146,11 +146,10 @@ def objections(
         return []
     found, model = [*noise.words], task.problem.model
     if refined.freedom <= 0:
-        blind = task.problem.data.sigma is None
         rest = "nothing is known of the noise. Measure more, fix some parameters, or give sigma."
         found.append(
             "There are as many unknowns as values: any data would be met, and "
-            f"{rest if blind else 'nothing tests the model.'}"
+            f"{rest if is_blind(task, refined) else 'nothing tests the model.'}"
         )
     ratio, others = _excess(refined), _against(goodness)
     wrong_sigma = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED
