@@ -18,8 +18,8 @@ import numpy as np
 
 import weakform as wf
 from weakform.forward.cramer_rao import cramer_rao
-from weakform.forward.solve import simulate
-from weakform.linalg.symmetric import symmetric_inverse
+from weakform.forward.solver import simulate
+from weakform.linalg.symmetric_matrix import symmetric_inverse
 from weakform.noise.kinds import KINDS
 
 M, SHARE = 256, 0.3

@@ -28,7 +28,7 @@ from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 import weakform as wf
-from weakform.model.compiled import compiled
+from weakform.model.compilation import compiled
 
 RUNS = 5
 BEFORE = {

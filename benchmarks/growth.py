@@ -17,9 +17,9 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.noise.level import estimate_sigma
-from weakform.weak.form import WeakForm
-from weakform.weak.likelihood import WeakLikelihood
+from weakform.noise.noise_filter import estimate_sigma
+from weakform.weak.weak_form import WeakForm
+from weakform.weak.weak_likelihood import WeakLikelihood
 
 
 def series(M: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

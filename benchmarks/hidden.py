@@ -36,9 +36,9 @@ from functools import cache
 import numpy as np
 
 import weakform as wf
-from weakform.linalg.symmetric import symmetric_inverse
+from weakform.inference.prediction import forward
+from weakform.linalg.symmetric_matrix import symmetric_inverse
 from weakform.noise.kinds import KINDS
-from weakform.results.prediction import forward
 
 STARTS, FEW = 5, 3
 SUBJECTS, SAMPLES = (10, 100, 1000), 20

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 
 SIZES = (5, 10, 20, 50)
 M = 200
@@ -53,7 +53,7 @@ def main() -> None:
     for D in (d for d in SIZES if d <= largest):
         model, data, truth = dataset(D)
         bounds = dict.fromkeys(model.parameters, (0.02, 10.0))
-        from weakform.weak.problem import WeakProblem
+        from weakform.weak.weak_problem import WeakProblem
 
         likelihood = WeakProblem.build(model, data, wf.Local()).likelihood()
         likelihood(truth, 2)

@@ -18,10 +18,10 @@ import numpy as np
 
 import weakform as wf
 from paper import Paper
-from weakform.linalg.threads import single_thread
-from weakform.noise.level import estimate_sigma
-from weakform.weak.form import WeakForm
-from weakform.weak.likelihood import WeakLikelihood
+from weakform.linalg.blas_threads import single_thread
+from weakform.noise.noise_filter import estimate_sigma
+from weakform.weak.weak_form import WeakForm
+from weakform.weak.weak_likelihood import WeakLikelihood
 
 CAPS = {"lorenz": 500, "hindmarsh-rose": 200, "goodwin": 300, "sir-tdi": 300}
 

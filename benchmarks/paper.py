@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakform.weak.form import WeakForm
+from weakform.weak.weak_form import WeakForm
 
 
 class Paper:

@@ -35,7 +35,7 @@ from scipy.optimize import least_squares
 
 import weakform as wf
 from weakform.files.formats.sbml import to_antimony, to_sbml
-from weakform.model.compiled import compiled
+from weakform.model.compilation import compiled
 
 warnings.simplefilter("ignore")
 PROBLEMS = ("lotka-volterra", "fitzhugh-nagumo", "lorenz", "goodwin")

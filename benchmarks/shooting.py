@@ -22,10 +22,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 import weakform as wf
-from weakform.files.petab.likelihood import Likelihood
-from weakform.files.petab.maximum import SEARCH, STEPS
-from weakform.files.petab.objective import Objective
-from weakform.linalg.threads import single_thread
+from weakform.files.petab.maximum_likelihood import SEARCH, STEPS
+from weakform.files.petab.petab_likelihood import Likelihood
+from weakform.files.petab.petab_objective import Objective
+from weakform.linalg.blas_threads import single_thread
 from weakform.optimize import Reaching, minimise
 
 WITHIN, ENOUGH = 1.0, 1e-3

@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 import weakform as wf
-from weakform.files.petab.likelihood import Predicted
+from weakform.files.petab.petab_likelihood import Predicted
 from weakform.support.errors import WeakformError
 
 

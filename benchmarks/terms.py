@@ -17,7 +17,7 @@ import numpy as np
 import symengine as se
 
 import weakform as wf
-from weakform.fitting.lacking import _fluxes, _library
+from weakform.analysis.missing_terms import _fluxes, _library
 
 REJECTED = 0.01
 

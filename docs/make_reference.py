@@ -25,9 +25,9 @@ import weakform
 from weakform import estimators
 from weakform.cli import main as command_line
 from weakform.estimators import COMMON, ESTIMATORS, Options, Status
-from weakform.files.keys import PARAMETER_KEYS
 from weakform.files.model_file import TOP_KEYS
 from weakform.files.template import TEMPLATE
+from weakform.files.toml_keys import PARAMETER_KEYS
 from weakform.forward import SimulationStatus
 from weakform.noise import kinds
 from weakform.parameters import parameter

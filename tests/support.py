@@ -9,11 +9,11 @@ import numpy as np
 import weakform as wf
 from weakform.basis import TestFunctions
 from weakform.collocation.mesh import Mesh, Part
+from weakform.experiments.cell_runner import perform
 from weakform.experiments.store import Store
-from weakform.experiments.worker import perform
-from weakform.forward.solve import simulate
-from weakform.noise.level import estimate_sigma
-from weakform.weak.likelihood import WeakForm
+from weakform.forward.solver import simulate
+from weakform.noise.noise_filter import estimate_sigma
+from weakform.weak.weak_likelihood import WeakForm
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ALL = wf.problems.names()

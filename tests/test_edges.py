@@ -9,8 +9,8 @@ import pytest
 
 import weakform as wf
 from weakform import Status
-from weakform.results.profiles import profile
-from weakform.results.refits import refit_of
+from weakform.inference.profiles import profile
+from weakform.inference.refits import refit_of
 
 ROOT = Path(__file__).parent.parent
 _SPEC = importlib.util.spec_from_file_location("edges", ROOT / "benchmarks" / "edges.py")
@@ -218,11 +218,11 @@ def test_states_stay_in_the_domain_and_data_need_not():
 
 @pytest.mark.parametrize("method", ["wendy", "relaxed"])
 def test_what_a_fit_leaves_of_noise_is_a_projection_and_the_same_by_every_method(method):
-    from weakform.collocation.leftover import Leftover
-    from weakform.fitting import judge
+    from weakform.collocation.residual_projection import Leftover
+    from weakform.fitting import judgement
 
     kept: dict[str, Leftover] = {}
-    plain = judge.assess
+    plain = judgement.assess
 
     def spy(*args, **more):
         kept["left"] = more["left"]
@@ -233,7 +233,7 @@ def test_what_a_fit_leaves_of_noise_is_a_projection_and_the_same_by_every_method
     found = []
     for name in ("output-error", method):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(judge, "assess", spy)
+            patch.setattr(judgement, "assess", spy)
             wf.fit(PREY.model, data, bounds=PREY.bounds, method=name)
         found.append(kept["left"](noise))
     assert np.allclose(found[0], found[1], atol=0.02)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import weakform as wf
 from weakform.experiments.study import read_study
 from weakform.files.formats.sbml import assembled, to_sbml
-from weakform.files.formats.translate import equations_of_antimony, equations_of_sbml
+from weakform.files.formats.translation import equations_of_antimony, equations_of_sbml
 from weakform.files.model_file import parse_model, parse_toml
 from weakform.files.template import TEMPLATE
 from weakform.model.expressions import FUNCTIONS

@@ -7,10 +7,10 @@ import pytest
 
 import weakform as wf
 from weakform import FitError, Status
-from weakform.collocation.latent import LatentProblem
+from weakform.collocation.hidden_state_problem import LatentProblem
 from weakform.data.matching import match
-from weakform.estimators.shooting import PartlySeen
-from weakform.parameters.resolve import resolve
+from weakform.estimators.forward_residuals import PartlySeen
+from weakform.parameters.resolution import resolve
 
 
 @dataclass(frozen=True)

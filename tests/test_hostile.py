@@ -15,10 +15,10 @@ import pytest
 import weakform as wf
 from large_models import dataset as large_dataset
 from weakform.estimators import ESTIMATORS
-from weakform.estimators.status import Status
-from weakform.report.verdict import verdict
+from weakform.report.verdict_text import verdict
+from weakform.results.status import Status
 from weakform.support.errors import WeakformError
-from weakform.weak.problem import WeakProblem
+from weakform.weak.weak_problem import WeakProblem
 
 LV = wf.problems.get("lotka-volterra")
 METHODS = sorted(ESTIMATORS)

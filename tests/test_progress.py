@@ -15,8 +15,8 @@ from itertools import pairwise
 import pytest
 
 import weakform as wf
-from weakform.support.bar import Bar, watching
-from weakform.support.watch import Progress, Watch
+from weakform.support.progress import Progress, Watch
+from weakform.support.progress_bar import Bar, watching
 
 GOODWIN = wf.problems.get("goodwin")
 DATA = GOODWIN.simulate(M=100, noise=0.05, seed=1)

@@ -80,8 +80,8 @@ def test_a_notebook_shows_a_picture_and_a_bar(fit, monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
-    from weakform.support.bar import Bar
-    from weakform.support.watch import Progress
+    from weakform.support.progress import Progress
+    from weakform.support.progress_bar import Bar
 
     bar = Bar()
     bar(Progress("search", 1, 4, 3.0, 1.0))

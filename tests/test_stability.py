@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.experiments.cell_runner import perform
 from weakform.experiments.executors import local
 from weakform.experiments.store import Store
 from weakform.experiments.study import read_study
 from weakform.experiments.sweep import sweep
-from weakform.experiments.worker import perform
-from weakform.serve import tasks
+from weakform.serve import page_tasks
 
 KEPT = Path(__file__).parent / "kept"
 SAID = json.loads((KEPT / "expected.json").read_text())
@@ -49,7 +49,7 @@ def test_studies_are_read_and_go_on(tmp_path):
 
 def test_projects_of_the_page_are_read(tmp_path):
     shutil.copy(KEPT / "project.weakform.json", tmp_path / "project.json")
-    found = tasks.open_project(str(tmp_path))
+    found = page_tasks.open_project(str(tmp_path))
     kept = json.loads((KEPT / "project.weakform.json").read_text())["fits"][0]["saved"]["fit"]
     fit = wf.FitResult.load(found["saved"][0])
     assert fit.estimate.tolist() == kept["estimate"]

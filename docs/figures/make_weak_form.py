@@ -12,7 +12,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import weakform as wf
-from weakform.basis.bump import bump
+from weakform.basis.bump_function import bump
 from weakform.report.plots import DATA, FIT, STYLE, TRUTH
 
 FOLDER = Path(__file__).parent

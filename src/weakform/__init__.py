@@ -16,22 +16,22 @@ from .support.versions import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import problems as problems
+    from .analysis.comparison import compare as compare
     from .basis import Local as Local
     from .basis import Orthonormal as Orthonormal
     from .data import Dataset as Dataset
     from .data.doses import Doses as Doses
     from .estimators import Options as Options
     from .estimators import Status as Status
-    from .experiments.many import fit_many as fit_many
+    from .experiments.many_datasets import fit_many as fit_many
     from .files.model_file import read_model as read_model
-    from .files.petab.problem import read_petab as read_petab
+    from .files.petab.petab_problem import read_petab as read_petab
     from .fitting import fit as fit
     from .forward import simulate as simulate
+    from .inference.prior_design import design as design
     from .model import Model as Model
     from .parameters import Parameter as Parameter
-    from .results.compare import compare as compare
-    from .results.first_design import design as design
-    from .results.result import FitResult as FitResult
+    from .results.fit_result import FitResult as FitResult
     from .support.errors import DataError as DataError
     from .support.errors import FitError as FitError
     from .support.errors import ModelError as ModelError
@@ -42,7 +42,7 @@ _HOME = {
     "Dataset": ".data",
     "Doses": ".data.doses",
     "FitError": ".support.errors",
-    "FitResult": ".results.result",
+    "FitResult": ".results.fit_result",
     "Local": ".basis",
     "Model": ".model",
     "ModelError": ".support.errors",
@@ -51,13 +51,13 @@ _HOME = {
     "Parameter": ".parameters",
     "Status": ".estimators",
     "WeakformError": ".support.errors",
-    "compare": ".results.compare",
-    "design": ".results.first_design",
+    "compare": ".analysis.comparison",
+    "design": ".inference.prior_design",
     "fit": ".fitting",
-    "fit_many": ".experiments.many",
+    "fit_many": ".experiments.many_datasets",
     "problems": ".problems",
     "read_model": ".files.model_file",
-    "read_petab": ".files.petab.problem",
+    "read_petab": ".files.petab.petab_problem",
     "simulate": ".forward",
 }
 

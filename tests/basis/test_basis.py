@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weakform as wf
-from weakform.basis.bump import bump, normalised
+from weakform.basis.bump_function import bump, normalised
 from weakform.basis.local import Local
 from weakform.basis.orthonormal import corner, radius_errors
 from weakform.data.trajectory import Trajectory

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.model.inputs import Inputs
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import weakform as wf
 from support import ALL, LV, relative_error, values_at
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.noise.kinds import KINDS
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import LV, relative_error, values_at
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 
 
 def test_several_trajectories_share_parameters():

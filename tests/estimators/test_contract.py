@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import weakform as wf
 from support import ALL, relative_error
 from weakform.estimators import ESTIMATORS
-from weakform.estimators.status import Status
+from weakform.results.status import Status
 
 METHODS = sorted(ESTIMATORS)
 

@@ -5,15 +5,15 @@ import pytest
 
 import weakform as wf
 from support import ALL, relative_error
-from weakform.estimators.options import Options
+from weakform.estimators.estimation_problem import Task
 from weakform.estimators.output_error import _LeastSquares
-from weakform.estimators.status import Status
-from weakform.estimators.task import Task
 from weakform.forward.cramer_rao import cramer_rao
-from weakform.parameters.scale import Scale
+from weakform.parameters.working_scale import Scale
+from weakform.results.options import Options
+from weakform.results.status import Status
 from weakform.support.errors import FitError
-from weakform.support.watch import Watch
-from weakform.weak.problem import WeakProblem
+from weakform.support.progress import Watch
+from weakform.weak.weak_problem import WeakProblem
 
 SMOOTH = ["goodwin", "sir-tdi", "logistic", "lotka-volterra", "fitzhugh-nagumo", "protein-transduction"]
 

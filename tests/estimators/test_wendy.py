@@ -5,13 +5,13 @@ import numpy as np
 import weakform as wf
 from support import fitted
 from weakform.estimators import ESTIMATORS, Outcome, Status
-from weakform.estimators.options import Options
-from weakform.estimators.task import Task
+from weakform.estimators.estimation_problem import Task
+from weakform.experiments.cell_runner import perform
 from weakform.experiments.study import read_study
-from weakform.experiments.worker import perform
-from weakform.parameters.scale import Scale
-from weakform.support.watch import Watch
-from weakform.weak.problem import WeakProblem
+from weakform.parameters.working_scale import Scale
+from weakform.results.options import Options
+from weakform.support.progress import Watch
+from weakform.weak.weak_problem import WeakProblem
 
 
 def test_it_is_the_default():

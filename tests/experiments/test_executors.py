@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from support import SMALL, alike, inside, numbers, toml
+from weakform.experiments.cell_runner import perform
 from weakform.experiments.executors import _pool, dask, local
 from weakform.experiments.store import Store
 from weakform.experiments.study import read_study
 from weakform.experiments.sweep import sweep
-from weakform.experiments.worker import perform
 from weakform.support.errors import WeakformError
 
 LONGER = {**SMALL, "runs": 14}

@@ -5,12 +5,12 @@ import pytest
 
 import weakform as wf
 from support import SMALL, inside
+from weakform.experiments.cell_runner import perform
 from weakform.experiments.figures import draw
 from weakform.experiments.store import Store
 from weakform.experiments.study import read_study
 from weakform.experiments.summary import bound, summarise, table
 from weakform.experiments.sweep import sweep
-from weakform.experiments.worker import perform
 
 
 def test_metrics_are_those_of_the_table(tmp_path):

@@ -6,12 +6,12 @@ import json
 import pytest
 
 from support import SMALL, alike, inside, numbers
+from weakform.experiments.cell_runner import perform
 from weakform.experiments.executors import Lost, local
 from weakform.experiments.store import Store, StoreError
 from weakform.experiments.study import read_study, run_seed
 from weakform.experiments.sweep import Tally, sweep
-from weakform.experiments.worker import perform
-from weakform.support.messages import Progress
+from weakform.support.wording import Progress
 
 
 def backwards(runs):
@@ -63,7 +63,7 @@ class Terminal(io.StringIO):
 
 def test_progress_on_a_terminal_and_silence_elsewhere(monkeypatch):
     runs = read_study(SMALL).runs
-    monkeypatch.setattr("weakform.support.messages.REFRESH", -1.0)
+    monkeypatch.setattr("weakform.support.wording.REFRESH", -1.0)
     for out, shown in ((Terminal(), True), (io.StringIO(), False)):
         tally = Tally(runs, list(runs[6:]))
         bar = Progress(tally.line, out)

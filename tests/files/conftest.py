@@ -2,12 +2,12 @@
 
 import pytest
 
-from weakform.files.formats import sbml, translate
-from weakform.files.petab import problem
+from weakform.files.formats import sbml, translation
+from weakform.files.petab import petab_problem
 
 
 @pytest.fixture
 def here(monkeypatch):
     """The same translation, without a child."""
-    for module in (sbml, problem):
-        monkeypatch.setattr(module, "ask", lambda task, text, where: translate.TASKS[task](text, where))
+    for module in (sbml, petab_problem):
+        monkeypatch.setattr(module, "ask", lambda task, text, where: translation.TASKS[task](text, where))

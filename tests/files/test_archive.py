@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import growth
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.support.errors import DataError
 
 

@@ -13,9 +13,9 @@ import yaml
 import weakform as wf
 from support import EXAMPLES
 from weakform.cli.main import main
-from weakform.files.formats.translate import TASKS
-from weakform.files.petab.objective import Objective
-from weakform.files.petab.priors import NUMBERS, Prior
+from weakform.files.formats.translation import TASKS
+from weakform.files.petab.petab_objective import Objective
+from weakform.files.petab.petab_priors import NUMBERS, Prior
 from weakform.support.errors import FitError, ModelError
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -34,7 +34,7 @@ def here(request, monkeypatch):
     def ask(task, text, where):
         return json.loads(json.dumps(TASKS[task](text, where)))
 
-    monkeypatch.setattr("weakform.files.petab.problem.ask", ask)
+    monkeypatch.setattr("weakform.files.petab.petab_problem.ask", ask)
 
 
 def named(folder):

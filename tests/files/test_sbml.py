@@ -9,7 +9,7 @@ from support import ALL, MATH
 from weakform.cli.main import main
 from weakform.files.formats.sbml import from_antimony, from_sbml, read_sbml, to_antimony, to_sbml
 from weakform.files.model_file import read_model
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.support.errors import ModelError
 
 pytestmark = pytest.mark.usefixtures("here")

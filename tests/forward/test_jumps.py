@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.forward.solve import simulate
-from weakform.forward.steady import steady_state
+from weakform.forward.solver import simulate
+from weakform.forward.steady_states import steady_state
 
 TIMES = np.linspace(0, 10, 41)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import weakform as wf
 from weakform.cli import main as command_line
-from weakform.serve import tasks
+from weakform.serve import page_tasks
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 TIMES = np.linspace(0, 10, 41)
@@ -104,10 +104,10 @@ def main():
     subprocess.run(sweep, cwd=folder, check=True)
     (folder / "study.sqlite.lock").unlink(missing_ok=True)
 
-    opened = tasks.take("pk-one")
+    opened = page_tasks.take("pk-one")
     (folder / "table.csv").write_text(opened["text"])
     setup = {**opened["setup"], "file": opened["file"], "seed": 0, "starts": 3}
-    tasks.run_fit(setup, str(folder / "table.csv"), str(folder / "one.json"), lambda *_: None, lambda: False)
+    page_tasks.run_fit(setup, str(folder / "table.csv"), str(folder / "one.json"), lambda *_: None, lambda: False)
     one = {"name": "Fit 1", "setup": setup, "doc": setup, "saved": json.loads((folder / "one.json").read_text())}
     table = {"name": opened["file"], "content": base64.b64encode(opened["text"].encode()).decode()}
     project = {"weakform": "project", "setup": setup, "fits": [one], "table": table}

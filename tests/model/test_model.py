@@ -7,7 +7,7 @@ import pytest
 
 import weakform as wf
 from support import LOGISTIC
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.support.errors import ModelError
 
 

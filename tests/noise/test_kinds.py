@@ -7,7 +7,7 @@ from scipy import optimize, stats
 
 import weakform as wf
 from weakform import DataError
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.noise.kinds import KINDS
 
 

@@ -6,7 +6,7 @@ import pytest
 import weakform as wf
 from weakform import FitError
 from weakform.parameters import resolve
-from weakform.parameters.scale import Scale
+from weakform.parameters.working_scale import Scale
 
 MODEL = wf.Model.from_text("x' = r*x*(1 - x/K)")
 T = np.linspace(0, 8, 41)

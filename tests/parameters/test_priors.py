@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import LV
-from weakform.forward.solve import simulate
+from weakform.forward.solver import simulate
 from weakform.parameters.priors import Priors
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.report.html import fragment, page
-from weakform.report.verdict import verdict
+from weakform.report.html_report import fragment, page
+from weakform.report.verdict_text import verdict
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(

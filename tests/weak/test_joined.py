@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.weak.joined import joined, standardised
-from weakform.weak.problem import WeakProblem
+from weakform.weak.batched_forms import joined, standardised
+from weakform.weak.weak_problem import WeakProblem
 
 MODEL = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
 P = np.array([1.0, 0.5, 0.7, 0.3])

@@ -7,8 +7,8 @@ import weakform as wf
 from support import LV, values_at
 from weakform.basis.local import Local
 from weakform.noise.kinds import KINDS
-from weakform.weak.likelihood import WeakLikelihood
-from weakform.weak.problem import WeakProblem
+from weakform.weak.weak_likelihood import WeakLikelihood
+from weakform.weak.weak_problem import WeakProblem
 
 
 @pytest.mark.parametrize("name", ["lotka-volterra", "goodwin", "hindmarsh-rose"])

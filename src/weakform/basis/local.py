@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.trajectory import Trajectory
+from ..support.array_types import FloatArray
+from ..support.compact_repr import Tidy
 from ..support.errors import FitError
-from ..support.tidy import Tidy
-from ..support.typing import FloatArray
-from .bump import bump, normalised
-from .functions import TestFunctions
+from .bump_function import bump, normalised
+from .test_functions import TestFunctions
 
 RADIUS_SAMPLES = 10.0
 OVERLAP = 4.0

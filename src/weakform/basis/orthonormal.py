@@ -18,11 +18,11 @@ import numpy as np
 from scipy.linalg import svd
 
 from ..data.trajectory import Trajectory
+from ..support.array_types import FloatArray
+from ..support.compact_repr import Tidy
 from ..support.errors import FitError
-from ..support.tidy import Tidy
-from ..support.typing import FloatArray
-from .bump import normalised
-from .functions import TestFunctions
+from .bump_function import normalised
+from .test_functions import TestFunctions
 
 CENTRES = 100
 RADII = 100

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError, WeakformError
-from ..support.messages import suggestion
-from . import petab, said
-from .numbers import as_json
+from ..support.wording import suggestion
+from . import command_arguments, petab_commands
+from .json_output import as_json
 
 if TYPE_CHECKING:
     from ..model.model import Model
-    from ..support.typing import FloatArray
+    from ..support.array_types import FloatArray
 
 
 def _check_page(path: str | None) -> None:
@@ -30,24 +30,24 @@ def _check_page(path: str | None) -> None:
 
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit a model file to a table."""
-    if petab.is_petab(arguments):
-        return petab.run_fit(arguments)
+    if petab_commands.is_petab(arguments):
+        return petab_commands.run_fit(arguments)
     from ..fitting import fit
 
-    file = said.read(arguments)
+    file = command_arguments.read(arguments)
     for option, path in (("--report", arguments.report), ("--save", arguments.save)):
         if path and Path(path).is_dir():  # said before the fit, not after it
             raise ModelError(f"{option}: {path} is a folder; give the name of a file.")
     _check_page(arguments.report)
     result = fit(
         file.model,
-        said.data(file, arguments),
-        **said.arguments(file, arguments),
+        command_arguments.data(file, arguments),
+        **command_arguments.arguments(file, arguments),
         starts=arguments.starts,
         method=arguments.method,
         options={"time_limit": arguments.time_limit},
         seed=arguments.seed,
-        **said.watched(arguments),
+        **command_arguments.watched(arguments),
     )
     # The numbers come first: whatever fails after the fit must not take it along.
     failures: list[str] = []
@@ -90,25 +90,27 @@ def run_fit(arguments: argparse.Namespace) -> int:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Fit several models to one table, and compare them."""
+    from ..analysis.comparison import compare as side_by_side
     from ..fitting import fit
-    from ..results.compare import compare as side_by_side
 
     *models, table = arguments.files
     if len(models) < 2:
         raise ModelError("compare needs two or more models and a table: weakform compare a.toml b.toml data.csv")
     _check_page(arguments.report)
-    fits, watched = {}, said.watched(arguments)
+    fits, watched = {}, command_arguments.watched(arguments)
     for path in models:
         own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
-        file = said.read(own)
+        file = command_arguments.read(own)
         name = Path(path).stem
         while name in fits:
             name += "'"
-        fits[name] = fit(file.model, said.data(file, own), **file.arguments(), seed=arguments.seed, **watched)
+        fits[name] = fit(
+            file.model, command_arguments.data(file, own), **file.arguments(), seed=arguments.seed, **watched
+        )
     found = side_by_side(fits, arguments.folds)
     words = [str(found)]
     if arguments.report:
-        from ..report.rivals import write
+        from ..report.comparison_page import write
 
         words.append(f"\nReport: {write(found, arguments.report)}")
     if not arguments.quiet:
@@ -118,16 +120,16 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong or doubtful before fitting."""
-    if petab.is_petab(arguments):
-        return petab.check(arguments)
-    from ..files.checking import examine
+    if petab_commands.is_petab(arguments):
+        return petab_commands.check(arguments)
+    from ..files.preflight import examine
 
     wrong: list[str] = []
     doubtful: list[str] = []
     good: list[str] = []
     file = data = None
     try:
-        file = said.read(arguments)
+        file = command_arguments.read(arguments)
         names = ", ".join(file.model.parameters)
         n = len(file.model.states)
         good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
@@ -135,7 +137,7 @@ def check(arguments: argparse.Namespace) -> int:
         wrong.append(str(error))
     if file is not None:
         try:
-            data = said.data(file, arguments)
+            data = command_arguments.data(file, arguments)
             good.append(f"{arguments.data}: {repr(data)[10:-1]}")
         except DataError as error:
             wrong.append(str(error))
@@ -158,12 +160,12 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from ..files.model_file import read_model
-    from ..forward.solve import begin, simulate
+    from ..forward.solver import begin, simulate
     from ..noise.kinds import KINDS
 
     file = read_model(arguments.model)
-    values = {**file.values, **dict(said.number(word, "--set") for word in arguments.set)}
-    initial = {**file.initial, **dict(said.number(word, "--initial") for word in arguments.initial)}
+    values = {**file.values, **dict(command_arguments.number(word, "--set") for word in arguments.set)}
+    initial = {**file.initial, **dict(command_arguments.number(word, "--initial") for word in arguments.initial)}
     missing = [name for name in file.model.parameters if name not in values]
     if not missing:
         initial = {**begin(file.model, [values[name] for name in file.model.parameters]), **initial}
@@ -241,7 +243,7 @@ def demo(arguments: argparse.Namespace) -> int:
     from .. import problems
     from ..fitting import fit
     from ..report.plots import save, states
-    from ..report.text import report
+    from ..report.text_report import report
 
     problem = problems.get(arguments.problem)
     data = problem.simulate(M=arguments.samples, noise=arguments.noise, seed=arguments.seed)

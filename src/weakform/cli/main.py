@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 from ..support.errors import WeakformError
 from ..support.versions import __version__
-from . import said
+from . import command_arguments
 from .commands import check, compare, demo, list_problems, new, run_fit, run_simulate
-from .further import run_design, run_predict, run_serve
-from .studies import figures, summary, sweep
+from .predict_and_design import run_design, run_predict, run_serve
+from .study_commands import figures, summary, sweep
 
 
 def completion(arguments: argparse.Namespace) -> int:
@@ -132,11 +132,11 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("data", nargs="?", metavar="DATA", help="a table: CSV, TSV, Parquet or Excel, columns by name")
     made["compare"].add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
     for name in ("fit", "check", "compare", "design", "predict"):
-        said.add_table(made[name])
+        command_arguments.add_table(made[name])
     for name in ("fit", "design", "predict"):
-        said.add(made[name])
+        command_arguments.add(made[name])
     for name in ("fit", "compare", "design", "predict"):
-        said.add_words(made[name])
+        command_arguments.add_words(made[name])
         made[name].add_argument("--seed", type=int, default=0, help="of the starts (default: %(default)s)")
     for name in ("design", "predict"):
         made[name].add_argument("--of", metavar="TRAJECTORY", help="the trajectory to go on with (default: the first)")

@@ -29,10 +29,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..linalg.chain import BandFactor, Chain, ChainFactor
+from ..linalg.interval_chain import BandFactor, Chain, ChainFactor
 from ..model.system import System
-from ..support.typing import BoolArray, FloatArray, IntArray
-from .simpson import NAMES, Pattern, dense_f, linearised
+from ..support.array_types import BoolArray, FloatArray, IntArray
+from .simpson_rule import NAMES, Pattern, dense_f, linearised
 
 SUBSTEPS = 16
 """Steps of the solution by which the rule on an interval is checked."""

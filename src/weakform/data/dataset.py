@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..support.array_types import FloatArray
 from ..support.errors import DataError
-from ..support.messages import suggestion
-from ..support.typing import FloatArray
-from . import checks
-from .checked import Given, checked
+from ..support.wording import suggestion
+from . import data_validation
 from .doses import Doses, checked_doses
 from .trajectory import Trajectory, Truth
+from .value_checks import Given, checked
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -122,9 +122,11 @@ class Dataset:
             trajectory, parts = checked(given)
             trajectory = replace(trajectory, doses=checked_doses(doses))
             if truth is not None and len(truth.states) != len(trajectory.times):
-                truth = replace(truth, states=truth.states[np.isin(checks.numbers(t, "times"), trajectory.times)])
+                truth = replace(
+                    truth, states=truth.states[np.isin(data_validation.numbers(t, "times"), trajectory.times)]
+                )
             values = {"trajectories": (trajectory,), "truth": truth, **vars(parts)}
-            checks.check_amount((trajectory,))
+            data_validation.check_amount((trajectory,))
         else:
             values = {
                 "trajectories": tuple(trajectories),
@@ -151,7 +153,7 @@ class Dataset:
     @property
     def labels(self) -> tuple[str, ...]:
         """What the columns are called in messages."""
-        return checks.labels(self.names, self.D)
+        return data_validation.labels(self.names, self.D)
 
     @classmethod
     def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None, own_noise: bool = False) -> Dataset:
@@ -173,7 +175,7 @@ class Dataset:
         """
         if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
             raise DataError(f"join takes a list of datasets; received {datasets!r}.")
-        from .joined import joined
+        from .dataset_join import joined
 
         return joined(datasets, labels, own_noise)
 
@@ -232,8 +234,8 @@ class Dataset:
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
-        from .columns import Roles, dataset
-        from .tables import read_table
+        from .column_roles import Roles, dataset
+        from .text_reader import read_table
 
         roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory, missing=missing)
         return dataset(read_table(Path(path), sheet), roles)
@@ -292,8 +294,8 @@ class Dataset:
         -------
         Dataset
         """
-        from .columns import Roles, dataset
-        from .sheets import frame_table, plain_frame
+        from .column_roles import Roles, dataset
+        from .pandas_reader import frame_table, plain_frame
 
         known = [f.name for f in fields(Roles)]
         for name in roles:
@@ -324,7 +326,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from ..report.html import sparkline
+        from ..report.html_report import sparkline
 
         rows = [f"<p>{escape(repr(self)[1:-1])}</p>"]
         for q in self.trajectories[:5]:

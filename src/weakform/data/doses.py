@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..support.array_types import FloatArray
 from ..support.errors import DataError
-from ..support.typing import FloatArray
 
 Amount = float | str
 

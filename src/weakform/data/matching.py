@@ -11,10 +11,10 @@ from ..model import Model
 from ..model.inputs import Inputs
 from ..model.system import System
 from ..support.errors import DataError
-from ..support.messages import listed, misspelt, slip, suggestion
-from .checks import check_columns
+from ..support.wording import listed, misspelt, slip, suggestion
+from .data_validation import check_columns
 from .dataset import Dataset
-from .schedule import scheduled, switches_of
+from .event_schedule import scheduled, switches_of
 
 LATE = 5.0
 """Time before the first sample, in durations of the series, that is said to be long."""

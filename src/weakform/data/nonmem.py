@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import DataError
-from ..support.messages import listed, suggestion
-from ..support.typing import BoolArray, FloatArray
-from .columns import label_of
+from ..support.wording import listed, suggestion
+from .column_roles import label_of
 from .dataset import Dataset
 from .doses import Doses, checked_doses
-from .sheets import frame_table
-from .tables import Table, read_table
+from .pandas_reader import frame_table
+from .text_reader import Table, read_table
 
 ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
 UNREAD = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")

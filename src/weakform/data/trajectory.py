@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..model.inputs import Inputs
-from ..support.tidy import Tidy
-from ..support.typing import BoolArray, FloatArray
+from ..support.array_types import BoolArray, FloatArray
+from ..support.compact_repr import Tidy
 from .doses import Doses
 
 EVEN = 0.01

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..results.options import COMMON, Options
+from ..results.status import Status
 from ..support.errors import FitError
-from ..support.messages import suggestion
-from . import hybrid, irls, mle, output_error, relaxed, wendy, wls
+from ..support.wording import suggestion
+from . import hybrid, irls, mle, output_error, relaxed_model, wendy, wls
+from .estimation_problem import Outcome, Refined, Task
 from .estimator import Estimator
-from .options import COMMON, Options
-from .status import Status
-from .task import Outcome, Refined, Task
 
 ESTIMATORS: dict[str, Estimator] = {
-    module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid, relaxed)
+    module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid, relaxed_model)
 }
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..support.typing import FloatArray
-from .task import Outcome, Task
+from ..support.array_types import FloatArray
+from .estimation_problem import Outcome, Task
 
 
 @dataclass(frozen=True)

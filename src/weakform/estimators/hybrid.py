@@ -19,16 +19,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..collocation.latent import LatentProblem
-from ..linalg.symmetric import NotPositiveDefinite
+from ..collocation.hidden_state_problem import LatentProblem
+from ..linalg.symmetric_matrix import NotPositiveDefinite
+from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.typing import FloatArray
-from . import irls, mle, output_error, relaxed, wendy, wls
+from . import irls, mle, output_error, relaxed_model, wendy, wls
+from .estimation_problem import Outcome, Task
 from .estimator import Estimator
-from .task import Outcome, Task
 
 WORSE = 0.05
-_WEAK: dict[str, Estimator] = {module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, relaxed)}
+_WEAK: dict[str, Estimator] = {
+    module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, relaxed_model)
+}
 
 
 def _first(task: Task) -> Estimator:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..linalg.symmetric import NotPositiveDefinite
-from ..support.typing import FloatArray
+from ..linalg.symmetric_matrix import NotPositiveDefinite
+from ..results.status import Status
+from ..support.array_types import FloatArray
 from . import wls
+from .estimation_problem import Outcome, Task
 from .estimator import Estimator
-from .least_squares import least_squares
-from .status import Status
-from .task import Outcome, Task
+from .weak_least_squares import least_squares
 
 MAX_ITERATIONS = 1000
 INNER_ITERATIONS = 200

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..optimize import Cubic, TrustRegion, minimise
+from ..results.status import Status
+from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.typing import FloatArray
 from . import wls
+from .estimation_problem import Outcome, Task
 from .estimator import Estimator
-from .status import Status
-from .task import Outcome, Task
 
 MAX_ITERATIONS = 200
 

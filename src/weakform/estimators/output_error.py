@@ -18,21 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from ..collocation.latent import LatentProblem
-from ..collocation.leftover import of_directions
-from ..linalg.symmetric import symmetric_inverse
+from ..collocation.hidden_state_problem import LatentProblem
+from ..collocation.residual_projection import of_directions
+from ..linalg.symmetric_matrix import symmetric_inverse
 from ..optimize.least_squares import Tolerances, least_squares
-from ..parameters.scale import Scale
+from ..parameters.working_scale import Scale
+from ..results.status import Status
+from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.typing import FloatArray
+from .estimation_problem import Outcome, Refined, Task
 from .estimator import Estimator
-from .natural import first_beginnings
-from .relaxed import starts as relaxed_starts
-from .residuals import degrees_of_freedom, noise_of, with_noise, within_misfit
-from .shooting import shots
-from .starts import make_starts
-from .status import Status
-from .task import Outcome, Refined, Task
+from .forward_residuals import shots
+from .initial_guess import first_beginnings
+from .noise_level import degrees_of_freedom, noise_of, with_noise, within_misfit
+from .relaxed_model import starts as relaxed_starts
+from .start_points import make_starts
 
 MAX_ITERATIONS = 200
 ROUNDS = 4

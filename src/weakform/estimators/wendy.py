@@ -16,18 +16,18 @@ from itertools import repeat
 
 import numpy as np
 
-from ..collocation.helmert import Settings, Solution, solve
-from ..collocation.leftover import of_mesh
+from ..collocation.gauss_helmert import Settings, Solution, solve
 from ..collocation.mesh import SUBSTEPS, Mesh, Part
-from ..linalg.symmetric import NotPositiveDefinite, symmetric_inverse
+from ..collocation.residual_projection import of_mesh
+from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
 from ..optimize import Stop
-from ..support.typing import FloatArray
-from ..weak.form import WeakForm
-from . import mle, quick
+from ..results.status import Status
+from ..support.array_types import FloatArray
+from ..weak.weak_form import WeakForm
+from . import coarse_least_squares, mle
+from .estimation_problem import Outcome, Refined, Task
 from .estimator import Estimator
-from .residuals import counts, degrees_of_freedom, noise_of, within_misfit
-from .status import Status
-from .task import Outcome, Refined, Task
+from .noise_level import counts, degrees_of_freedom, noise_of, within_misfit
 
 MAX_ITERATIONS = 100
 BIAS = 0.1
@@ -59,7 +59,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     if not (np.isfinite(outcome.objective) and (sigma > 0).all()):
         return outcome
     if outcome.rough:
-        p = quick.weighed(task, p)
+        p = coarse_least_squares.weighed(task, p)
     settings = Settings(
         task.free,
         task.lower,
@@ -225,6 +225,6 @@ ESTIMATOR = Estimator(
     refits=True,
     instead="relaxed",
     then=("relaxed", "output-error"),
-    quick=quick.search,
+    quick=coarse_least_squares.search,
     enough=enough,
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..support.typing import FloatArray
+from ..support.array_types import FloatArray
+from .estimation_problem import Outcome, Task
 from .estimator import Estimator
-from .least_squares import least_squares
-from .task import Outcome, Task
+from .weak_least_squares import least_squares
 
 MAX_ITERATIONS = 200
 

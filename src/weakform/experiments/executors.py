@@ -19,9 +19,9 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from ..support.errors import WeakformError
-from ..support.optional import extra
+from ..support.optional_imports import extra
+from .cell_runner import Record
 from .study import Run
-from .worker import Record
 
 MAX_DEATHS = 3
 AHEAD = 3

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..problems import Problem
 from ..report.plots import STYLE, pyplot, save
-from ..support.typing import FloatArray
-from .computed import contours, cost, minimal_radius
-from .looks import LEAST, finish, grid, look, ordered
+from ..support.array_types import FloatArray
+from .paper_computations import contours, cost, minimal_radius
+from .plot_style import LEAST, finish, grid, look, ordered
 from .store import Store, StoreError
 from .summary import Summary, bound, problem_of, summarise
 

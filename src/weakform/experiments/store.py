@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ..support.errors import WeakformError
-from ..support.optional import pandas
+from ..support.optional_imports import pandas
+from .cell_runner import Record
 from .study import Run, Study
-from .worker import Record
 
 KEY = ("problem", "kind", "noise", "samples", "duration", "method", "run")
 COLUMNS = {

@@ -27,13 +27,13 @@ from typing import Any
 
 from .. import problems
 from ..estimators import ESTIMATORS, Options
-from ..files.keys import known, number
 from ..files.model_file import ModelFile, parse_toml, read_model, read_text
+from ..files.toml_keys import known, number
 from ..noise.kinds import KINDS
 from ..problems import Problem
-from ..support.checks import is_whole
 from ..support.errors import ModelError, WeakformError
-from ..support.messages import suggestion
+from ..support.whole_numbers import is_whole
+from ..support.wording import suggestion
 
 START = "start"
 """The method that returns the start itself: the curve of the initial guesses."""

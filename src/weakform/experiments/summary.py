@@ -21,11 +21,11 @@ from ..estimators import Status
 from ..files.model_file import parse_model
 from ..forward.cramer_rao import cramer_rao
 from ..problems import Problem
+from ..support.array_types import FloatArray
 from ..support.errors import DataError, WeakformError
-from ..support.typing import FloatArray
+from .cell_runner import Record
 from .store import Store, StoreError
 from .study import Cell, problem_from
-from .worker import Record
 
 CONVERGED = {"START", *(status.name for status in Status if status.converged)}
 """What a run that converged says, whatever it found."""

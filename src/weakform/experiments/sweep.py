@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..support.messages import Progress
+from ..support.wording import Progress
+from .cell_runner import perform
 from .executors import Execute, Lost, local
 from .store import Store
 from .study import Run, Study
-from .worker import perform
 
 
 @dataclass(frozen=True)

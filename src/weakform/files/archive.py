@@ -17,24 +17,24 @@ import symengine as se
 from ..data.dataset import Dataset
 from ..data.doses import Doses
 from ..data.trajectory import Trajectory, Truth
-from ..estimators.options import Options
-from ..estimators.status import Status
-from ..forward.identify import Freedom
+from ..diagnostics.goodness import GoodnessOfFit, Misfit
+from ..forward.structural_identifiability import Freedom
+from ..inference.profiles import Profile
 from ..model.events import Event
+from ..model.expression_text import OWN, to_text
 from ..model.expressions import parse_expression
 from ..model.inputs import Inputs
 from ..model.model import Model
-from ..model.printing import OWN, to_text
 from ..parameters.priors import Priors
-from ..results.goodness import GoodnessOfFit, Misfit
+from ..results.fit_result import FitResult
+from ..results.options import Options
 from ..results.population import Effect, Population
-from ..results.profiles import Profile
 from ..results.records import Alternative, BasisSummary, Late, StartRecord
-from ..results.result import FitResult
-from ..support.checks import refuse_devices
+from ..results.status import Status
 from ..support.errors import DataError, WeakformError
 from ..support.versions import __version__
-from .whole import check
+from ..support.whole_numbers import refuse_devices
+from .archive_validation import check
 
 FORMAT = 3
 _DOSE = ("state", "times", "amounts", "duration", "lag")

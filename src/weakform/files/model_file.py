@@ -28,10 +28,10 @@ from typing import Any
 from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..parameters import Parameter
-from ..support.checks import refuse_devices
+from ..support.compact_repr import Tidy
 from ..support.errors import ModelError
-from ..support.tidy import Tidy
-from .keys import known, number, parameters, repeated, words
+from ..support.whole_numbers import refuse_devices
+from .toml_keys import known, number, parameters, repeated, words
 
 MAX_BYTES = 1_000_000
 TIME = "time"

@@ -1,5 +1,5 @@
 """The story of a fit: prepare → search → refine → quantify → judge → result."""
 
-from .story import fit
+from .driver import fit
 
 __all__ = ["fit"]

@@ -1,6 +1,6 @@
 """Forward solutions, and the bound on what any estimator can know."""
 
-from .solve import Simulation, simulate
-from .status import SimulationStatus
+from .simulation_status import SimulationStatus
+from .solver import Simulation, simulate
 
 __all__ = ["Simulation", "SimulationStatus", "simulate"]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..linalg.symmetric import symmetric_inverse
+from ..linalg.symmetric_matrix import symmetric_inverse
 from ..model.model import Model
 from ..noise.kinds import KINDS
+from ..support.array_types import FloatArray
 from ..support.errors import DataError
-from ..support.typing import FloatArray
-from .solve import simulate
+from .solver import simulate
 
 
 def cramer_rao(

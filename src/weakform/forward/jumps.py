@@ -18,10 +18,10 @@ import numpy as np
 import symengine as se
 
 from ..model.events import TIME
-from ..model.maps import Map
+from ..model.expression_map import Map
 from ..model.model import Model
+from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import ModelError
-from ..support.typing import BoolArray, FloatArray
 
 ROUNDING = 1e-12
 """Relative error of a time at which something happens."""

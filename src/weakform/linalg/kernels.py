@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..support.typing import FloatArray, IntArray
+from ..support.array_types import FloatArray, IntArray
 
 SUFFIXES = (".so", ".dll")
 RETURN = ("chain_factor", "chain_march", "saddle_factor")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import symengine as se
 
 from .events import TIME, switch_name
-from .functions import Expr
-from .tokens import Source, Token
-from .values import Nested, Value, shown
+from .function_table import Expr
+from .parse_tree import Nested, Value, shown
+from .tokenizer import Source, Token
 
 MAX_SWITCHES = 100
 COMPARED = ("<", "<=", ">", ">=")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import symengine as se
 
 from ..support.errors import ModelError
-from ..support.messages import suggestion
+from ..support.wording import suggestion
 from .events import TIME, Event
 from .expressions import Parser
-from .functions import FUNCTIONS, RESERVED, WORDS, Expr
-from .names import initial_name, meaning, natural
-from .tokens import Source, Token
-from .values import Value, shown
+from .function_table import FUNCTIONS, RESERVED, WORDS, Expr
+from .naming import initial_name, meaning, natural
+from .parse_tree import Value, shown
+from .tokenizer import Source, Token
 
 BEGINNING, VELOCITY = -1, -2
 """In place of the order of an equation: the initial value of a state, and of its first derivative."""

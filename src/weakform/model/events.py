@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import symengine as se
 
-from .functions import Expr
-from .printing import to_text
+from .expression_text import to_text
+from .function_table import Expr
 
 TIME = se.Symbol("t")
 

@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import symengine as se
 
-from ..support.messages import suggestion
+from ..support.wording import suggestion
 from .conditions import JOINED, Conditions
-from .functions import FUNCTIONS, NOT_SMOOTH, SWITCHES, Expr
-from .tokens import Source, Token
-from .values import MAX_DEPTH, Nested, Value, shown
+from .function_table import FUNCTIONS, NOT_SMOOTH, SWITCHES, Expr
+from .parse_tree import MAX_DEPTH, Nested, Value, shown
+from .tokenizer import Source, Token
 
 MAX_SIZE = 20_000
 MAX_EXPONENT = 100

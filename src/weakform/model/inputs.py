@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..support.typing import FloatArray
+from ..support.array_types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

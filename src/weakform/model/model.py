@@ -13,21 +13,21 @@ import numpy as np
 import symengine as se
 from numpy.typing import ArrayLike
 
+from ..support.array_types import FloatArray
 from ..support.errors import ModelError
-from ..support.messages import suggestion
-from ..support.typing import FloatArray
-from .affine import Affine
-from .changes import Changes
+from ..support.wording import suggestion
 from .equations import Names, read_equations
 from .events import Event, known_time
-from .functions import Expr
-from .maps import Map
-from .names import checked_initial, checked_names, checked_observables, initial_name
+from .expression_map import Map
+from .function_table import Expr
+from .linearity import Affine
+from .naming import checked_initial, checked_names, checked_observables, initial_name
 from .system import System
 from .tracing import RightHandSide, trace
+from .transformations import Changes
 
 if TYPE_CHECKING:
-    from .callable import Function
+    from .array_function import Function
 
 INFUSION = "infusion_"
 """How the inputs begin that infusions make."""
@@ -211,7 +211,7 @@ class Model(Changes, Affine):
         >>> wf.Model.from_sympy({x: -k*x}).parameters
         ('k',)
         """
-        from .symbolic import parts
+        from .sympy_bridge import parts
 
         model = cls(**parts(equations, parameters, inputs), initial=initial)
         model._refuse_idle()
@@ -219,13 +219,13 @@ class Model(Changes, Affine):
 
     def to_sympy(self) -> dict[Any, Any]:
         """The derivative of each state as a SymPy expression, by its symbol; a switch is a `Piecewise`."""
-        from .symbolic import to_sympy
+        from .sympy_bridge import to_sympy
 
         return to_sympy(self)
 
     def function(self) -> Function:
         """The right-hand side `f(t, u, p)` on NumPy arrays, with its Jacobians, for use with any solver."""
-        from .callable import Function
+        from .array_function import Function
 
         return Function(self)
 
@@ -273,7 +273,7 @@ class Model(Changes, Affine):
             }[what]
             self._maps[key] = Map(expressions, self.states, self.driven, self.parameters)
             if what == "g" and self.steady is not None:
-                from ..forward.steady import AtRest
+                from ..forward.steady_states import AtRest
 
                 self._maps[key] = AtRest(self, self._maps[key])
         return self._maps[key]

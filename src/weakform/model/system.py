@@ -20,10 +20,10 @@ import numpy as np
 import symengine as se
 
 from ..noise.kinds import KINDS
-from ..support.typing import FloatArray, IntArray
-from .algebra import affordable, combined, divide, multiply
-from .compiled import compiled
-from .functions import Expr
+from ..support.array_types import FloatArray, IntArray
+from .bounded_algebra import affordable, combined, divide, multiply
+from .compilation import compiled
+from .function_table import Expr
 from .inputs import Inputs
 
 _TILE = 4096

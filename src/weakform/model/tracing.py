@@ -15,7 +15,7 @@ import numpy as np
 import symengine as se
 
 from ..support.errors import ModelError
-from .functions import FUNCTIONS, Expr, absolute
+from .function_table import FUNCTIONS, Expr, absolute
 
 RightHandSide = Callable[..., Any]
 

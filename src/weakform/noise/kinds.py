@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 import symengine as se
 
+from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import DataError
-from ..support.typing import BoolArray, FloatArray
 
 SMALLEST = 0.1
 """Mean of counts below which they weigh no more."""

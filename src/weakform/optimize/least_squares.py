@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support.typing import FloatArray
+from ..support.array_types import FloatArray
 
 Residual = Callable[[FloatArray], FloatArray | None]
 Jacobian = Callable[[FloatArray], FloatArray]

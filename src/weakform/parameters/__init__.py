@@ -1,6 +1,6 @@
 """What is known of parameters before a fit."""
 
 from .parameter import Parameter
-from .resolve import Parameters, resolve
+from .resolution import Parameters, resolve
 
 __all__ = ["Parameter", "Parameters", "resolve"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..support.compact_repr import Tidy
 from ..support.errors import FitError
-from ..support.messages import suggestion
-from ..support.tidy import Tidy
+from ..support.wording import suggestion
 
 PRIORS = ("normal", "lognormal")
 Bounds = tuple[float, float]

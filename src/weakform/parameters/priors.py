@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..support.typing import BoolArray, FloatArray, IntArray
-from .scale import Scale
+from ..support.array_types import BoolArray, FloatArray, IntArray
+from .working_scale import Scale
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@
 from functools import cache
 
 from ..support.errors import WeakformError
-from ..support.messages import suggestion
+from ..support.wording import suggestion
 from . import (
-    edges,
+    edge_cases,
     fitzhugh_nagumo,
     goodwin,
     hindmarsh_rose,
@@ -20,7 +20,7 @@ from . import (
     protein_transduction,
     sir_tdi,
 )
-from .problem import Problem
+from .benchmark_problem import Problem
 
 ALL: dict[str, Problem] = {
     module.PROBLEM.name: module.PROBLEM
@@ -48,7 +48,7 @@ def names() -> tuple[str, ...]:
 @cache
 def at_the_edges() -> dict[str, Problem]:
     """Systems on which fits go wrong most easily; `get` knows them, too."""
-    return {problem.name: problem for problem in edges.read()}
+    return {problem.name: problem for problem in edge_cases.read()}
 
 
 def get(name: str) -> Problem:

@@ -1,6 +1,6 @@
 """FitzHugh–Nagumo: relaxation oscillations of a neuron."""
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="fitzhugh-nagumo",

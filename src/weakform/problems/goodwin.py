@@ -4,7 +4,7 @@ The paper prints seven values for eight parameters; p3 = 1 is the one that is mi
 well determined by the data.
 """
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="goodwin",

@@ -3,7 +3,7 @@
 The paper prints `+ p7 u2`; with that sign the system blows up. Linear in all parameters.
 """
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="hindmarsh-rose",

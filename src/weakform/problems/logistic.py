@@ -3,7 +3,7 @@
 The paper's figure on the minimal radius prints u + u², which blows up.
 """
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="logistic",

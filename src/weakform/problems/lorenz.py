@@ -1,6 +1,6 @@
 """The Lorenz oscillator: chaotic, so that forward solutions lose the data after a few time units."""
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="lorenz",

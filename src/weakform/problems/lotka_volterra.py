@@ -1,6 +1,6 @@
 """Lotka–Volterra: predator and prey."""
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="lotka-volterra",

@@ -1,6 +1,6 @@
 """Protein signalling transduction: five states, a Michaelis–Menten term."""
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="protein-transduction",

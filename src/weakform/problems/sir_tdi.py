@@ -4,7 +4,7 @@ The paper prints p1 = 1.99, outside its own prior; 0.2 is meant. The initial sta
 the first row of log-normal data is dropped.
 """
 
-from .problem import Problem
+from .benchmark_problem import Problem
 
 PROBLEM = Problem(
     name="sir-tdi",

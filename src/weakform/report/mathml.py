@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import symengine as se
 
-from ..model.functions import Expr
+from ..model.function_table import Expr
 
 if TYPE_CHECKING:
     from ..model.model import Model

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.observation import drawn, panels
-from ..results.prediction import numbered
-from ..results.scores import by_column
+from ..analysis.scores import by_column
+from ..inference.fitted_states import drawn, panels
+from ..inference.prediction import numbered
 from ..support.errors import WeakformError
-from ..support.optional import extra
-from .curves import forward, titled
+from ..support.optional_imports import extra
+from .svg_plots import forward, titled
 
 if TYPE_CHECKING:
-    from ..results.bands import Prediction
-    from ..results.designs import Design
-    from ..results.result import FitResult
+    from ..inference.experiment_design import Design
+    from ..inference.state_bands import Prediction
+    from ..results.fit_result import FitResult
 
 # Okabe–Ito: told apart by colour-blind readers and in print.
 DATA, FIT, TRUTH = "#999999", "#0072B2", "#D55E00"

@@ -1,1 +1,1 @@
-"""What a fit returns: estimates, intervals, tests, trajectories."""
+"""Records of what a fit returns."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..support.optional import pandas
+from ..support.optional_imports import pandas
 
 if TYPE_CHECKING:
-    from .result import FitResult
+    from .fit_result import FitResult
 
 
 def to_frame(fit: FitResult, level: float) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..support.optional import pandas
+from ..support.optional_imports import pandas
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.trajectory import Truth
-from ..support.typing import FloatArray
-from .criteria import Criteria
-from .observation import fitted
+from ..inference.fitted_states import fitted
+from ..inference.information_criteria import Criteria
+from ..support.array_types import FloatArray
 
 if TYPE_CHECKING:
-    from .designs import Design
-    from .posterior import Posterior
-    from .result import FitResult
-    from .terms import MissingTerms
-    from .truth import Metrics
+    from ..analysis.accuracy_metrics import Metrics
+    from ..analysis.term_ranking import MissingTerms
+    from ..inference.experiment_design import Design
+    from ..inference.posterior import Posterior
+    from .fit_result import FitResult
 
 
 class Questions(Criteria):
@@ -39,9 +39,9 @@ class Questions(Criteria):
 
         The model is solved from the fitted initial states; NaN where that fails.
         """
-        from .observation import Seen
-        from .prediction import forward
-        from .truth import r_squared
+        from ..analysis.accuracy_metrics import r_squared
+        from ..inference.fitted_states import Seen
+        from ..inference.prediction import forward
 
         values = np.concatenate([q.values for q in self.data.trajectories])
         parts = []
@@ -59,8 +59,8 @@ class Questions(Criteria):
             By default that of simulated data; or the true parameters by name, for data that have no truth of their own:
             the forward error is then measured against the solution from the fitted initial state.
         """
+        from ..analysis.accuracy_metrics import as_truth, measure
         from ..data.matching import inputs_of
-        from .truth import as_truth, measure
 
         known = as_truth(self, truth)
         times, inputs = self.data.trajectories[0].times, inputs_of(self.model, self.data, 0)
@@ -79,7 +79,7 @@ class Questions(Criteria):
         chains : int
         seed : int
         """
-        from .posterior import sample
+        from ..inference.posterior import sample
 
         self.late.posterior[:] = [sample(self, draws, chains, seed)]
         return self.late.posterior[0]
@@ -100,7 +100,7 @@ class Questions(Criteria):
             Terms such as `"x*y"`, to be tried in every equation, or in those that are named. By default products of up
             to three states, inputs and time, and simple saturations.
         """
-        from ..fitting.lacking import missing_terms
+        from ..analysis.missing_terms import missing_terms
 
         return missing_terms(self, candidates)
 
@@ -117,6 +117,6 @@ class Questions(Criteria):
         trajectory : int or str
             Which one is gone on with.
         """
-        from .planning import plan
+        from ..inference.design_from_fit import plan
 
         return plan(self, candidates, trajectory)

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..estimators.status import Status
-from ..support.tidy import Tidy
-from ..support.typing import FloatArray
+from ..support.array_types import FloatArray
+from ..support.compact_repr import Tidy
+from .status import Status
 
 if TYPE_CHECKING:
-    from .bands import Prediction
-    from .posterior import Posterior
-    from .profiles import Profile
+    from ..inference.posterior import Posterior
+    from ..inference.profiles import Profile
+    from ..inference.state_bands import Prediction
 
 
 @dataclass(frozen=True, repr=False)

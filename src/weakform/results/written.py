@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .result import FitResult
+    from .fit_result import FitResult
 
 
 class Written:
@@ -106,7 +106,7 @@ class Written:
         -------
         Path
         """
-        from ..report.html import write
+        from ..report.html_report import write
 
         return write(self, path, command)
 
@@ -128,11 +128,11 @@ class Written:
         return states(self, trajectory)
 
     def __str__(self: FitResult) -> str:  # type: ignore[misc]
-        from ..report.text import report
+        from ..report.text_report import report
 
         return report(self)
 
     def _repr_html_(self: FitResult) -> str:  # type: ignore[misc]
-        from ..report.html import fragment
+        from ..report.html_report import fragment
 
         return fragment(self)

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..support.errors import WeakformError
-from .office import Office
+from .jobs import Office
 
 UPLOAD, BODY, PROJECT = 200_000_000, 2_000_000, 400_000_000
 """Bytes of a table, of another request, and of a project, in which a table is written as text."""

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import symengine as se
 
+from ...inference.fitted_states import beginning
 from ...model.equations import read_equations
 from ...model.events import Event
+from ...model.expression_text import Dialect, to_text
 from ...model.expressions import parse_expression
 from ...model.model import Model
-from ...model.printing import Dialect, to_text
 from ...parameters import Parameter
-from ...results.observation import beginning
 from ...support.errors import ModelError
 from ..model_file import ModelFile, read_text
-from .isolated import ask
+from .subprocess_reader import ask
 
 if TYPE_CHECKING:
-    from ...results.result import FitResult
+    from ...results.fit_result import FitResult
 
 MAX_BYTES = 20_000_000
 _KEYWORDS = """

@@ -1,0 +1,1 @@
+"""Questions that fit again: comparison of models, missing terms, cross-validation."""

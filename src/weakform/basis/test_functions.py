@@ -1,0 +1,167 @@
+"""Test functions on the grid, in blocks.
+
+K test functions are grouped in B blocks of L; block k is nonzero only on a window of n consecutive samples, and shares
+samples only with blocks k-1 and k+1. Then the covariance of the weak residual is block tridiagonal. A dense basis is
+one block with one window. The last block is filled up with functions beyond K that are not used: the algebra sees them
+as independent unit residuals that are exactly zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..support.array_types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class TestFunctions:
+    """Test functions `φ` and their derivatives `φ'`, quadrature weights included.
+
+    Parameters
+    ----------
+    phi, dphi : ndarray, (B, L, n)
+        Values on the window of each block; may be one block broadcast along B.
+    start : ndarray, (B,)
+        First sample of each window; a window may reach beyond the last sample, where the functions are zero.
+    samples : int
+        Number of samples, M + 1.
+    count : int
+        Number of test functions, K; those beyond it in the last block are not used.
+    radius : float
+        Radius of the support in time units, the smallest if there are several.
+    description : str
+        What was chosen, in words.
+    width : ndarray of int, (B,), optional
+        Samples in each window, where they differ; the functions are zero beyond.
+    empty : ndarray of bool, (B, L), optional
+        Functions that are zero all along, and fill up blocks.
+
+    Attributes
+    ----------
+    window : ndarray of int, (B, n)
+        Sample of each column; `samples` (one past the last) stands for none.
+    shared : ndarray of int, (B - 1, o)
+        Samples that block k shares with block k - 1.
+    head, tail : tuple of ndarray, (B - 1, L, o)
+        `φ` and `φ'` of block k, and of block k - 1, at the shared samples.
+    """
+
+    __test__ = False  # not a test case, whatever pytest thinks of the name
+
+    phi: FloatArray
+    dphi: FloatArray
+    start: IntArray
+    samples: int
+    count: int
+    radius: float
+    description: str
+    width: IntArray | None = None
+    empty: BoolArray | None = None
+    window: IntArray = field(init=False, repr=False)
+    shared: IntArray = field(init=False, repr=False)
+    head: tuple[FloatArray, FloatArray] = field(init=False, repr=False)
+    tail: tuple[FloatArray, FloatArray] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        B, _, n = self.phi.shape
+        shift = np.diff(self.start)
+        overlap = max(0, int(n - shift.min())) if B > 1 else 0
+        window = np.minimum(self.start[:, None] + np.arange(n), self.samples)
+        if self.width is not None:
+            window[np.arange(n) >= self.width[:, None]] = self.samples
+        # Copies of one block stay one block, broadcast.
+        copies = B > 1 and self.phi.strides[0] == 0 and bool((shift == shift[0]).all())
+        upper, before = (slice(1), slice(1)) if copies else (slice(1, None), slice(-1))
+        head: list[FloatArray] = []
+        tail: list[FloatArray] = []
+        for array in (self.phi, self.dphi):
+            for part, parts in (
+                (array[upper, :, :overlap], head),
+                (_shifted(array[before], shift[before] if copies else shift, overlap), tail),
+            ):
+                parts.append(np.broadcast_to(part, (B - 1, *part.shape[1:])))
+        for name, value in (
+            ("window", window),
+            ("shared", window[1:, :overlap]),
+            ("head", tuple(head)),
+            ("tail", tuple(tail)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks, B."""
+        return int(self.phi.shape[0])
+
+    @property
+    def length(self) -> int:
+        """Test functions in a block, L."""
+        return int(self.phi.shape[1])
+
+    @property
+    def used(self) -> slice:
+        """The functions of the last block that are used."""
+        return slice(0, self.length - (self.blocks * self.length - self.count))
+
+    @property
+    def thinned(self) -> TestFunctions:
+        """A few of them: one or two of each block, about a radius apart; all where they are not local."""
+        if self.blocks == 1:
+            return self
+        few = slice(0, None, max(self.length // 2, 1))
+        phi, dphi = self.phi[:, few], self.dphi[:, few]
+        last = self.used.stop
+        kept = len(range(self.length)[few])
+        count = (self.blocks - 1) * kept + len(range(last)[few])
+        return replace(self, phi=phi, dphi=dphi, count=count)
+
+    def apply(self, values: FloatArray, derivative: bool = False) -> FloatArray:
+        """`Φ F` or `Φ' F`: `(D, time)` to `(B, D, L)`."""
+        rows = padded(values)[:, self.window].transpose(1, 0, 2)
+        result: FloatArray = rows @ (self.dphi if derivative else self.phi).transpose(0, 2, 1)
+        result[-1, :, self.used.stop :] = 0.0
+        return result
+
+    def apply_transposed(self, values: FloatArray, derivative: bool = False) -> FloatArray:
+        """`Φᵀ z` or `Φ'ᵀ z`: `(B, D, L)`, zero where not used, to `(D, time)`."""
+        total = np.zeros((values.shape[1], self.samples))
+        self.scatter((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window, total)
+        return total
+
+    def scatter(self, windows: FloatArray, index: IntArray, total: FloatArray) -> None:
+        """Add windows `(P, blocks, n)` at the samples `index` `(blocks, n)` to `total` `(P, time)`."""
+        if not index.size:
+            return
+        first, last = int(index.min()), int(index.max()) + 1
+        part = np.zeros((len(windows), last - first))
+        # Blocks k and k + 2 share no samples, so that each of these two sums adds to a sample once; what falls on the
+        # sample that stands for none is dropped.
+        for parity in (0, 1):
+            part[:, index[parity::2] - first] += windows[:, parity::2]
+        last = min(last, self.samples)
+        total[:, first:last] += part[:, : last - first]
+
+    def dense(self) -> tuple[FloatArray, FloatArray]:
+        """`Φ` and `Φ'` as full matrices `(K, M + 1)`, for tests and small problems."""
+        full = np.zeros((2, self.blocks, self.length, self.samples + 1))
+        for k, columns in enumerate(self.window):
+            inside = columns < self.samples
+            full[0, k][:, columns[inside]] = self.phi[k][:, inside]
+            full[1, k][:, columns[inside]] = self.dphi[k][:, inside]
+        phi, dphi = full[..., :-1].reshape(2, -1, self.samples)[:, : self.count]
+        return phi, dphi
+
+
+def padded(values: FloatArray) -> FloatArray:
+    """Append a zero to the last axis: the sample that stands for none."""
+    return np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+
+
+def _shifted(array: FloatArray, shift: IntArray, length: int) -> FloatArray:
+    """`length` columns of each block `(B, L, n)` from column `shift[k]` on, zeros beyond the end."""
+    columns = shift[:, None] + np.arange(length)
+    inside = columns < array.shape[2]
+    taken = np.take_along_axis(array, np.where(inside, columns, 0)[:, None, :], axis=2)
+    return np.asarray(np.where(inside[:, None, :], taken, 0.0))

@@ -1,0 +1,183 @@
+"""Tables into datasets: which column is what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..support.errors import DataError
+from ..support.wording import listed, suggestion
+from .cell_parsing import is_time
+from .data_validation import check_amount
+from .dataset import Dataset
+from .long_format import is_long, widened
+from .text_reader import Table
+from .value_checks import Given, checked
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are."""
+
+    time: str | None = None
+    names: Sequence[str] | Mapping[str, str | Sequence[str]] | None = None
+    noise: str | Sequence[str] = "gaussian"
+    sigma: ArrayLike | Mapping[str, str] | None = None
+    inputs: Sequence[str] | Mapping[str, str] = ()
+    hold: bool = False
+    trajectory: str | None = None
+    missing: Sequence[float | str] = ()
+
+
+def time_column(names: Sequence[str]) -> str:
+    """The column that is called like a time, if there is one; else the first."""
+    named = [name for name in names if is_time(name)]
+    return named[0] if len(named) == 1 else names[0]
+
+
+def wide(table: Table, time: str | None = None, trajectory: str | None = None) -> Table:
+    """A table with a column for each name, also where it has one value a row."""
+    return widened(table, time or time_column(list(table.columns)), trajectory) if is_long(table) else table
+
+
+def dataset(source: Table, roles: Roles) -> Dataset:
+    """A dataset from a table."""
+    source = source.without(word for word in roles.missing if isinstance(word, str))
+    if isinstance(roles.names, Mapping):
+        if any(not isinstance(c, str) for c in roles.names.values()):
+            source, roles = _stacked(source, roles)
+    elif roles.names is not None and not all(isinstance(name, str) for name in roles.names):
+        raise DataError(
+            f"names must be names of columns; received {roles.names!r}. Several columns of one state have its name: "
+            "names={'OD': ['OD_1', 'OD_2']}."
+        )
+    if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
+        source = wide(source, roles.time, roles.trajectory)
+    if roles.trajectory is None and source.group is not None:
+        roles = replace(roles, trajectory=source.group)
+    if roles.sigma is None and source.errors:
+        asked = list(source.errors) if roles.names is None else list(_renamed(roles.names).values())
+        given = {column: name for name, column in _renamed(roles.names or asked).items()}
+        roles = replace(roles, sigma={given[c]: source.errors[c] for c in asked if c in source.errors})
+    columns, where = source.columns, source.where
+    if not isinstance(roles.trajectory, str | None):
+        roles = replace(roles, trajectory=str(roles.trajectory))
+    if not columns:
+        raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
+    if isinstance(roles.names, str):
+        raise DataError(f"names must be a list, such as [{roles.names!r}]; received {roles.names!r}.")
+    inputs = _renamed(roles.inputs)
+    errors = dict(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+    taken = {*inputs.values(), *errors.values(), *([roles.trajectory] if roles.trajectory else [])}
+    if roles.names is not None:
+        taken |= set(_renamed(roles.names).values())
+    free = [name for name in columns if name not in taken and name not in source.errors.values()]
+    time = roles.time if roles.time is not None else time_column(free or list(columns))
+    states = _renamed([n for n in free if n != time] if roles.names is None else roles.names)
+    for name in (time, *states.values(), *taken):
+        if name not in columns:
+            raise DataError(
+                f"No column {name!r} in {where}; its columns are: {listed(columns)}.{suggestion(str(name), columns)}"
+            )
+    if not states:
+        raise DataError(f"{where} has only the time column {time!r}; a column for each state is needed.")
+    for name in errors:
+        if name not in states:
+            raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
+    table = np.column_stack([source.numbers(c) for c in states.values()])
+    for number in roles.missing:
+        if not isinstance(number, str):
+            table[table == number] = np.nan
+    points = None
+    if errors:
+        blank = np.full(len(table), np.nan)
+        points = np.column_stack([source.numbers(errors[s]) if s in errors else blank for s in states])
+        if np.isnan(points).all(axis=0).any():
+            raise DataError(f"sigma must name a column for each state: {', '.join(states)}.")
+    times, note = source.times(time)
+    notes = [*source.notes, *([note] if note else [])]
+    if roles.time is None and not is_time(time):
+        notes.append(f"The column {time!r} was taken for time, as no column is called so.")
+    driven = {name: source.numbers(c) for name, c in inputs.items()}
+    sigma: Any = roles.sigma if points is None else points
+    if roles.trajectory is None:
+        data = Dataset(times, table, roles.noise, sigma, names=list(states), inputs=driven, hold=roles.hold)
+        return data.replaced(notes=(*notes, *data.notes), selected=roles.names is not None)
+    group = np.array([label_of(v) for v in columns[roles.trajectory]])
+    parts, labels = [], list(dict.fromkeys(group))
+    for label in labels:
+        rows = group == label
+        try:
+            trajectory, said = checked(
+                Given(
+                    times[rows],
+                    table[rows],
+                    noise=roles.noise,
+                    sigma=sigma if points is None else points[rows],
+                    names=list(states),
+                    inputs={name: values[rows] for name, values in driven.items()},
+                    hold=roles.hold,
+                )
+            )
+            parts.append(Dataset(trajectories=[trajectory], **vars(said)))
+        except DataError as error:
+            raise DataError(f"{roles.trajectory} {label}: {error}") from None
+    joined = Dataset.join(parts, labels)
+    check_amount(joined.trajectories)
+    return joined.replaced(notes=(*notes, *joined.notes), selected=roles.names is not None)
+
+
+def _stacked(source: Table, roles: Roles) -> tuple[Table, Roles]:
+    """With repeated measurements that stand side by side in rows of their own."""
+    names: Mapping[str, Any] = roles.names if isinstance(roles.names, Mapping) else {}
+    every: dict[str, list[str]] = {}
+    for name, said in names.items():
+        every[name] = list(said) if isinstance(said, list | tuple) else [said]
+        lacking = [str(c) for c in every[name] if not isinstance(c, str) or c not in source.columns]
+        if lacking or not every[name]:
+            raise DataError(
+                f"names[{name!r}] must be a column, or a list of columns that repeat it; received {said!r}. The "
+                f"columns of {source.where} are: {listed(source.columns)}."
+                f"{suggestion((lacking or [''])[0], source.columns)}"
+            )
+    given = _renamed(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+    if not all(isinstance(c, str) for c in given.values()):
+        raise DataError(f"sigma must name one column for each state; received {roles.sigma!r}.")
+    measured = [c for parts in every.values() for c in parts]
+    roles_of = [roles.time, roles.trajectory, *_renamed(roles.inputs).values(), *given.values()]
+    twice = [c for k, c in enumerate(measured) if c in measured[:k] or c in roles_of]
+    if twice:
+        raise DataError(
+            f"The column {twice[0]!r} is named twice, once of them to be measured; each column has one meaning."
+        )
+    free = [c for c in source.columns if c not in measured and c not in source.errors.values()]
+    time = roles.time if roles.time is not None else time_column(free or list(source.columns))
+    if time in measured:
+        raise DataError(f"{source.where} has no column left for the time: {listed(source.columns)}.")
+    shared = [time, *_renamed(roles.inputs).values(), *given.values()]
+    shared += [group for group in (roles.trajectory, source.group) if group]
+    repeats = {name: parts for name, parts in every.items() if len(parts) > 1}
+    plain = {name: name if name in repeats else parts[0] for name, parts in every.items()}
+    return source.stacked(repeats, shared) if repeats else source, replace(roles, names=plain, time=time)
+
+
+def label_of(value: Any) -> str:
+    """The name of a trajectory; whole numbers without a point."""
+    written = getattr(value, "text", "")
+    if written.strip():
+        return str(written).strip()
+    if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
+        raise DataError(
+            "A row has no value in the column that tells trajectories apart; fill it, or leave the row out."
+        )
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def _renamed(names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    return dict(names) if isinstance(names, Mapping) else {name: name for name in names}

@@ -1,0 +1,65 @@
+"""Several datasets of the same columns as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..support.array_types import FloatArray
+from ..support.errors import DataError
+from .dataset import Dataset
+
+
+def joined(datasets: Sequence[Dataset], labels: Sequence[str] | None, own_noise: bool) -> Dataset:
+    """See `Dataset.join`."""
+    first = datasets[0]
+    for k, other in enumerate(datasets[1:], 2):
+        for what in ("names", "noise", "inputs"):
+            if getattr(other, what) != getattr(first, what):
+                raise DataError(
+                    f"Dataset {k} has other {what} than the first: {getattr(other, what)} and "
+                    f"{getattr(first, what)}. Give all of them the same."
+                )
+        if not _same(first.covariance, other.covariance):
+            raise DataError(f"Dataset {k} has another covariance of the states than the first. Give all the same.")
+        if (first.sigma is None) != (other.sigma is None):
+            raise DataError(f"sigma is given for some datasets only (see dataset {k}); give it for all, or for none.")
+    sigma = first.sigma
+    if sigma is not None and not all(_same(sigma, data.sigma) for data in datasets):
+        datasets = [_relative_to(data, sigma) for data in datasets]
+    trajectories = [q for data in datasets for q in data.trajectories]
+    names = [str(k) for k in range(1, len(trajectories) + 1)] if labels is None else list(map(str, labels))
+    if len(names) != len(trajectories) or len(set(names)) < len(names):
+        raise DataError(f"{len(trajectories)} trajectories need as many different labels; received {labels!r}.")
+    return first.replaced(
+        trajectories=tuple(replace(q, label=name) for q, name in zip(trajectories, names, strict=True)),
+        own_noise=own_noise,
+        notes=_joined_notes(datasets, names),
+        selected=all(data.selected for data in datasets),
+    )
+
+
+def _relative_to(data: Dataset, sigma: FloatArray) -> Dataset:
+    """The same data with the difference of their σ from another one carried by the points."""
+    assert data.sigma is not None
+    if (data.sigma == 0).any() or (sigma == 0).any():
+        raise DataError("Noise-free data (sigma 0) cannot be joined with noisy ones.")
+    return data.replaced(trajectories=tuple(q.rescaled(data.sigma / sigma) for q in data.trajectories))
+
+
+def _joined_notes(datasets: Sequence[Dataset], names: list[str]) -> tuple[str, ...]:
+    """Notes of all datasets, equal ones once, with the trajectories that they are about."""
+    about: dict[str, list[str]] = {}
+    position = 0
+    for data in datasets:
+        mine = names[position : position + len(data.trajectories)]
+        position += len(data.trajectories)
+        for note in data.notes:
+            about.setdefault(note, []).extend(mine)
+    return tuple(f"{', '.join(who)}: {note}" for note, who in about.items())
+
+
+def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))

@@ -1,0 +1,1 @@
+"""Judgement of a fit in progress: uncertainty, goodness of fit, checks of the noise, warnings."""

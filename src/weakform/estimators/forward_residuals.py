@@ -1,0 +1,227 @@
+"""Forward solutions of each trajectory beside its data, for the methods that solve the model.
+
+What is searched over besides the parameters is where each trajectory begins: all states, in working coordinates, where
+all are measured; else the initial values that are not given, as they stand.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..collocation.continuation import Point
+from ..collocation.hidden_state_problem import Latent, LatentProblem, apart
+from ..data.matching import inputs_of
+from ..forward.solver import Simulation, simulate
+from ..noise.kinds import KINDS
+from ..support.array_types import FloatArray
+from ..weak.weak_problem import WeakProblem
+from .estimation_problem import Problem
+
+
+class Shots(Protocol):
+    """Trajectories that can be solved from parameters p and a beginning.
+
+    Attributes
+    ----------
+    begins : int
+        Numbers that say where a trajectory begins.
+    data : tuple of ndarray, (time, K)
+        What was measured, in the coordinates of the residuals; anything where nothing was.
+    """
+
+    begins: int
+    data: tuple[FloatArray, ...]
+
+    def states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """At the samples, `(time, D)`, or None."""
+
+    def columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """What is measured, at the samples, in the coordinates of the residuals, `(time, K)`, or None."""
+
+    def sensitivity(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """Derivatives of the columns by p and the beginning, `(time, K, J + begins)`, or None."""
+
+    def slopes(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
+        """`du/dx` of the columns `(time, K)`, x their working coordinates."""
+
+    def latent(self, p: FloatArray, begins: tuple[FloatArray, ...]) -> Latent | None:
+        """States from the beginnings on, where they are not those at the first samples."""
+
+
+def shots(problem: Problem, tolerance: float, additive: bool) -> Shots:
+    """Of a problem; residuals are plain differences with `additive`, else in working coordinates."""
+    if isinstance(problem, LatentProblem):
+        return PartlySeen(problem, tolerance, additive)
+    assert isinstance(problem, WeakProblem)
+    return AllSeen(problem, tolerance, additive)
+
+
+class AllSeen:
+    """Every state is measured as it stands."""
+
+    def __init__(self, problem: WeakProblem, tolerance: float, additive: bool) -> None:
+        self.model, self.forms, self.tolerance, self.additive = problem.model, problem.forms, tolerance, additive
+        self.begins = len(problem.sigma)
+        self.data = tuple(form.u if additive else form.x.T for form in self.forms)
+
+    def _solved(self, k: int, p: FloatArray, begin: FloatArray, sensitivities: bool = False) -> Simulation | None:
+        form = self.forms[k]
+        with np.errstate(over="ignore"):
+            u0 = form.system.from_working(begin[None])[0]
+        if not (np.isfinite(u0).all() and np.isfinite(p).all()):
+            return None
+        inputs = form.system.inputs
+        solved = simulate(
+            self.model.of(k), p, u0, form.times, inputs=inputs, sensitivities=sensitivities, rtol=self.tolerance
+        )
+        return solved if solved.success else None
+
+    def states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """At the samples, `(time, D)`, or None."""
+        solved = self._solved(k, p, begin)
+        return None if solved is None else solved.states
+
+    def columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """The states in the coordinates of the residuals."""
+        u = self.states(k, p, begin)
+        with np.errstate(all="ignore"):
+            return u if u is None or self.additive else self.forms[k].system.to_working(u)
+
+    def sensitivity(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """`∂u/∂(p, x₀)`, or `∂x/∂(p, x₀)`, `(time, D, J + D)`; or None."""
+        system = self.forms[k].system
+        solved = self._solved(k, p, begin, sensitivities=True)
+        if solved is None or solved.by_parameters is None or solved.by_initial is None:
+            return None
+        slope = system.slopes(system.from_working(begin[None]))[0]
+        K = np.concatenate([solved.by_parameters, solved.by_initial @ slope], axis=2)
+        if not self.additive:
+            with np.errstate(all="ignore"):
+                K = system.per_slope(solved.states, K)
+        return K if np.isfinite(K).all() else None
+
+    def slopes(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
+        """`du/dx` of the states."""
+        u = self.states(k, p, begin)
+        assert u is not None
+        kinds = self.forms[k].system.kinds
+        return np.column_stack([kind.numeric_slope(c) for kind, c in zip(kinds, u.T, strict=True)])
+
+    def latent(self, p: FloatArray, begins: tuple[FloatArray, ...]) -> Latent | None:
+        """None: trajectories begin at their first samples."""
+        del p, begins
+        return None
+
+
+class PartlySeen:
+    """Some states, or expressions of them, are measured; some initial values may be given."""
+
+    def __init__(
+        self,
+        problem: LatentProblem,
+        tolerance: float,
+        additive: bool = False,
+        meshes: tuple[FloatArray, ...] | None = None,
+    ) -> None:
+        self.problem, self.tolerance, self.additive = problem, tolerance, additive
+        self.given = problem.functions.given
+        self.begins = int((~self.given).sum())
+        self.kinds = [KINDS[kind] for kind in problem.data.noise]
+        values = problem.working if not additive else [q.values for q in problem.data.trajectories]
+        self.data = tuple(np.nan_to_num(x) for x in values)
+        begins = [problem.begin(k) for k in range(len(problem.data.trajectories))]
+        self.grids = meshes or tuple(
+            np.concatenate([[begin], q.times]) if begin < q.times[0] else q.times
+            for begin, q in zip(begins, problem.data.trajectories, strict=True)
+        )
+
+    def _own(self, k: int, p: FloatArray) -> FloatArray:
+        return self.problem.functions.own(p, k)
+
+    def _solved(self, k: int, p: FloatArray, begin: FloatArray, sensitivities: bool = False) -> Simulation | None:
+        """From the beginning on."""
+        own, problem = self._own(k, p), self.problem
+        u0 = self._begun(k, p, begin)
+        if not (np.isfinite(u0).all() and np.isfinite(own).all()):
+            return None
+        inputs = inputs_of(problem.shared, problem.data, k)
+        solved = simulate(
+            problem.shared.of(k),
+            own,
+            u0,
+            apart(self.grids[k]),
+            inputs=inputs,
+            sensitivities=sensitivities,
+            rtol=self.tolerance,
+        )
+        return solved if solved.success else None
+
+    def _begun(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
+        """The state at the beginning, before anything happens, `(D,)`."""
+        u0 = self.problem.functions.g(self.grids[k][:1], np.ones((1, len(self.given))), self._own(k, p))[0]
+        u0[~self.given] = begin
+        return np.asarray(u0)
+
+    def _seen(self, k: int, p: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The columns, and their derivatives by the states and by the model's own parameters."""
+        times = self.problem.data.trajectories[k].times
+        inputs = inputs_of(self.problem.shared, self.problem.data, k)
+        return self.problem.functions.h.linearised(
+            times, states, self._own(k, p), None if inputs is None else inputs(times)
+        )
+
+    def states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """At the samples, `(time, D)`, or None."""
+        solved = self._solved(k, p, begin)
+        return None if solved is None else solved.states[-len(self.data[k]) :]
+
+    def columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """What is measured, in the coordinates of the residuals."""
+        states = self.states(k, p, begin)
+        if states is None:
+            return None
+        with np.errstate(all="ignore"):
+            h = self._seen(k, p, states)[0]
+            x = h if self.additive else np.column_stack([g.to_working(c) for g, c in zip(self.kinds, h.T, strict=True)])
+        there = self.problem.data.trajectories[k].measured
+        return np.where(there, x, 0.0) if np.isfinite(x[there]).all() else None
+
+    def sensitivity(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
+        """Derivatives of the columns by all parameters and by the initial values that are not given."""
+        solved = self._solved(k, p, begin, sensitivities=True)
+        if solved is None or solved.by_parameters is None or solved.by_initial is None:
+            return None
+        n, own = len(self.data[k]), self._own(k, p)
+        begun = np.ones((1, len(self.given)))
+        _, _, gp = self.problem.functions.g.linearised(self.grids[k][:1], begun, own)
+        by_p = solved.by_parameters[-n:] + solved.by_initial[-n:] @ np.where(self.given[:, None], gp[0], 0.0)
+        h, hu, hp = self._seen(k, p, solved.states[-n:])
+        by_all = self.problem.functions.spread(hu @ by_p + hp, p, np.full(n, k))
+        K = np.concatenate([by_all, hu @ solved.by_initial[-n:][:, :, ~self.given]], axis=2)
+        if not self.additive:
+            with np.errstate(all="ignore"):
+                K = K / self._slopes(h)[:, :, None]
+        K = np.where(self.problem.data.trajectories[k].measured[:, :, None], K, 0.0)
+        return K if np.isfinite(K).all() else None
+
+    def _slopes(self, h: FloatArray) -> FloatArray:
+        return np.column_stack([kind.numeric_slope(c) for kind, c in zip(self.kinds, h.T, strict=True)])
+
+    def slopes(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
+        """`du/dx` of the columns."""
+        states = self.states(k, p, begin)
+        assert states is not None
+        return self._slopes(self._seen(k, p, states)[0])
+
+    def latent(self, p: FloatArray, begins: tuple[FloatArray, ...]) -> Latent | None:
+        """States at the samples, and at t = 0 if trajectories begin there; None where they cannot be had."""
+        parts = []
+        for k, begin in enumerate(begins):
+            solved = self._solved(k, p, begin)
+            if solved is None:
+                return None
+            first = self._begun(k, p, begin)[None]
+            parts += [first, first, solved.states[1:]]
+        return Latent(self.grids, Point(p, np.concatenate(parts)))

@@ -1,0 +1,113 @@
+"""Many draws of the parameters at once, on a few windows of the data: which of them are worth a search.
+
+The weak residual of a dozen test functions tells good starts from hopeless ones. All draws go through the compiled
+right-hand side in one call; the parameters in which the model is linear are solved for, draw by draw, by their normal
+equations on the same windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..support.array_types import FloatArray, IntArray
+from ..weak.weak_form import WeakForm
+from ..weak.weak_problem import WeakProblem
+from .estimation_problem import Task
+
+WINDOWS = 16
+RIDGE = 1e-12
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Test functions of one trajectory, each with the samples that it sees."""
+
+    form: WeakForm
+    samples: IntArray
+    phi: FloatArray
+    left_side: FloatArray
+
+    @classmethod
+    def of(cls, form: WeakForm, count: int) -> _Windows:
+        functions = form.functions
+        chosen = np.unique(np.linspace(0, functions.count - 1, count).round().astype(int))
+        rows = []
+        for block, within in zip(*np.divmod(chosen, functions.length), strict=True):
+            seen = np.flatnonzero(functions.phi[block, within])
+            seen = seen[functions.window[block, seen] < functions.samples]
+            rows.append((functions.window[block, seen], functions.phi[block, within, seen], (block, within)))
+        width = max(len(samples) for samples, _, _ in rows)
+        samples = np.zeros((len(rows), width), dtype=np.intp)
+        phi = np.zeros((len(rows), width))
+        for k, (here, values, _) in enumerate(rows):
+            samples[k, : len(here)], phi[k, : len(here)] = here, values
+        return cls(form, samples, phi, np.array([form.left_side[block, :, within] for _, _, (block, within) in rows]))
+
+    def evaluate(self, P: FloatArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Residuals `(draws, windows, D)`, and their derivatives by some parameters `(draws, windows, D, columns)`."""
+        form, system = self.form, self.form.system
+        at, draws = self.samples.ravel(), len(P)
+        times = form.times[at]
+        driven = None if system.inputs is None else np.tile(system.inputs(times), (draws, 1))
+        names = ("f", "fp") if len(columns) else ("f",)
+        u, own = np.tile(form.u[at], (draws, 1)), np.repeat(P, len(at), axis=0)
+        rows = system.rows(np.tile(times, draws), u, own, names, driven).reshape(draws, *self.samples.shape, -1)
+        summed = np.einsum("wn,qwni->qwi", self.phi, rows)
+        place = system.places(names)
+        first = len(system.structure("f"))
+        r = np.broadcast_to(self.left_side, (draws, *self.left_side.shape)).copy()
+        r[:, :, place[:first, 0]] += summed[:, :, :first]
+        G = np.zeros((*r.shape, len(columns)))
+        for i, (a, j) in enumerate(place[first:], first):
+            (column,) = np.nonzero(columns == j)
+            if len(column):
+                G[:, :, a, column[0]] = summed[:, :, i]
+        return r, G
+
+
+def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
+    """Draws `(draws, J)` with finite residuals, their linear parameters solved for, the most promising first."""
+    windows = _chosen(task.weak)
+    linear = np.flatnonzero(task.linear) if not task.is_linear else np.zeros(0, dtype=np.intp)
+    weights = task.weak.weights
+    best = np.full(len(P), np.inf)
+    P = P.copy()
+    for value in (0.0, 1.0):  # a quotient of parameters may not exist at zero
+        todo = ~np.isfinite(best)
+        if not todo.any() or (value and not len(linear)):
+            break
+        Q = P[todo]
+        Q[:, linear] = np.clip(value, task.lower[linear], task.upper[linear])
+        with np.errstate(all="ignore"):
+            parts = [each.evaluate(Q, linear) for each in windows]
+            r = np.concatenate([a * weights for a, _ in parts], axis=1).reshape(len(Q), -1)
+            G = np.concatenate([b * weights[:, None] for _, b in parts], axis=1).reshape(*r.shape, len(linear))
+            good = np.isfinite(r).all(axis=1) & np.isfinite(G).all(axis=(1, 2))
+            theta = np.zeros((len(Q), len(linear)))
+            if len(linear) and good.any():
+                theta[good] = _solved(G[good], r[good])
+                moved = np.clip(Q[:, linear] + theta, task.lower[linear], task.upper[linear])
+                theta = moved - Q[:, linear]
+                Q[:, linear] = moved
+            size = np.sum((r + np.einsum("qri,qi->qr", G, theta)) ** 2, axis=1)
+        P[todo], best[todo] = Q, np.where(good & np.isfinite(size), size, np.inf)
+    order = np.argsort(best, kind="stable")
+    return [P[k] for k in order if np.isfinite(best[k])]
+
+
+def _chosen(problem: WeakProblem) -> list[_Windows]:
+    """Windows of all trajectories, or of some where they have all parameters in common."""
+    forms = problem.forms
+    if not problem.model.variants:
+        forms = forms[:: -(-len(forms) // WINDOWS)]
+    return [_Windows.of(form, max(WINDOWS // len(forms), 2)) for form in forms]
+
+
+def _solved(G: FloatArray, r: FloatArray) -> FloatArray:
+    """Least squares of each draw: `argmin ‖r + G θ‖`, with columns of unit length."""
+    size = np.maximum(np.sqrt(np.einsum("qri,qri->qi", G, G)), np.finfo(float).tiny)
+    G = G / size[:, None, :]
+    gram = G.transpose(0, 2, 1) @ G + RIDGE * np.eye(G.shape[2])
+    return np.asarray(-np.linalg.solve(gram, np.einsum("qri,qr->qi", G, r)[:, :, None])[:, :, 0] / size)

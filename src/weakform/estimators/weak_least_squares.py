@@ -1,0 +1,103 @@
+"""Least squares in the parameters of a task: closed form where the model is linear in them, iterated where it is not.
+
+A model affine in the free parameters has `r(p) = r(p₀) + G (p - p₀)` with G constant, so that least squares is one
+solve. Either way may be given whitened residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..optimize.least_squares import LeastSquares, Tolerances, solve_linear, solve_linear_bounded
+from ..optimize.least_squares import least_squares as bounded_least_squares
+from ..results.status import Status
+from ..support.array_types import FloatArray
+from .estimation_problem import Task
+
+Function = Callable[[FloatArray], FloatArray]
+
+
+def least_squares(
+    task: Task, residual: Function, jacobian: Function, start: FloatArray | None, max_iterations: int
+) -> tuple[FloatArray, Status, int]:
+    """Minimise `½‖residual(p)‖²` over the free parameters inside the box.
+
+    Returns
+    -------
+    estimate : ndarray, (J,)
+    status : Status
+    evaluations : int
+    """
+    if task.is_linear:
+        return _linear(task, residual, jacobian)
+    assert start is not None
+    lower, upper = task.box
+
+    def guarded(theta: FloatArray) -> FloatArray | None:
+        r = residual(task.expand(theta))
+        return r if np.isfinite(r).all() else None
+
+    def derivative(theta: FloatArray) -> FloatArray:
+        return np.nan_to_num(jacobian(task.expand(theta))[:, task.free], posinf=0.0, neginf=0.0)
+
+    # The cost is flat to second order: a relative tolerance on the step is its square on the cost.
+    tolerance = task.options.tolerance
+    tolerances = Tolerances(max(tolerance**2, np.finfo(float).eps), tolerance, 1e-15)
+    theta = _inside(start[task.free], lower, upper)
+    solved = bounded_least_squares(guarded, derivative, theta, (lower, upper), tolerances, max_iterations)
+    if not solved.defined:
+        return task.expand(theta), Status.START, 1
+    status = Status.CONVERGED if solved.converged else Status.ITERATIONS
+    return task.expand(_polished(guarded, derivative, solved, task)), status, solved.evaluations
+
+
+def _linear(task: Task, residual: Function, jacobian: Function) -> tuple[FloatArray, Status, int]:
+    lower, upper = task.box
+    # Anywhere will do, but a quotient of parameters may not exist at zero.
+    for base in (np.clip(np.zeros(len(lower)), lower, upper), np.clip(np.ones(len(lower)), lower, upper)):
+        p = task.expand(base)
+        r, G = residual(p), jacobian(p)[:, task.free]
+        if np.isfinite(r).all() and np.isfinite(G).all():
+            break
+    else:
+        return p, Status.START, 1
+    theta = base + solve_linear(G, r)
+    if ((theta < lower) | (theta > upper)).any():
+        theta = solve_linear_bounded(G, r - G @ base, lower, upper)
+    return task.expand(theta), Status.CONVERGED, 1
+
+
+def _polished(
+    residual: Callable[[FloatArray], FloatArray | None], jacobian: Function, solved: LeastSquares, task: Task
+) -> FloatArray:
+    """One full Gauss–Newton step more: rounding of the cost stops the solver short of what the step can reach."""
+    lower, upper = task.box
+    r = residual(solved.x)
+    if r is None:
+        return solved.x
+    moved = solved.x + solve_linear(jacobian(solved.x), r)
+    better = residual(moved)
+    inside = ((moved >= lower) & (moved <= upper)).all()
+    return moved if inside and better is not None and better @ better <= (r @ r) * (1 + 1e-12) else solved.x
+
+
+def _inside(theta: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Clipped into the box and just off its faces, as an interior method needs it."""
+    width = np.where(np.isfinite(upper - lower), upper - lower, np.maximum(np.abs(theta), 1.0))
+    return np.asarray(np.clip(theta, lower + 1e-6 * width, upper - 1e-6 * width))
+
+
+def project_linear(task: Task, p: FloatArray) -> FloatArray:
+    """Replace the linear parameters of p by their weak least-squares values, clipped into the box."""
+    if not task.linear.any():
+        return p
+    p = p.copy()
+    for value in (0.0, 1.0):
+        p[task.linear] = np.clip(value, task.lower[task.linear], task.upper[task.linear])
+        r, G = task.weak.residual(p), task.weak.jacobian(p)[:, task.linear]
+        if np.isfinite(r).all() and np.isfinite(G).all():
+            p[task.linear] += solve_linear(G, r)
+            return np.asarray(np.clip(p, task.lower, task.upper))
+    return p

@@ -1,0 +1,1 @@
+"""What follows from a finished fit without another search: intervals, profiles, bands, predictions, draws, designs."""

@@ -1,0 +1,125 @@
+"""Expressions of parameters with their intervals, by the delta method: `Var g(p) = ∇gᵀ C ∇g`.
+
+Of one parameter whose interval is by its profile, the ends of that are carried over.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import symengine as se
+
+from ..model.expressions import parse_expression
+from ..model.naming import initial_name
+from ..results.records import Quantity
+from ..support.errors import FitError
+from .fitted_states import finite, joint, system
+from .intervals import PROFILE, automatic, mean_reach
+
+if TYPE_CHECKING:
+    from ..results.fit_result import FitResult
+
+
+STEPS = 9
+"""Places along an interval at which an expression is looked at."""
+SAME = 1e-4
+"""Relative change along an unseen direction below which an expression stays as it is."""
+
+
+@np.errstate(all="ignore")
+def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
+    """See `FitResult.derived`."""
+    single = len(fit.data.trajectories) == 1
+    beginnings = [initial_name(state) for state in fit.model.states] if single else []
+    expr = parse_expression(expression, dict.fromkeys([*fit.model.parameters, *fit.tied, *beginnings]))
+    tied = {se.Symbol(n): parse_expression(text, fit.model.parameters) for n, text in fit.tied.items()}
+    expr = expr.subs(tied)
+    names, estimate, covariance = list(fit.model.parameters), fit.estimate, fit.covariance
+    more = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
+    if more:
+        mean, joined = joint(fit, 0, finite(fit))
+        slope = system(fit, 0).slopes(mean[None, len(names) :])[0]
+        turn = np.eye(len(mean))
+        turn[len(names) :, len(names) :] = slope
+        names, estimate, covariance = [*names, *beginnings], mean, turn @ joined @ turn.T
+    if (own := _of_one(fit, expr, level)) is not None:
+        return Quantity(expression, *own)
+    symbols = [se.Symbol(name) for name in names]
+    values = dict(zip(symbols, map(float, estimate), strict=True))
+    value = _real(expr, values, expression)
+    gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
+    moved = dict(zip(names, gradient * estimate, strict=True))
+    if not _seen(fit, moved):
+        return Quantity(expression, value, math.inf, (-math.inf, math.inf), "cannot be determined")
+    # What no scaling changes is known as well as it is with one of its parameters held, as a bound does.
+    stopped = np.array([name in fit.undetermined and name in fit.model.parameters for name in names])
+    held = stopped & np.isnan(covariance.diagonal())
+    used = (gradient != 0) & ~held
+    variance = float(gradient[used] @ covariance[np.ix_(used, used)] @ gradient[used])
+    error = math.sqrt(variance) if variance >= 0 else math.nan
+    half = fit.quantile(level) * error
+    note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
+    return Quantity(expression, value, error, (value - half, value + half), note)
+
+
+def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tuple[float, float], str] | None:
+    """Value, error, interval and note of an expression that rises or falls with one parameter, if that has a profile.
+
+    The ends of its interval are carried over, which the delta method cannot.
+    """
+    inside = [name for name in fit.model.parameters if se.Symbol(name) in expr.free_symbols]
+    if len(inside) != 1 or len(expr.free_symbols) != 1 or inside[0] in fit.undetermined:
+        return None
+    j, symbol = fit.model.parameters.index(inside[0]), se.Symbol(inside[0])
+    ends, kinds = automatic(fit, level)
+    low, high = map(float, ends[j])
+    if kinds[j] != PROFILE or not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    places = (*np.linspace(low, high, STEPS), fit.estimate[j])
+    found = [_real(expr, {symbol: float(value)}, str(expr)) for value in places]
+    steps = np.diff(found[:-1])
+    if not ((steps >= 0).all() or (steps <= 0).all()):
+        return None
+    first, last = sorted((found[0], found[-2]))
+    reach = mean_reach(np.array([[first, last]]), np.array(found[-1:]))
+    return found[-1], float(reach[0]) / fit.quantile(level), (first, last), kinds[j]
+
+
+def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
+    """Whether an expression stays as it is along all that the data cannot see; its `θ ∂g/∂θ` by name."""
+    for freedom in fit.freedoms:
+        parts = [moved.get(name, 0.0) for name in freedom.names]
+        size = sum(map(abs, parts))
+        if size == 0:
+            continue
+        if not freedom.scalings:
+            if _along_weakest(fit, freedom.names, parts) > SAME * size:
+                return False
+            continue
+        along = [sum(n * part for n, part in zip(scaling, parts, strict=True)) for scaling in freedom.scalings]
+        if max(map(abs, along)) > 1e-6 * size:
+            return False
+    return True
+
+
+def _along_weakest(fit: FitResult, names: tuple[str, ...], parts: list[float]) -> float:
+    """How much an expression changes along what its covariance knows least, in relative units; infinite without one."""
+    if any(name not in fit.model.parameters for name in names):
+        return math.inf
+    index = [fit.model.parameters.index(name) for name in names]
+    relative = fit.covariance[np.ix_(index, index)] / np.outer(fit.estimate[index], fit.estimate[index])
+    if not np.isfinite(relative).all():
+        return math.inf
+    return abs(float(np.linalg.eigh(relative)[1][:, -1] @ np.array(parts)))
+
+
+def _real(expr: Any, values: dict[Any, float], text: str) -> float:
+    try:
+        value = float(expr.subs(values))
+    except (RuntimeError, TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise FitError(f"{text!r} is not a finite real number at the estimate.")
+    return value

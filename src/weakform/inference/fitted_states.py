@@ -1,0 +1,211 @@
+"""What is seen of the states of a fit, and how its trajectories begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..data.matching import inputs_of, system_of
+from ..forward.solver import Simulation, simulate
+from ..linalg.symmetric_matrix import symmetric_inverse
+from ..model.naming import initial_name
+from ..model.system import System
+from ..noise.kinds import KINDS, Kind
+from ..support.array_types import FloatArray
+from ..support.errors import FitError
+
+if TYPE_CHECKING:
+    from ..results.fit_result import FitResult
+
+RTOL = 1e-9
+LARGE, UNKNOWN = 1e4, 100.0
+"""Standard error, relative to an estimate, of what cannot be determined, and that above which nothing is known."""
+
+
+def is_complete(fit: FitResult) -> bool:
+    """Whether every state is measured as it stands, and no initial value is given."""
+    return fit.data.names == fit.model.states and not fit.model.initial and not fit.nodes
+
+
+def system(fit: FitResult, k: int) -> System:
+    """The right-hand side of trajectory k: in working coordinates where all states are measured, else as it stands."""
+    if is_complete(fit):
+        return system_of(fit.model, fit.data, k)
+    plain = ("gaussian",) * len(fit.model.states)
+    return fit.model.of(k).system(plain).driven_by(inputs_of(fit.model, fit.data, k))
+
+
+def beginning(fit: FitResult, k: int) -> tuple[float, FloatArray]:
+    """When trajectory k begins, and in which state `(D,)`."""
+    if fit.nodes:
+        times, states = fit.nodes[k]
+        model = fit.model.of(k)
+        given = np.array([state in model.initial for state in model.states])
+        # As it was said, without the rounding of the mesh.
+        said = model.map("g")(times[:1], states[:1], fit.estimate)[0]
+        return float(times[0]), np.where(given, said, states[0])
+    return float(fit.data.trajectories[k].times[0]), fit.denoised[k][0]
+
+
+def solved(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = False) -> tuple[Simulation, int]:
+    """The forward solution of trajectory k over some times, from its beginning; and how many rows come before."""
+    begin, u0 = beginning(fit, k)
+    before = int(times[0] > begin)
+    grid = np.concatenate([[begin], times]) if before else times
+    inputs = inputs_of(fit.model, fit.data, k)
+    model = fit.model.of(k)
+    solution = simulate(model, fit.estimate, u0, grid, inputs=inputs, sensitivities=sensitivities, rtol=RTOL)
+    return solution, before
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Columns of a fit that are not states: expressions of states, in trajectory k.
+
+    Attributes
+    ----------
+    names : tuple of str
+    kinds : tuple of Kind
+    """
+
+    fit: FitResult
+    k: int
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def of(cls, fit: FitResult, k: int, every: bool = False) -> Seen:
+        """The measured expressions, or with `every` all measured columns."""
+        columns = fit.data.names or fit.model.states
+        chosen = [d for d, name in enumerate(columns) if every or name not in fit.model.states]
+        kinds = tuple(KINDS[fit.data.noise[d]] for d in chosen)
+        return cls(fit, k, tuple(columns[d] for d in chosen), kinds)
+
+    def values(self, times: FloatArray, states: FloatArray, p: FloatArray | None = None) -> FloatArray:
+        """`(time, K)` from states `(time, D)`."""
+        if not self.names:
+            return np.empty((len(times), 0))
+        inputs = inputs_of(self.fit.model, self.fit.data, self.k)
+        own = self.fit.estimate if p is None else p
+        return self.fit.model.of(self.k).map("h", self.names)(
+            times, states, own, None if inputs is None else inputs(times)
+        )
+
+    def linearised(self, times: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Values, and derivatives by states and parameters."""
+        if not self.names:
+            D, J = len(self.fit.model.states), len(self.fit.model.parameters)
+            n = len(times)
+            return np.empty((n, 0)), np.empty((n, 0, D)), np.empty((n, 0, J))
+        inputs = inputs_of(self.fit.model, self.fit.data, self.k)
+        return (
+            self.fit.model.of(self.k)
+            .map("h", self.names)
+            .linearised(times, states, self.fit.estimate, None if inputs is None else inputs(times))
+        )
+
+
+def fitted(fit: FitResult, k: int) -> FloatArray:
+    """The measured columns at the samples, as the fit has them, `(time, K)`."""
+    if is_complete(fit):
+        return fit.denoised[k]
+    return Seen.of(fit, k, every=True).values(fit.data.trajectories[k].times, fit.denoised[k])
+
+
+def panels(fit: FitResult) -> tuple[str, ...]:
+    """What there is to draw: the measured columns, then the hidden states."""
+    columns = fit.data.names or fit.model.states
+    return (*columns, *(state for state in fit.model.states if state not in columns and state not in fit.model.hidden))
+
+
+def drawn(fit: FitResult, k: int) -> dict[str, FloatArray]:
+    """States and measured columns at the samples, as the fit has them, by name."""
+    states = dict(zip(fit.model.states, fit.denoised[k].T, strict=True))
+    return {**states, **dict(zip(fit.data.names or fit.model.states, fitted(fit, k).T, strict=True))}
+
+
+def beginning_by_parameters(fit: FitResult, k: int) -> tuple[FloatArray, FloatArray]:
+    """Which initial values are fitted on their own, as columns of a unit matrix; `∂u₀/∂p` of those that are given."""
+    model = fit.model.of(k)
+    given = np.array([state in model.initial for state in model.states])
+    _, u0 = beginning(fit, k)
+    _, _, by_p = model.map("g").linearised(np.zeros(1), u0[None], fit.estimate, None)
+    return np.eye(len(given))[:, ~given], np.where(given[:, None], by_p[0], 0.0)
+
+
+def is_free(fit: FitResult) -> bool:
+    """Whether the model has a freedom that the data cannot see."""
+    return bool(fit.freedoms) or bool(np.isinf(fit.covariance.diagonal()).any())
+
+
+def finite(fit: FitResult) -> FloatArray:
+    """The covariance, `(J, J)`: zero at a bound, and large where it is infinite."""
+    C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
+    unlimited = np.isinf(fit.covariance.diagonal())
+    C[unlimited, unlimited] = (LARGE * np.maximum(np.abs(fit.estimate[unlimited]), 1.0)) ** 2
+    return np.asarray(C)
+
+
+def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
+    """What scalings move that no data can see, parameters and the state at the beginning, `(scalings, J + D)`."""
+    _, u0 = beginning(fit, k)
+    several = f" of {fit.data.trajectories[k].label}" if len(fit.data.trajectories) > 1 else ""
+    place = {name: j for j, name in enumerate(fit.model.parameters)}
+    place |= {f"{initial_name(s)}{several}": len(place) + d for d, s in enumerate(fit.model.states)}
+    theta, J = np.concatenate([fit.estimate, u0]), len(fit.estimate)
+    rows = []
+    for freedom in fit.freedoms:
+        for scaling in freedom.scalings:
+            move = np.zeros(len(theta))
+            for name, exponent in zip(freedom.names, scaling, strict=True):
+                if name in place:
+                    move[place[name]] = exponent * theta[place[name]]
+            move[J:] += by_p @ move[:J]
+            rows.append(move)
+    return np.array(rows).reshape(len(rows), len(theta))
+
+
+def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Parameters and the state at the beginning `(J + D,)`, with their covariance in (p, x₀), x₀ in the coordinates of
+    `system`.
+
+    With the sensitivities K_p and K₀ of the measured columns, over σ, initial values that are given by `g(p)` and the
+    others ξ, `x₀ = g(p) + E ξ`: given p the data determine ξ with covariance `B = (EᵀK₀ᵀK₀E)⁻¹`, and it moves with p by
+    `R = -B (K₀E)ᵀ (K_p + K₀ ∂g)`. Hence `Cov(x₀) = T C Tᵀ + E B Eᵀ` with `T = ∂g + E R`.
+    """
+    q = fit.data.trajectories[k]
+    _, u0 = beginning(fit, k)
+    D, J = len(u0), len(fit.estimate)
+    solution, before = solved(fit, k, q.times, sensitivities=True)
+    if not solution.success or solution.by_parameters is None or solution.by_initial is None:
+        raise FitError(f"The fitted model could not be solved over the data: {solution.status.value}.")
+    states = solution.states[before:]
+    coordinates = system(fit, k)
+    slope = coordinates.slopes(u0[None])[0]
+    by_x0, by_p = solution.by_initial[before:] @ slope, solution.by_parameters[before:]
+    if is_complete(fit):
+        K0, Kp = coordinates.per_slope(states, by_x0), coordinates.per_slope(states, by_p)
+        E, G = np.eye(D), np.zeros((D, J))
+    else:
+        seen = Seen.of(fit, k, every=True)
+        h, hu, hp = seen.linearised(q.times, states)
+        scale = np.column_stack([kind.numeric_slope(c) for kind, c in zip(seen.kinds, h.T, strict=True)])[:, :, None]
+        K0, Kp = hu @ by_x0 / scale, (hu @ by_p + hp) / scale
+        E, G = beginning_by_parameters(fit, k)
+    sigma = np.where(fit.sigma > 0, fit.sigma, 1.0)
+    weight = np.where(q.measured, 1 / (sigma * q.scales), 0.0)[:, :, None]
+    K0, Kp = (np.nan_to_num(K * weight).reshape(weight.size, -1) for K in (K0, Kp))
+    Kp, K0 = Kp + K0 @ G, K0 @ E
+    B = symmetric_inverse(K0.T @ K0) if E.size else np.zeros((0, 0))
+    T = G - E @ B @ (K0.T @ Kp)
+    covariance = np.zeros((J + D, J + D))
+    covariance[:J, :J] = C
+    covariance[J:, :J] = T @ C
+    covariance[:J, J:] = covariance[J:, :J].T
+    covariance[J:, J:] = T @ C @ T.T + (E @ B @ E.T if (fit.sigma > 0).all() else 0.0)
+    # Along what the data cannot see nothing is known, though a bound may stop the fit there.
+    free = _unseen(fit, k, G) * LARGE
+    covariance += free.T @ free
+    return np.concatenate([fit.estimate, u0]), covariance

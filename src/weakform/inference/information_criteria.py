@@ -1,0 +1,81 @@
+"""How much a fit says for its model: information criteria, with σ counted where it was estimated.
+
+The likelihood is that of the numbers in the table, whatever coordinates a fit has used, so that fits with other kinds
+of noise can be compared. A fit divides its squares by degrees of freedom; the maximum of the likelihood has σ² of the
+values: with n values of a column that leave `m = Σ r²` in units of the fit's σ, it is larger by
+`(m - n - n log(m/n))/2`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..noise.kinds import KINDS
+from .fitted_states import fitted
+
+if TYPE_CHECKING:
+    from ..results.fit_result import FitResult
+
+
+def values(fit: FitResult) -> int:
+    """How many values were measured, repeats counted one by one."""
+    more = sum(float(q.repeats.sum()) for q in fit.data.trajectories if q.repeats is not None)
+    return int(fit.data.measurements.sum() + more)
+
+
+def unknowns(fit: FitResult) -> int:
+    """What was estimated: parameters, initial values that are not given, and σ."""
+    free = int((~fit.fixed).sum())
+    model = fit.model.of(0)
+    begun = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)
+    return free + begun + (len(fit.sigma) if fit.sigma_estimated else 0)
+
+
+@np.errstate(all="ignore")
+def maximum(fit: FitResult) -> float:
+    """The log-likelihood with the σ that is its maximum; that of the fit where σ is given.
+
+    NaN where the noise is not normal in its coordinates, or of its own size in each trajectory: there the fit is no
+    maximum of a likelihood in σ.
+    """
+    if fit.data.own_noise or any(KINDS[k].weigh is not None or KINDS[k].density is not None for k in fit.data.noise):
+        return math.nan
+    if not fit.sigma_estimated or not math.isfinite(fit.log_likelihood):
+        return fit.log_likelihood
+    gain = 0.0
+    for d, name in enumerate(fit.data.noise):
+        kind = KINDS[name]
+        m = n = 0.0
+        for k, q in enumerate(fit.data.trajectories):
+            there = q.measured[:, d]
+            off = kind.to_working(q.values[there, d]) - kind.to_working(fitted(fit, k)[there, d])
+            m += float(np.sum((off / (fit.sigma[d] * q.scales[there, d])) ** 2))
+            n += float(there.sum())
+            if q.within is not None and q.repeats is not None:
+                m, n = m + float(q.within[d] / fit.sigma[d] ** 2), n + float(q.repeats[d])
+        if m > 0 and n > 0:
+            gain += 0.5 * (m - n - n * math.log(m / n))
+    return fit.log_likelihood + gain
+
+
+class Criteria:
+    """What a fit says for its model."""
+
+    @property
+    def aic(self: FitResult) -> float:  # type: ignore[misc]
+        """Akaike's criterion, `2k - 2 log L`, with σ counted where it was estimated."""
+        return 2 * unknowns(self) - 2 * maximum(self)
+
+    @property
+    def aicc(self: FitResult) -> float:  # type: ignore[misc]
+        """Akaike's criterion for few values; infinite where there are too few for it."""
+        n, k = values(self), unknowns(self)
+        return self.aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else math.inf
+
+    @property
+    def bic(self: FitResult) -> float:  # type: ignore[misc]
+        """Schwarz's criterion, `k log n - 2 log L`."""
+        return unknowns(self) * math.log(max(values(self), 1)) - 2 * maximum(self)

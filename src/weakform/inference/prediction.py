@@ -1,0 +1,121 @@
+"""The fitted trajectory, and what lies beyond the data: forward solutions with pointwise bands (see `bands`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..data.event_schedule import jump_times
+from ..support.array_types import FloatArray
+from ..support.errors import DataError, FitError
+from ..support.whole_numbers import is_whole
+from .fitted_states import beginning, finite, joint, solved
+from .refits import can_refit
+from .state_bands import Band, Belief, Prediction
+
+if TYPE_CHECKING:
+    from ..results.fit_result import FitResult
+
+FINE = 400
+
+
+def numbered(fit: FitResult, trajectory: int | str) -> int:
+    """The number of a trajectory that is given by its number or its label."""
+    labels = [q.label for q in fit.data.trajectories]
+    if isinstance(trajectory, str) and trajectory in labels:
+        return labels.index(trajectory)
+    if not is_whole(trajectory, 0) or int(trajectory) >= len(labels):
+        known = f"one of {len(labels)}: {', '.join(labels[:10])}" if len(labels) > 1 else "there is one, number 0"
+        raise FitError(f"The trajectory must be a number from 0, or a label ({known}); received {trajectory!r}.")
+    return int(trajectory)
+
+
+@np.errstate(all="ignore")
+def predict(
+    fit: FitResult,
+    times: ArrayLike,
+    *,
+    trajectory: int | str = 0,
+    initial: ArrayLike | Mapping[str, float] | None = None,
+    level: float = 0.95,
+    kind: str = "auto",
+    seed: int = 0,
+) -> Prediction:
+    """See `FitResult.predict`."""
+    z = fit.quantile(level)
+    if kind not in ("auto", "delta", "sampling", "profile"):
+        raise FitError(f"The kind of band must be 'auto', 'delta', 'sampling' or 'profile'; received {kind!r}.")
+    if kind == "profile" and not (fit.nodes and can_refit(fit) and fit.converged and initial is None):
+        raise FitError(
+            "Bands by the likelihood belong to a fit by method 'relaxed' that has converged, from its own initial "
+            "values; use kind='sampling'."
+        )
+    trajectory = numbered(fit, trajectory)
+    grid = _grid(times)
+    begin, _ = beginning(fit, trajectory)
+    if initial is None:
+        if grid[0] < begin:
+            raise DataError(
+                f"The trajectory begins at t = {begin:g}; a prediction from its fitted initial state cannot go back to "
+                f"t = {grid[0]:g}. Give initial=[...], the state at the first of the times."
+            )
+        mean, covariance = joint(fit, trajectory, finite(fit))
+    else:
+        begin = float(grid[0])
+        mean, covariance = _known(fit, initial)
+    band = Band(fit, trajectory, grid, begin, Belief(mean, covariance, told=initial is not None))
+    return band.prediction(level, z, kind, seed)
+
+
+@np.errstate(all="ignore")
+def forward(fit: FitResult, trajectory: int) -> FloatArray:
+    """The forward solution at the samples of a trajectory, `(time, D)`; NaN from where it fails."""
+    solution, before = solved(fit, trajectory, fit.data.trajectories[trajectory].times)
+    return solution.states[before:]
+
+
+def follows(fit: FitResult, trajectory: int) -> bool:
+    """Whether the forward solution stays with the fitted states: a chaotic one leaves them."""
+    solution, fitted = forward(fit, trajectory), fit.denoised[trajectory]
+    spread = np.sqrt(np.mean((fitted - fitted.mean(axis=0)) ** 2, axis=0))
+    with np.errstate(invalid="ignore"):
+        return bool((np.sqrt(np.mean((solution - fitted) ** 2, axis=0)) <= 0.25 * spread).all())
+
+
+def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
+    """The samples and points between them, a few hundred in all."""
+    times = fit.data.trajectories[trajectory].times
+    begin, _ = beginning(fit, trajectory)
+    times = np.concatenate([[begin], times]) if begin < times[0] else times
+    between = max(1, FINE // len(times))
+    parts = times[:-1, None] + np.diff(times)[:, None] * np.arange(between) / between
+    fine = np.append(parts.ravel(), times[-1])
+    jumps = [t for t in jump_times(fit.model.of(trajectory)) if fine[0] < t < fine[-1]]
+    return np.unique([*fine, *jumps, *(np.nextafter(t, -np.inf) for t in jumps)]) if jumps else fine
+
+
+def _grid(times: ArrayLike) -> FloatArray:
+    try:
+        grid = np.atleast_1d(np.array(times, dtype=float))
+    except (TypeError, ValueError):
+        raise DataError(f"The times must be numbers; received {times!r}.") from None
+    if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
+        raise DataError("The times of a prediction must be finite and increase.")
+    return grid
+
+
+def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
+    D, J = len(fit.model.states), len(fit.model.parameters)
+    values = [initial.get(name, np.nan) for name in fit.model.states] if isinstance(initial, Mapping) else initial
+    try:
+        u0 = np.atleast_1d(np.array(values, dtype=float))
+    except (TypeError, ValueError):
+        u0 = np.array([np.nan])
+    if u0.shape != (D,) or not np.isfinite(u0).all():
+        raise DataError(f"The initial state must be {D} numbers ({', '.join(fit.model.states)}); received {initial!r}.")
+    covariance = np.zeros((J + D, J + D))
+    covariance[:J, :J] = finite(fit)
+    return np.concatenate([fit.estimate, u0]), covariance

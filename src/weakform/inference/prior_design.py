@@ -1,0 +1,130 @@
+"""With nothing measured yet: errors to expect, from the sensitivities at a guess of the parameters.
+
+Errors are the roots of the diagonal of `(KᵀK)⁻¹`, by singular values of K with columns of one length; what an initial
+value that is fitted takes is projected away from K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..model.model import Model
+from ..noise.kinds import KINDS
+from ..support.array_types import FloatArray
+from ..support.errors import FitError
+from ..support.wording import listed, suggestion
+from .design_from_fit import anew, measured, positive
+from .experiment_design import Design
+
+NOTHING = 1e-10
+"""Share of the largest singular value of sensitivities below which one is nothing."""
+
+
+def design(
+    model: Model,
+    guess: Mapping[str, float],
+    *,
+    times: ArrayLike | Mapping[str, ArrayLike],
+    initial: ArrayLike | Mapping[str, float] | None = None,
+    sigma: float | Sequence[float],
+    states: Sequence[str] | None = None,
+    noise: str = "gaussian",
+    fixed: Sequence[str] = (),
+) -> Design:
+    """Errors to expect from experiments that nobody has made yet.
+
+    Parameters
+    ----------
+    model : Model
+    guess : mapping
+        What the parameters may be.
+    times : array_like, or mapping of str to array_like
+        When to measure; or several such plans by name.
+    initial : array_like, (D,), or mapping, optional
+        Where the states begin that the model does not give; they are fitted, too.
+    sigma : float or sequence
+        Noise to expect, of all columns or of each.
+    states : sequence of str, optional
+        What to measure: states or named expressions; all states by default.
+    noise : str
+    fixed : sequence of str
+        Parameters that are known.
+
+    Returns
+    -------
+    Design
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> model = wf.Model.from_text("N' = r*N*(1 - N/K)")
+    >>> plans = {"early": [0, 1, 2, 3], "late": [6, 7, 8, 9]}
+    >>> wf.design(model, {"r": 1, "K": 10}, times=plans, initial=[0.5], sigma=0.2).best("K")
+    'late'
+    """
+    p, columns, levels = _guessed(model, guess, sigma, states, noise)
+    unknown = [name for name in fixed if name not in model.parameters]
+    free = np.array([name not in fixed for name in model.parameters])
+    if isinstance(fixed, str) or unknown or not free.any():
+        raise FitError(
+            f"fixed must be a list of some of the parameters {listed(model.parameters)}; received {fixed!r}."
+        )
+    plans = times if isinstance(times, Mapping) else {"these samples": times}
+    if not plans:
+        raise FitError("There are no plans: times is empty.")
+    both = [state for state in model.initial if isinstance(initial, Mapping) and state in initial]
+    if both:
+        raise FitError(f"The model gives {both[0]}(0) itself; leave it out of initial.")
+    experiments, samples = {}, {}
+    for name, when in plans.items():
+        checked = measured(str(name), {"times": when}, columns, levels)
+        K = anew(model, p, initial, checked, dict.fromkeys(columns, noise), fitted=True)
+        experiments[str(name)] = _first_errors(K[:, free])
+        samples[str(name)] = int(checked.counts.sum()) * len(checked.columns)
+    names = tuple(name for name, is_free in zip(model.parameters, free, strict=True) if is_free)
+    return Design(names, np.full(len(names), np.inf), experiments, samples)
+
+
+def _guessed(
+    model: Any, guess: Any, sigma: Any, states: Sequence[str] | None, noise: str
+) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
+    """Parameters, what is measured, and its σ, of a first design."""
+    if not isinstance(model, Model):
+        raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
+    if not isinstance(guess, Mapping):
+        raise FitError(f"The guess must give a value for each parameter, by name; received {guess!r}.")
+    lacking = [name for name in model.parameters if name not in guess]
+    more = [name for name in guess if name not in model.parameters]
+    if lacking or more:
+        what = f"lacks {lacking[0]!r}" if lacking else f"names {more[0]!r}, which is no parameter"
+        raise FitError(f"The guess {what}; give a value for each of: {listed(model.parameters)}.")
+    if model.driven:
+        raise FitError("A first design is for models without inputs; fit once, and ask fit.design(...).")
+    if noise not in KINDS:
+        raise FitError(f"No noise {noise!r}.{suggestion(noise, KINDS)} There are: {', '.join(KINDS)}.")
+    columns = tuple(states) if states is not None else model.states
+    known = (*model.states, *model.observables)
+    unknown = [name for name in columns if name not in known]
+    if unknown:
+        raise FitError(f"{unknown[0]!r} is no state.{suggestion(unknown[0], known)} There are: {listed(known)}.")
+    try:
+        p = np.array([float(guess[name]) for name in model.parameters])
+    except (TypeError, ValueError):
+        raise FitError(f"The guess must be numbers; received {dict(guess)!r}.") from None
+    return p, columns, positive(sigma, len(columns))
+
+
+def _first_errors(K: FloatArray) -> FloatArray:
+    """Standard errors `(J,)` from sensitivities alone; infinite for what they do not determine."""
+    size = np.linalg.norm(K, axis=0)
+    scaled = K / np.where(size > 0, size, 1.0)
+    _, values, vectors = np.linalg.svd(scaled, full_matrices=len(K) < K.shape[1])
+    values = np.append(values, np.zeros(K.shape[1] - len(values)))
+    known = values > NOTHING * max(float(values[0]), 1e-300)
+    variance = (vectors[known] ** 2 / values[known, None] ** 2).sum(axis=0)
+    lost = (np.abs(vectors[~known]) > 1e-6).any(axis=0) | (size == 0)
+    return np.where(lost, np.inf, np.sqrt(variance) / np.where(size > 0, size, 1.0))

@@ -1,0 +1,90 @@
+"""A model as functions of plain arrays: the right-hand side with its Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..support.array_types import FloatArray
+from ..support.errors import ModelError
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+Given = ArrayLike | Mapping[str, float]
+"""Parameters: an array in the order of their names, or a mapping."""
+
+
+class Function:
+    """`f(t, u, p)` of a model, for use with any solver.
+
+    Attributes
+    ----------
+    states, parameters, inputs : tuple of str
+        In the order of the arrays.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> f = wf.Model.from_text("x' = -k*x").function()
+    >>> print(f(0.0, [2.0], [3.0]), f.by_states(0.0, [2.0], [3.0]), f.by_parameters(0.0, [2.0], {"k": 3.0}))
+    [-6.] [[-3.]] [[-2.]]
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.states, self.parameters, self.inputs = model.states, model.parameters, model.inputs
+        if model.switches:
+            raise ModelError("A model with switches is not one smooth function; solve it with simulate(...).")
+
+    def __repr__(self) -> str:
+        driven = f", inputs ({', '.join(self.inputs)})" if self.inputs else ""
+        return f"<f(t, u, p) with u = ({', '.join(self.states)}), p = ({', '.join(self.parameters)}){driven}>"
+
+    def __call__(
+        self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
+    ) -> FloatArray:
+        """The derivatives: `(D,)` for states `(D,)`, `(n, D)` for `(n, D)`."""
+        rows = self._rows(t, u, p, inputs)
+        return self._shaped(self.model.map("f")(*rows), u)
+
+    def by_states(
+        self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
+    ) -> FloatArray:
+        """`∂f/∂u`, `(D, D)` or `(n, D, D)`."""
+        return self._shaped(self.model.map("f").linearised(*self._rows(t, u, p, inputs))[1], u)
+
+    def by_parameters(self, t: ArrayLike, u: ArrayLike, p: Given, inputs: ArrayLike = ()) -> FloatArray:
+        """`∂f/∂p`, `(D, J)` or `(n, D, J)`."""
+        return self._shaped(self.model.map("f").linearised(*self._rows(t, u, p, inputs))[2], u)
+
+    def _shaped(self, found: FloatArray, u: ArrayLike) -> FloatArray:
+        return found[0] if np.ndim(u) == 1 else found
+
+    def _rows(
+        self, t: ArrayLike, u: ArrayLike, p: Given, inputs: ArrayLike
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+        if isinstance(p, Mapping):
+            lacking = [name for name in self.parameters if name not in p]
+            if lacking:
+                raise ModelError(f"No value of {lacking[0]!r}; the parameters are: {', '.join(self.parameters)}.")
+            p = [float(p[name]) for name in self.parameters]
+        try:
+            rows, values = np.atleast_2d(np.asarray(u, dtype=float)), np.asarray(p, dtype=float)
+            driven = np.asarray(inputs, dtype=float)
+            times = np.array(np.broadcast_to(np.asarray(t, dtype=float), rows.shape[:1]))
+        except (TypeError, ValueError):
+            raise ModelError("t, u, p and inputs must be numbers, with one time for each row of u.") from None
+        expected = (len(self.states), len(self.parameters), len(self.inputs))
+        received = (rows.shape[-1], values.size, driven.shape[-1] if driven.ndim else 1)
+        if expected != received:
+            raise ModelError(
+                "Expected {} states, {} parameters and {} inputs; ".format(*expected)
+                + "received {}, {} and {}.".format(*received)
+            )
+        known = np.array(np.broadcast_to(driven, (len(rows), len(self.inputs)))) if self.inputs else None
+        return times, rows, values, known

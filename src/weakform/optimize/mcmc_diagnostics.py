@@ -1,0 +1,67 @@
+"""Whether chains have mixed: split R̂ and effective sizes, of ranks.
+
+Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..support.array_types import FloatArray
+
+TAILS = (0.05, 0.95)
+"""Quantiles whose effective size is that of the tails."""
+
+
+def _scores(draws: FloatArray) -> FloatArray:
+    """Normal scores of the ranks of draws `(chains, n)`."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    ranks = rankdata(draws).reshape(draws.shape)
+    return np.asarray(ndtri((ranks - 0.375) / (draws.size + 0.25)))
+
+
+def _split(draws: FloatArray) -> FloatArray:
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def rhat(draws: FloatArray) -> float:
+    """The larger of split R̂ of ranks and of folded ranks, for draws `(chains, n)`."""
+    folded = np.abs(draws - np.median(draws))
+    return max(_rhat(_split(_scores(draws))), _rhat(_split(_scores(folded))))
+
+
+def _rhat(z: FloatArray) -> float:
+    n = z.shape[1]
+    within = float(np.mean(z.var(axis=1, ddof=1)))
+    between = n * float(np.var(z.mean(axis=1), ddof=1))
+    return float(np.sqrt(((n - 1) / n * within + between / n) / within)) if within > 0 else float("nan")
+
+
+def effective(draws: FloatArray) -> float:
+    """The smaller of the effective sizes of the bulk and of the tails of draws `(chains, n)`."""
+    ends = np.quantile(draws, TAILS)
+    return min(_effective(_scores(draws)), *(_effective((draws <= end).astype(float)) for end in ends))
+
+
+def _effective(values: FloatArray) -> float:
+    """By autocorrelations, up to the first pair of lags whose sum is below zero."""
+    z = _split(values)
+    m, n = z.shape
+    centred = z - z.mean(axis=1, keepdims=True)
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
+    covariance = np.fft.irfft(spectrum, size, axis=1)[:, :n].mean(axis=0) / n
+    within = covariance[0] * n / (n - 1)
+    total = within * (n - 1) / n + float(np.var(z.mean(axis=1), ddof=1))
+    if not total > 0:
+        return float("nan")
+    rho = 1 - (within - covariance) / total
+    rho[0] = 1.0
+    pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    stop = int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)
+    pairs = np.minimum.accumulate(pairs[:stop])
+    tau = max(-1 + 2 * float(pairs.sum()), 1 / np.log10(m * n))
+    return float(m * n / tau)

@@ -1,0 +1,103 @@
+"""How long and how hard a fit works."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..support.compact_repr import Tidy
+from ..support.errors import FitError
+from ..support.wording import suggestion
+
+COMMON = ("tolerance", "max_iterations", "time_limit")
+"""Options of every method."""
+
+
+@dataclass(frozen=True, repr=False)
+class Options(Tidy):
+    """How long and how hard to work; the defaults are the paper's.
+
+    A method refuses an option that it does not use.
+
+    Attributes
+    ----------
+    tolerance : float
+        Absolute and relative, on step, gradient and value.
+    max_iterations : int, optional
+        200, or 1000 sweeps for `"irls"`.
+    time_limit : float
+        Seconds for the whole fit.
+    solver : str
+        Of `"mle"` and what begins with it: `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which knows
+        no bounds and refuses them).
+    covariance : str
+        Of the estimate of `"wendy"`: `"information"`, `"sandwich"` where the size of the noise may vary from sample to
+        sample, or `"paper"`, which the other weak methods have always.
+    residuals : str
+        Of `"output-error"` and `"hybrid"`: `"noise"`, in coordinates in which the noise is additive (logarithms where
+        it is log-normal), weighted by one over σ; or `"additive"`, the paper's plain differences for any noise.
+    weak : str
+        The weak method that starts `"hybrid"`: `"wendy"`, `"mle"` (the paper's), `"irls"` or `"wls"`.
+
+    Examples
+    --------
+    >>> import weakform as wf
+    >>> wf.Options(time_limit=10.0).tolerance
+    1e-08
+    """
+
+    tolerance: float = 1e-8
+    max_iterations: int | None = None
+    time_limit: float = 200.0
+    solver: str = "trust-region"
+    covariance: str = "information"
+    residuals: str = "noise"
+    weak: str = "wendy"
+
+    @classmethod
+    def of(cls, options: Options | Mapping[str, Any] | None) -> Options:
+        """Options from a mapping, checked."""
+        if options is None or isinstance(options, Options):
+            chosen = options or cls()
+        elif not isinstance(options, Mapping):
+            raise FitError(f"options must be Options(...) or a mapping; received {options!r}.")
+        else:
+            known = [field.name for field in fields(cls)]
+            for name in options:
+                if name not in known:
+                    raise FitError(f"Unknown option {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
+            chosen = cls(**options)
+        for name in ("tolerance", "time_limit"):
+            if not isinstance(getattr(chosen, name), numbers.Real):
+                raise FitError(f"{name} must be a number; received {getattr(chosen, name)!r}.")
+        if chosen.max_iterations is not None and not isinstance(chosen.max_iterations, numbers.Integral):
+            raise FitError(f"max_iterations must be a whole number; received {chosen.max_iterations!r}.")
+        if not (0 < chosen.tolerance < 1):
+            raise FitError(f"The tolerance must lie between 0 and 1; received {chosen.tolerance!r}.")
+        if chosen.max_iterations is not None and chosen.max_iterations < 1:
+            raise FitError(f"max_iterations must be at least 1; received {chosen.max_iterations!r}.")
+        if not chosen.time_limit > 0:
+            raise FitError(f"time_limit must be positive seconds; received {chosen.time_limit!r}.")
+        for name, words in (
+            ("solver", ("trust-region", "cubic")),
+            ("covariance", ("information", "sandwich", "paper")),
+            ("residuals", ("noise", "additive")),
+            ("weak", ("wendy", "mle", "irls", "wls")),
+        ):
+            if getattr(chosen, name) not in words:
+                raise FitError(
+                    f"{name} must be one of {', '.join(map(repr, words))}; received {getattr(chosen, name)!r}."
+                )
+        return chosen
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of those that are not at their default."""
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) != f.default)
+
+    @property
+    def particular(self) -> bool:
+        """Whether anything is wanted that belongs to one way of fitting, so that no other may come to its help."""
+        return bool(set(self.given) - {"time_limit"})

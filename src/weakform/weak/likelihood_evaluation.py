@@ -1,0 +1,29 @@
+"""The weak likelihood at one point: value, derivatives, and whether it could be computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ..support.array_types import FloatArray
+
+
+class Computed(Enum):
+    """Whether the likelihood could be computed; the text names the remedy."""
+
+    OK = "ok"
+    NOT_FINITE = "the right-hand side or a derivative is not finite at the data; restrict the parameters with bounds"
+    NOT_POSITIVE_DEFINITE = (
+        "the covariance of the weak residual is not positive definite; use fewer test functions (a larger stride), "
+        "a larger radius, or a sigma that is not zero"
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The likelihood at one point; `value` is `inf` and the derivatives are absent unless the status is OK."""
+
+    value: float
+    gradient: FloatArray | None = None
+    hessian: FloatArray | None = None
+    status: Computed = Computed.OK

@@ -1,0 +1,201 @@
+"""The covariance of the weak residual as a linear function of weights in time, and the adjoint of that function.
+
+With `F_ab(m) = ∂f_a/∂x_b` at sample m, noise variances `v_b(m)` and
+
+    Z_ab = F_ab v_b,        W_ab = Σ_c F_ac v_c F_bc,        Y_a = v_a
+
+the block of S for states a, b is
+
+    S_ab = Φ diag(W_ab) Φᵀ + Φ diag(Z_ab) Φ'ᵀ + Φ' diag(Z_ba) Φᵀ + δ_ab Φ' diag(Y_a) Φ'ᵀ.
+
+S is linear in (W, Z, Y), so ∂_jS is the same function of the weights ∂_jW, ∂_jZ. Its adjoint turns ⟨Q, dS⟩ for any
+symmetric Q into sums over time: ½⟨Q, dS⟩ = Σ_m Σ_ab (α_ab dW_ab + β_ab dZ_ab) with
+
+    α_ab = ½ diag(Φᵀ Q_ab Φ),        β_ab = diag(Φᵀ Q_ab Φ').
+
+Inside a block the residual is ordered by state, then test function. Only pairs (a, b) that are structurally nonzero are
+touched, and temporaries are tiles of bounded size, never KD × MD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..basis.test_functions import TestFunctions, padded
+from ..support.array_types import FloatArray, IntArray
+from .time_contractions import Product
+
+Pair = tuple[int, int]
+Pairs = Mapping[Pair, FloatArray]
+"""Functions of time `(time,)` for pairs of states; absent pairs are structurally zero."""
+
+TILE = 1 << 17
+"""Number of elements of a temporary, so that it stays in cache."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of S or of one of its derivatives: `(pairs, time + 1)`, the last the sample that stands for none.
+
+    Attributes
+    ----------
+    W : a >= b only (W is symmetric)
+    Z : any pair
+    Y : `(D, time + 1)`, or None for a derivative
+    """
+
+    W_pairs: list[Pair]
+    W: FloatArray
+    Z_pairs: list[Pair]
+    Z: FloatArray
+    Y: FloatArray | None = None
+
+
+def covariance_weights(F: Pairs, v: FloatArray) -> Weights:
+    """The weights of S from F and the variances `v` `(D, time)`."""
+    Z = {(a, c): F[a, c] * v[c] for a, c in F}
+    W = {(a, b): w for (a, b), w in _products(F, Z).items() if a >= b}
+    return Weights(*_stack(W, v), *_stack(Z, v), padded(v))
+
+
+def derivative_weights(F: Pairs, dF: Pairs, v: FloatArray) -> Weights:
+    """The weights of ∂S from F and its derivative dF."""
+    dZ = {(a, c): dF[a, c] * v[c] for a, c in dF}
+    W: dict[Pair, FloatArray] = {}
+    for (a, b), w in _products(F, dZ).items():
+        key, weight = ((a, b), 2 * w) if a == b else ((max(a, b), min(a, b)), w)
+        W[key] = W[key] + weight if key in W else weight
+    return Weights(*_stack(W, v), *_stack(dZ, v))
+
+
+def _products(F: Pairs, Z: Pairs) -> dict[Pair, FloatArray]:
+    """`Σ_c F_ac Z_bc` where structurally nonzero."""
+    columns: dict[int, list[tuple[int, FloatArray]]] = {}
+    for (b, c), value in Z.items():
+        columns.setdefault(c, []).append((b, value))
+    result: dict[Pair, FloatArray] = {}
+    for (a, c), value in F.items():
+        for b, other in columns.get(c, ()):
+            product = value * other
+            result[a, b] = result[a, b] + product if (a, b) in result else product
+    return result
+
+
+def _stack(weights: Mapping[Pair, FloatArray], v: FloatArray) -> tuple[list[Pair], FloatArray]:
+    stacked = np.zeros((len(weights), v.shape[1] + 1))
+    for row, value in zip(stacked, weights.values(), strict=True):
+        row[:-1] = value
+    return list(weights), stacked
+
+
+class Covariance:
+    """The map from weights to the blocks of S, for given test functions and D states."""
+
+    def __init__(self, functions: TestFunctions, D: int) -> None:
+        self.functions, self.D = functions, D
+        phi, dphi = functions.phi, functions.dphi
+        (head, dhead), (tail, dtail) = functions.head, functions.tail
+        self._diagonal = Product(phi, phi), Product(phi, dphi), Product(dphi, dphi)
+        self._lower = Product(head, tail), Product(head, dtail), Product(dhead, tail), Product(dhead, dtail)
+
+    def tiles(self) -> Iterator[slice]:
+        """Ranges of blocks small enough that temporaries stay in cache."""
+        size = max(1, TILE // (self.D * self.functions.length) ** 2)
+        for start in range(0, self.functions.blocks, size):
+            yield slice(start, min(start + size, self.functions.blocks))
+
+    def blocks(self, weights: Weights, tile: slice) -> tuple[FloatArray, FloatArray]:
+        """A range of blocks of S: the diagonal ones S_kk, and the lower ones S_{k,k-1} for k >= 1, `(…, b, b)`."""
+        functions, D, L = self.functions, self.D, self.functions.length
+        phi_phi, phi_dphi, dphi_dphi = self._diagonal
+        window = functions.window[tile]
+        S = np.zeros((tile.stop - tile.start, D, L, D, L))
+        for (a, b), G in _contracted(phi_phi, weights.W_pairs, weights.W, window, tile):
+            S[:, a, :, b] += G
+            if a != b:
+                S[:, b, :, a] += G.transpose(0, 2, 1)
+        for (a, b), G in _contracted(phi_dphi, weights.Z_pairs, weights.Z, window, tile):
+            S[:, a, :, b] += G
+            S[:, b, :, a] += G.transpose(0, 2, 1)
+        if weights.Y is not None:
+            for (a, _), G in _contracted(dphi_dphi, [(a, a) for a in range(D)], weights.Y, window, tile):
+                S[:, a, :, a] += G
+
+        tile_low = _below(tile)
+        head_tail, head_dtail, dhead_tail, dhead_dtail = self._lower
+        shared = functions.shared[tile_low]
+        R = np.zeros((max(tile_low.stop - tile_low.start, 0), D, L, D, L))
+        if R.size:
+            for (a, b), G in _contracted(head_tail, weights.W_pairs, weights.W, shared, tile_low):
+                R[:, a, :, b] += G
+                if a != b:
+                    R[:, b, :, a] += G
+            for (a, b), G in _contracted(head_dtail, weights.Z_pairs, weights.Z, shared, tile_low):
+                R[:, a, :, b] += G
+            for (a, b), G in _contracted(dhead_tail, weights.Z_pairs, weights.Z, shared, tile_low):
+                R[:, b, :, a] += G
+            if weights.Y is not None:
+                for (a, _), G in _contracted(dhead_dtail, [(a, a) for a in range(D)], weights.Y, shared, tile_low):
+                    R[:, a, :, a] += G
+        if functions.empty is not None and weights.Y is not None:
+            block, place = np.nonzero(functions.empty[tile])
+            S[block[:, None], np.arange(D), place[:, None], np.arange(D), place[:, None]] = 1.0
+        if tile.stop == functions.blocks:
+            self._clear_unused(S, R, 1.0 if weights.Y is not None else 0.0)
+        return S.reshape(-1, D * L, D * L), R.reshape(-1, D * L, D * L)
+
+    def _clear_unused(self, S: FloatArray, R: FloatArray, unit: float) -> None:
+        """Make the functions beyond K independent of all others, with variance `unit`."""
+        unused = slice(self.functions.used.stop, self.functions.length)
+        S[-1, :, unused] = 0.0
+        S[-1, :, :, :, unused] = 0.0
+        R[-1:, :, unused] = 0.0
+        for d in range(self.D):
+            np.fill_diagonal(S[-1, d, unused, d, unused], unit)
+
+    def adjoint(
+        self, Q: FloatArray, R: FloatArray, W_pairs: list[Pair], Z_pairs: list[Pair]
+    ) -> tuple[dict[Pair, FloatArray], dict[Pair, FloatArray]]:
+        """`α` (a >= b) and `β`, each `(time,)`, from the diagonal `Q_kk` and lower `Q_{k,k-1}` blocks of Q."""
+        functions, D, L = self.functions, self.D, self.functions.length
+        Q, R = Q.reshape(-1, D, L, D, L).copy(), R.reshape(-1, D, L, D, L)
+        self._clear_unused(Q, R[:0], 0.0)
+        phi_phi, phi_dphi, _ = self._diagonal
+        head_tail, head_dtail, dhead_tail, _ = self._lower
+        alpha = np.zeros((len(W_pairs), functions.samples))
+        beta = np.zeros((len(Z_pairs), functions.samples))
+        for tile in self.tiles():
+            low = _below(tile)
+            for pairs, total, product, factor in (
+                (W_pairs, alpha, phi_phi, 0.5),
+                (Z_pairs, beta, phi_dphi, 1.0),
+            ):
+                if pairs:
+                    weights = product.adjoint(np.stack([Q[tile, a, :, b] for a, b in pairs]), tile)
+                    functions.scatter(factor * weights, functions.window[tile], total)
+            if low.stop <= low.start:
+                continue
+            # Q has the blocks (k, k-1) and, transposed, (k-1, k): both orders of the pair of states contribute.
+            for pairs, total, products, factor in (
+                (W_pairs, alpha, (head_tail, head_tail), 0.5),
+                (Z_pairs, beta, (head_dtail, dhead_tail), 1.0),
+            ):
+                if pairs:
+                    weights = products[0].adjoint(np.stack([R[low, a, :, b] for a, b in pairs]), low)
+                    weights += products[1].adjoint(np.stack([R[low, b, :, a] for a, b in pairs]), low)
+                    functions.scatter(factor * weights, functions.shared[low], total)
+        return dict(zip(W_pairs, alpha, strict=True)), dict(zip(Z_pairs, beta, strict=True))
+
+
+def _below(tile: slice) -> slice:
+    """The lower blocks S_{k,k-1}, numbered k - 1, of a range of blocks."""
+    return slice(max(tile.start, 1) - 1, tile.stop - 1)
+
+
+def _contracted(
+    product: Product, pairs: list[Pair], weights: FloatArray, index: IntArray, tile: slice
+) -> Iterator[tuple[Pair, FloatArray]]:
+    return zip(pairs, product.contract(weights[:, index], tile), strict=True)

@@ -1,0 +1,110 @@
+"""The refinement: its solution obeys the model, is stationary, and ignores what was not measured."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import mesh_of
+from weakform.collocation.gauss_helmert import Settings, solve
+from weakform.collocation.mesh import Mesh, Part
+from weakform.collocation.watchdog import Step, Watch
+
+
+def settings_of(problem):
+    low, high = np.array(problem.box).T
+    return Settings(np.ones(len(low), dtype=bool), low, high)
+
+
+@pytest.mark.parametrize("name", ["lotka-volterra", "lorenz", "goodwin"])
+def test_the_solution_obeys_the_model_and_is_stationary(name):
+    problem, data, mesh = mesh_of(name, M=150, noise=0.05)
+    settings = settings_of(problem)
+    solved = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
+    assert solved.stop.converged
+    x = solved.states
+    assert np.abs(mesh.defects(solved.p, x)).max() < 1e-4 * np.abs(np.diff(x, axis=0)).max()
+    # No neighbouring parameters fit better.
+    for j in range(len(solved.p)):
+        held = settings.free.copy()
+        held[j] = False
+        for change in (0.999, 1.001):
+            p = solved.p.copy()
+            p[j] *= change
+            if problem.box[j][0] <= p[j] <= problem.box[j][1]:
+                near = solve(mesh, data.truth.sigma, p, solved.states, replace(settings, free=held))
+                assert near.misfit > solved.misfit - 0.05
+
+
+def test_a_finer_mesh_changes_little_where_the_samples_suffice():
+    problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
+    settings = settings_of(problem)
+    coarse = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
+    fine, states = mesh.halved(coarse.p, coarse.states)
+    again = solve(fine, data.truth.sigma, problem.parameters, states, settings)
+    errors = np.sqrt(np.diag(np.linalg.inv(coarse.information)))
+    assert (np.abs(again.p - coarse.p) < 0.05 * errors).all()
+    assert again.misfit == pytest.approx(coarse.misfit, rel=1e-2)
+
+
+def test_a_corrected_mesh_gives_the_estimate_of_a_finer_one():
+    problem, data, mesh = mesh_of("lorenz", M=600, noise=0.0005)
+    settings, sigma = settings_of(problem), data.truth.sigma
+    coarse = solve(mesh, sigma, problem.parameters, mesh.data, settings)
+    corrected, better = coarse, mesh
+    for _ in range(3):
+        better = better.corrected(corrected.p, corrected.states)
+        corrected = solve(better, sigma, corrected.p, corrected.states, settings)
+    fine, states = mesh.halved(coarse.p, coarse.states)
+    fine, states = fine.halved(coarse.p, states)
+    again = solve(fine, sigma, coarse.p, states, settings)
+    errors = np.sqrt(np.diag(np.linalg.inv(again.information)))
+    shifted, left = np.abs(coarse.p - again.p) / errors, np.abs(corrected.p - again.p) / errors
+    assert shifted.max() > 0.05, "there is something to correct"
+    assert left.max() < 0.02 * shifted.max()
+
+
+def test_values_that_were_not_measured_carry_no_weight():
+    problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
+    rng = np.random.default_rng(4)
+    lost = rng.uniform(size=mesh.data.shape) < 0.2
+    settings = settings_of(problem)
+    estimates = []
+    for junk in (0.0, 5.0):
+        holes = replace(mesh, data=np.where(lost, mesh.data + junk, mesh.data), measured=~lost)
+        estimates.append(solve(holes, data.truth.sigma, problem.parameters, mesh.data, settings).p)
+    assert np.allclose(estimates[0], estimates[1], rtol=1e-3)
+    assert np.linalg.norm(estimates[0] / problem.parameters - 1) < 0.1
+
+
+def test_two_trajectories_share_the_parameters():
+    problem = wf.problems.get("logistic")
+    parts = []
+    for seed in (1, 2):
+        q = problem.simulate(M=80, noise=0.05, seed=seed).trajectories[0]
+        system = problem.model.system(("gaussian",))
+        parts.append(Part(system, q.times, q.values, q.measured))
+    sigma = np.array([0.03])
+    settings = settings_of(problem)
+    two, first = Mesh.of(parts), Mesh.of(parts[:1])
+    both = solve(two, sigma, problem.parameters, two.data, settings)
+    one = solve(first, sigma, problem.parameters, first.data, settings)
+    assert both.stop.converged
+    assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(one.information))).all()
+
+
+@pytest.mark.parametrize("slope", [1.6, 2.5, 3.0, 6.0])
+def test_steps_that_are_too_long_across_a_valley_become_a_share_of_themselves(slope):
+    # Steps of -slope times the distance: half of them diverge or swing for ever from 4 on, whole ones from 2 on.
+    def step(x):
+        dp = np.array([-slope * x])
+        return Step(dp, np.zeros((1, 1)), dp, np.eye(1), drift=0.0, cost=x**2, violation=0.0, A=None, factor=None)
+
+    x = 1.0
+    watch = Watch(np.array([x]), np.zeros((1, 1)), step(x))
+    for _ in range(12):
+        share = watch.share
+        x += share * float(step(x).dp[0])
+        watch.see(np.array([x]), np.zeros((1, 1)), step(x), share, lambda at: at.cost)
+    assert abs(x) < 1e-6

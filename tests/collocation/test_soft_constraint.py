@@ -1,0 +1,99 @@
+"""The relaxed model: derivatives against differences, the banded system against a dense one, stiff against solved."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.collocation.bordered_system import Arrow
+from weakform.collocation.continuation import Point, Search, level, settle
+from weakform.collocation.hidden_state_problem import LatentProblem
+from weakform.data.matching import match
+from weakform.parameters import resolve
+
+MODELS = {
+    "hidden": ("x' = a*x - b*x*y\ny' = -c*y + d*x*y", ["x"], [3.0, 1.0, 6.0, 1.0]),
+    "observable": ("x' = -k*x\ny' = k*x - m*y\nz = s*y + off", ["z"], [0.8, 0.3, 0.1, 2.0]),
+    "given": ("x' = -k*x\ny' = k*x - m*y\nx(0) = x0\ny(0) = 0", ["y"], [0.8, 0.3, 2.0]),
+}
+
+
+def posed(name, samples=15, noise="gaussian"):
+    text, names, p = MODELS[name]
+    model = wf.Model.from_text(text)
+    t = np.linspace(0, 3, samples)
+    values = 1.0 + 0.1 * np.random.default_rng(1).standard_normal((samples, len(names)))
+    matched = match(wf.Dataset(t, values, names=names, noise=noise), model)
+    parameters = resolve(matched.model, matched.data)
+    problem = LatentProblem.build(parameters, matched.data)
+    meshes = problem.meshes()
+    return problem, meshes, problem.relaxed(meshes, np.full(len(names), 0.1), parameters.free), np.array(p)
+
+
+def states(relaxed, D):
+    return 1.0 + 0.3 * np.random.default_rng(2).standard_normal((len(relaxed.layout.times), D))
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "lognormal", "poisson"])
+@pytest.mark.parametrize("name", MODELS)
+def test_derivatives_match_differences(name, noise):
+    problem, _, relaxed, p = posed(name, noise=noise)
+    X = np.abs(states(relaxed, len(problem.shared.states))) + 0.2
+    line = relaxed.linearise(p, X)
+    assert np.allclose(line.r, relaxed.residual(p, X))
+    assert np.allclose(line.v, relaxed.constraint(p, X))
+    rng, h = np.random.default_rng(3), 1e-6
+    dp, dX = rng.standard_normal(len(p)), rng.standard_normal(X.shape)
+    moved = [
+        (relaxed.residual(p + s * h * dp, X + s * h * dX), relaxed.constraint(p + s * h * dp, X + s * h * dX))
+        for s in (1, -1)
+    ]
+    by_r, by_v = ((up - down) / (2 * h) for up, down in zip(*moved, strict=True))
+    at = relaxed.layout.sampled
+    assert np.allclose(line.P @ dp + (line.R @ dX[at][:, :, None])[:, :, 0], by_r, rtol=1e-5, atol=1e-6)
+    expected = line.G @ dp + (line.left @ dX[:, :, None])[:, :, 0]
+    expected[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
+    assert np.allclose(expected, by_v, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("q", [1.0, 1e-3, 0.0])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_band_is_the_dense_system(name, q):
+    problem, _, relaxed, p = posed(name, samples=8)
+    X = states(relaxed, len(problem.shared.states))
+    line, V = relaxed.linearise(p, X), relaxed.variances(X, q)
+    N, D = X.shape
+    arrow = Arrow(line, relaxed.layout, V, 0.1, np.ones(D))
+    K = np.zeros((N, 2, D, N, 2, D))
+    for m in range(N):
+        K[m, 0, :, m, 0] = np.eye(D) * (1.0 if relaxed.layout.ahead[m] else 0.1)
+        K[m, 1, :, m, 0], K[m, 0, :, m, 1] = line.left[m], line.left[m].T
+        K[m, 1, :, m, 1] = -np.diag(V[m])
+        if m + 1 < N:
+            K[m, 1, :, m + 1, 0], K[m + 1, 0, :, m, 1] = line.right[m], line.right[m].T
+    for row, m in enumerate(relaxed.layout.sampled):
+        K[m, 0, :, m, 0] += line.R[row].T @ line.R[row]
+    dense = K.reshape(2 * N * D, -1)
+    b = np.random.default_rng(4).standard_normal((N, 2, D, 2))
+    solved = arrow.solve(b).reshape(2 * N * D, 2)
+    assert np.allclose(dense @ solved, b.reshape(2 * N * D, 2), atol=1e-8)
+
+
+def test_the_stiff_model_is_the_forward_solution():
+    model = wf.Model.from_text(MODELS["hidden"][0])
+    t = np.linspace(0, 3, 61)
+    u = wf.simulate(model, [3, 1, 6, 1], [1, 1], t).states
+    matched = match(wf.Dataset(t, u[:, 0], names=["x"], sigma=0.01), model)
+    parameters = resolve(matched.model, matched.data, fixed={"b": 1.0})
+    problem = LatentProblem.build(parameters, matched.data)
+    meshes = problem.meshes()
+    relaxed = problem.relaxed(meshes, np.array([0.01]), parameters.free)
+    start = np.tile(u[0], (len(relaxed.layout.times), 1))
+    start[1:, 0] = np.interp(meshes[0], t, u[:, 0])
+    point = Point(np.array([2.5, 1.0, 5.0, 0.8]), start)
+    search = Search(np.full(4, -np.inf), np.full(4, np.inf))
+    for q in (1.0, 0.1, 0.01, 1e-3):
+        point = level(relaxed, point, q, search)
+    point = settle(relaxed, point, search)
+    assert np.allclose(point.p, [3, 1, 6, 1], rtol=1e-3)
+    solved = wf.simulate(model, point.p, point.X[1], meshes[0]).states
+    assert np.allclose(point.X[1:], solved, atol=2e-3)

@@ -1,0 +1,126 @@
+"""Forward solutions of a fit: right, with bands that cover."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from support import LINEAR, LV, decay
+from weakform.forward.solver import simulate
+from weakform.support.errors import DataError, FitError
+
+
+def test_trajectory_is_the_forward_solution_of_the_estimate():
+    fit = wf.fit(LINEAR, decay(1))
+    drawn = fit.trajectory()
+    solved = simulate(LINEAR, fit.estimate, fit.denoised[0][0], drawn.times)
+    assert np.allclose(drawn.states, solved.states, rtol=1e-6)
+    assert set(decay(1).trajectories[0].times) <= set(drawn.times)
+    assert (drawn.lower < drawn.states).all()
+    assert (drawn.states < drawn.upper).all()
+    assert drawn["u"].shape == (len(drawn.times), 3)
+    with pytest.raises(KeyError, match="No state 'v'"):
+        drawn["v"]
+
+
+def test_delta_band_is_that_of_the_linear_theory():
+    fit = wf.fit(LINEAR, decay(2))
+    t = fit.data.trajectories[0].times
+    k, u0 = fit.estimate[0], fit.denoised[0][0, 0]
+    K = np.column_stack([-t * u0 * np.exp(-k * t), np.exp(-k * t)]) / fit.sigma[0]
+    C = np.linalg.inv(K.T @ K)
+    at = np.array([0.0, 1.0, 5.0])
+    S = np.column_stack([-at * u0 * np.exp(-k * at), np.exp(-k * at)])
+    half = fit.quantile(0.95) * np.sqrt(np.einsum("ti,ij,tj->t", S, C, S))
+    found = fit.predict(at, kind="delta")
+    assert np.allclose(found.upper[:, 0] - found.states[:, 0], half, rtol=2e-3)
+
+
+def test_bands_cover_the_truth_and_beyond_the_data():
+    at = np.linspace(0, 6, 13)
+    truth = 2 * np.exp(-0.7 * at)
+    inside = np.zeros(len(at))
+    for seed in range(100):
+        found = wf.fit(LINEAR, decay(seed)).predict(at)
+        inside += (found.lower[:, 0] <= truth) & (truth <= found.upper[:, 0])
+    assert (inside >= 87).all()
+    assert inside.mean() <= 99
+
+
+def test_sampling_agrees_with_delta_where_nothing_bends_and_is_chosen_where_it_does():
+    fit = wf.fit(LINEAR, decay(3, n=200, sigma=0.01))
+    at = np.linspace(0.5, 3, 6)
+    delta, sampled = fit.predict(at, kind="delta"), fit.predict(at, kind="sampling", seed=1)
+    assert fit.predict(at).kind == "delta"
+    assert np.allclose(delta.upper - delta.lower, sampled.upper - sampled.lower, rtol=0.25)
+    assert np.array_equal(fit.predict(at, kind="sampling", seed=1).lower, sampled.lower)
+    problem = wf.problems.get("lotka-volterra")
+    noisy = wf.fit(problem.model, problem.simulate(M=40, noise=0.3, seed=1), bounds=problem.bounds)
+    assert noisy.predict(np.linspace(0, 20, 50)).kind == "sampling"
+
+
+@pytest.mark.slow
+def test_log_normal_bands_stay_positive():
+    problem = wf.problems.get("goodwin")
+    fit = wf.fit(problem.model, problem.simulate(M=128, noise=0.2, seed=1), bounds=problem.bounds)
+    for kind in ("delta", "sampling"):
+        assert (fit.trajectory(kind=kind).lower > 0).all()
+
+
+def test_known_initial_state():
+    fit = wf.fit(LINEAR, decay(4))
+    found = fit.predict([1.0, 2.0], initial=[3.0])
+    assert found.states[0, 0] == 3.0
+    assert found.lower[0, 0] == found.upper[0, 0] == 3.0
+    assert found.upper[1, 0] > found.lower[1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param({"times": [-1.0, 2.0]}, "begins at t = 0", id="before the data"),
+        pytest.param({"times": [2.0, 1.0]}, "increase", id="backwards"),
+        pytest.param({"times": ["a"]}, "numbers", id="text"),
+        pytest.param({"times": [1.0], "initial": [1.0, 2.0]}, "1 numbers", id="two initial values"),
+        pytest.param({"times": [1.0], "trajectory": 3}, "there is one, number 0", id="no such trajectory"),
+        pytest.param({"times": [1.0], "kind": "bayes"}, "kind of band", id="unknown band"),
+        pytest.param({"times": [1.0], "level": 95}, "between 0 and 1", id="level in per cent"),
+    ],
+)
+def test_bad_requests(arguments, words):
+    fit = wf.fit(LINEAR, decay(5))
+    with pytest.raises((DataError, FitError), match=words):
+        fit.predict(**arguments)
+
+
+def test_bands_of_correlated_noise_contain_the_solution():
+    t, u = LV.solution(80)
+    C = np.array([[0.09, -0.085], [-0.085, 0.09]])
+    noisy = u + np.random.default_rng(4).standard_normal(u.shape) @ np.linalg.cholesky(C).T
+    fit = wf.fit(LV.model, wf.Dataset(t, noisy, sigma=C), bounds=LV.bounds)
+    band = fit.predict(t[::8], kind="sampling")
+    assert (band.lower < band.upper).all()
+    assert ((band.lower <= band.states) & (band.states <= band.upper)).mean() > 0.9
+
+
+def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
+    t = np.linspace(0, 10, 50)
+    model = wf.Model.from_text("x' = -k*x + q", inputs=["q"])
+    fit = wf.fit(model, wf.Dataset(t, np.exp(-t) + 0.01 * np.sin(20 * t), inputs={"q": 0 * t}))
+    assert "keep their nearest value" in fit.predict([0.0, 20.0]).note
+    assert fit.predict([0.0, 5.0]).note == ""
+
+
+@pytest.mark.slow
+def test_a_band_bends_where_a_state_has_decayed():
+    """The tangent is good where the band is wide, and far too short where the state has decayed."""
+    model = wf.Model.from_text("x' = -v*x/(K + x)\ny' = v*x/(K + x) - d*y")
+    t, later = np.linspace(0, 5, 14), [2.0, 3.0, 4.5, 5.0, 6.0]
+    truth = {"v": 1.5, "K": 0.5, "d": 0.4}
+    u = wf.simulate(model, truth, [4.0, 0.1], t).states
+    there = wf.simulate(model, truth, [4.0, 0.1], [0.0, *later]).states[1:, 0]
+    inside = []
+    for seed in range(12):
+        data = wf.Dataset(t, u + 0.1 * np.random.default_rng(seed).standard_normal(u.shape), names=["x", "y"])
+        band = wf.fit(model, data, bounds={"K": (0.01, 20)}).predict(later)
+        inside.append((band.lower[:, 0] <= there) & (there <= band.upper[:, 0]))
+    assert np.mean(np.array(inside)[:, 2:]) > 0.8  # 57% by the tangent

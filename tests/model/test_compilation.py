@@ -1,0 +1,25 @@
+"""Names of a model are its own: what the compiler calls its common parts does not matter."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.model.expression_map import Map
+
+
+@pytest.mark.parametrize("name", ["x0", "x1", "x12"])
+def test_names_that_the_compiler_uses_itself(name):
+    model = wf.Model.from_text(f"x' = -k*x\ny' = k*x - m*y\nx(0) = {name}\ny(0) = 0")
+    p = np.array([{"k": 0.8, "m": 0.3, name: 2.0}[q] for q in model.parameters])
+    u = np.array([[1.5, 0.4]])
+    assert np.allclose(model.map("f")(np.zeros(1), u, p), [[-1.2, 1.2 - 0.12]])
+    value, by_u, by_p = model.map("f").linearised(np.zeros(1), u, p)
+    assert np.allclose(value, [[-1.2, 1.08]])
+    assert np.allclose(by_u, [[[-0.8, 0.0], [0.8, -0.3]]])
+    assert np.allclose(by_p[0, :, model.parameters.index(name)], 0.0)
+    assert np.allclose(wf.simulate(model, p, [2.0, 0.0], [0.0, 1.0]).states[-1, 0], 2 * np.exp(-0.8))
+
+
+def test_a_map_of_nothing_is_zero():
+    nothing = Map([0, 0], ["x", "y"], (), ["k"])
+    assert not nothing(np.zeros(3), np.ones((3, 2)), np.ones(1)).any()

@@ -1,0 +1,69 @@
+"""Draws are from the density that was asked for; chains that have not mixed are found out."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from weakform.optimize.independence_sampler import Walk
+from weakform.optimize.mcmc_diagnostics import effective, rhat
+
+
+@dataclass(frozen=True)
+class Value:
+    log: float
+    z: np.ndarray
+
+
+def drawn(density, d, steps=3000, seed=0):
+    walk = Walk(lambda z: Value(density(z), z), d, 4, np.random.default_rng(seed))
+    walk.warm_up(200)
+    walk.go_on(steps)
+    return walk, np.array([[v.z for v in chain] for chain in walk.kept])
+
+
+def test_where_the_density_is_nearly_the_reference_most_draws_are_independent():
+    walk, draws = drawn(lambda z: -0.5 * float(z @ z), 3, 500)
+    assert walk.taken > 0.8 * walk.steps
+    assert effective(draws[:, :, 0]) > 1000
+
+
+@pytest.mark.parametrize("scale", [0.4, 2.0])
+def test_a_correlated_normal_density(scale):
+    C = scale**2 * np.array([[1.0, 0.8], [0.8, 1.0]])
+    H = np.linalg.inv(C)
+    _, draws = drawn(lambda z: -0.5 * float((z - 1) @ H @ (z - 1)), 2)
+    flat = draws.reshape(-1, 2)
+    size = min(effective(draws[:, :, k]) for k in range(2))
+    assert size > 300
+    assert flat.mean(axis=0) == pytest.approx([1.0, 1.0], abs=4 * scale / math.sqrt(size))
+    assert np.cov(flat.T) == pytest.approx(C, abs=6 * scale**2 / math.sqrt(size))
+
+
+def test_a_density_that_ends_at_a_wall():
+    _, draws = drawn(lambda z: -float(z[0]) if z[0] > 0 else -math.inf, 1, 4000)
+    flat = np.sort(draws.ravel())
+    exact = 1 - np.exp(-flat)
+    gap = np.max(np.abs(exact - np.arange(1, len(flat) + 1) / len(flat)))
+    assert gap < 2.0 / math.sqrt(effective(draws[:, :, 0]))
+
+
+def test_two_hills_that_chains_do_not_join_are_no_success():
+    def density(z):
+        return float(np.logaddexp(-0.5 * ((z[0] - 1.5) / 0.01) ** 2, -0.5 * ((z[0] + 1.5) / 0.01) ** 2))
+
+    _, draws = drawn(density, 1, 300)
+    assert rhat(draws[:, :, 0]) > 1.01
+
+
+def test_r_hat_and_effective_sizes_of_what_is_known():
+    rng = np.random.default_rng(1)
+    independent = rng.standard_normal((4, 2000))
+    assert rhat(independent) < 1.005
+    assert effective(independent) == pytest.approx(8000, rel=0.15)
+    slow = np.zeros((4, 4000))
+    for k in range(1, 4000):  # an autoregression: n (1 - a)/(1 + a)
+        slow[:, k] = 0.9 * slow[:, k - 1] + rng.standard_normal(4)
+    assert effective(slow) == pytest.approx(16000 / 19, rel=0.3)
+    assert rhat(independent + np.array([[0.0], [0.0], [0.0], [0.5]])) > 1.02
