@@ -18,13 +18,12 @@ FACADES = {
     ("model.model", "report"): "Model._repr_html_ shows itself in a notebook",
     ("model.model", "forward"): "initial values that are a steady state have to be solved for",
     ("data.dataset", "report"): "Dataset._repr_html_ shows itself in a notebook",
-    ("results.fit_result", "inference"): "FitResult answers questions about itself",
+    ("results.fit_result", "inference"): "methods of FitResult compute intervals, profiles, predictions",
+    ("results.fit_result", "analysis"): "FitResult.missing_terms fits again; .metrics and .r_squared measure a fit",
+    ("results.fit_result", "report"): "FitResult prints, draws and reports itself",
+    ("results.fit_result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
     ("inference.posterior", "report"): "Posterior.plot draws itself",
     ("inference.experiment_design", "report"): "Design.plot draws itself",
-    ("results.questions", "analysis"): "FitResult.missing_terms fits the model again with each of them",
-    ("results.questions", "inference"): "FitResult answers questions about itself",
-    ("results.written", "report"): "FitResult prints, draws and reports itself",
-    ("results.written", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
 }
 """What may load a room above its own, when it is called, and why."""
 

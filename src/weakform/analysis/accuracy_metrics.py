@@ -17,7 +17,8 @@ import numpy as np
 from ..data.matching import inputs_of
 from ..data.trajectory import Truth
 from ..forward.solver import simulate
-from ..inference.fitted_states import RTOL, beginning
+from ..inference.fitted_states import RTOL, Seen, beginning
+from ..inference.prediction import forward
 from ..model.inputs import Inputs
 from ..model.model import Model
 from ..support.array_types import BoolArray, FloatArray
@@ -109,3 +110,20 @@ def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth
     if not solved.success:
         raise FitError(f"The model cannot be solved with the true parameters: {solved.status.value}.")
     return Truth(p, solved.states, initial, fit.sigma, float(times[0]))
+
+
+def measure_fit(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Metrics:
+    """Measure a fit against a known truth; see `FitResult.metrics`."""
+    known = as_truth(fit, truth)
+    times, inputs = fit.data.trajectories[0].times, inputs_of(fit.model, fit.data, 0)
+    return measure(fit.model.of(0), fit.estimate, fit.covariance, times, known, inputs)
+
+
+def explained_shares(fit: FitResult) -> dict[str, float]:
+    """Compute R² of each measured column against the forward solution from the fitted initial states."""
+    values = np.concatenate([q.values for q in fit.data.trajectories])
+    parts = []
+    for k, q in enumerate(fit.data.trajectories):
+        parts.append(Seen.of(fit, k, every=True).values(q.times, forward(fit, k)))
+    shares = r_squared(values, np.concatenate(parts))
+    return {name: float(share) for name, share in zip(fit.data.labels, shares, strict=True)}

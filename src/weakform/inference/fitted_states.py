@@ -114,6 +114,11 @@ def fitted(fit: FitResult, k: int) -> FloatArray:
     return Seen.of(fit, k, every=True).values(fit.data.trajectories[k].times, fit.denoised[k])
 
 
+def compute_residuals(fit: FitResult) -> tuple[FloatArray, ...]:
+    """Return measured minus fitted values, `(time, columns)` for each trajectory; NaN for missing values."""
+    return tuple(q.values - fitted(fit, k) for k, q in enumerate(fit.data.trajectories))
+
+
 def panels(fit: FitResult) -> tuple[str, ...]:
     """What there is to draw: the measured columns, then the hidden states."""
     columns = fit.data.names or fit.model.states

@@ -61,21 +61,17 @@ def maximum(fit: FitResult) -> float:
     return fit.log_likelihood + gain
 
 
-class Criteria:
-    """What a fit says for its model."""
+def aic(fit: FitResult) -> float:
+    """Compute Akaike's criterion, `2k - 2 log L`."""
+    return 2 * unknowns(fit) - 2 * maximum(fit)
 
-    @property
-    def aic(self: FitResult) -> float:  # type: ignore[misc]
-        """Akaike's criterion, `2k - 2 log L`, with σ counted where it was estimated."""
-        return 2 * unknowns(self) - 2 * maximum(self)
 
-    @property
-    def aicc(self: FitResult) -> float:  # type: ignore[misc]
-        """Akaike's criterion for few values; infinite where there are too few for it."""
-        n, k = values(self), unknowns(self)
-        return self.aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else math.inf
+def aicc(fit: FitResult) -> float:
+    """Compute Akaike's criterion with the correction for small samples; infinite if n <= k + 1."""
+    n, k = values(fit), unknowns(fit)
+    return aic(fit) + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else math.inf
 
-    @property
-    def bic(self: FitResult) -> float:  # type: ignore[misc]
-        """Schwarz's criterion, `k log n - 2 log L`."""
-        return unknowns(self) * math.log(max(values(self), 1)) - 2 * maximum(self)
+
+def bic(fit: FitResult) -> float:
+    """Compute Schwarz's criterion, `k log n - 2 log L`."""
+    return unknowns(fit) * math.log(max(values(fit), 1)) - 2 * maximum(fit)

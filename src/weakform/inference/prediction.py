@@ -119,3 +119,12 @@ def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[Fl
     covariance = np.zeros((J + D, J + D))
     covariance[:J, :J] = finite(fit)
     return np.concatenate([fit.estimate, u0]), covariance
+
+
+def fitted_trajectory(fit: FitResult, number: int | str, level: float, kind: str) -> Prediction:
+    """Return the fitted trajectory with its band over the time of the data, computed once and then kept."""
+    number = numbered(fit, number)
+    key = (number, level, kind)
+    if key not in fit.late.bands:
+        fit.late.bands[key] = fit.predict(fine_grid(fit, number), trajectory=number, level=level, kind=kind)
+    return fit.late.bands[key]

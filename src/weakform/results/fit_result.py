@@ -1,115 +1,119 @@
-"""The result of a fit: numbers, the model and the data; never the optimiser that made them."""
+"""The result of a fit: estimates with their uncertainty, the model, the data and the record of the search.
+
+`FitResult` holds numbers, never the optimiser that computed them. Its methods are one line each: they call a function
+of `inference` (from the finished fit), `analysis` (fits again), `report` or `files`, which is loaded on first use.
+"""
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.dataset import Dataset
-from ..diagnostics.goodness import GoodnessOfFit
+from ..data.trajectory import Truth
 from ..forward.structural_identifiability import Freedom
-from ..inference.derived_quantities import derived
-from ..inference.intervals import errors, intervals, quantity
-from ..inference.state_estimates import Beginnings, States
 from ..model.model import Model
 from ..parameters.priors import Priors
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from ..support.errors import FitError
 from .options import Options
 from .population import Population
-from .questions import Questions
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 from .status import Status
-from .written import Written
 
 if TYPE_CHECKING:
+    from ..analysis.accuracy_metrics import Metrics
+    from ..analysis.term_ranking import MissingTerms
+    from ..diagnostics.goodness import GoodnessOfFit
+    from ..inference.experiment_design import Design
+    from ..inference.posterior import Posterior
     from ..inference.profiles import Profile
     from ..inference.state_bands import Prediction
+    from ..inference.state_estimates import Beginnings, States
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult(Questions, Written):
+class FitResult:
     """Estimates of the parameters of a model, with their uncertainty.
 
     Attributes
     ----------
     model : Model
-        With the parameters that were estimated, local ones once for each trajectory.
+        The fitted model; local parameters are repeated, one for each trajectory.
     data : Dataset
-        What it was fitted to.
+        The data it was fitted to.
     method : str
-        The method that made the estimate.
+        The method that computed the estimate.
     estimate : ndarray, (J,)
-        In the order of `model.parameters`.
+        Estimates in the order of `model.parameters`.
     covariance : ndarray, (J, J)
-        Of the estimate; zero for fixed parameters, NaN for parameters at a bound.
+        Covariance of the estimate; zero for fixed parameters, NaN for parameters at a bound.
     covariance_kind : str
-        The formula behind it, in words.
+        The formula behind `covariance`, in words.
     status : Status
-        How the fit ended; its text says what to do.
+        How the fit ended; its text says what to do next.
     log_likelihood : float
-        Of the data, with `sigma`; NaN for methods without states that obey the model, and for noise-free data.
+        Log-likelihood of the data at `estimate` and `sigma`; NaN for methods whose states do not obey the model, and
+        for noise-free data.
     sigma : ndarray, (D,)
-        Noise level used.
+        Noise level of each column.
     sigma_estimated : bool
-        Whether it was estimated, or given.
+        True if `sigma` was estimated, False if the user gave it.
     basis : tuple of BasisSummary, one for each trajectory
         The test functions: how many, and their radius.
     bounds : ndarray, (J, 2)
-        Lower and upper; infinite where there is none.
+        Lower and upper bounds; infinite if there is none.
     log_scale : ndarray of bool, (J,)
         Parameters that were estimated on a log scale; their intervals are positive.
     fixed : ndarray of bool, (J,)
-        Parameters that were given, not estimated.
+        Parameters that were held at given values.
     at_bound : ndarray of bool, (J,)
         Estimates that sit at a bound.
     denoised : tuple of ndarray, (time, D), one for each trajectory
-        The data less their noise as the fitted model sees it; no forward solution is behind it.
+        States at the samples according to the fitted model, computed without a forward solution.
     goodness : GoodnessOfFit, or None
-        The test of the model, for `"wendy"`.
+        Test of the model against the data; None for methods without residuals of the data.
     starts : tuple of StartRecord
         All starts, the best first.
     iterations : int
-        Of the search, from the best start.
+        Iterations of the search from the best start.
     mesh : int
-        Nodes for each sample on which the refinement solved the equations.
+        Mesh nodes per sample in the refinement.
     seed : int
-        Of all that is drawn.
+        Seed of all random draws.
     options : Options
-        As the fit used them.
+        Options that the fit used.
     seconds : float
-        How long the fit took.
+        Wall time of the fit.
     weak_residuals : tuple of pairs of ndarray, one for each trajectory
-        Centres of the test functions `(K,)`, and the residuals over their standard deviations `(D, K)`.
+        Centres of the test functions `(K,)`, and weak residuals over their standard deviations `(D, K)`.
     warnings : tuple of str
-        What should not be overlooked.
+        Reasons to doubt the fit, most serious first.
     notes : tuple of str
-        What was done on the way.
+        Decisions that were taken during the fit.
     prior : Priors, or None
-        What was known beforehand.
+        Priors of the parameters.
     tied : dict of str to str
-        Parameters that are expressions of others; `derived` gives their values.
+        Parameters that are expressions of others; `derived` computes their values.
     units : dict of str to str
-        Of parameters, states and `time`.
+        Units of parameters, states and `time`.
     nodes : tuple of pairs of ndarray, one for each trajectory
-        Where only a part is measured: the nodes of the mesh `(nodes,)`, and the states there `(nodes, D)`.
+        If some states are not measured: mesh nodes `(nodes,)`, and states there `(nodes, D)`.
     shared, index : Model and ndarray of int
-        The model before local parameters were multiplied, and the place of its parameters among all.
+        The model before local parameters were repeated, and the position of its parameters among all, for each
+        trajectory.
     alternatives : tuple of Alternative
         Other estimates that fit equally well.
     freedoms : tuple of Freedom
-        Directions that no data of this kind can see.
+        Directions in parameter space that the measured columns cannot identify.
     population : Population, or None
         Means and spreads of random effects.
     late : Late
-        What was computed after the fit, when it was asked for: profiles and bands.
+        Results computed on request after the fit: profiles, bands, draws.
 
     Examples
     --------
@@ -157,14 +161,16 @@ class FitResult(Questions, Written):
     population: Population | None = None
     late: Late = field(default_factory=Late, repr=False, compare=False)
 
+    # How the fit ended.
+
     @property
     def success(self) -> bool:
-        """Whether the fit converged, the model fits and the data determine it: whether to use the estimate."""
+        """True if the estimate can be used: converged, accepted by the data, and determined by them."""
         return self.status.success
 
     @property
     def converged(self) -> bool:
-        """Whether the optimisation converged, whatever it found."""
+        """True if the optimisation converged, whatever the verdict on the model."""
         return self.status.converged
 
     @property
@@ -172,46 +178,75 @@ class FitResult(Questions, Written):
         """The status in words, with its remedy."""
         return self.status.value
 
+    # Parameters and their uncertainty.
+
     @property
-    def profiles(self) -> Mapping[str, Profile]:
-        """Profiles by parameter, once `intervals(kind="profile")` or a report has asked for them."""
-        return MappingProxyType(self.late.profiles)
+    def params(self) -> dict[str, float]:
+        """Estimates by name."""
+        return {name: float(value) for name, value in zip(self.model.parameters, self.estimate, strict=True)}
+
+    def __getitem__(self, name: str) -> Quantity:
+        from ..inference.intervals import quantity
+
+        return quantity(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.model.parameters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.model.parameters)
 
     @property
     def errors(self) -> FloatArray:
-        """Standard errors, `(J,)`, as the default intervals have them; infinite where no data can tell.
+        """Standard errors that match the default intervals, `(J,)`; infinite if the data cannot identify a parameter.
 
-        Where an interval is by its profile, its error is the mean of what it reaches to both sides over the quantile,
-        at a bound what it reaches to one: the root of the covariance's diagonal may be far too small there.
+        For a Wald interval this is the root of the covariance's diagonal. For a profile interval it is the mean
+        distance from the estimate to the two ends, divided by the quantile (at a bound, the distance to the other end):
+        near a bound the covariance may understate the error many times.
         """
+        from ..inference.intervals import errors
+
         return errors(self)
 
     @property
     def wald_errors(self) -> FloatArray:
-        """Standard errors by the covariance alone, `(J,)`; NaN at a bound, infinite where no data can tell."""
-        unknown = [name in self.undetermined for name in self.model.parameters]
-        with np.errstate(invalid="ignore"):
-            return np.where(unknown, np.inf, np.sqrt(self.covariance.diagonal()))
+        """Standard errors from the covariance alone, `(J,)`; NaN at a bound, infinite if not identifiable."""
+        from ..inference.intervals import wald_errors
+
+        return wald_errors(self)
+
+    @property
+    def correlation(self) -> FloatArray:
+        """Correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
+        from ..inference.intervals import correlation_matrix
+
+        return correlation_matrix(self)
 
     @property
     def undetermined(self) -> frozenset[str]:
-        """Parameters and initial values that no data of this kind can determine."""
+        """Parameters and initial values that the measured columns cannot identify."""
         return frozenset(name for freedom in self.freedoms for name in freedom.names)
 
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """Profile likelihoods by parameter, once `intervals(kind="profile")` or a report has computed them."""
+        return MappingProxyType(self.late.profiles)
+
     def intervals(self, level: float = 0.95, kind: str = "auto", *, runs: int = 200, seed: int = 0) -> FloatArray:
-        """Intervals of the parameters, `(J, 2)`.
+        """Compute intervals of the parameters.
 
         Parameters
         ----------
         level : float
+            Coverage probability.
         kind : str
-            `"wald"`: estimate ± errors; NaN for parameters at a bound, which have none. `"profile"`: where the misfit
-            rises too much, however the others adapt; the curves are kept in `profiles`. `"auto"`: the profile where a
-            bound is near or the misfit is not a parabola, else Wald's; `fit[name].note` says so. `"bootstrap"`: from
-            data drawn again from the fitted states; infinite where the data do not determine a parameter. Methods
-            without a likelihood of the data have Wald's only.
+            `"wald"`: estimate ± quantile × error; NaN for parameters at a bound. `"profile"`: by the profile
+            likelihood; the curves are kept in `profiles`. `"auto"`: the profile if a bound is near or the likelihood is
+            not quadratic, else Wald; `fit[name].note` says which. `"bootstrap"`: quantiles of refits to data simulated
+            from the fitted states; infinite if the data do not identify a parameter. Methods without a likelihood of
+            the data have Wald intervals only.
         runs, seed : int
-            Of the bootstrap; its estimates are kept in `late.bootstraps`.
+            Number of bootstrap refits and their seed; the estimates are kept in `late.bootstraps`.
 
         Returns
         -------
@@ -226,61 +261,38 @@ class FitResult(Questions, Written):
         >>> fit.intervals(0.9).shape
         (2, 2)
         """
+        from ..inference.intervals import intervals
+
         return intervals(self, level, kind, runs, seed)
 
     def quantile(self, level: float) -> float:
-        """Standard errors on each side of an interval: normal, or Student's t where σ was estimated from residuals.
+        """Return the half-width of an interval in standard errors.
+
+        The quantile is normal if σ is known, and Student's t if σ was estimated from residuals.
 
         Parameters
         ----------
         level : float
+            Coverage probability.
 
         Returns
         -------
         float
             Such as 1.96 for a level of 0.95.
         """
-        if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
-            raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
-        if self.goodness is None or not self.sigma_estimated:
-            return NormalDist().inv_cdf(0.5 + float(level) / 2)
-        from scipy.special import stdtrit
+        from ..inference.intervals import interval_quantile
 
-        return float(stdtrit(max(self.goodness.freedom, 1), 0.5 + float(level) / 2))
-
-    @property
-    def correlation(self) -> FloatArray:
-        """Correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.covariance / np.outer(self.wald_errors, self.wald_errors))
-
-    @property
-    def initial(self) -> Beginnings:
-        """States at the beginning of each trajectory with their intervals, by name: `fit.initial["S"]`."""
-        return Beginnings(self)
-
-    @property
-    def states(self) -> States:
-        """States, and measured expressions, in time with their bands, by name: `fit.states["S"]`."""
-        return States(self)
-
-    def __getitem__(self, name: str) -> Quantity:
-        return quantity(self, name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.model.parameters
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.model.parameters)
+        return interval_quantile(self, level)
 
     def derived(self, expression: str, level: float = 0.95) -> Quantity:
-        """An expression of the parameters with its interval, by the delta method.
+        """Evaluate an expression of the parameters, with its interval by the delta method.
 
         Parameters
         ----------
         expression : str
-            Such as `"p1 / p3"`; read like a model, never evaluated as code.
+            Such as `"p1 / p3"`; parsed like a model, never evaluated as code.
         level : float
+            Coverage probability.
 
         Returns
         -------
@@ -295,7 +307,71 @@ class FitResult(Questions, Written):
         >>> round(fit.derived("p1/p2").value, 1)  # the capacity
         1.0
         """
+        from ..inference.derived_quantities import derived
+
         return derived(self, expression, level)
+
+    def sample(self, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:
+        """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.
+
+        Without a prior the density is flat, on the scale of each parameter, inside its bounds; it is flat in log σ.
+        Proposals are independent, in coordinates in which the posterior is nearly normal: projections of the residuals.
+
+        Parameters
+        ----------
+        draws : int
+            Number of draws over all chains, after the warm-up.
+        chains : int
+            Number of independent chains.
+        seed : int
+            Seed of the draws.
+
+        Returns
+        -------
+        Posterior
+        """
+        from ..inference.posterior import sample
+
+        self.late.posterior[:] = [sample(self, draws, chains, seed)]
+        return self.late.posterior[0]
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """The last posterior that `sample` drew, or None."""
+        return self.late.posterior[0] if self.late.posterior else None
+
+    # States, residuals and predictions.
+
+    @property
+    def initial(self) -> Beginnings:
+        """Initial states of each trajectory with their intervals, by name: `fit.initial["S"]`."""
+        from ..inference.state_estimates import Beginnings
+
+        return Beginnings(self)
+
+    @property
+    def states(self) -> States:
+        """States and measured expressions over time with their bands, by name: `fit.states["S"]`."""
+        from ..inference.state_estimates import States
+
+        return States(self)
+
+    @property
+    def residuals(self) -> tuple[FloatArray, ...]:
+        """Measured values minus fitted values, `(time, columns)` for each trajectory; NaN for missing values."""
+        from ..inference.fitted_states import compute_residuals
+
+        return compute_residuals(self)
+
+    @property
+    def r_squared(self) -> dict[str, float]:
+        """Share of the variance of each column that the forward solution explains, over all trajectories.
+
+        The model is solved from the fitted initial states; NaN if that fails.
+        """
+        from ..analysis.accuracy_metrics import explained_shares
+
+        return explained_shares(self)
 
     def predict(
         self,
@@ -314,15 +390,18 @@ class FitResult(Questions, Written):
         times : array_like, (time,)
             Increasing; may go beyond the data.
         trajectory : int or str
-            Number or label of the one from whose fitted initial state to begin; its uncertainty is part of the band.
+            Number or label of the trajectory whose fitted initial state to start from; its uncertainty is part of the
+            band.
         initial : array_like, (D,), or mapping, optional
-            A known state at `times[0]` in place of a fitted one.
+            A known state at `times[0]`, used in place of a fitted one.
         level : float
+            Coverage probability.
         kind : str
-            `"delta"` (linearised), `"sampling"` (quantiles of many solutions), `"profile"` (by the likelihood, where
-            only a part is measured), or `"auto"`: one of the others where solutions bend too much for the delta method.
+            `"delta"` (linearised), `"sampling"` (quantiles of many solutions), `"profile"` (by the likelihood, if some
+            states are not measured), or `"auto"`: one of the other two if the solution is too nonlinear for the delta
+            method.
         seed : int
-            Of the draws.
+            Seed of the draws.
 
         Returns
         -------
@@ -342,7 +421,7 @@ class FitResult(Questions, Written):
         return predict(self, times, trajectory=trajectory, initial=initial, level=level, kind=kind, seed=seed)
 
     def trajectory(self, number: int | str = 0, *, level: float = 0.95, kind: str = "auto") -> Prediction:
-        """The fitted trajectory over the time of the data, on a grid fine enough to draw.
+        """Compute the fitted trajectory over the time of the data, on a grid fine enough to draw.
 
         Parameters
         ----------
@@ -355,13 +434,214 @@ class FitResult(Questions, Written):
         -------
         Prediction
         """
-        from ..inference.prediction import fine_grid, numbered
+        from ..inference.prediction import fitted_trajectory
 
-        number = numbered(self, number)
-        key = (number, level, kind)
-        if key not in self.late.bands:
-            self.late.bands[key] = self.predict(fine_grid(self, number), trajectory=number, level=level, kind=kind)
-        return self.late.bands[key]
+        return fitted_trajectory(self, number, level, kind)
+
+    # Which model, and what next.
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, `2k - 2 log L`; an estimated σ counts as a parameter."""
+        from ..inference.information_criteria import aic
+
+        return aic(self)
+
+    @property
+    def aicc(self) -> float:
+        """Akaike's criterion with the correction for small samples; infinite if there are too few values for it."""
+        from ..inference.information_criteria import aicc
+
+        return aicc(self)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion, `k log n - 2 log L`."""
+        from ..inference.information_criteria import bic
+
+        return bic(self)
+
+    def metrics(self, truth: Truth | Mapping[str, float] | None = None) -> Metrics:
+        """Compute the paper's accuracy measures of this estimate against a known truth.
+
+        Parameters
+        ----------
+        truth : Truth or mapping, optional
+            The true parameters by name; by default the truth stored with simulated data. If only parameters are given,
+            the forward error is measured against the solution from the fitted initial state.
+
+        Returns
+        -------
+        Metrics
+        """
+        from ..analysis.accuracy_metrics import measure_fit
+
+        return measure_fit(self, truth)
+
+    def missing_terms(self, candidates: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> MissingTerms:
+        """Rank terms that the model may lack, and the equation that lacks them.
+
+        Parameters
+        ----------
+        candidates : sequence of str, or mapping of states to them, optional
+            Terms such as `"x*y"`, to be tried in every equation, or in the named ones. By default products of up to
+            three states, inputs and time, and simple saturations.
+
+        Returns
+        -------
+        MissingTerms
+        """
+        from ..analysis.missing_terms import missing_terms
+
+        return missing_terms(self, candidates)
+
+    def design(self, candidates: Any = None, *, trajectory: int | str = 0) -> Design:
+        """Compute how much further experiments would shrink each error, from the information they add.
+
+        Parameters
+        ----------
+        candidates : mapping of str, or array_like, optional
+            Experiments by name: times of further samples, or `{"times": ..., "states": [...], "initial": {...},
+            "doses": ..., "sigma": ...}`, where `initial` is the known state of a new experiment, `doses` its doses,
+            `states` the measured columns and `sigma` a different noise level. By default ten samples in each of eight
+            windows.
+        trajectory : int or str
+            Number or label of the trajectory to continue.
+
+        Returns
+        -------
+        Design
+        """
+        from ..inference.design_from_fit import plan
+
+        return plan(self, candidates, trajectory)
+
+    # Text, tables, pictures and files.
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """Return the parameters as a pandas data frame.
+
+        Parameters
+        ----------
+        level : float
+            Coverage probability of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each parameter: estimate, error, interval, bounds, unit and note.
+
+        Examples
+        --------
+        >>> import weakform as wf
+        >>> problem = wf.problems.get("logistic")
+        >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+        >>> list(fit.to_frame().index)
+        ['p1', 'p2']
+        """
+        from ..report.parameter_frame import parameter_frame
+
+        return parameter_frame(self, level)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fit to a JSON file that `FitResult.load` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Path
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import weakform as wf
+        >>> problem = wf.problems.get("logistic")
+        >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+        >>> path = fit.save(pathlib.Path(tempfile.mkdtemp()) / "fit.json")
+        >>> wf.FitResult.load(path).params == fit.params
+        True
+        """
+        from ..files.archive import save
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> FitResult:
+        """Read a fit that `save` wrote, with this version of the package or any since 1.0.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        FitResult
+        """
+        from ..files.archive import load
+
+        return load(path)
+
+    def to_antimony(self) -> str:
+        """Return the model as Antimony text, with its estimates and the first fitted initial state."""
+        from ..files.formats.sbml import fitted
+
+        return fitted(self)
+
+    def to_sbml(self) -> str:
+        """Return the model as an SBML document, with the same values as `to_antimony`; needs the extra `sbml`."""
+        from ..files.formats.sbml import fitted, to_sbml
+
+        return to_sbml(fitted(self))
+
+    def report(self, path: str | Path, command: str = "") -> Path:
+        """Write one self-contained HTML page: verdict, estimates, pictures, and how the fit was computed.
+
+        Profiles are computed if they do not exist yet.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write the page.
+        command : str
+            The command line shown under "To repeat it".
+
+        Returns
+        -------
+        Path
+        """
+        from ..report.html_report import write
+
+        return write(self, path, command)
+
+    def plot(self, trajectory: int | str | None = None) -> Any:
+        """Draw data and fit with its band; needs the extra `plot`.
+
+        Parameters
+        ----------
+        trajectory : int or str, optional
+            Number or label of the trajectory to draw; all of them by default.
+
+        Returns
+        -------
+        matplotlib axes
+            `weakform.report.plots.save(axes, path)` writes them to a file.
+        """
+        from ..report.plots import states
+
+        return states(self, trajectory)
+
+    def __str__(self) -> str:
+        from ..report.text_report import report
+
+        return report(self)
 
     def __repr__(self) -> str:
         return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"
+
+    def _repr_html_(self) -> str:
+        from ..report.html_report import fragment
+
+        return fragment(self)

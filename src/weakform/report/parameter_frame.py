@@ -1,4 +1,4 @@
-"""The parameters of a fit as a table."""
+"""Parameters of a fit as a pandas data frame."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ..support.optional_imports import pandas
 
 if TYPE_CHECKING:
-    from .fit_result import FitResult
+    from ..results.fit_result import FitResult
 
 
-def to_frame(fit: FitResult, level: float) -> Any:
+def parameter_frame(fit: FitResult, level: float) -> Any:
     """See `FitResult.to_frame`."""
     pd = pandas()
     ends = fit.intervals(level)
