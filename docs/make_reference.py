@@ -228,11 +228,11 @@ def methods() -> str:
         [
             f"[`{e.name}`](#{e.name})",
             e.summary,
-            yes(e.likelihood),
+            yes(e.has_likelihood),
             yes(not e.closed_form),
             yes(e.refine is not None),
             yes(e.refits),
-            yes(e.partly or e.instead is not None),
+            yes(e.handles_hidden_states or e.hidden_state_method is not None),
             ", ".join(map(code, e.options)) or "none",
         ]
         for e in ESTIMATORS.values()

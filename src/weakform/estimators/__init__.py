@@ -22,7 +22,7 @@ def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Es
         guess = suggestion(str(method), ESTIMATORS)
         raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
     estimator, chosen = ESTIMATORS[method], Options.of(options)
-    takes(estimator, options if isinstance(options, Mapping) else chosen.given)
+    takes(estimator, options if isinstance(options, Mapping) else chosen.non_default_names)
     return estimator, chosen
 
 

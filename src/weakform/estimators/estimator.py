@@ -51,8 +51,8 @@ class Estimator:
         Whether it works on the weak form where every state is measured.
     instead : str, optional
         The method that takes its place where only a part is measured.
-    then : tuple of str
-        Methods that are tried in turn where it is no success: another search, and one that solves the equations.
+    minimises_weak_residual : bool
+        True if `Outcome.objective` is half the sum of squared weak residuals, whose size alone reveals noise-free data.
     refits : bool
         Whether its estimate can be found again from other data or with a parameter held, as profiles and bootstrap do.
     """
@@ -63,16 +63,16 @@ class Estimator:
     refine: Callable[[Task, Outcome], Outcome] | None = None
     check: Callable[[Task], None] | None = None
     options: tuple[str, ...] = ()
-    likelihood: bool = True
+    has_likelihood: bool = True
     closed_form: bool = False
     noise_free: Callable[[Task], Task] | None = None
-    unrefined: str | None = None
+    method_if_unrefined: str | None = None
     refits: bool = False
     starts: Callable[[Task, tuple[FloatArray, ...], int | None, int], list[FloatArray]] | None = None
     enough: Callable[[Task, list[Outcome]], bool] | None = None
-    local: bool = False
-    partly: bool = False
-    weak: bool = True
-    instead: str | None = None
-    then: tuple[str, ...] = ()
-    quick: Callable[[Task, FloatArray | None], Outcome] | None = None
+    solves_equations: bool = False
+    handles_hidden_states: bool = False
+    uses_weak_form: bool = True
+    hidden_state_method: str | None = None
+    minimises_weak_residual: bool = False
+    coarse_search: Callable[[Task, FloatArray | None], Outcome] | None = None

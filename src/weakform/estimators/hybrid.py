@@ -38,9 +38,9 @@ def _first(task: Task) -> Estimator:
     chosen = _WEAK[task.options.weak]
     if not isinstance(task.problem, LatentProblem):
         return chosen
-    if chosen.instead is None:
+    if chosen.hidden_state_method is None:
         raise FitError(f"weak={chosen.name!r} needs every state measured as it stands; use weak='wendy'.")
-    return _WEAK[chosen.instead]
+    return _WEAK[chosen.hidden_state_method]
 
 
 def check(task: Task) -> None:
@@ -120,5 +120,5 @@ ESTIMATOR = Estimator(
     options=("residuals", "weak", "solver", "covariance"),
     noise_free=noise_free,
     starts=output_error.starts,
-    partly=True,
+    handles_hidden_states=True,
 )

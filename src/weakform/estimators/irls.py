@@ -58,4 +58,4 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
     return Outcome(p, objective, status, sweeps, evaluations)
 
 
-ESTIMATOR = Estimator("irls", "WENDy-IRLS", search, likelihood=False, closed_form=True)
+ESTIMATOR = Estimator("irls", "WENDy-IRLS", search, has_likelihood=False, closed_form=True)

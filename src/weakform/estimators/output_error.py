@@ -353,7 +353,7 @@ ESTIMATOR = Estimator(
     options=("residuals",),
     noise_free=lambda task: task,
     starts=starts,
-    partly=True,
-    local=True,
+    handles_hidden_states=True,
+    solves_equations=True,
     refits=True,
 )

@@ -33,28 +33,34 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     between = _between(parameters, matched.data)
     whole = matched.complete and not parameters.model.initial and not unknown and not between
     sparse = is_sparse(matched.data)
-    if whole and not sparse and estimator.weak:
+    if whole and not sparse and estimator.uses_weak_form:
         try:
             return estimator, _weak(parameters, matched.data, basis)
         except FitError:  # gaps that no test function bridges, or too few weak residuals
-            if estimator.instead is None or basis != Local():
+            if estimator.hidden_state_method is None or basis != Local():
                 raise
-    chosen = estimator if estimator.partly or estimator.instead is None else ESTIMATORS[estimator.instead]
+    chosen = (
+        estimator
+        if estimator.handles_hidden_states or estimator.hidden_state_method is None
+        else ESTIMATORS[estimator.hidden_state_method]
+    )
     switched = {se.Symbol(name) for name in parameters.shared.switches}
     seen = [name for name, e in parameters.shared.observables.items() if e.free_symbols & switched]
     if unknown and seen:
         raise FitError(
             f"The named expression {seen[0]!r} switches at a time that is not known; fix what tells the time."
         )
-    if unknown and not chosen.local:
-        able = " or ".join(e.name for e in ESTIMATORS.values() if e.local)
+    if unknown and not chosen.solves_equations:
+        able = " or ".join(e.name for e in ESTIMATORS.values() if e.solves_equations)
         raise FitError(
             f"Method {estimator.name!r} needs to know beforehand when something happens, but here {unknown}. Fix what "
             f"tells the time, or use a method that solves the equations: {able}."
         )
-    if chosen.partly:
+    if chosen.handles_hidden_states:
         return chosen, LatentProblem.build(parameters, matched.data)
-    able = " or ".join(e.name for e in ESTIMATORS.values() if e.partly or e.instead is not None)
+    able = " or ".join(
+        e.name for e in ESTIMATORS.values() if e.handles_hidden_states or e.hidden_state_method is not None
+    )
     if not whole:
         what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"
         what = (

@@ -342,7 +342,6 @@ ESTIMATOR = Estimator(
     noise_free=lambda task: task,
     refits=True,
     enough=enough,
-    partly=True,
-    weak=False,
-    then=("relaxed", "output-error"),
+    handles_hidden_states=True,
+    uses_weak_form=False,
 )

@@ -221,10 +221,9 @@ ESTIMATOR = Estimator(
     refine,
     mle.check,
     options=("solver", "covariance"),
-    unrefined="mle",
+    method_if_unrefined="mle",
     refits=True,
-    instead="relaxed",
-    then=("relaxed", "output-error"),
-    quick=coarse_least_squares.search,
+    hidden_state_method="relaxed",
+    coarse_search=coarse_least_squares.search,
     enough=enough,
 )

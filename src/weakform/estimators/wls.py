@@ -29,7 +29,8 @@ ESTIMATOR = Estimator(
     "wls",
     "weak least squares",
     search,
-    likelihood=False,
+    has_likelihood=False,
     closed_form=True,
     noise_free=lambda task: task,
+    minimises_weak_residual=True,
 )

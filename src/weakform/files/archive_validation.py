@@ -116,7 +116,11 @@ def _numbers(fit: FitResult) -> None:
     _shaped("bounds", fit.bounds, J, 2)
     _shaped("sigma", fit.sigma, K)
     _want((fit.shared is None) == (fit.index is None), "index and shared belong together", "")
-    _want(fit.shared is not None or not (fit.nodes or ESTIMATORS[fit.method].local), "there must be a shared model", "")
+    _want(
+        fit.shared is not None or not (fit.nodes or ESTIMATORS[fit.method].solves_equations),
+        "there must be a shared model",
+        "",
+    )
     if fit.shared is not None and fit.index is not None:
         own = len(fit.shared.parameters)
         _shaped("index", fit.index, len(fit.data.trajectories), own)

@@ -1,7 +1,9 @@
-"""The story of a fit: prepare → search → refine → quantify → judge → result.
+"""The driver of a fit: match → resolve → prepare → climb the ladder of strategies → result.
 
-Each stage is a function of what the stages before it return; each of their returns can be printed and tested alone.
-Overflow and the like on the way are expected, and handled; no warning of NumPy's reaches the user.
+`match` assigns columns to states, `resolve` merges what the user said about parameters, `prepare` builds the weak forms
+or the hidden-state problem, and `climb` runs the strategies; each strategy searches, refines, quantifies and judges
+(`strategies`). Each stage is a function of what the earlier stages return, and can be printed and tested alone.
+Overflow during a search is expected and handled; no NumPy warning reaches the user.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from ..results.records import BasisSummary
 from ..support.progress import Callback
 from ..support.progress_bar import watching
 from ..weak.weak_problem import Basis
-from .fallback import Told, all_tried, best_of
+from .fallback import Climb, climb
 from .fit_arguments import check_arguments
 from .mixed_effects import mixed
-from .multistart import prepare
+from .preparation import prepare
 
 
 @np.errstate(all="ignore")
@@ -139,35 +141,36 @@ def fit(
         resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
         with single_thread():
             prepared = prepare(resolved, matched, estimator, chosen, Local() if basis is None else basis, watch=watch)
-            told = best_of(all_tried(resolved, matched, prepared, starts, seed))
-        shown = {**(dict(units) if units else {}), **resolved.units}
-        return _result(resolved, told, _Call(seed, time.monotonic() - begin, shown))
+            climbed = climb(resolved, matched, prepared, starts, seed)
+        all_units = {**(dict(units) if units else {}), **resolved.units}
+        return _make_result(resolved, climbed, _Call(seed, time.monotonic() - begin, all_units))
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What belongs to the call itself."""
+    """Facts about the call of `fit` that the result records."""
 
     seed: int
     seconds: float
     units: dict[str, str]
 
 
-def _result(parameters: Parameters, told: Told, call: _Call) -> FitResult:
-    """Everything that is kept."""
-    fitted, quantified, judged = told.refined, told.quantified, told.judged
-    task, best, problem = fitted.task, fitted.best, fitted.task.problem
+def _make_result(parameters: Parameters, climbed: Climb, call: _Call) -> FitResult:
+    """Collect what the result keeps."""
+    attempt = climbed.attempt
+    searched, quantified, judgement = attempt.searched, attempt.quantified, attempt.judgement
+    task, best, problem = searched.task, searched.best, searched.task.problem
     refined = best.refined
     bases = [form.functions for form in problem.forms]
     return FitResult(
         model=parameters.model,
         data=problem.data,
-        method=fitted.estimator.name,
+        method=searched.estimator.name,
         estimate=quantified.p,
         covariance=quantified.covariance,
         covariance_kind=quantified.kind,
-        status=judged.status,
-        log_likelihood=told.log_likelihood,
+        status=judgement.status,
+        log_likelihood=attempt.log_likelihood,
         sigma=problem.sigma if refined is None else refined.sigma,
         sigma_estimated=problem.data.sigma is None,
         basis=tuple(BasisSummary(b.description, b.radius, b.count) for b in bases),
@@ -176,29 +179,30 @@ def _result(parameters: Parameters, told: Told, call: _Call) -> FitResult:
         fixed=~task.free,
         at_bound=quantified.at_bound,
         denoised=task.weak.denoised(best.estimate) if refined is None else refined.states,
-        goodness=judged.goodness,
-        starts=fitted.records,
-        alternatives=() if judged.freedoms else fitted.alternatives,
-        freedoms=judged.freedoms,
+        goodness=judgement.goodness,
+        starts=searched.records,
+        alternatives=() if judgement.freedoms else searched.alternatives,
+        freedoms=judgement.freedoms,
         iterations=best.iterations,
         mesh=1 if refined is None else refined.finer,
         seed=call.seed,
         options=task.options,
         seconds=call.seconds,
-        weak_residuals=judged.weak_residuals,
-        warnings=judged.warnings,
-        notes=(*_moved(parameters), *fitted.notes),
+        weak_residuals=judgement.weak_residuals,
+        warnings=judgement.warnings,
+        notes=(*_describe_moved_starts(parameters), *searched.notes, *([climbed.note] if climbed.note else [])),
         prior=parameters.prior,
         tied=parameters.tied,
         units=call.units,
         nodes=() if best.latent is None else best.latent.nodes,
         shared=parameters.shared,
         index=parameters.index,
+        trace=climbed.trace,
     )
 
 
-def _moved(parameters: Parameters) -> tuple[str, ...]:
-    """What was done with a start outside its bounds."""
+def _describe_moved_starts(parameters: Parameters) -> tuple[str, ...]:
+    """Say which starts lay outside their bounds and were moved inside."""
     if parameters.start is None:
         return ()
     each = zip(parameters.model.parameters, parameters.start, *parameters.bounds, strict=True)

@@ -1,240 +1,208 @@
-"""The ways to an estimate: the method itself, others that come to its help, and which of them is told."""
+"""The ladder of strategies: run them in order, choose the attempt that is reported, and record why.
+
+A fit that did not succeed is helped by other strategies (`strategies`). Each strategy decides from the attempts so far
+whether it applies. `choose` compares the attempts in their order: a later one replaces the best so far if
+
+- it succeeded, and its log-likelihood is higher by `gain_of_success`, or the states of the best do not obey the model;
+- or it did not succeed, but its states obey the model and its log-likelihood is higher by `gain_without_success`.
+
+Log-likelihoods of states that do not obey the model are not comparable; NaN counts as higher.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from ..basis import Local
 from ..data.matching import Matched
-from ..diagnostics.data_likelihood import log_likelihood
 from ..diagnostics.fit_verdict import rivals
-from ..diagnostics.uncertainty import Quantified, quantify
-from ..estimators import ESTIMATORS, Estimator, Options, Status
 from ..estimators.distinct_optima import APART, EQUAL
-from ..estimators.growing_horizon import grown
 from ..parameters import Parameters
 from ..results.records import Alternative
-from ..support.array_types import FloatArray
+from ..results.status import Status
+from ..results.trace import FAILED, NOT_TAKEN, SKIPPED, TAKEN, Trace, TraceStep
 from ..support.errors import FitError, UndefinedError
-from ..weak.weak_form import WeakForm
-from .judgement import MOST_LEFT, MUCH_LEFT, Judged, is_short, judge, leaves
-from .multistart import Prepared, Searched, prepare, reaches_noise, refine, search, weak_guesses
-
-STIFF = 100.0
-"""Decay in the time between samples above which only a solver for stiff equations can follow."""
-BETTER = 0.5
-AGREE, FEWEST, SAME, MORE = 4, 3, 0.05, 24
-"""Starts that have led to the same log-likelihood, so that more would not help, even to a success that is hardly ever
-reached; how near that is, and how many more there are else."""
-REFUTED, MANY = (Status.REJECTED, Status.MISSTATED), 64
-"""What the data say no to, or at least not as it stands; and how many more starts there are before that is told."""
-ELSEWHERE, MOST = 0.1, 3
-"""Relative difference of places that are not the same, and from how many of them equations are solved."""
-TWIN = 0.005
-"""Difference of log-likelihoods up to which two solutions are the same one, with its names exchanged."""
-PLACES = 2
-"""Where the search has led: how many of them stiff equations are followed from over a growing horizon."""
-NEAR = 40
-"""Iterations of a method that solves the equations, from where others have ended."""
-MUCH = 3.0
-"""Log-likelihood by which a second way must be better, and where it is no success either."""
+from .policy import POLICY, FallbackPolicy
+from .preparation import Prepared
+from .strategies import Abandoned, Attempt, Context, Decision, Strategy, ladder_of
 
 
 @dataclass(frozen=True)
-class Told:
-    """A fit from its search to its verdict."""
+class Climb:
+    """What a ladder of strategies led to.
 
-    refined: Searched
-    quantified: Quantified
-    judged: Judged
+    Attributes
+    ----------
+    attempt : Attempt
+        The attempt that is reported.
+    trace : Trace
+        All steps in their order.
+    note : str
+        Why another strategy than the first is reported; empty if the first one is.
+    """
 
-    @cached_property
-    def log_likelihood(self) -> float:
-        """Of the data; NaN where there is none."""
-        return log_likelihood(self.refined.task, self.refined.best.refined, self.refined.noise_free)
-
-
-def _told(
-    parameters: Parameters, prepared: Prepared, starts: int | None, seed: int, forms: tuple[WeakForm, ...] = ()
-) -> Told:
-    """From the search to the verdict; where the method has no weak forms, those of another tell where a model fails."""
-    with prepared.task.stop.on_interrupt():
-        refined = None
-        quick = prepared.estimator.quick
-        if quick is not None and "solver" not in prepared.task.options.given:
-            # From all starts: two that agree are no proof that there is no other place that fits as well.
-            cheap = replace(prepared.estimator, search=quick, enough=None)
-            refined = refine(search(replace(prepared, estimator=cheap), starts, seed))
-        if refined is None or not (prepared.task.stop() or reaches_noise(refined)):
-            refined = refine(search(prepared, starts, seed))
-    refined.task.stop.tell("judge", objective=refined.best.objective)
-    quantified = quantify(refined.task, refined.best, refined.noise_free)
-    return Told(refined, quantified, judge(parameters, refined, quantified, forms))
+    attempt: Attempt
+    trace: Trace
+    note: str
 
 
-def all_tried(
-    parameters: Parameters, matched: Matched, prepared: Prepared, starts: int | None, seed: int
-) -> list[Told]:
-    """Fits of the method, and of those that come to its help."""
-    tried, refusal = [], None
-    try:
-        tried.append(_told(parameters, prepared, starts, seed))
-    except UndefinedError as error:  # at the data; the states of other methods need not be there
-        refusal = error
-    if tried and prepared.estimator.then and matched.complete:
-        tried += _grown(parameters, matched, prepared, tried, seed)
-    for name in prepared.estimator.then:
-        tried += _others(parameters, matched, prepared, ESTIMATORS[name], tried, starts=starts, seed=seed)
-    if refusal is not None and not tried:
-        raise refusal
-    return tried
-
-
-def _others(
+def climb(
     parameters: Parameters,
     matched: Matched,
-    first: Prepared,
-    estimator: Estimator,
-    tried: list[Told],
-    *,
+    prepared: Prepared,
     starts: int | None,
     seed: int,
-) -> list[Told]:
-    """Fits of another method, where none so far is a success; a local one begins where the others have ended."""
-    task = first.task
-    if (
-        task.stop.alone
-        or task.options.particular
-        or matched.data.covariance is not None
-        or (estimator.local and not tried)
-    ):
-        return []
-    if tried:
-        best = best_of(tried)
-        status = best.judged.status
-        again = estimator is first.estimator
-        done = status.success and not leaves(best.refined, MUCH_LEFT) and not (again and _reached(best) < FEWEST)
-        if best.refined.noise_free or (estimator.local and status.sound) or done:
-            return []
-        if not is_short(best.refined) and reaches_noise(best.refined):  # no search would find anything better
-            return []
-        # That starts agree is no proof where the fit is none.
-        sure = status.sound and status not in REFUTED and _reached(best) >= AGREE
-        if again and (starts is not None or matched.complete or sure):
-            return []
-        found = best.refined.best
-        stiff = found.refined is not None and found.refined.held is None and found.refined.stiffness > STIFF
-        if stiff and not estimator.local:
-            return []
-    options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
-    if estimator.local:  # what is not near is not to be found by solving on and on
-        options = replace(options, max_iterations=NEAR)
-    ends = tuple(p for told in reversed(tried) if np.isfinite(p := told.refined.best.estimate).all())
-    if estimator.local:  # other places of the search, too: one of them may fit as well
-        ends = _distinct((*ends, *(task.scale.working(record.estimate) for record in tried[0].refined.records)))
-    others: list[Told] = []
-    for guesses in [(end,) for end in ends] if estimator.local else [ends]:
-        if task.stop():
-            break
-        try:
-            prepared = prepare(parameters, matched, estimator, options, Local(), watch=task.stop)
-            if estimator.local:
-                prepared = replace(prepared, guesses=guesses)
-            elif starts is None and estimator is not first.estimator:
-                weak = weak_guesses(parameters, matched, options, task.stop)
-                prepared = replace(prepared, guesses=(*prepared.guesses, *guesses, *weak))
-            forms = tried[0].refined.task.problem.forms if tried else ()
-            count, other = 1 if estimator.local else starts, seed
-            wide = not (estimator.local or task.is_linear)  # a linear model has a good place to begin
-            if starts is None and tried and wide and leaves(best_of(tried).refined, MOST_LEFT):
-                count = MORE
-            if estimator is first.estimator:  # the same once more, from other starts, and more of them
-                count, other = MANY if best.judged.status in REFUTED else MORE, seed + 1
-            others.append(_told(parameters, prepared, count, other, forms))
-        except FitError:
+    policy: FallbackPolicy = POLICY,
+) -> Climb:
+    """Run the strategies of a method in their order and choose the best attempt.
+
+    Raises
+    ------
+    FitError
+        If no strategy led to an attempt.
+    """
+    context = Context(parameters, matched, prepared, starts, seed, policy=policy)
+    method = prepared.estimator.name
+    steps: list[TraceStep] = []
+    rows: list[int] = []  # the row of each attempt
+    for strategy in ladder_of(prepared.estimator):
+        decision = strategy.applies(context)
+        if not decision.go:
+            steps.append(TraceStep(strategy.name, SKIPPED, decision.why))
             continue
-    return others
-
-
-def _grown(parameters: Parameters, matched: Matched, first: Prepared, tried: list[Told], seed: int) -> list[Told]:
-    """For stiff equations: solutions over a horizon that grows, from where the weak search has led."""
-    best, task = best_of(tried), first.task
-    refined = best.refined.best.refined
-    stiff = refined is None or refined.stiffness > STIFF
-    if (
-        best.judged.status.success
-        or not stiff
-        or task.options.particular
-        or task.stop.alone
-        or matched.data.covariance is not None
-        or task.stop()
-    ):
-        return []
-    estimator = replace(ESTIMATORS[first.estimator.then[-1]], search=grown)
-    options = Options(time_limit=task.stop.left(), tolerance=task.options.tolerance)
-    prepared = prepare(parameters, matched, estimator, options, Local(), watch=task.stop)
-    found: list[Told] = []
-    for record in tried[0].refined.records[:PLACES]:
-        guess = task.scale.working(record.estimate)
+        begin = time.monotonic()
         try:
-            found.append(_told(parameters, replace(prepared, guesses=(guess,)), 1, seed, task.problem.forms))
-        except FitError:
-            continue
-        if found[-1].judged.status.success:
-            break
-    return found
+            for result in strategy.run(context):
+                end = time.monotonic()
+                steps.append(_step_of(strategy, decision, result, end - begin))
+                begin = end
+                if isinstance(result, Attempt):
+                    rows.append(len(steps) - 1)
+                    attempts = (*context.attempts, result)
+                    context = replace(context, attempts=attempts, best=choose(attempts, policy)[0])
+        except UndefinedError as error:
+            # Undefined at the data; the states of another method on a mesh need not be there.
+            context = replace(context, refusal=context.refusal or error)
+            steps.append(_failed_step(strategy, decision, method, str(error), begin))
+        except FitError as error:
+            if not context.attempts and context.refusal is None:
+                raise  # the problem itself is refused
+            steps.append(_failed_step(strategy, decision, method, str(error), begin))
+        except (np.linalg.LinAlgError, ArithmeticError) as error:
+            reason = f"the arithmetic broke down: {error}"
+            steps.append(_failed_step(strategy, decision, method, reason, begin))
+    if not context.attempts:
+        raise context.refusal or FitError(
+            "No fit: "
+            + "; ".join(f"{step.strategy}: {step.reason}" for step in steps if step.decision == FAILED)
+            + ". Give bounds, or a start, that keep the equations finite."
+        )
+    winner, position, reasons = choose(context.attempts, policy)
+    for k, (row, reason) in enumerate(zip(rows, reasons, strict=True)):
+        steps[row] = replace(steps[row], decision=TAKEN if k == position else NOT_TAKEN, reason=reason)
+    taken = steps[rows[position]]
+    steps[rows[position]] = replace(taken, status=winner.status.name)
+    note = write_note(context, winner, taken.trigger) if position else ""
+    return Climb(winner, Trace(tuple(steps)), note)
 
 
-def _reached(told: Told) -> int:
-    """How many starts have led to the best likelihood."""
-    return sum(abs(record.behind) < SAME for record in told.refined.records)
+def choose(attempts: tuple[Attempt, ...], policy: FallbackPolicy = POLICY) -> tuple[Attempt, int, tuple[str, ...]]:
+    """Choose the attempt that is reported.
+
+    Returns
+    -------
+    attempt : Attempt
+        The winner, with alternatives from the other attempts; UNDETERMINED if two optima fit equally well.
+    position : int
+        Its position in `attempts`.
+    reasons : tuple of str
+        Why each attempt was taken or not, in a clause with numbers.
+    """
+    position, reasons = 0, ["first attempt"]
+    for k, attempt in enumerate(attempts[1:], 1):
+        takes, why = compare_attempts(attempts[position], attempt, policy)
+        if takes:
+            position = k
+        reasons.append(why)
+    winner = attempts[position]
+    if winner.status.success:
+        winner = add_alternatives(winner, attempts)
+    # Two names exchanged are one solution twice; intervals around one of two different solutions do not cover both.
+    if winner.status.success and any(
+        abs(alternative.behind) > policy.equal_likelihoods for alternative in winner.searched.alternatives
+    ):
+        winner = replace(winner, judgement=replace(winner.judgement, status=Status.UNDETERMINED))
+    return winner, position, tuple(reasons)
 
 
-def best_of(tried: list[Told]) -> Told:
-    """The first, unless another is a success and better, or obeys the model and is much better."""
-    best = tried[0]
-    for other in tried[1:]:
-        old, new = best.judged.status, other.judged.status
-        gain = other.log_likelihood - best.log_likelihood
-        gained = not gain <= (BETTER if new.success else MUCH)  # NaN where there was nothing to compare with
-        obeys = new.sound or other.refined.estimator.local  # a solution does, wherever the search for it has ended
-        more = old is not Status.UNDETERMINED or new is Status.UNDETERMINED
-        if (new.success and (gained or not old.sound)) or (obeys and gained and more):
-            how = "solving the equations" if other.refined.estimator.local else "the relaxed model"
-            first = tried[0].refined.estimator.name
-            note = f"{first!r} led to no estimate that fits; {how} did better, and is told here."
-            best = replace(other, refined=replace(other.refined, notes=(*other.refined.notes, note)))
-    best = _with_rivals(best, tried) if best.judged.status.success else best
-    # Exchanged names are one solution twice; intervals about one of two different ones are not those of both.
-    if best.judged.status.success and any(abs(other.behind) > TWIN for other in best.refined.alternatives):
-        return replace(best, judged=replace(best.judged, status=Status.UNDETERMINED))
-    return best
+def compare_attempts(best: Attempt, attempt: Attempt, policy: FallbackPolicy) -> tuple[bool, str]:
+    """Return whether an attempt replaces the best so far, and why, in a clause with numbers."""
+    old, new = best.status, attempt.status
+    gain = attempt.log_likelihood - best.log_likelihood
+    needed = policy.gain_of_success if new.success else policy.gain_without_success
+    has_gained = not gain <= needed  # NaN: there was nothing to compare with
+    obeys_model = new.sound or attempt.solves_equations
+    # An estimate that the data determine in part is not given up for one that is worse in kind.
+    keeps_verdict = old is not Status.UNDETERMINED or new is Status.UNDETERMINED
+    change = "log-likelihoods cannot be compared" if np.isnan(gain) else f"{gain:+.2f} in log-likelihood"
+    if new.success and not old.sound:
+        return True, f"it succeeded, and the best so far did not ({old.name}); {change}"
+    if (new.success or (obeys_model and keeps_verdict)) and has_gained:
+        return True, change
+    if not has_gained:
+        return False, f"{change}, {needed:g} needed"
+    if not obeys_model:
+        return False, f"its states do not obey the model ({new.name})"
+    return False, f"{change}, but it ended {new.name}, and the best so far {old.name}"
 
 
-def _with_rivals(best: Told, tried: list[Told]) -> Told:
-    """With successes elsewhere that fit equally well."""
-    C, free = best.quantified.covariance, best.refined.task.free
-    found = list(best.refined.alternatives)
-    for other in tried:
-        behind = best.log_likelihood - other.log_likelihood
-        moved = np.abs(other.quantified.p - best.quantified.p)[free]
-        far = bool((moved > APART * np.sqrt(np.abs(np.diag(C))[free])).any())
-        if other.judged.status.success and abs(behind) < EQUAL and far and not found:
-            found.append(Alternative(other.quantified.p, behind))
-    if len(found) == len(best.refined.alternatives):
-        return best
-    words = rivals(best.refined.task, tuple(found))
-    judged = replace(best.judged, warnings=(*words, *best.judged.warnings))
-    return replace(best, refined=replace(best.refined, alternatives=tuple(found)), judged=judged)
+def add_alternatives(winner: Attempt, attempts: tuple[Attempt, ...]) -> Attempt:
+    """Add the first success elsewhere that fits equally well, with a warning; the search may have added its own."""
+    covariance, free = winner.quantified.covariance, winner.searched.task.free
+    alternatives = list(winner.searched.alternatives)
+    for attempt in attempts:
+        behind = winner.log_likelihood - attempt.log_likelihood
+        distance = np.abs(attempt.quantified.p - winner.quantified.p)[free]
+        is_far = bool((distance > APART * np.sqrt(np.abs(np.diag(covariance))[free])).any())
+        if attempt.status.success and abs(behind) < EQUAL and is_far and not alternatives:
+            alternatives.append(Alternative(attempt.quantified.p, behind))
+    if len(alternatives) == len(winner.searched.alternatives):
+        return winner
+    words = rivals(winner.searched.task, tuple(alternatives))
+    judgement = replace(winner.judgement, warnings=(*words, *winner.judgement.warnings))
+    searched = replace(winner.searched, alternatives=tuple(alternatives))
+    return replace(winner, searched=searched, judgement=judgement)
 
 
-def _distinct(places: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
-    """The first few that differ by more than a few per cent."""
-    kept: list[FloatArray] = []
-    for p in places:
-        if np.isfinite(p).all() and not any(np.allclose(p, other, rtol=ELSEWHERE) for other in kept):
-            kept.append(p)
-    return tuple(kept[:MOST])
+def _failed_step(strategy: Strategy, decision: Decision, method: str, reason: str, begin: float) -> TraceStep:
+    """Return the row of a strategy that ended in an error."""
+    seconds = time.monotonic() - begin
+    return TraceStep(strategy.name, FAILED, reason, decision.why, method, seconds)
+
+
+def _step_of(strategy: Strategy, decision: Decision, result: Attempt | Abandoned, seconds: float) -> TraceStep:
+    """Return the row of an attempt, or of a try that did not become one."""
+    if isinstance(result, Abandoned):
+        return TraceStep(strategy.name, NOT_TAKEN, result.reason, decision.why, "", seconds, result.starts)
+    return TraceStep(
+        strategy.name,
+        NOT_TAKEN,
+        "",
+        decision.why,
+        result.searched.estimator.name,
+        seconds,
+        len(result.searched.records),
+        result.log_likelihood,
+        result.status.name,
+    )
+
+
+def write_note(context: Context, winner: Attempt, trigger: str) -> str:
+    """Say in the result why another strategy than the first is reported, with numbers."""
+    gain = winner.log_likelihood - context.first.log_likelihood
+    change = f"its log-likelihood is {gain:.1f} higher" if np.isfinite(gain) else f"it ended {winner.status.name}"
+    return (
+        f"{trigger[0].upper()}{trigger[1:]}, so strategy {winner.strategy!r} was tried: {change}, and it is reported."
+    )

@@ -1,4 +1,4 @@
-"""Judge: what to think of a fit."""
+"""Judgement of a fit: the test of the model, the check of the noise, warnings in words, and the final status."""
 
 from __future__ import annotations
 
@@ -22,29 +22,37 @@ from ..diagnostics.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, mi
 from ..diagnostics.noise_checks import NoiseDoubts, lonely, noise_doubts
 from ..diagnostics.poles import crossed
 from ..diagnostics.uncertainty import Quantified, is_blind
-from ..estimators import Status
 from ..estimators.noise_level import within_misfit
 from ..forward.structural_identifiability import Freedom
 from ..parameters import Parameters
+from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..weak.batched_forms import standardised
 from ..weak.weak_form import WeakForm
-from .multistart import Searched
+from .multistart import SearchResult
+from .policy import POLICY, FallbackPolicy
 
-AGREED, MANY = 0.05, 4
-"""Log-likelihood within which starts agree, and how many there must be before one alone is suspect."""
-FEW, MUCH_LEFT, MOST_LEFT = 100, 0.25, 0.4
-"""Samples of a trajectory, and the share of what varies that a fit leaves: with fewer, and more, it is looked at twice;
-and from how much on from many places."""
-
-
-SAME_NOISE = 0.2
-"""Difference of the logarithms of two σ below which they say the same."""
+MIN_LOG_RATIO_OF_SIGMAS = 0.2
+"""Difference of the logarithms of two estimates of σ. Above, weak residuals are standardised by the σ of the fit in
+place of that of the filter. By judgement: the sampling error of σ from about 15 values."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What to think of a fit."""
+class Judgement:
+    """The verdict on a fit.
+
+    Attributes
+    ----------
+    status : Status
+    goodness : GoodnessOfFit, or None
+        None if the method has no residuals of the data.
+    warnings : tuple of str
+        Most serious first.
+    weak_residuals : tuple of pairs of ndarray, one for each trajectory
+        Centres of the test functions `(K,)`, and weak residuals over their standard deviations `(D, K)`.
+    freedoms : tuple of Freedom
+        Directions in parameter space that the measured columns cannot identify.
+    """
 
     status: Status
     goodness: GoodnessOfFit | None
@@ -53,115 +61,179 @@ class Judged:
     freedoms: tuple[Freedom, ...]
 
 
-def judge(parameters: Parameters, fitted: Searched, quantified: Quantified, forms: tuple[WeakForm, ...] = ()) -> Judged:
-    """Test the model, and say in words what is wrong or doubtful.
+def judge(
+    parameters: Parameters,
+    searched: SearchResult,
+    quantified: Quantified,
+    forms: tuple[WeakForm, ...] = (),
+    policy: FallbackPolicy = POLICY,
+) -> Judgement:
+    """Test the model against the data, and say in words what is wrong or doubtful.
 
-    Weak forms of another method tell where the model fails, if this one has none.
+    Parameters
+    ----------
+    parameters : Parameters
+    searched : SearchResult
+        After refinement.
+    quantified : Quantified
+    forms : tuple of WeakForm
+        Weak forms of another method; they locate the misfit in time if this method has none of its own.
+    policy : FallbackPolicy
     """
-    task, best, problem = fitted.task, fitted.best, fitted.task.problem
-    refined, data = best.refined, problem.data
-    goodness = None
-    residuals = () if fitted.noise_free else standardised(problem.forms, best.estimate)
-    if refined is not None and refined.residuals is not None and not fitted.noise_free:
-        known = data.sigma is not None
-        seen = residuals or standardised(forms, best.estimate)
-        where = misfits(problem.forms or forms, seen)
-        repeated = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
-        within = (within_misfit(task, refined.sigma), repeated)
-        left = refined.leftover if best.status.converged else None
-        goodness = assess(refined.residuals, refined.misfit, refined.freedom, known, where, within=within, left=left)
+    task, best, problem = searched.task, searched.best, searched.task.problem
+    refined, data, converged = best.refined, problem.data, best.status.converged
+    weak_residuals = () if searched.noise_free else standardised(problem.forms, best.estimate)
+    goodness = _assess_model(searched, weak_residuals, forms)
+    is_rejected = goodness is not None and goodness.p_value < REJECTED
     noise = NoiseDoubts()
-    if goodness is not None and refined is not None and best.status.converged:
-        lack = goodness.lack_of_fit_p
+    if goodness is not None and refined is not None and converged:
+        lack_of_fit = goodness.lack_of_fit_p
         noise = noise_doubts(
             data,
             refined,
-            goodness.p_value < REJECTED,
-            repeated=lack is not None and lack < REJECTED,
+            is_rejected,
+            repeated=lack_of_fit is not None and lack_of_fit < REJECTED,
             uneven=task.options.covariance == "sandwich",
         )
-    wrong_sigma = goodness is not None and contradicts_sigma(goodness)
-    contradiction: tuple[str, ...] = ()
-    if fitted.noise_free and (refined is None or data.sigma is not None):
-        contradiction = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
-    # A refinement has a σ of its own, and a test; without one the weak residuals are all there is.
-    telling = residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
-    scores = np.concatenate([r.ravel() for _, r in residuals]) if telling else np.zeros(1)
-    over = () if refined is None else crossed(task, best.estimate, refined.states)
-    fast = () if refined is None else swinging(task, best.estimate, refined.states)
-    rejected = goodness is not None and goodness.p_value < REJECTED
-    alone = _alone(fitted)
-    free = unseen(parameters, task, best, rejected) if best.status.converged else ()
-    blind = is_blind(task, refined)
+    sigma_is_contradicted = goodness is not None and contradicts_sigma(goodness)
+    contradictions: tuple[str, ...] = ()
+    if searched.noise_free and (refined is None or data.sigma is not None):
+        contradictions = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
+    # A refinement has its own σ and its own test; without one the weak residuals are the only evidence.
+    has_scores = weak_residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
+    scores = np.concatenate([r.ravel() for _, r in weak_residuals]) if has_scores else np.zeros(1)
+    poles = () if refined is None else crossed(task, best.estimate, refined.states)
+    aliased = () if refined is None else swinging(task, best.estimate, refined.states)
+    single_start = warn_of_single_best_start(searched, policy)
+    freedoms = unseen(parameters, task, best, is_rejected) if converged else ()
+    without_freedom = is_blind(task, refined)
     evidence = Evidence(
         p=quantified.p,
         covariance=quantified.covariance,
         inner=task.free & ~quantified.at_bound,
         test=np.nan if goodness is None else goodness.p_value,
-        misfit=np.inf if contradiction else float(np.sqrt(np.mean(scores**2))),
+        misfit=np.inf if contradictions else float(np.sqrt(np.mean(scores**2))),
         constant=is_constant(problem) and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
         against=bool((quantified.at_bound & (quantified.p != 0)).any()),
-        unseen=bool(free or fast or (alone and leaves(fitted, MOST_LEFT))),
+        unseen=_may_be_elsewhere(searched, freedoms, aliased, single_start, policy),
         width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
-        misstated=noise.exceptions or noise.instead or wrong_sigma,
-        blind=blind,
-        bias=np.inf if over else 0.0 if refined is None or fitted.noise_free else refined.bias,
+        misstated=noise.exceptions or noise.instead or sigma_is_contradicted,
+        blind=without_freedom,
+        bias=np.inf if poles else 0.0 if refined is None or searched.noise_free else refined.bias,
     )
-    said = frozenset(problem.model.parameters if blind else (name for one in free for name in one.names))
+    # Parameters that a stronger warning names already.
+    named = frozenset(
+        problem.model.parameters if without_freedom else (name for freedom in freedoms for name in freedom.names)
+    )
     warnings = (
-        *over,
-        *fast,
-        *map(str, free),
-        *rivals(task, () if free else fitted.alternatives),
+        *poles,
+        *aliased,
+        *map(str, freedoms),
+        *rivals(task, () if freedoms else searched.alternatives),
         *objections(task, refined, goodness, noise),
-        *contradiction,
-        *doubts(task, quantified, best.status, said),
-        *alone,
+        *contradictions,
+        *doubts(task, quantified, best.status, named),
+        *single_start,
     )
     status = verdict(best.status, evidence)
-    if not (status.success or noise.words or fitted.noise_free):
+    if not (status.success or noise.words or searched.noise_free):
         warnings = (*lonely(data), *warnings)
-    if residuals and refined is not None and not rejected:
-        residuals = _with_sigma(problem.forms, best.estimate, problem.sigma, refined.sigma) or residuals
-    return Judged(status, goodness, warnings, residuals, freedoms=free)
+    if weak_residuals and refined is not None and not is_rejected:
+        weak_residuals = (
+            _standardise_by_fit(problem.forms, best.estimate, problem.sigma, refined.sigma) or weak_residuals
+        )
+    return Judgement(status, goodness, warnings, weak_residuals, freedoms=freedoms)
 
 
-def _with_sigma(
-    forms: tuple[WeakForm, ...], p: FloatArray, filtered: FloatArray, sigma: FloatArray
+def _assess_model(
+    searched: SearchResult,
+    weak_residuals: tuple[tuple[FloatArray, FloatArray], ...],
+    forms: tuple[WeakForm, ...],
+) -> GoodnessOfFit | None:
+    """Test the residuals of the data; None if there are none, or no noise."""
+    task, best, problem = searched.task, searched.best, searched.task.problem
+    refined, data = best.refined, problem.data
+    if refined is None or refined.residuals is None or searched.noise_free:
+        return None
+    located = misfits(problem.forms or forms, weak_residuals or standardised(forms, best.estimate))
+    repeats = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
+    return assess(
+        refined.residuals,
+        refined.misfit,
+        refined.freedom,
+        data.sigma is not None,
+        located,
+        within=(within_misfit(task, refined.sigma), repeats),
+        left=refined.leftover if best.status.converged else None,
+    )
+
+
+def _may_be_elsewhere(
+    searched: SearchResult,
+    freedoms: tuple[Freedom, ...],
+    aliased: tuple[str, ...],
+    single_start: tuple[str, ...],
+    policy: FallbackPolicy,
+) -> bool:
+    """Return True if other parameter values may fit as well: a freedom, aliasing, or a doubtful best start."""
+    if freedoms or aliased:
+        return True
+    return bool(single_start) and unexplained_share_exceeds(searched, policy.unexplained_for_more_starts, policy)
+
+
+def _standardise_by_fit(
+    forms: tuple[WeakForm, ...], p: FloatArray, filter_sigma: FloatArray, sigma: FloatArray
 ) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Weak residuals over their standard deviations with the σ of the fit, where that of a filter is another.
+    """Standardise weak residuals by the σ of the fit; return () if it agrees with that of the filter.
 
-    Few samples tell a filter little of the noise. Of a model that is wrong it is the better judge.
+    From few samples the filter estimates the noise badly. If the model is wrong, though, the filter is the better
+    judge, because the residuals of the fit then contain more than noise.
     """
     with np.errstate(all="ignore"):
-        ratio = sigma / filtered
-    if not (np.isfinite(ratio) & (ratio > 0)).all() or np.abs(np.log(ratio)).max() < SAME_NOISE:
+        ratio = sigma / filter_sigma
+    if not (np.isfinite(ratio) & (ratio > 0)).all() or np.abs(np.log(ratio)).max() < MIN_LOG_RATIO_OF_SIGMAS:
         return ()
     return standardised([replace(form, variance=form.variance * ratio**2) for form in forms], p)
 
 
-def leaves(fitted: Searched, much: float) -> bool:
-    """Whether a fit leaves so much of what varies, and there are few samples to tell that from noise."""
-    refined, problem = fitted.best.refined, fitted.task.problem
-    if refined is None or not is_short(fitted) or problem.data.sigma is not None:
-        return False
-    return bool((refined.sigma > much * problem.spread).any())
+def unexplained_share_exceeds(searched: SearchResult, share: float, policy: FallbackPolicy = POLICY) -> bool:
+    """Return True if a short series has residuals larger than `share` of some column's spread.
 
-
-def is_short(fitted: Searched) -> bool:
-    """Whether there are few samples to tell what varies from noise."""
-    return max(len(q.times) for q in fitted.task.problem.data.trajectories) < FEW
-
-
-def _alone(fitted: Searched) -> tuple[str, ...]:
-    """That of many starts only one has led to the best, where there may be a better place.
-
-    That is so where equations were solved, and where few samples leave much of what varies.
+    In a short series with unknown σ, large residuals may be noise or a wrong optimum: no test can tell.
     """
-    near = sum(record.behind <= AGREED for record in fitted.records)
-    if near != 1 or len(fitted.records) < MANY or not (fitted.estimator.local or leaves(fitted, MOST_LEFT)):
+    refined, problem = searched.best.refined, searched.task.problem
+    if refined is None or not is_short(searched, policy) or problem.data.sigma is not None:
+        return False
+    return bool((refined.sigma > share * problem.spread).any())
+
+
+def largest_unexplained_share(searched: SearchResult) -> float:
+    """Return the largest residual standard deviation of any column, as a share of the column's spread."""
+    refined = searched.best.refined
+    return np.nan if refined is None else float(np.max(refined.sigma / searched.task.problem.spread))
+
+
+def is_short(searched: SearchResult, policy: FallbackPolicy = POLICY) -> bool:
+    """Return True if the longest trajectory has too few samples to tell large residuals from noise."""
+    return max(len(q.times) for q in searched.task.problem.data.trajectories) < policy.short_series
+
+
+def warn_of_single_best_start(searched: SearchResult, policy: FallbackPolicy = POLICY) -> tuple[str, ...]:
+    """Warn if only one of several starts reached the best likelihood, and a better optimum is likely.
+
+    It is likely if the equations were solved, which only works near the solution, or if a short series is left with
+    much unexplained variation.
+    """
+    best_starts = sum(record.behind <= policy.agreement for record in searched.records)
+    if best_starts != 1 or len(searched.records) < policy.min_starts_to_disagree:
         return ()
+    doubtful = searched.estimator.solves_equations or unexplained_share_exceeds(
+        searched, policy.unexplained_for_more_starts, policy
+    )
+    if not doubtful:
+        return ()
+    count = len(searched.records)
     return (
-        f"Only one of {len(fitted.records)} starts reached the best likelihood: a better one may exist; raise starts, "
-        "or give narrower bounds.",
+        f"Only one of {count} starts reached the best likelihood: a better one may exist; raise starts, or give "
+        "narrower bounds.",
     )

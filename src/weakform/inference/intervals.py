@@ -173,7 +173,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     # With a neighbour at its bound an error takes that one as known, and is too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
     loose = (fit.wald_errors > LOOSE * np.abs(fit.estimate)) | (fit.data.samples <= FEW)
-    loose &= "covariance" not in fit.options.given  # who asks for another covariance wants its intervals
+    loose &= "covariance" not in fit.options.non_default_names  # who asks for another covariance wants its intervals
     suspects = np.flatnonzero(open_to & (beyond | loose))
     if not len(suspects) or not can_refit(fit) or not fit.converged or fit.covariance_kind.startswith("none"):
         return ends, tuple(kinds)

@@ -70,7 +70,7 @@ def refit_of(fit: FitResult) -> Refitted:
             f"Fit again with method={able}."
         )
     try:
-        if ESTIMATORS[fit.method].local:
+        if ESTIMATORS[fit.method].solves_equations:
             return ShotRefit(fit)
         return LatentRefit(fit) if fit.nodes else Refit(fit)
     except NotPositiveDefinite:

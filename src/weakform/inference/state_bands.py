@@ -334,7 +334,7 @@ class Band:
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Quantiles of solutions, and the share that could not be had."""
         again = self._refits and self._cheap
-        wanted = DRAWS if not again else SOLVED if ESTIMATORS[self.fit.method].local else REFITS
+        wanted = DRAWS if not again else SOLVED if ESTIMATORS[self.fit.method].solves_equations else REFITS
         draws = self._refitted(seed, wanted) if again else self._normal(seed)
         found = [x for x in draws if x is not None]
         if len(found) < wanted / 2:

@@ -24,6 +24,7 @@ from .options import Options
 from .population import Population
 from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
 from .status import Status
+from .trace import Trace
 
 if TYPE_CHECKING:
     from ..analysis.accuracy_metrics import Metrics
@@ -112,6 +113,9 @@ class FitResult:
         Directions in parameter space that the measured columns cannot identify.
     population : Population, or None
         Means and spreads of random effects.
+    trace : Trace, or None
+        The strategies that were tried, and why each was taken, not taken or skipped; None for fits that versions before
+        1.3 saved.
     late : Late
         Results computed on request after the fit: profiles, bands, draws.
 
@@ -159,6 +163,7 @@ class FitResult:
     alternatives: tuple[Alternative, ...] = ()
     freedoms: tuple[Freedom, ...] = ()
     population: Population | None = None
+    trace: Trace | None = None
     late: Late = field(default_factory=Late, repr=False, compare=False)
 
     # How the fit ended.

@@ -13,6 +13,8 @@ from ..support.wording import suggestion
 
 COMMON = ("tolerance", "max_iterations", "time_limit")
 """Options of every method."""
+RESTRICTING = ("solver", "covariance", "residuals", "weak")
+"""Options that choose a way of fitting: with any of them, no fallback to another method is tried."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,11 +95,11 @@ class Options(Tidy):
         return chosen
 
     @property
-    def given(self) -> tuple[str, ...]:
-        """Names of those that are not at their default."""
+    def non_default_names(self) -> tuple[str, ...]:
+        """Names of the options that differ from their defaults."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) != f.default)
 
     @property
-    def particular(self) -> bool:
-        """Whether anything is wanted that belongs to one way of fitting, so that no other may come to its help."""
-        return bool(set(self.given) - {"time_limit"})
+    def restricting_names(self) -> tuple[str, ...]:
+        """Names of the options that choose a way of fitting, so that no other method may take its place."""
+        return tuple(name for name in self.non_default_names if name in RESTRICTING)

@@ -1,0 +1,79 @@
+"""Thresholds that decide which strategies run after the first fit, and which attempt is reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FallbackPolicy:
+    """Thresholds of the ladder of strategies; they decide together, so they stand together.
+
+    A log-likelihood difference is in natural logarithms. "Starts that agree" ended within `agreement` of the best
+    log-likelihood.
+    """
+
+    agreement: float = 0.05
+    """Log-likelihood difference below which two starts reached the same optimum. By judgement: far below the 0.5 that
+    would matter to an interval, far above the tolerance of the search."""
+
+    min_agreeing_starts: int = 4
+    """Starts that agree on a fit that did not succeed. With as many, more random starts are not tried; with fewer they
+    are. By judgement."""
+
+    min_agreeing_starts_of_success: int = 3
+    """Starts that agree on a success with hidden states. With fewer, more starts are tried. By judgement; see
+    `tests/test_hidden_starts.py`."""
+
+    extra_starts: int = 24
+    """Random starts of a second search. By judgement: about 1 to 3 s on short noisy series."""
+
+    extra_starts_if_refuted: int = 64
+    """Random starts before a hidden-state model is reported as REJECTED or MISSTATED. By judgement."""
+
+    short_series: int = 100
+    """Samples of the longest trajectory. Below, residuals cannot be told from noise by their size alone, and a fit that
+    leaves much variation unexplained is searched for again. By judgement."""
+
+    unexplained_for_retry: float = 0.25
+    """Residual standard deviation as a share of a column's spread, in a short series. Above, a success is not accepted
+    before the relaxed model has been tried. By judgement."""
+
+    unexplained_for_more_starts: float = 0.4
+    """As `unexplained_for_retry`: above, the relaxed model is tried from `extra_starts` places, and one start that is
+    alone at the best likelihood is reported. By judgement."""
+
+    min_starts_to_disagree: int = 4
+    """Starts needed before a single one at the best likelihood is suspicious. By judgement."""
+
+    stiff_decay: float = 100.0
+    """Fastest decay of the equations between two samples. Above, the equations are stiff: the relaxed model is skipped,
+    and a growing horizon with an implicit solver is tried. By judgement."""
+
+    gain_of_success: float = 0.5
+    """Gain in log-likelihood with which a later attempt that succeeded replaces an earlier one. By judgement: a quarter
+    of the 1.92 that separates the estimate from the end of a 95% interval."""
+
+    gain_without_success: float = 3.0
+    """Gain in log-likelihood with which a later attempt that did not succeed replaces an earlier one. By judgement."""
+
+    equal_likelihoods: float = 0.005
+    """Log-likelihood difference up to which a second optimum is the same solution with its names exchanged. Above, two
+    optima that fit equally well make a fit UNDETERMINED. `tests/test_edges.py` (absorption with exchanged rates)."""
+
+    distinct_places: float = 0.1
+    """Relative difference of parameters above which two end points are solved from separately. By judgement."""
+
+    max_places: int = 3
+    """End points from which the equations are solved. By judgement: each costs a full output-error fit."""
+
+    horizon_places: int = 2
+    """End points from which stiff equations are followed over a growing horizon. By judgement."""
+
+    nearby_iterations: int = 40
+    """Iterations of output error from an end point. A solution that is not near is rarely reached by iterating on. By
+    judgement."""
+
+
+POLICY = FallbackPolicy()
+"""The policy that `fit` uses."""

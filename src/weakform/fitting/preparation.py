@@ -1,0 +1,70 @@
+"""Preparation of a fit: the estimation problem in the coordinates that the estimators use, and first guesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.matching import Matched
+from ..estimators import ESTIMATORS, Estimator, Options, Task, takes
+from ..estimators.problem_setup import pose
+from ..parameters import Parameters
+from ..support.array_types import FloatArray
+from ..support.errors import FitError
+from ..support.progress import Watch
+from ..weak.weak_problem import Basis
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem that is ready to be searched.
+
+    Attributes
+    ----------
+    estimator : Estimator
+        The chosen method, or the one that replaces it if some states are not measured.
+    task : Task
+    guesses : tuple of ndarray, (J,)
+        First guesses in working coordinates; the search may add starts of its own.
+    """
+
+    estimator: Estimator
+    task: Task
+    guesses: tuple[FloatArray, ...]
+
+
+def prepare(
+    parameters: Parameters, matched: Matched, estimator: Estimator, options: Options, basis: Basis, *, watch: Watch
+) -> Prepared:
+    """Build the estimation problem: weak forms or hidden states, bounds and priors in working coordinates."""
+    free, scale = parameters.free, parameters.scale
+    if not free.any():
+        raise FitError("All parameters are fixed; there is nothing to estimate.")
+    if parameters.prior is not None and not estimator.has_likelihood:
+        users = [candidate.name for candidate in ESTIMATORS.values() if candidate.has_likelihood]
+        raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
+    chosen = estimator
+    estimator, problem = pose(parameters, matched, chosen, basis)
+    if estimator is not chosen:
+        takes(estimator, options.non_default_names)
+    names = problem.model.parameters
+    linear = np.isin(names, problem.model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
+    lower, upper = parameters.bounds
+    task = Task(
+        problem=problem,
+        free=free,
+        base=parameters.base,
+        lower=scale.working(lower),
+        upper=scale.working(upper),
+        # On a log scale a parameter enters through its exponential, which is never linear.
+        linear=linear & ~scale.log,
+        options=options,
+        stop=watch,
+        scale=scale,
+        prior=None if parameters.prior is None else parameters.prior.on(scale),
+    )
+    if estimator.check is not None:
+        estimator.check(task)
+    start = parameters.start
+    return Prepared(estimator, task, () if start is None else (np.where(free, scale.working(start), task.base),))
