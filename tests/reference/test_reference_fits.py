@@ -1,0 +1,61 @@
+"""Fits give the numbers that version 1.2.0 gave; `make.py` wrote them, and says how to write them anew."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import CASES, compute_case
+
+REFERENCE = json.loads(Path(__file__).with_name("fits.json").read_text(encoding="utf-8"))
+
+RELATIVE_TOLERANCE = 1e-9
+"""Largest difference, in standard errors for estimates and covariances, relative for other numbers. By judgement."""
+
+GATE_CPU_SECONDS = 0.4
+"""CPU seconds of a case in `fits.json` from which on it is marked slow. By judgement: the faster ones take 19 s."""
+
+COMPARED_EXACTLY = ("error", "parameters", "status", "method", "starts", "alternatives", "warnings", "notes")
+"""What must be equal. The texts `warnings_1_2` and `notes_1_2` are information: words may change, their number not."""
+
+
+def is_close(values, expected, scale):
+    """Return True if values differ by at most the tolerance times a scale; NaN equals NaN."""
+    values, expected = np.asarray(values, dtype=float), np.asarray(expected, dtype=float)
+    if values.shape != expected.shape:
+        return False
+    with np.errstate(invalid="ignore"):
+        near = np.abs(values - expected) <= RELATIVE_TOLERANCE * scale
+    return bool((near | (values == expected) | (np.isnan(values) & np.isnan(expected))).all())
+
+
+def error_scale(expected):
+    """Return the standard error of each parameter `(J,)`; the size of its value where it has none."""
+    errors = np.sqrt(np.diag(np.array(expected["covariance"], dtype=float)))
+    return np.where(errors > 0, errors, np.abs(np.array(expected["estimate"], dtype=float)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if fit["cpu_seconds"] >= GATE_CPU_SECONDS else ())
+        for name, fit in REFERENCE.items()
+    ],
+)
+def test_fit_equals_reference(name):
+    expected, computed = REFERENCE[name], compute_case(name)
+    for key in COMPARED_EXACTLY:
+        assert computed.get(key) == expected.get(key), key
+    if "error" in expected:
+        return
+    scale = error_scale(expected)
+    assert is_close(computed["estimate"], expected["estimate"], scale), "estimate"
+    assert is_close(computed["covariance"], expected["covariance"], np.outer(scale, scale)), "covariance"
+    likelihood = expected["log_likelihood"]
+    assert is_close(computed["log_likelihood"], likelihood, np.abs(likelihood)), "log_likelihood"
+    population = expected.get("population", [])
+    assert is_close(computed.get("population", []), population, np.abs(population)), "population"
+
+
+def test_every_case_has_a_reference():
+    assert list(CASES) == list(REFERENCE)
