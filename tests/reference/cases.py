@@ -534,6 +534,10 @@ def list_cases() -> dict[str, Callable[[], Case]]:
         add(f"fitzhugh-nagumo, {M + 1} samples, 50%", partial(benchmark, "fitzhugh-nagumo", M, 0.5, 1))
         add(f"sir-tdi, {M + 1} samples, 40%", partial(benchmark, "sir-tdi", M, 0.4, 1))
         add(f"exponential for logistic growth, {M + 1} samples", partial(wrong_growth, M + 1))
+        # If 99 samples did not count as a short series, the weak estimate of both would be reported.
+        for name in ("lorenz", "protein-transduction"):
+            add(f"{name}, {M + 1} samples, 40%", partial(benchmark, name, M, 0.4, 1))
+    add("lorenz, 25 samples, 20%", partial(benchmark, "lorenz", 24, 0.2, 1))
     for M in (8, 12, 20):
         add(f"lotka-volterra, {M + 1} samples, 5%", partial(benchmark, "lotka-volterra", M, 0.05, 1))
 
