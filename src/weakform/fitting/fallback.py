@@ -120,10 +120,11 @@ def choose(attempts: tuple[Attempt, ...], policy: FallbackPolicy = POLICY) -> tu
     reasons : tuple of str
         Why each attempt was taken or not, in a clause with numbers.
     """
-    position, reasons = 0, ["first attempt"]
+    position, reasons = 0, ["the first attempt"]
     for k, attempt in enumerate(attempts[1:], 1):
         takes, why = compare_attempts(attempts[position], attempt, policy)
         if takes:
+            reasons[position] = f"replaced by strategy {attempt.strategy!r}: {why}"
             position = k
         reasons.append(why)
     winner = attempts[position]

@@ -229,9 +229,7 @@ def chosen_method_applies(context: Context) -> Decision:
         return Decision(False, "the model is undefined at every start")
     if context.attempts:
         return Decision(False, "the residuals of the coarse search are as small as the noise")
-    if context.prepared.estimator.coarse_search is None:
-        return Decision(True, "")
-    return Decision(True, "the residuals of the coarse search were above the noise, or none was made")
+    return Decision(True, "the coarse search was not accepted" if coarse_search_applies(context).go else "")
 
 
 def run_chosen_method(context: Context) -> Iterator[Attempt | Abandoned]:

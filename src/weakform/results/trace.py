@@ -9,8 +9,8 @@ from dataclasses import dataclass
 TAKEN, NOT_TAKEN, SKIPPED, FAILED = "taken", "not taken", "skipped", "failed"
 DECISIONS = (TAKEN, NOT_TAKEN, SKIPPED, FAILED)
 """Words for what became of a strategy."""
-_LINE_WIDTH = 110
-"""Characters of a printed line. By judgement: fits a terminal and a report."""
+LINE_WIDTH = 120
+"""Characters of a printed line. By judgement: as wide as the printed report."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,9 @@ class TraceStep:
     status: str = ""
 
     @property
-    def effort(self) -> str:
-        """Seconds and starts in words; empty if the strategy was skipped."""
-        if not math.isfinite(self.seconds):
-            return ""
-        return f"{self.seconds:.2f} s, {self.starts} start{'s' * (self.starts != 1)}"
+    def was_run(self) -> bool:
+        """True if the strategy did any work; False if it was skipped."""
+        return math.isfinite(self.seconds)
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,18 @@ class Trace:
     def __str__(self) -> str:
         if not self.steps:
             return "No trace was recorded."
-        width = max(len(step.strategy) for step in self.steps)
-        lines = []
+        width = max(len("strategy"), *(len(step.strategy) for step in self.steps))
+        lines = [f"{'strategy':<{width}}  {'seconds':>7}  {'starts':>6}  {'log-lik.':>10}  {'status':<12}  decision"]
         for step in self.steps:
-            shown = "" if math.isnan(step.log_likelihood) else f"{step.log_likelihood:.2f}"
-            head = f"{step.strategy:<{width}}  {step.effort:>18}  {shown:>11}  {step.status:<12}  {step.decision}"
-            indent = " " * (width + 2)
-            lines.append(head.rstrip())
-            for words in filter(None, (step.trigger and f"tried because {step.trigger}", step.reason)):
-                lines += textwrap.wrap(words, _LINE_WIDTH, initial_indent=indent, subsequent_indent=indent)
-        heading = f"{'strategy':<{width}}  {'effort':>18}  {'log-lik.':>11}  {'status':<12}  decision"
-        return "\n".join([heading, *lines])
+            seconds, starts = (f"{step.seconds:.2f}", str(step.starts)) if step.was_run else ("", "")
+            likelihood = "" if math.isnan(step.log_likelihood) else f"{step.log_likelihood:.2f}"
+            head = f"{step.strategy:<{width}}  {seconds:>7}  {starts:>6}  {likelihood:>10}  {step.status:<12}  "
+            indent = " " * len(head)
+            lines += textwrap.wrap(
+                f"{step.decision}: {step.reason}", LINE_WIDTH, initial_indent=head, subsequent_indent=indent
+            )
+            if step.trigger:
+                lines += textwrap.wrap(
+                    f"tried because {step.trigger}", LINE_WIDTH, initial_indent=indent, subsequent_indent=indent
+                )
+        return "\n".join(lines)
