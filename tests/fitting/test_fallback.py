@@ -1,0 +1,118 @@
+"""A fit runs the ladder of strategies, reports the best attempt, and keeps a trace of why."""
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.estimators import wls
+from weakform.fitting import multistart
+from weakform.results.trace import DECISIONS, Trace, TraceStep
+
+
+def short_lorenz(seed):
+    """64 samples of Lorenz with 10% noise: the weak form alone loses it."""
+    problem = wf.problems.get("lorenz")
+    return problem.model, problem.simulate(M=64, noise=0.1, seed=seed)
+
+
+def test_hidden_states_undefined_at_every_start_are_an_error_in_words():
+    model = wf.Model.from_text("x' = -a*x + 0.1*sqrt(5 - t)\nz' = -b*z\ny = x + z")
+    t = np.linspace(0, 10, 40)
+    y = np.exp(-t) + np.exp(-0.3 * t)
+    with pytest.raises(wf.FitError, match="not finite at any start"):
+        wf.fit(model, wf.Dataset(t, y, names=["y"]))
+
+
+def test_other_tolerance_keeps_the_fallbacks():
+    model, data = short_lorenz(1)
+    fit = wf.fit(model, data, options={"tolerance": 1.1e-8})
+    default = wf.fit(model, data)
+    assert (fit.status, fit.method) == (default.status, default.method) == (wf.Status.CONVERGED, "relaxed")
+    assert (np.abs(fit.estimate - default.estimate) < 1e-3 * default.wald_errors).all()
+
+
+def test_option_that_chooses_a_way_keeps_the_method_and_the_trace_says_so():
+    model, data = short_lorenz(1)
+    fit = wf.fit(model, data, options={"covariance": "sandwich"})
+    assert fit.method == "wendy"
+    skipped = [step for step in fit.trace.steps if step.decision == "skipped"]
+    assert any("covariance='sandwich' restricts the fit to method 'wendy'" in step.reason for step in skipped)
+
+
+def test_note_of_a_fallback_gives_the_reason_and_the_gain():
+    model, data = short_lorenz(1)
+    fit = wf.fit(model, data)
+    gain = fit.log_likelihood - fit.trace.steps[1].log_likelihood
+    assert fit.notes[-1] == (
+        f"The fit by 'wendy' was rejected (p = {3e-79:.1g}), so strategy 'relaxed model' was tried: its log-likelihood "
+        f"is {gain:.1f} higher, and it is reported."
+    )
+    assert gain > 100
+
+
+def test_trace_lists_each_strategy_once_and_exactly_one_taken_step():
+    model, data = short_lorenz(1)
+    trace = wf.fit(model, data).trace
+    names = [step.strategy for step in trace.steps]
+    assert names == ["coarse search", "chosen method", "growing horizon", "relaxed model", "output error nearby"]
+    assert [step.decision for step in trace.steps].count("taken") == 1
+    assert {step.decision for step in trace.steps} <= set(DECISIONS)
+    assert all(step.reason for step in trace.steps)
+    assert trace.taken.method == "relaxed"
+    ran = [step for step in trace.steps if step.was_run]
+    assert all(step.seconds >= 0 and step.starts >= 1 for step in ran)
+
+
+def test_trace_of_a_simple_fit_says_that_fallbacks_were_not_needed():
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.02, seed=1))
+    assert fit.trace.taken.strategy == "coarse search"
+    assert fit.trace.taken.reason == "the first attempt"
+    assert str(fit.trace).count("skipped") == len(fit.trace.steps) - 1
+
+
+def test_method_without_fallbacks_has_a_trace_of_one_step():
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), method="irls")
+    assert [step.strategy for step in fit.trace.steps] == ["chosen method"]
+
+
+def test_empty_trace_prints_that_none_was_recorded():
+    assert str(Trace()) == "No trace was recorded."
+    assert Trace().taken is None
+
+
+def test_printed_trace_stays_within_its_width():
+    step = TraceStep("a strategy", "skipped", "for a reason that is explained at great length " * 5, "words " * 40)
+    assert max(map(len, str(Trace((step, step))).splitlines())) <= 120
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("Eigenvalues did not converge"), OverflowError("too large")])
+def test_start_whose_arithmetic_breaks_down_is_a_failed_start(monkeypatch, error):
+    problem = wf.problems.get("goodwin")
+    data = problem.simulate(M=100, noise=0.05, seed=1)
+    calls = []
+    real = wls.ESTIMATOR.search
+
+    def search(task, start):
+        calls.append(start)
+        if len(calls) == 1:
+            raise error
+        return real(task, start)
+
+    broken = multistart.replace(wls.ESTIMATOR, search=search)
+    monkeypatch.setitem(multistart.ESTIMATORS, "wls", broken)
+    fit = wf.fit(problem.model, data, method="wls", starts=3)
+    assert len(calls) >= 2
+    assert fit.converged
+    assert sum(record.status is wf.Status.START for record in fit.starts) == 1
+
+
+def test_fit_whose_every_start_breaks_down_is_an_error_in_words(monkeypatch):
+    def search(task, start):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setitem(multistart.ESTIMATORS, "wls", multistart.replace(wls.ESTIMATOR, search=search))
+    problem = wf.problems.get("logistic")
+    with pytest.raises(wf.FitError, match="not finite at any start"):
+        wf.fit(problem.model, problem.simulate(M=100, noise=0.05, seed=1), method="wls", starts=3)
