@@ -1,11 +1,15 @@
 """A fit runs the ladder of strategies, reports the best attempt, and keeps a trace of why."""
 
+import json
+
 import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.cli.main import main
 from weakform.estimators import wls
 from weakform.fitting import multistart
+from weakform.report.html_report import page
 from weakform.results.trace import DECISIONS, Trace, TraceStep
 
 
@@ -116,3 +120,42 @@ def test_fit_whose_every_start_breaks_down_is_an_error_in_words(monkeypatch):
     problem = wf.problems.get("logistic")
     with pytest.raises(wf.FitError, match="not finite at any start"):
         wf.fit(problem.model, problem.simulate(M=100, noise=0.05, seed=1), method="wls", starts=3)
+
+
+def test_saved_fit_keeps_its_trace(tmp_path):
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+    loaded = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
+    assert str(loaded.trace) == str(fit.trace)
+    assert [step.seconds for step in loaded.trace.steps if step.was_run] == [
+        step.seconds for step in fit.trace.steps if step.was_run
+    ]
+
+
+def test_fit_saved_without_a_trace_still_loads(tmp_path):
+    problem = wf.problems.get("logistic")
+    path = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1)).save(tmp_path / "fit.json")
+    document = json.loads(path.read_text())
+    del document["fit"]["trace"]
+    path.write_text(json.dumps(document))
+    assert wf.FitResult.load(path).trace is None
+
+
+def test_report_shows_the_trace():
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
+    html = page(fit)
+    assert "How this fit was found" in html
+    assert html.count("skipped: ") == str(fit.trace).count("skipped: ")
+
+
+def test_verbose_command_prints_the_trace(tmp_path, capsys):
+    (tmp_path / "model.txt").write_text("x' = -k*x")
+    t = np.linspace(0, 4, 40)
+    values = np.exp(-0.7 * t) + 0.01 * np.random.default_rng(0).standard_normal(40)
+    (tmp_path / "data.csv").write_text("t,x\n" + "\n".join(f"{a},{b}" for a, b in zip(t, values, strict=True)))
+    words = ["fit", str(tmp_path / "model.txt"), str(tmp_path / "data.csv")]
+    assert main([*words, "--verbose"]) == 0
+    assert "How this fit was found:\nstrategy" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "How this fit was found" not in capsys.readouterr().out

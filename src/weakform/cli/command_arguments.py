@@ -43,7 +43,11 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     """How much is said."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quiet", action="store_true", help="say nothing but errors; the exit code tells the rest")
-    how.add_argument("--verbose", action="store_true", help="say each stage as it begins")
+    how.add_argument(
+        "--verbose",
+        action="store_true",
+        help="report each stage as it begins, and print which strategies were tried and why",
+    )
 
 
 def watched(said: argparse.Namespace) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def run_fit(arguments: argparse.Namespace) -> int:
 
     if not arguments.json and not arguments.quiet:
         print(result, flush=True)
+        if arguments.verbose and result.trace is not None:
+            print(f"\nHow this fit was found:\n{result.trace}", flush=True)
     if arguments.profile:
         attempt(lambda: result.intervals(kind="profile"))
     if arguments.sample:

@@ -31,6 +31,7 @@ from ..results.options import Options
 from ..results.population import Effect, Population
 from ..results.records import Alternative, BasisSummary, Late, StartRecord
 from ..results.status import Status
+from ..results.trace import Trace, TraceStep
 from ..support.errors import DataError, WeakformError
 from ..support.versions import __version__
 from ..support.whole_numbers import refuse_devices
@@ -54,6 +55,7 @@ def save(fit: FitResult, path: str | Path) -> Path:
         "prior": None if fit.prior is None else vars(fit.prior),
         "profiles": {name: vars(profile) for name, profile in fit.profiles.items()},
         "population": None if fit.population is None else asdict(fit.population),
+        "trace": None if fit.trace is None else [asdict(step) for step in fit.trace.steps],
     }
     document = {
         "format": FORMAT,
@@ -308,6 +310,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
         prior=prior,
         late=Late(profiles),
         population=_population(f.get("population")),
+        trace=_restored_trace(f.get("trace")),
         log_likelihood=float(f["log_likelihood"]),
         warnings=tuple(f["warnings"]),
         notes=tuple(f["notes"]),
@@ -347,6 +350,22 @@ def _population(saved: dict[str, Any] | None) -> Population | None:
         for e in saved["effects"]
     ]
     return Population(tuple(effects), int(saved["rounds"]), bool(saved["converged"]))
+
+
+def _restored_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
+    """Restore the trace of a fit; None for fits that versions before 1.3 saved."""
+    if saved is None:
+        return None
+    steps = (
+        TraceStep(
+            **{name: str(step[name]) for name in ("strategy", "decision", "reason", "trigger", "method", "status")},
+            seconds=float(step["seconds"]),
+            starts=int(step["starts"]),
+            log_likelihood=float(step["log_likelihood"]),
+        )
+        for step in saved
+    )
+    return Trace(tuple(steps))
 
 
 def _pair(ends: Any) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from ..estimators import ESTIMATORS
 from ..estimators.wendy import FINEST
 from ..noise.kinds import KINDS
 from ..results.fit_result import FitResult
+from ..results.trace import DECISIONS
 from ..support.whole_numbers import is_whole
 
 
@@ -145,6 +146,8 @@ def _numbers(fit: FitResult) -> None:
 
 def _records(fit: FitResult) -> None:
     names, J = fit.model.parameters, len(fit.model.parameters)
+    for step in () if fit.trace is None else fit.trace.steps:
+        _want(step.decision in DECISIONS, f"a step of the trace is one of {', '.join(DECISIONS)}", step.decision)
     for start in fit.starts:
         for what, p in (("start", start.start), ("estimate", start.estimate)):
             if p is not None:

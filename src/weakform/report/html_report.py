@@ -70,10 +70,24 @@ def sections(fit: FitResult, command: str = "") -> list[str]:
         section("Posterior", "" if fit.posterior is None else described(fit.posterior)),
         section("Correlations of the estimates", _correlations(fit)),
         section("Starts", svg_plots.starts(fit), "minor"),
+        section("How this fit was found", _trace(fit)),
         section("What was chosen", _chosen(fit)),
         texts("Notes", (*fit.data.notes, *fit.notes)),
         section("To repeat it", _repeat(fit, command)),
     ]
+
+
+def _trace(fit: FitResult) -> str:
+    """Return the trace as a table: the strategies in their order, and why each was taken, not taken or skipped."""
+    if fit.trace is None or not fit.trace.steps:
+        return ""
+    rows = []
+    for step in fit.trace.steps:
+        effort = [f"{step.seconds:.2g}", str(step.starts)] if step.was_run else ["", ""]
+        likelihood = "" if math.isnan(step.log_likelihood) else f"{step.log_likelihood:.2f}".replace("-", "−")
+        why = f"{step.decision}: {step.reason}" + (f"; tried because {step.trigger}" if step.trigger else "")
+        rows.append([step.strategy, *effort, likelihood, step.status, why])
+    return table(["strategy", "seconds", "starts", "log-likelihood", "status", "decision"], rows, "trace")
 
 
 def _pair(ends: FloatArray) -> str:
