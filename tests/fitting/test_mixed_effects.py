@@ -7,7 +7,9 @@ import pytest
 import weakform as wf
 from populations import MODEL, SPREAD, TRUTH, population
 from support import EXAMPLES
+from weakform.fitting.mixed_effects import fit_mixed_effects
 from weakform.support.errors import FitError
+from weakform.support.progress import Watch
 
 BOUNDS = {"ke": (0.01, 5), "V": (1, 200)}
 
@@ -63,14 +65,14 @@ def test_what_cannot_be_random():
     model = wf.Model.from_text("x' = -k*x")
     t = np.arange(10.0)
     one = wf.Dataset(t, np.exp(-0.2 * t))
-    with pytest.raises(FitError, match="needs 3 subjects"):
+    with pytest.raises(FitError, match="needs at least 3 subjects"):
         wf.fit(model, one, random=["k"])
     three = wf.Dataset.join([one, one, one])
-    with pytest.raises(FitError, match="no parameter"):
+    with pytest.raises(FitError, match="not a parameter"):
         wf.fit(model, three, random=["q"])
     with pytest.raises(FitError, match="'lognormal' or 'normal'"):
         wf.fit(model, three, random={"k": "gamma"})
-    with pytest.raises(FitError, match="random and in 'fixed'"):
+    with pytest.raises(FitError, match="in random and in fixed"):
         wf.fit(model, three, random=["k"], fixed={"k": 1.0})
 
 
@@ -106,3 +108,41 @@ def test_subjects_that_a_log_scale_does_not_allow():
 def test_random_effects_are_not_compared(fit):
     with pytest.raises(FitError, match="random effects"):
         wf.compare({"one": fit, "two": fit})
+
+
+class ClockThatStrikes:
+    """A watch whose time is over from its n-th question on."""
+
+    def __init__(self, seconds, n):
+        self.watch, self.left_over = Watch(seconds), n
+
+    def __call__(self, objective=np.nan):
+        self.left_over -= 1
+        return self.left_over < 0
+
+    def __getattr__(self, name):
+        return getattr(self.watch, name)
+
+
+def fit_until(questions):
+    """Fit a population with a watch that is asked so many times before its time is over."""
+
+    def fit_without_limit(model, data, **keywords):
+        return wf.fit(model, data, **{**keywords, "callback": None})
+
+    arguments = {"callback": ClockThatStrikes(100.0, questions), "seed": 0}
+    model = wf.Model.from_text(MODEL)
+    return fit_mixed_effects(fit_without_limit, model, population(0), {"ke": "lognormal"}, arguments)
+
+
+def test_no_time_for_the_first_fit_is_an_error_in_words():
+    with pytest.raises(FitError, match="Time ran out before every subject was fitted"):
+        fit_until(0)
+
+
+@pytest.mark.parametrize("questions", [1, 2])
+def test_time_that_ends_before_or_after_the_first_round_gives_a_population(questions):
+    result = fit_until(questions)
+    assert result.population.rounds == questions - 1
+    assert not result.population.converged
+    assert 0 < result.population.effects[0].mean < np.inf

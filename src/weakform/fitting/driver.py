@@ -31,7 +31,7 @@ from ..support.progress_bar import watching
 from ..weak.weak_problem import Basis
 from .fallback import Climb, climb
 from .fit_arguments import check_arguments
-from .mixed_effects import mixed
+from .mixed_effects import fit_mixed_effects
 from .preparation import prepare
 
 
@@ -64,49 +64,49 @@ def fit(
     model : Model
     data : Dataset
     parameters : mapping, optional
-        What is known of each parameter in one place: `{"a": Parameter(bounds=(0, 5), log=True), "b": 2.0}`, where a
-        number means fixed. The keywords below say the same, one thing at a time; a parameter is in one of the forms.
+        Everything about each parameter in one place: `{"a": Parameter(bounds=(0, 5), log=True), "b": 2.0}`; a number
+        fixes the parameter. The keywords below set one property each. Use one form or the other for a parameter.
     bounds : mapping or sequence of pairs, optional
         `{"p1": (1, 5)}` for any subset of the parameters, or one pair for each; `None` or infinity for no bound.
     start : mapping or array_like, (J,), optional
-        A first guess. It competes with starts of our own, unless `starts=1`. A mapping may leave out parameters in
-        which the model is linear; they are solved for.
+        A first guess. It competes with automatic starts, unless `starts=1`. A mapping may omit parameters in which the
+        model is linear; they are solved for.
     starts : int, optional
-        How many starts; by default as many as the model needs (one where it is linear in all parameters).
+        Number of starts; by default as many as the model needs (one if it is linear in all parameters).
     fixed : mapping, optional
         Parameters held at these values.
     tied : mapping, optional
-        Parameters that are expressions of others: `{"d": "2*b"}`; their bounds and starts are left out.
+        Parameters that are expressions of others: `{"d": "2*b"}`; they take no bounds and no start.
     local : sequence of str, or mapping
-        Parameters with a value for each trajectory, `["scale"]`; or for groups of them, with one label for each
-        trajectory: `{"scale": ["treated", "treated", "control"]}`, or `{"scale": {"mouse 1": "treated", ...}}`. They
-        get names such as `scale_control`.
+        Parameters with a separate value for each trajectory, `["scale"]`; or for groups of trajectories, with one label
+        for each: `{"scale": ["treated", "treated", "control"]}`, or `{"scale": {"mouse 1": "treated", ...}}`. They get
+        names such as `scale_control`.
     random : sequence of str, or mapping
-        Parameters that differ from trajectory to trajectory as in a population: `["ke", "V"]`, log-normal, or
-        `{"ke": "normal"}`. Their means and spreads are in `FitResult.population`; the estimates of the trajectories are
-        drawn towards the mean as far as they tell little of their own.
+        Parameters that vary between trajectories as in a population: `["ke", "V"]`, log-normal, or `{"ke": "normal"}`.
+        `FitResult.population` holds their means and spreads; the estimates of a trajectory are drawn towards the mean
+        the more, the less its own data determine them.
     log : sequence of str
         Positive parameters that are estimated on a log scale; their intervals are positive, too.
     priors : mapping, optional
         `{"a": ("normal", mean, sd)}` or `{"a": ("lognormal", median, sd of the logarithm)}`: the estimate is the
         maximum of the posterior. Not for `"wls"` and `"irls"`, which have no likelihood.
     units : mapping, optional
-        Text that the report shows: of parameters, states and `"time"`.
+        Units that the report shows: of parameters, states and `"time"`.
     method : str
         `"wendy"` (WENDy-MLE, then refined to remove its bias), `"mle"` (WENDy-MLE), `"irls"` (WENDy-IRLS), `"wls"`
         (weak least squares); or by solving the equations: `"output-error"` (nonlinear least squares on forward
-        solutions) and `"hybrid"` (the same, started by a weak estimate). Where only a part is measured, `"wendy"` makes
-        room for `"relaxed"` (the relaxed model); `"mle"`, `"irls"` and `"wls"` need every state.
+        solutions) and `"hybrid"` (the same, started by a weak estimate). If some states are not measured, `"relaxed"`
+        (the relaxed model) replaces `"wendy"`; `"mle"`, `"irls"` and `"wls"` need every state.
     basis : Local or Orthonormal, optional
         Test functions; `Local()` by default.
     options : Options or mapping, optional
-        Tolerance and limits, see `Options`; one that the method does not use is refused.
+        Tolerance and limits, see `Options`; an option that the method does not use is refused.
     seed : int
-        Of the starts; the same seed gives the same result.
+        Seed of the starts; the same seed gives the same result.
     callback : callable, optional
-        Called with the progress of the fit (`stage`, `start`, `starts`, `objective`, `seconds`), ten times a second at
-        most; if it returns True, the fit stops with the best so far. Without one, a fit that takes longer than two
-        seconds says in a terminal or a notebook how far it is.
+        Called with the progress of the fit (`stage`, `start`, `starts`, `objective`, `seconds`), at most ten times a
+        second; if it returns True, the fit stops with the best estimate so far. Without a callback, a fit that takes
+        longer than two seconds shows a progress bar in a terminal or a notebook.
 
     Returns
     -------
@@ -134,8 +134,17 @@ def fit(
     estimator, chosen = choose(method, options)
     with watching(chosen.time_limit, callback) as watch:
         if random:
-            how = {"parameters": parameters, "starts": starts, "method": method, "basis": basis, "options": options}
-            return mixed(fit, model, data, random, {**keywords, **how, "seed": seed, "callback": watch})
+            arguments = {
+                **keywords,
+                "parameters": parameters,
+                "starts": starts,
+                "method": method,
+                "basis": basis,
+                "options": options,
+                "seed": seed,
+                "callback": watch,
+            }
+            return fit_mixed_effects(fit, model, data, random, arguments)
         begin = time.monotonic()
         matched = match(data, model)
         resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))

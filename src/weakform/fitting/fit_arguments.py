@@ -1,4 +1,4 @@
-"""What a user may have given in place of what `fit` takes."""
+"""Validation of the arguments of `fit`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..support.whole_numbers import is_whole
 
 
 def check_model(model: Any) -> None:
-    """Raise `FitError` for what is no model."""
+    """Raise `FitError` if the model is not a `Model`."""
     if not isinstance(model, Model):
         raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
 
 
 def check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -> None:
-    """Raise `FitError` for what is not as it should be."""
+    """Raise `FitError` for an argument of the wrong type or out of range."""
     check_model(model)
     if not isinstance(data, Dataset):
         raise FitError(f"The data must be a Dataset, such as Dataset(t, U); received a {type(data).__name__}.")
@@ -32,5 +32,6 @@ def check_arguments(model: Any, data: Any, starts: Any, basis: Any, seed: Any) -
     for name in data.inputs:
         if name in model.parameters:
             raise FitError(
-                f"{name!r} is an input of the data and a parameter of the model; make the model with inputs=[{name!r}]."
+                f"{name!r} is an input of the data and a parameter of the model; build the model with "
+                f"inputs=[{name!r}]."
             )

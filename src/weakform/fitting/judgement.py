@@ -34,7 +34,7 @@ from .policy import POLICY, FallbackPolicy
 
 MIN_LOG_RATIO_OF_SIGMAS = 0.2
 """Difference of the logarithms of two estimates of σ. Above, weak residuals are standardised by the σ of the fit in
-place of that of the filter. By judgement: the sampling error of σ from about 15 values."""
+place of that of the filter. By judgement: the sampling error of log σ from about 12 values."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """Random effects: the mean and the spread of a parameter over subjects, by Laplace's method.
 
-Each subject i has its own b_i ~ N(μ, Ω), Ω diagonal, of the parameters or of their logarithms. Given μ and Ω they are a
-prior, and all subjects are fitted at once: modes m_i with covariances V_i. About them the likelihood of a subject is
-that of one measurement b̂_i with covariance C_i,
+Each subject i has its own b_i ~ N(μ, Ω), Ω diagonal, for the parameters or their logarithms. Given μ and Ω this is a
+prior, and all subjects are fitted together: modes m_i with covariances V_i. Around its mode, the likelihood of a
+subject is that of one measurement b̂_i with covariance C_i,
 
     C_i = (V_i⁻¹ - Ω⁻¹)⁻¹,        b̂_i = C_i (V_i⁻¹ m_i - Ω⁻¹ μ),        b̂_i ~ N(μ, Ω + C_i),
 
-from which μ and Ω follow by maximum likelihood with the degrees of freedom of μ counted (REML); then all is fitted
-again, until they stay. At the end m_i are the estimates of the subjects, drawn towards the mean as far as they tell
-little of their own.
+so μ and Ω follow by maximum likelihood, with the degrees of freedom of μ counted (REML). The fit is repeated with the
+new prior until μ and Ω settle. At the end m_i are the estimates of the subjects, drawn towards the mean the more, the
+less their own data determine them.
 """
 
 from __future__ import annotations
@@ -28,233 +28,293 @@ from ..support.errors import FitError, WeakformError
 from ..support.progress import Watch
 from ..support.wording import suggestion
 
-ROUNDS, SETTLED = 12, 0.01
-"""Rounds at most, and the change of μ and log Ω, in units of the spread, that ends them."""
-SUBJECTS = 3
-"""At least."""
-WIDE = 1.0
-"""Spread of the logarithm, to begin with."""
-LEAST, LARGEST = 0.01, 10.0
-"""Spread at least and at most, in units of one for logarithms, and of how the subjects scatter for others."""
+MAX_ROUNDS = 12
+"""Rounds of fitting all subjects and updating μ and Ω. By judgement."""
 
-LATE = "The time was over before every subject was fitted; give it more (time_limit)."
+SETTLED_CHANGE = 0.01
+"""Change of μ in units of the spread, and of log spread, below which the rounds end. By judgement: far below the
+sampling error of either."""
+
+MIN_SUBJECTS = 3
+"""Fewest subjects for a random effect: with two, mean and spread have no degree of freedom to spare."""
+
+INITIAL_LOG_SPREAD = 1.0
+"""Standard deviation of the log-normal prior around the common fit in the first round. By judgement: weak, a factor of
+e to either side."""
+
+MIN_SPREAD, MAX_SPREAD = 0.01, 10.0
+"""Limits of a spread, in units of one for logarithms, and of the scatter of the subjects for normal effects. A spread
+at the lower limit is reported as no spread beyond the noise. By judgement."""
+
+MIN_INFORMATION = 1e-4
+"""Smallest eigenvalue of a subject's own information, in units of the prior's. Below, the subject has no information of
+its own. By judgement."""
+
+HESSIAN_STEP = 0.05
+"""Step in log spread for second differences of the REML likelihood. By judgement."""
+
+OUT_OF_TIME = "Time ran out before every subject was fitted; raise time_limit."
 
 
 @dataclass(frozen=True)
 class _Effects:
-    """Which parameters are random, and how."""
+    """Names of the random parameters, and the kind of each: `"lognormal"` or `"normal"`."""
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]
 
     @classmethod
-    def of(cls, random: Sequence[str] | Mapping[str, str], model: Model, data: Dataset) -> _Effects:
-        """As they were asked for, checked."""
+    def from_request(cls, random: Sequence[str] | Mapping[str, str], model: Model, data: Dataset) -> _Effects:
+        """Validate the argument `random` of `fit`."""
         if isinstance(random, str) or not isinstance(random, Sequence | Mapping):
-            raise FitError(f"random must be a list of parameters, or say how each varies; received {random!r}.")
-        asked = dict(random) if isinstance(random, Mapping) else dict.fromkeys(random, "lognormal")
-        for name, kind in asked.items():
+            raise FitError(f"random must be a list of parameters, or a mapping to their kinds; received {random!r}.")
+        kind_of = dict(random) if isinstance(random, Mapping) else dict.fromkeys(random, "lognormal")
+        for name, kind in kind_of.items():
             if name not in model.parameters:
                 raise FitError(
-                    f"random names {name!r}, which is no parameter.{suggestion(str(name), model.parameters)}"
+                    f"random names {name!r}, which is not a parameter.{suggestion(str(name), model.parameters)}"
                 )
             if kind not in ("lognormal", "normal"):
                 raise FitError(f"random[{name!r}] must be 'lognormal' or 'normal'; received {kind!r}.")
-        if len(data.trajectories) < SUBJECTS:
+        count = len(data.trajectories)
+        if count < MIN_SUBJECTS:
             raise FitError(
-                f"A random effect needs {SUBJECTS} subjects at least, each with its own trajectory; there "
-                f"{'is' if len(data.trajectories) == 1 else 'are'} {len(data.trajectories)}. Say which column tells "
-                "them apart (trajectory=...), or leave random out."
+                f"A random effect needs at least {MIN_SUBJECTS} subjects, each with its own trajectory; received "
+                f"{count}. Name the column that identifies the subjects (trajectory=...), or leave random out."
             )
-        return cls(tuple(asked), tuple(asked.values()))
+        return cls(tuple(kind_of), tuple(kind_of.values()))
 
     @property
-    def log(self) -> FloatArray:
-        """Which are logarithms."""
+    def log(self) -> BoolArray:
+        """True for effects on the logarithm, `(q,)`."""
         return np.array([kind == "lognormal" for kind in self.kinds])
 
 
-def mixed(
+@dataclass(frozen=True)
+class _Estimate:
+    """Mean and spread of each effect with their uncertainty.
+
+    Attributes
+    ----------
+    mean, spread : ndarray, (q,)
+    mean_error, log_spread_error : ndarray, (q,)
+        Standard errors of the mean and of the logarithm of the spread; infinite if not determined.
+    """
+
+    mean: FloatArray
+    spread: FloatArray
+    mean_error: FloatArray
+    log_spread_error: FloatArray
+
+
+def fit_mixed_effects(
     fit: Callable[..., FitResult],
     model: Model,
     data: Dataset,
     random: Sequence[str] | Mapping[str, str],
-    told: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> FitResult:
-    """See `fit`, which is given here so that it can be called again."""
-    effects = _Effects.of(random, model, data)
-    for what in ("fixed", "tied", "priors", "local"):
-        both = [name for name in effects.names if name in (told.get(what) or ())]
-        if both:
-            raise FitError(f"{both[0]!r} is random and in {what!r}, too; choose one.")
-    asked = told.get("local") or {}
+    """Fit with random effects: alternate between fits of all subjects and updates of the population.
+
+    Parameters
+    ----------
+    fit : callable
+        `fit` itself, called once a round.
+    model : Model
+    data : Dataset
+        One trajectory for each subject.
+    random : sequence of str, or mapping
+        The random parameters, and their kinds.
+    arguments : dict
+        All other keywords of `fit`; `"callback"` holds the `Watch`.
+    """
+    effects = _Effects.from_request(random, model, data)
+    for keyword in ("fixed", "tied", "priors", "local"):
+        clashing = [name for name in effects.names if name in (arguments.get(keyword) or ())]
+        if clashing:
+            raise FitError(f"{clashing[0]!r} is in random and in {keyword}; choose one.")
+    asked_local = arguments.get("local") or {}
     local = {
-        **(asked if isinstance(asked, Mapping) else dict.fromkeys(asked, True)),
+        **(asked_local if isinstance(asked_local, Mapping) else dict.fromkeys(asked_local, True)),
         **dict.fromkeys(effects.names, True),
     }
     log = [
-        *(told.get("log") or ()),
-        *(n for n, k in zip(effects.names, effects.kinds, strict=True) if k == "lognormal"),
+        *(arguments.get("log") or ()),
+        *(name for name, kind in zip(effects.names, effects.kinds, strict=True) if kind == "lognormal"),
     ]
-    shared = {**told, "local": asked, "log": list(dict.fromkeys(log))}
-    told = {**told, "local": local, "log": list(dict.fromkeys(log))}
-    found = _first(fit, model, data, told, shared, effects)
-    m, V = _modes(found, effects)
-    mean = np.median(m, axis=0)
-    unit = np.where(effects.log, 1.0, np.maximum(m.std(axis=0), 1e-12))
-    spread = np.clip(1.5 * np.median(np.abs(m - mean), axis=0), LEAST * unit, unit)
+    shared = {**arguments, "local": asked_local, "log": list(dict.fromkeys(log))}
+    arguments = {**arguments, "local": local, "log": list(dict.fromkeys(log))}
+    result = _first_fit(fit, model, data, arguments, shared, effects)
+    modes, covariances = _subject_modes(result, effects)
+    mean = np.median(modes, axis=0)
+    unit = np.where(effects.log, 1.0, np.maximum(modes.std(axis=0), 1e-12))
+    spread = np.clip(1.5 * np.median(np.abs(modes - mean), axis=0), MIN_SPREAD * unit, unit)
+    population: _Estimate | None = None
     converged, rounds = False, 0
-    watch: Watch = told["callback"]
-    if watch():  # no time for rounds: what each subject tells alone
-        if not found.converged or not (np.diagonal(V, axis1=1, axis2=2) > 0).all():
-            raise FitError(LATE)
-        mean, spread, errors = _population(m, V, spread, unit)
-    while rounds < ROUNDS and not converged and not watch():
+    watch: Watch = arguments["callback"]
+    while rounds < MAX_ROUNDS and not converged and not watch():
         rounds += 1
-        start = {name: float(p) for name, p, no in zip(found, found.estimate, found.fixed, strict=True) if not no}
-        priors = {**(told.get("priors") or {}), **_priors(found, effects, mean, spread)}
-        found = fit(model, data, **{**told, "priors": priors, "start": start, "starts": 1})
-        m, V = _modes(found, effects)
-        b, C = _measured(m, V, mean, spread)
-        new_mean, new_spread, errors = _population(b, C, spread, unit)
-        moved = max(np.max(np.abs(new_mean - mean) / spread), np.max(np.abs(np.log(new_spread / spread))))
-        mean, spread, converged = new_mean, new_spread, bool(moved < SETTLED)
-    none = spread <= 1.01 * LEAST * unit
-    return replace(found, population=_told(found, effects, (mean, spread, errors, none), m, rounds, converged))
+        start = {name: float(p) for name, p, no in zip(result, result.estimate, result.fixed, strict=True) if not no}
+        priors = {**(arguments.get("priors") or {}), **_population_priors(result, effects, mean, spread)}
+        result = fit(model, data, **{**arguments, "priors": priors, "start": start, "starts": 1})
+        modes, covariances = _subject_modes(result, effects)
+        b, C = _remove_prior(modes, covariances, mean, spread)
+        population = _estimate_population(b, C, spread, unit)
+        change = max(
+            np.max(np.abs(population.mean - mean) / spread), np.max(np.abs(np.log(population.spread / spread)))
+        )
+        mean, spread, converged = population.mean, population.spread, bool(change < SETTLED_CHANGE)
+    if population is None:  # no time for a round: the subjects were fitted one by one, without a prior
+        if not result.converged or not (np.diagonal(covariances, axis1=1, axis2=2) > 0).all():
+            raise FitError(OUT_OF_TIME)
+        population = _estimate_population(modes, covariances, spread, unit)
+    at_lower_limit = population.spread <= 1.01 * MIN_SPREAD * unit
+    return replace(
+        result, population=_make_population(result, effects, population, at_lower_limit, modes, rounds, converged)
+    )
 
 
-def _first(
+def _first_fit(
     fit: Callable[..., FitResult],
     model: Model,
     data: Dataset,
-    told: dict[str, Any],
+    arguments: dict[str, Any],
     shared: dict[str, Any],
     effects: _Effects,
 ) -> FitResult:
-    """A fit to begin with: from what all subjects have in common, each drawn towards it a little.
+    """Fit all subjects for the first time, each drawn a little towards the parameters that fit all together.
 
-    One by one, some of many subjects would be lost, and the whole fit would search on and on for their sake.
+    Fitted one by one, some of many subjects would end far off, and the whole search would go on for their sake.
     """
-    if told.get("start") is None and told.get("parameters") is None and effects.log.all():
+    if arguments.get("start") is None and arguments.get("parameters") is None and effects.log.all():
         try:
             common = fit(model, data, **shared)
             values = common.params
-            if common.status.converged and not told["callback"]() and all(values[name] > 0 for name in effects.names):
-                wide = {name: ("lognormal", values[name], WIDE) for name in effects.names}
-                priors = {**(told.get("priors") or {}), **wide}
-                return fit(model, data, **{**told, "priors": priors, "start": values, "starts": 1})
+            is_positive = all(values[name] > 0 for name in effects.names)
+            if common.status.converged and not arguments["callback"]() and is_positive:
+                wide = {name: ("lognormal", values[name], INITIAL_LOG_SPREAD) for name in effects.names}
+                priors = {**(arguments.get("priors") or {}), **wide}
+                return fit(model, data, **{**arguments, "priors": priors, "start": values, "starts": 1})
         except WeakformError:
-            pass
-        if told["callback"]():
-            raise FitError(LATE)
-    return fit(model, data, **told)
+            pass  # a common fit may be impossible where individual ones are not
+        if arguments["callback"]():
+            raise FitError(OUT_OF_TIME)
+    return fit(model, data, **arguments)
 
 
-def _places(fit: FitResult, effects: _Effects) -> FloatArray:
-    """Where the values of each subject are among all parameters, `(subjects, effects)`."""
+def _subject_positions(fit: FitResult, effects: _Effects) -> FloatArray:
+    """Return the position of each subject's values among all parameters, `(subjects, q)`."""
     assert fit.shared is not None
     assert fit.index is not None
     return np.asarray(fit.index[:, [fit.shared.parameters.index(name) for name in effects.names]])
 
 
-def _modes(fit: FitResult, effects: _Effects) -> tuple[FloatArray, FloatArray]:
-    """Estimates of the subjects `(n, q)` in the coordinates of the effects, and their covariances `(n, q, q)`."""
-    places, p = _places(fit, effects), fit.estimate
-    size = np.where(effects.log, p[places], 1.0)
-    m = np.where(effects.log, np.log(np.maximum(p[places], 1e-300)), p[places])
-    blocks = np.nan_to_num(fit.covariance[places[:, :, None], places[:, None, :]], nan=0.0, posinf=1e6)
-    return m, np.asarray(blocks / (size[:, :, None] * size[:, None, :]))
+def _subject_modes(fit: FitResult, effects: _Effects) -> tuple[FloatArray, FloatArray]:
+    """Return the subjects' estimates `(n, q)` in the coordinates of the effects, and their covariances `(n, q, q)`."""
+    positions, p = _subject_positions(fit, effects), fit.estimate
+    size = np.where(effects.log, p[positions], 1.0)
+    modes = np.where(effects.log, np.log(np.maximum(p[positions], 1e-300)), p[positions])
+    blocks = np.nan_to_num(fit.covariance[positions[:, :, None], positions[:, None, :]], nan=0.0, posinf=1e6)
+    return modes, np.asarray(blocks / (size[:, :, None] * size[:, None, :]))
 
 
-def _priors(
+def _population_priors(
     fit: FitResult, effects: _Effects, mean: FloatArray, spread: FloatArray
 ) -> dict[str, tuple[str, float, float]]:
-    found = {}
-    for row in _places(fit, effects):
+    """Return the population as a prior of each subject's parameters, as `fit` takes priors."""
+    priors = {}
+    for row in _subject_positions(fit, effects):
         for j, kind, m, s in zip(row, effects.kinds, mean, spread, strict=True):
             centre = float(np.exp(m)) if kind == "lognormal" else float(m)
-            found[fit.model.parameters[int(j)]] = (kind, centre, float(s))
-    return found
+            priors[fit.model.parameters[int(j)]] = (kind, centre, float(s))
+    return priors
 
 
-def _measured(m: FloatArray, V: FloatArray, mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """b̂ `(n, q)` and C `(n, q, q)`: what each subject tells without the others."""
-    b, C = np.empty_like(m), np.empty_like(V)
+def _remove_prior(
+    modes: FloatArray, covariances: FloatArray, mean: FloatArray, spread: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return b̂ `(n, q)` and C `(n, q, q)`: what the data of each subject say without the population."""
+    b, C = np.empty_like(modes), np.empty_like(covariances)
     unit = np.diag(spread)
-    for i in range(len(m)):
-        H = unit @ np.linalg.inv(V[i] + 1e-12 * unit @ unit) @ unit - np.eye(len(spread))
+    for i in range(len(modes)):
+        H = unit @ np.linalg.inv(covariances[i] + 1e-12 * unit @ unit) @ unit - np.eye(len(spread))
         values, vectors = np.linalg.eigh(0.5 * (H + H.T))
-        values = np.maximum(values, 1e-4)  # a subject that tells nothing
+        values = np.maximum(values, MIN_INFORMATION)
         C[i] = unit @ (vectors / values) @ vectors.T @ unit
-        b[i] = m[i] + C[i] @ ((m[i] - mean) / spread**2)
+        b[i] = modes[i] + C[i] @ ((modes[i] - mean) / spread**2)
     return b, C
 
 
-def _population(
-    b: FloatArray, C: FloatArray, start: FloatArray, unit: FloatArray
-) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
-    """μ, the spreads, and standard errors of μ and of the logarithms of the spreads."""
+def _estimate_population(b: FloatArray, C: FloatArray, start: FloatArray, unit: FloatArray) -> _Estimate:
+    """Maximise the REML likelihood of b̂ `(n, q)` with covariances C `(n, q, q)`, from a start of the spreads `(q,)`."""
     from scipy.optimize import minimize
 
-    def centred(log: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights of the subjects, the information about μ, and μ."""
-        W = np.linalg.inv(C + np.diag(np.exp(2 * log)))
+    def weigh(log_spread: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the weights of the subjects `(n, q, q)`, the information about μ `(q, q)`, and μ `(q,)`."""
+        W = np.linalg.inv(C + np.diag(np.exp(2 * log_spread)))
         H = W.sum(axis=0)
         return W, H, np.linalg.solve(H, np.einsum("nij,nj->i", W, b))
 
-    def misfit(log: FloatArray) -> float:
-        W, H, mu = centred(log)
+    def minus_log_likelihood(log_spread: FloatArray) -> float:
+        W, H, mu = weigh(log_spread)
         e = b - mu
         logdet = float(np.linalg.slogdet(W)[1].sum())
+        # The last term is the information about μ: it makes the likelihood a restricted one.
         return 0.5 * (float(np.einsum("ni,nij,nj->", e, W, e)) - logdet + float(np.linalg.slogdet(H)[1]))
 
-    ends = [(float(np.log(LEAST * u)), float(np.log(LARGEST * u))) for u in unit]
-    begun = np.clip(np.log(start), [low for low, _ in ends], [high for _, high in ends])
-    log = minimize(misfit, begun, method="L-BFGS-B", bounds=ends).x
-    H, q, h = np.empty((len(log), len(log))), len(log), 0.05
-    step = h * np.eye(q)
+    limits = [(float(np.log(MIN_SPREAD * u)), float(np.log(MAX_SPREAD * u))) for u in unit]
+    begin = np.clip(np.log(start), [low for low, _ in limits], [high for _, high in limits])
+    log_spread = minimize(minus_log_likelihood, begin, method="L-BFGS-B", bounds=limits).x
+    q, h = len(log_spread), HESSIAN_STEP
+    hessian, step = np.empty((q, q)), h * np.eye(q)
     for i in range(q):
         for j in range(q):
             pairs = ((step[i], step[j], 1), (step[i], -step[j], -1), (-step[i], step[j], -1), (-step[i], -step[j], 1))
-            H[i, j] = sum(sign * misfit(log + one + two) for one, two, sign in pairs) / (4 * h * h)
-    _, known, mean = centred(log)
-    errors = np.sqrt(np.linalg.inv(known).diagonal())
+            total = sum(sign * minus_log_likelihood(log_spread + first + second) for first, second, sign in pairs)
+            hessian[i, j] = total / (4 * h * h)
+    _, information, mean = weigh(log_spread)
+    mean_error = np.sqrt(np.linalg.inv(information).diagonal())
     with np.errstate(invalid="ignore"):
-        logs = np.sqrt(np.linalg.pinv(H).diagonal())
-    return mean, np.exp(log), (errors, np.where(np.isfinite(logs) & (H.diagonal() > 0), logs, np.inf))
+        log_error = np.sqrt(np.linalg.pinv(hessian).diagonal())
+    is_determined = np.isfinite(log_error) & (hessian.diagonal() > 0)
+    return _Estimate(mean, np.exp(log_spread), mean_error, np.where(is_determined, log_error, np.inf))
 
 
-def _told(
+def _make_population(
     fit: FitResult,
     effects: _Effects,
-    found: tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray], BoolArray],
-    m: FloatArray,
+    estimate: _Estimate,
+    at_lower_limit: BoolArray,
+    modes: FloatArray,
     rounds: int,
     converged: bool,
 ) -> Population:
+    """Collect means, spreads and shrinkages with their intervals, in the units of the parameters."""
     from scipy.special import stdtrit
 
-    mean, spread, (errors, logs), none = found
-    z = float(stdtrit(max(len(m) - 1, 1), 0.975))
+    mean, spread = estimate.mean, estimate.spread
+    z = float(stdtrit(max(len(modes) - 1, 1), 0.975))
     labels = [q.label or str(k) for k, q in enumerate(fit.data.trajectories)]
-    told = []
+    records = []
     for j, (name, kind) in enumerate(zip(effects.names, effects.kinds, strict=True)):
-        ends = [mean[j] - z * errors[j], mean[j] + z * errors[j]]
-        back = np.exp if kind == "lognormal" else float
+        low, high = mean[j] - z * estimate.mean_error[j], mean[j] + z * estimate.mean_error[j]
+        to_parameter = np.exp if kind == "lognormal" else float
         with np.errstate(over="ignore"):
-            around = (float(spread[j] * np.exp(-z * logs[j])), float(spread[j] * np.exp(z * logs[j])))
-        if none[j]:  # the likelihood has its maximum at no spread: as large as the scatter of so few can hide
-            around = (0.0, float(z * errors[j] * np.sqrt(len(m) / 2)))
-        told.append(
+            factor = np.exp(z * estimate.log_spread_error[j])
+            spread_interval = (float(spread[j] * np.exp(-z * estimate.log_spread_error[j])), float(spread[j] * factor))
+        if at_lower_limit[j]:
+            # The likelihood is largest at no spread; the interval ends at the largest one that these subjects can hide.
+            spread_interval = (0.0, float(z * estimate.mean_error[j] * np.sqrt(len(modes) / 2)))
+        records.append(
             Effect(
                 name,
                 kind,
-                mean=float(back(mean[j])),
-                mean_interval=(float(back(ends[0])), float(back(ends[1]))),
+                mean=float(to_parameter(mean[j])),
+                mean_interval=(float(to_parameter(low)), float(to_parameter(high))),
                 spread=float(spread[j]),
-                spread_interval=around,
-                shrinkage=float(np.clip(1 - m[:, j].std(ddof=1) / spread[j], 0.0, 1.0)),
-                subjects={label: float(back(value)) for label, value in zip(labels, m[:, j], strict=True)},
+                spread_interval=spread_interval,
+                shrinkage=float(np.clip(1 - modes[:, j].std(ddof=1) / spread[j], 0.0, 1.0)),
+                subjects={label: float(to_parameter(value)) for label, value in zip(labels, modes[:, j], strict=True)},
             )
         )
-    return Population(tuple(told), rounds, converged)
+    return Population(tuple(records), rounds, converged)

@@ -1,4 +1,4 @@
-"""How long and how hard a fit works."""
+"""Options of a fit: tolerances, limits and choices of algorithm."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ RESTRICTING = ("solver", "covariance", "residuals", "weak")
 
 @dataclass(frozen=True, repr=False)
 class Options(Tidy):
-    """How long and how hard to work; the defaults are the paper's.
+    """Options of a fit; the defaults are the paper's.
 
     A method refuses an option that it does not use.
 
     Attributes
     ----------
     tolerance : float
-        Absolute and relative, on step, gradient and value.
+        Absolute and relative tolerance on step, gradient and objective.
     max_iterations : int, optional
-        200, or 1000 sweeps for `"irls"`.
+        Iterations of a search; 200 by default, or 1000 sweeps for `"irls"`.
     time_limit : float
         Seconds for the whole fit.
     solver : str
-        Of `"mle"` and what begins with it: `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which knows
-        no bounds and refuses them).
+        For `"mle"` and methods that start with it: `"trust-region"`, or `"cubic"` (adaptive cubic regularisation, which
+        does not support bounds).
     covariance : str
-        Of the estimate of `"wendy"`: `"information"`, `"sandwich"` where the size of the noise may vary from sample to
-        sample, or `"paper"`, which the other weak methods have always.
+        For `"wendy"`: `"information"`; `"sandwich"` if the noise level may vary from sample to sample; or `"paper"`,
+        the formula that the other weak methods always use.
     residuals : str
-        Of `"output-error"` and `"hybrid"`: `"noise"`, in coordinates in which the noise is additive (logarithms where
-        it is log-normal), weighted by one over σ; or `"additive"`, the paper's plain differences for any noise.
+        For `"output-error"` and `"hybrid"`: `"noise"`, in coordinates in which the noise is additive (logarithms for
+        log-normal noise), weighted by one over σ; or `"additive"`, the paper's plain differences for any noise.
     weak : str
         The weak method that starts `"hybrid"`: `"wendy"`, `"mle"` (the paper's), `"irls"` or `"wls"`.
 
@@ -60,16 +60,16 @@ class Options(Tidy):
 
     @classmethod
     def of(cls, options: Options | Mapping[str, Any] | None) -> Options:
-        """Options from a mapping, checked."""
+        """Build options from a mapping, or validate given ones."""
         if options is None or isinstance(options, Options):
             chosen = options or cls()
         elif not isinstance(options, Mapping):
             raise FitError(f"options must be Options(...) or a mapping; received {options!r}.")
         else:
-            known = [field.name for field in fields(cls)]
+            names = [field.name for field in fields(cls)]
             for name in options:
-                if name not in known:
-                    raise FitError(f"Unknown option {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
+                if name not in names:
+                    raise FitError(f"Unknown option {name!r}.{suggestion(name, names)} Options: {', '.join(names)}.")
             chosen = cls(**options)
         for name in ("tolerance", "time_limit"):
             if not isinstance(getattr(chosen, name), numbers.Real):

@@ -19,11 +19,13 @@ class Status(Enum):
 
     CONVERGED = "converged"
     ITERATIONS = (
-        "stopped at the iteration limit before converging: the estimate may be improved; raise max_iterations, give "
+        "stopped at the iteration limit before converging: the estimate can be improved; raise max_iterations, give "
         "bounds, or start closer"
     )
     TIME = "stopped at the time limit before converging: raise time_limit, or fit fewer samples first"
-    INTERRUPTED = "stopped by the user before converging: this is the best so far; a fit that starts there goes on"
+    INTERRUPTED = (
+        "stopped by the user before converging: this is the best estimate so far; to continue, start a fit from it"
+    )
     STUCK = (
         "no further progress was possible, yet the gradient is not zero: the estimate is doubtful; try other starts, "
         "tighter bounds, or rescale the model"
@@ -34,35 +36,35 @@ class Status(Enum):
     )
 
     REJECTED = (
-        "converged, but the model does not fit the data, or not with the sigma that is given: the estimate and its "
-        "intervals are not to be trusted; see where the equations fail, and which term may be missing"
+        "converged, but the model does not fit the data, or not with the given sigma: do not trust the estimate or its "
+        "intervals; see where the equations fail, and which term may be missing"
     )
     UNDETERMINED = (
-        "converged, but the data do not determine the parameters, or a bound stops one: other values fit as well, or "
-        "better beyond it; fix some, give bounds or priors, widen a bound that is reached, or measure where they matter"
+        "converged, but the data do not determine the parameters, or one of them is at a bound: other values fit as "
+        "well, or better beyond the bound; fix some, give bounds or priors, widen the bound, or measure more"
     )
 
     MISSTATED = (
-        "converged, but the noise is not what it was said to be: its intervals are not to be trusted; see which values "
-        "or which kind of noise"
+        "converged, but the noise differs from the assumed one: do not trust the intervals; see the warnings for the "
+        "values or the kind of noise"
     )
     UNRESOLVED = (
         "converged, but the samples are too far apart for these dynamics: the discretisation shifts the estimate by "
         "more than half a standard error; sample faster, or leave out the fast part"
     )
     UNREFINED = (
-        "the refinement was not possible: what is told is the weak estimate, which is biased by the noise; try bounds, "
+        "the refinement was not possible: the weak estimate is reported, which is biased by the noise; try bounds, "
         "other starts, or method='output-error'"
     )
 
     @property
     def success(self) -> bool:
-        """Whether the estimate is a solution of its problem, and nothing speaks against it."""
+        """True if the estimate solves its problem and no evidence speaks against it."""
         return self is Status.CONVERGED
 
     @property
     def converged(self) -> bool:
-        """Whether the estimate is a solution of its problem."""
+        """True if the estimate solves its problem, whatever the verdict on the model."""
         return self in (
             Status.CONVERGED,
             Status.REJECTED,
@@ -73,12 +75,12 @@ class Status(Enum):
 
     @property
     def sound(self) -> bool:
-        """Whether the states of the estimate obey the model, so that its likelihood can be compared with others."""
+        """True if the fitted states obey the model, so that log-likelihoods can be compared."""
         return self.converged and self is not Status.UNRESOLVED
 
     @classmethod
     def of(cls, stop: Stop) -> Status:
-        """The status of a minimisation."""
+        """Return the status that corresponds to the end of a minimisation."""
         if stop.converged:
             return cls.CONVERGED
         return {Stop.ITERATIONS: cls.ITERATIONS, Stop.TIME: cls.TIME, Stop.START: cls.START}.get(stop, cls.STUCK)
