@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-oldest audit bench docs package clean
+.PHONY: demo test test-slow test-oldest test-mutants audit bench docs package clean
 
 demo: .venv/.run
 	$(BIN)/weakform demo --out demo-output
@@ -21,6 +21,10 @@ test-oldest:
 	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,petab,dask]' pytest pytest-xdist hypothesis
 	.venv-oldest/bin/python -m pytest -W ignore::DeprecationWarning -n auto tests --ignore=tests/report \
 		--ignore=tests/test_docs.py --ignore=tests/test_readme.py --ignore=tests/test_supply.py --ignore=tests/test_rooms.py
+
+# Two hundred small faults, each put into a copy of the numerical code, to measure how many the tests notice.
+test-mutants: .venv/.dev
+	$(BIN)/python tests/mutants/run.py
 
 audit: .venv/.dev
 	$(BIN)/python -m pip install --quiet pip-audit

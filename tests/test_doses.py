@@ -128,6 +128,19 @@ def test_subjects_with_doses_of_their_own():
         data.with_doses({"z": wf.Doses("A", 0, 1)})
 
 
+def test_doses_need_an_id_only_where_there_are_several_trajectories():
+    one = wf.Dataset(TIMES, np.exp(-TIMES), names=["C"])
+    table = pd.DataFrame({"time": [0.0, 5.0], "amount": [10.0, 20.0], "state": "A"})
+    (only,) = one.with_doses(table).trajectories
+    assert [(d.time, d.amount) for doses in only.doses for d in doses.each] == [(0.0, 10.0), (5.0, 20.0)]
+    both = wf.Dataset.join([one, one], ["a", "b"])
+    with pytest.raises(DataError, match=r"needs a column id.*a.*b"):
+        both.with_doses(table)
+    first, second = both.with_doses(table.assign(id=["b", "b"])).trajectories
+    assert first.doses == ()
+    assert len(second.doses) == 2
+
+
 NONMEM = pd.DataFrame(
     {
         "ID": [1, 1, 1, 1, 1, 2, 2, 2, 2],
@@ -151,6 +164,14 @@ def test_a_nonmem_table():
     assert 0.0 < late.time < 1e-6
     with pytest.raises(DataError, match="TIME, AMT and DV"):
         wf.Dataset.from_nonmem(NONMEM.drop(columns="AMT"), into="A", measured="C")
+
+
+def test_a_nonmem_table_without_id_has_one_subject():
+    rows = NONMEM[NONMEM["ID"] == 1]
+    (one,) = wf.Dataset.from_nonmem(rows.drop(columns="ID"), into="A", measured="C").trajectories
+    (same,) = wf.Dataset.from_nonmem(rows, into="A", measured="C").trajectories
+    assert list(one.times) == list(same.times) == [1.0, 2.0, 3.0]
+    assert one.doses == same.doses
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,27 @@ def test_a_list_of_ones_own_and_hidden_states():
     assert list(found.to_frame()["equation"].unique()) == ["y"]
 
 
+@pytest.mark.parametrize(
+    ("truth", "wrong", "equation", "term", "sign"),
+    [
+        ("A' = -a*A\nB' = a*A - c*B", "A' = -a*A\nB' = -c*B", "B", "A*a", 1.0),
+        ("A' = p - a*A\nB' = a*A - c*B", "A' = p\nB' = a*A - c*B", "A", "A*a", -1.0),
+    ],
+    ids=["arrives", "leaves"],
+)
+def test_flow_missing_at_one_end_mends_the_model_with_its_sign(truth, wrong, equation, term, sign):
+    """What leaves A arrives at B, and the other way round: the term as it is, with the sign that the data want."""
+    model, t = wf.Model.from_text(truth), np.linspace(0, 10, 120)
+    values = {"a": 0.5, "c": 0.3, "p": 1.0}
+    u = wf.simulate(model, {name: values[name] for name in model.parameters}, [10.0, 1.0], t).states
+    data = wf.Dataset(t, u + 0.05 * np.random.default_rng(0).standard_normal(u.shape), names=["A", "B"])
+    found = wf.fit(wf.Model.from_text(wrong), data).missing_terms()
+    flows = [one for one in found.found if (one.equation, one.term) == (equation, term)]
+    assert [flow.coefficient for flow in flows] == [sign]
+    assert flows[0].mends
+    assert flows[0].gain > 100
+
+
 def test_nonsense_is_refused():
     fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
     with pytest.raises(FitError, match="'w' has no equation"):

@@ -228,6 +228,19 @@ def test_files_of_western_spreadsheets(tmp_path):
     assert any("Windows-1252" in note for note in data.notes)
 
 
+def test_errors_name_the_row_of_a_sheet_as_its_program_counts_it(tmp_path):
+    """The header is row 1 and the first values are in row 2; an empty row is counted, and not read."""
+    import pandas as pd
+
+    times = [0, 1, None, 2, 3]
+    for bad, line in ((0, 2), (1, 3), (3, 5), (4, 6)):
+        values = [1.0, 2.0, None, 3.0, 4.0]
+        values[bad] = "much"
+        pd.DataFrame({"time": times, "x": values}).to_excel(tmp_path / "b.xlsx", index=False)
+        with pytest.raises(wf.DataError, match=rf"line {line}\b.*much"):
+            wf.Dataset.from_csv(tmp_path / "b.xlsx")
+
+
 def test_sheets_are_as_forgiving_as_text(tmp_path):
     import pandas as pd
 

@@ -116,6 +116,40 @@ def test_scales_and_noise_are_solved_for_inside():
         assert found.gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3, abs=1e-3)
 
 
+PRIOR_TABLE = """parameterId\tparameterScale\tlowerBound\tupperBound\tnominalValue\testimate{header}
+k1\t{scale}\t0.01\t10\t0.8\t1{prior}
+a0\tlin\t0\t10\t1.0\t0{empty}
+b0\tlin\t0\t10\t0.0\t0{empty}
+k2\tlin\t0\t10\t0.6\t0{empty}
+"""
+
+
+@pytest.mark.parametrize(("scale", "base"), [("log10", 10.0), ("log", np.e), ("lin", None)])
+def test_gradient_of_a_prior_on_the_scale_of_its_parameter(scale, base, tmp_path):
+    """A prior N(m, s²) of log_b θ adds (log_b θ - m)/(s² ln b) to the gradient by ln θ, and 1/(s ln b)² to the Hessian.
+
+    On the linear scale it adds (θ - m)/s² and 1/s².
+    """
+    mean, spread, theta = -0.3, 0.4, 2.5
+    prior = {
+        "header": "\tobjectivePriorType\tobjectivePriorParameters",
+        "prior": f"\tparameterScaleNormal\t{mean};{spread}",
+        "empty": "\t\t",
+    }
+    evaluated = {}
+    for name, cells in (("with", prior), ("without", dict.fromkeys(prior, ""))):
+        folder = tmp_path / name / "0001"
+        shutil.copytree(SUITES / "v1" / "0001", folder)
+        (folder / "_parameters.tsv").write_text(PRIOR_TABLE.format(scale=scale, **cells))
+        objective = Objective(wf.read_petab(named(folder)).likelihood)
+        evaluated[name] = objective(np.array([np.log(theta) if base else theta]), 2)
+    on_scale, pace = (np.log(theta) / np.log(base), 1 / np.log(base)) if base else (theta, 1.0)
+    added = evaluated["with"].gradient[0] - evaluated["without"].gradient[0]
+    assert added == pytest.approx((on_scale - mean) / spread**2 * pace, rel=1e-6)
+    added = evaluated["with"].hessian[0, 0] - evaluated["without"].hessian[0, 0]
+    assert added == pytest.approx(pace**2 / spread**2, rel=1e-3)
+
+
 def test_a_scale_and_an_offset_are_solved_for_inside():
     objective = Objective(wf.read_petab(named(SUITES / "v1" / "0004")).likelihood)
     assert objective.linear == ["scaling_A", "offset_A"]

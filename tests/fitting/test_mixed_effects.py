@@ -92,6 +92,29 @@ def test_a_normal_effect_about_zero():
     assert effect.mean == pytest.approx(np.mean(ks), abs=0.01)
 
 
+def test_subjects_are_shrunk_as_in_the_linear_normal_model():
+    """For x' = k and known σ all is exact: k̂ = Σ t y/Σ t² of each subject has the variance C = σ²/Σ t².
+
+    By REML the mean is that of the k̂, the squared spread ω² their variance less C, and each subject's estimate lies at
+    the share ω²/(ω² + C) of the way from the mean to its k̂. C is nearly as large as ω² here.
+    """
+    t, sigma = np.linspace(0.25, 2, 8), 2.0
+    slopes = (0.2, 1.5, -0.6, 0.9, 2.1, -1.0)
+    rng = np.random.default_rng(0)
+    values = [k * t + sigma * rng.standard_normal(8) for k in slopes]
+    parts = [wf.Dataset(t, y, names=["x"], sigma=sigma) for y in values]
+    data = wf.Dataset.join(parts, labels=list("abcdef"))
+    effect = wf.fit(wf.Model.from_text("x' = k\nx(0) = 0"), data, random={"k": "normal"}).population["k"]
+
+    alone, C = np.array(values) @ t / (t @ t), sigma**2 / (t @ t)
+    mean, variance = alone.mean(), alone.var(ddof=1) - C
+    assert variance > 0.5 * C
+    assert effect.mean == pytest.approx(mean, rel=1e-6)
+    assert effect.spread == pytest.approx(np.sqrt(variance), rel=1e-4)
+    shrunk = mean + (alone - mean) * variance / (variance + C)
+    assert list(effect.subjects.values()) == pytest.approx(list(shrunk), abs=1e-5)
+
+
 def test_no_spread_is_said_so():
     found = [wf.fit(DECAY, normal([0.3] * 6, 0.05, seed), random=["k"]).population for seed in range(4)]
     none = [one for one in found if one["k"].spread_interval[0] == 0]

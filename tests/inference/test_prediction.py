@@ -108,6 +108,7 @@ def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
     fit = wf.fit(model, wf.Dataset(t, np.exp(-t) + 0.01 * np.sin(20 * t), inputs={"q": 0 * t}))
     assert "keep their nearest value" in fit.predict([0.0, 20.0]).note
     assert fit.predict([0.0, 5.0]).note == ""
+    assert fit.predict([0.0, 10.0]).note == ""  # the last sample is inside
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """Every kind of noise draws what it says, and its working coordinates are consistent."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import symengine as se
-from scipy import optimize, stats
+from scipy import integrate, optimize, stats
 
 import weakform as wf
 from weakform import DataError
@@ -33,6 +35,52 @@ def test_draws_have_the_sigma_that_they_say(name):
         assert (high - low) / 2 == pytest.approx(stats.t(4).ppf(0.75) * sigma[0], rel=0.03)
     else:
         assert drawn.std() == pytest.approx(kind.uncertainty(u[:1, 0], sigma)[0], rel=0.03)
+
+
+def test_error_of_student_noise_is_one_over_the_root_of_its_information():
+    """The information about the place of Student's t with ν = 4 is (ν + 1)/(ν + 3)/σ² = 5/7/σ²."""
+    sigma = 0.5
+    t = stats.t(4, scale=sigma)
+    h = 1e-5
+
+    def score_squared(e):
+        return ((t.logpdf(e + h) - t.logpdf(e - h)) / (2 * h)) ** 2 * t.pdf(e)
+
+    information = integrate.quad(score_squared, -60, 60, limit=500, points=[0])[0]
+    error = KINDS["student"].uncertainty(np.array([-3.0, 0.0, 20.0]), sigma)
+    assert error == pytest.approx(np.full(3, sigma * np.sqrt(7 / 5)), rel=1e-14)  # the same wherever the mean lies
+    assert error[0] == pytest.approx(1 / np.sqrt(information), rel=1e-6)
+
+
+def test_error_of_counts_is_the_root_of_their_variance():
+    """σ√μ; and √(μ + σ²μ²) for negative binomial counts with 1/k = σ²."""
+    mu = np.array([4.0, 100.0])
+    assert KINDS["poisson"].uncertainty(mu, 1.5) == pytest.approx([3.0, 15.0], rel=1e-14)
+    assert KINDS["negative-binomial"].uncertainty(mu, 0.5) == pytest.approx(np.sqrt([8.0, 2600.0]), rel=1e-14)
+
+
+def test_scatter_of_negative_binomial_counts_is_solved_for():
+    """The squared distances are what 1/k = 15 promises, μ + 15μ²: 16 about 1, and 62 about 2."""
+    mu = np.array([1.0, 2.0])
+    weigh = KINDS["negative-binomial"].weigh
+    scale = weigh(mu + np.sqrt([16.0, 62.0]), mu, np.ones(2))
+    assert scale == pytest.approx(np.sqrt([16.0, 62.0]), rel=1e-12)
+
+
+def test_scatter_of_negative_binomial_counts_has_two_ends():
+    """1/k is zero where counts scatter less than Poisson's, and at most 10⁶."""
+    mu = np.array([4.0, 9.0])
+    weigh = KINDS["negative-binomial"].weigh
+    assert weigh(np.array([5.0, 8.0]), mu, np.ones(2)) == pytest.approx([2.0, 3.0], rel=1e-12)
+    assert weigh(mu + 1e9, mu, np.ones(2)) == pytest.approx(np.sqrt(mu + 1e6 * mu**2), rel=1e-9)
+
+
+def test_working_coordinates_go_on_linearly_below_a_thousandth_of_each_value():
+    """The floor is lowest + (value - lowest)/1000: 0.002 and 0.05 above zero, 2.01 and 2.2 above two."""
+    lognormal = KINDS["lognormal"]
+    assert lognormal.floor(np.array([2.0, 50.0])) == pytest.approx([0.002, 0.05], rel=1e-14)
+    assert replace(lognormal, lowest=2.0).floor(np.array([12.0, 202.0])) == pytest.approx([2.01, 2.2], rel=1e-14)
+    assert list(KINDS["gaussian"].floor(np.array([-1.0, 2.0]))) == [-np.inf, -np.inf]
 
 
 def test_poisson_problems_give_counts():
