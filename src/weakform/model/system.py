@@ -29,7 +29,7 @@ from .inputs import Inputs
 _TIMES_PER_TILE = 4096
 """Number of times in one call of a compiled function.
 
-It keeps the arrays that the function reads and writes in cache; the results do not depend on it. By judgement.
+It keeps the arrays that the function reads and writes in cache. By judgement.
 """
 
 TENSORS: dict[str, str] = {
