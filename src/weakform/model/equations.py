@@ -219,7 +219,7 @@ def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Name
                 break
             current = current.subs(references)
         else:
-            raise ModelError(f"The initial value of {state!r} depends on itself; give at least one value as a number.")
+            raise ModelError(f"The initial value of {state!r} depends on itself, in a circle; give one as a number.")
         resolved[state] = current
     free = sorted({str(s) for e in resolved.values() for s in e.free_symbols if str(s).endswith("(0)")})
     return {**resolved, **{name[:-3]: se.Symbol(name) for name in free}}, tuple(free)
@@ -256,9 +256,7 @@ def _events(parser: Parser, states: Names) -> list[Event]:
             place, time = parser.next, parser.expression().expr
             wrong = sorted({str(s) for s in time.free_symbols} & {"t", *states})
             if wrong:
-                raise source.error(
-                    place, f"the time of the event depends on {wrong[0]!r}; write when ... for such an event."
-                )
+                raise source.error(place, f"the event time depends on {wrong[0]!r}; write when ... for such an event.")
             triggers.append(TIME - time)
             if parser.next.text != ",":
                 break
