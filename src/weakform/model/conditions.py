@@ -22,6 +22,7 @@ class Conditions:
     source: Source
     tokens: list[Token]
     position: int
+    nesting: int
     switches: dict[str, Expr] | None
 
     @property

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..support.array_types import BoolArray
 from .bounded_algebra import curved
 from .function_table import Expr
+
+if TYPE_CHECKING:
+    from .model import Model
 
 
 class Affine:
@@ -21,12 +24,12 @@ class Affine:
     Attributes
     ----------
     parameters : tuple of str, (J,)
-    variants : tuple of Affine
+    variants : tuple of Model
         The model of each trajectory if parameters are local, else empty.
     """
 
     parameters: tuple[str, ...]
-    variants: tuple[Any, ...]
+    variants: tuple[Model, ...]
 
     @property
     def everything(self) -> tuple[Expr, ...]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .function_table import Expr
 from .tokenizer import Token
+
+if TYPE_CHECKING:
+    from .conditions import Conditions
 
 MAX_NESTING_DEPTH = 50
 """Depth of nested parentheses, functions and powers above which an expression is refused.
@@ -39,7 +42,7 @@ class Value:
 class Nested:
     """A context that counts open parentheses, function calls and exponents, and refuses too many."""
 
-    def __init__(self, parser: Any, place: Token) -> None:
+    def __init__(self, parser: Conditions, place: Token) -> None:
         self.parser, self.place = parser, place
 
     def __enter__(self) -> None:

@@ -27,7 +27,7 @@ class Changes:
     states: tuple[str, ...]
     parameters: tuple[str, ...]
     inputs: tuple[str, ...]
-    variants: tuple[Any, ...]
+    variants: tuple[Model, ...]
     observables: dict[str, Expr]
     initial: dict[str, Expr]
     events: tuple[Event, ...]
@@ -162,7 +162,7 @@ class Changes:
         }
         return self._with_variants(lambda _: changes)
 
-    def _with_variants(self, change: Callable[[Any], dict[str, Any]]) -> Model:
+    def _with_variants(self, change: Callable[[Changes], dict[str, Any]]) -> Model:
         """Return the model with parts replaced in it and in the models of its trajectories.
 
         Parameters
@@ -198,7 +198,7 @@ class Changes:
         """Return the model with numbers in place of parameters in the triggers of events and switches."""
         substitutions = {se.Symbol(name): se.RealDouble(value) for name, value in values.items()}
 
-        def fix_triggers(model: Model) -> dict[str, Any]:
+        def fix_triggers(model: Changes) -> dict[str, Any]:
             events = [replace(event, trigger=event.trigger.subs(substitutions)) for event in model.events]
             return {"events": events, "switches": {name: e.subs(substitutions) for name, e in model.switches.items()}}
 

@@ -71,13 +71,10 @@ def standardised(forms: Sequence[WeakForm], p: FloatArray) -> tuple[tuple[FloatA
 
 def _alike(first: WeakForm, second: WeakForm) -> bool:
     """Return True if two short forms have the same equations without inputs, and blocks of the same size."""
-    return (
-        first.system.core == second.system.core
-        and first.system.inputs is None
-        and second.system.inputs is None
-        and first.functions.phi.shape[1:] == second.functions.phi.shape[1:]
-        and max(len(first.times), len(second.times)) <= MAX_BATCHED_SAMPLES
-    )
+    without_inputs = first.system.inputs is None and second.system.inputs is None
+    same_blocks = first.functions.phi.shape[1:] == second.functions.phi.shape[1:]
+    short = max(len(first.times), len(second.times)) <= MAX_BATCHED_SAMPLES
+    return first.system.core == second.system.core and without_inputs and same_blocks and short
 
 
 def _together(forms: list[WeakForm]) -> WeakForm:
