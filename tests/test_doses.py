@@ -266,11 +266,11 @@ def test_no_steady_state(text):
     [
         ("x' = -k*x\nat t = 3: y = 2", "'y' is not a state"),
         ("x' = -k*x\nat t = x: x = 2", "time depends on 'x'"),
-        ("x' = if(t < if(t < 3, 1, 2), k, 2*k)*x", "switch inside the condition"),
-        ("x' = -k*x\nat t = 3: x = if(t < 3, 1, 2)", "switch inside an event"),
+        ("x' = if(t < if(t < 3, 1, 2), k, 2*k)*x", "cannot contain another switch"),
+        ("x' = -k*x\nat t = 3: x = if(t < 3, 1, 2)", "event cannot contain a switch"),
         ("x' = -k*x\nsteady: z = 1", "neither a parameter nor an input"),
         ("x' = -k*x\nwhen x > 1 and x < 2: x = 0", "one comparison"),
-        ("x' = if(1 < 2, k, 2)*x", "nothing switches"),
+        ("x' = if(1 < 2, k, 2)*x", "never switches"),
     ],
 )
 def test_bad_models_are_named(text, words):

@@ -233,7 +233,7 @@ def test_methods_that_need_every_state_say_so(method):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("x' = -k*x\nx(0) = x", r"write x\(0\) for its beginning", id="state"),
+        pytest.param("x' = -k*x\nx(0) = x", r"write x\(0\) for its initial value", id="state"),
         pytest.param("x' = -k*x\nx(0) = t", "changes in time", id="time"),
         pytest.param("x' = -k*x\ny' = x\nx(0) = y(0)\ny(0) = x(0)", "in a circle", id="circle"),
         pytest.param("x' = -k*x\nx(0) = 1\nx(0) = 2", "two initial values", id="twice"),

@@ -1,4 +1,4 @@
-"""Names of a model are its own: what the compiler calls its common parts does not matter."""
+"""Compiled functions: names of a model do not clash with the compiler's names; empty functions."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from weakform.model.expression_map import Map
 
 
 @pytest.mark.parametrize("name", ["x0", "x1", "x12"])
-def test_names_that_the_compiler_uses_itself(name):
+def test_parameter_may_have_a_name_that_the_compiler_uses(name):
     model = wf.Model.from_text(f"x' = -k*x\ny' = k*x - m*y\nx(0) = {name}\ny(0) = 0")
     p = np.array([{"k": 0.8, "m": 0.3, name: 2.0}[q] for q in model.parameters])
     u = np.array([[1.5, 0.4]])
@@ -20,6 +20,6 @@ def test_names_that_the_compiler_uses_itself(name):
     assert np.allclose(wf.simulate(model, p, [2.0, 0.0], [0.0, 1.0]).states[-1, 0], 2 * np.exp(-0.8))
 
 
-def test_a_map_of_nothing_is_zero():
-    nothing = Map([0, 0], ["x", "y"], (), ["k"])
-    assert not nothing(np.zeros(3), np.ones((3, 2)), np.ones(1)).any()
+def test_function_without_nonzero_expressions_is_zero():
+    zero = Map([0, 0], ["x", "y"], (), ["k"])
+    assert not zero(np.zeros(3), np.ones((3, 2)), np.ones(1)).any()

@@ -1,4 +1,4 @@
-"""Expressions as text come back as they were."""
+"""Expressions written as text are read back unchanged."""
 
 import numpy as np
 import pytest
@@ -11,23 +11,23 @@ from weakform.model.expression_text import to_text
 from weakform.model.expressions import parse_expression
 
 
-def same(one, two):
+def are_equal(first, second):
     rng = np.random.default_rng(0)
-    u, p = rng.uniform(0.5, 2, (5, len(one.states))), rng.uniform(0.5, 2, len(one.parameters))
-    return np.array_equal(one(np.arange(5.0), u, p), two(np.arange(5.0), u, p))
+    u, p = rng.uniform(0.5, 2, (5, len(first.states))), rng.uniform(0.5, 2, len(first.parameters))
+    return np.array_equal(first(np.arange(5.0), u, p), second(np.arange(5.0), u, p))
 
 
 @pytest.mark.parametrize("name", [*MODELS, *ALL])
 def test_text_round_trip_is_exact(name):
     model = wf.problems.get(name).model if name in ALL else wf.Model.from_text(MODELS[name])
-    shown = dict(zip(model.states, model.expressions, strict=True))
-    for expr in shown.values():
+    equations = dict(zip(model.states, model.expressions, strict=True))
+    for expr in equations.values():
         if any("'" in str(s) for s in expr.free_symbols):
             continue
         assert parse_expression(to_text(expr), ["t", *model.states, *model.parameters]) == expr
-    again = wf.Model.from_text(str(model), parameters=model.parameters)
-    assert again.states == model.states
-    assert same(again, model) or name in MODELS
+    copy = wf.Model.from_text(str(model), parameters=model.parameters)
+    assert copy.states == model.states
+    assert are_equal(copy, model) or name in MODELS
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e250, max_value=1e250))

@@ -1,4 +1,4 @@
-"""Equations as text: what is read, and what is refused and where."""
+"""Parsing of equations as text: values of expressions, refusals with place and reason, suggestions for names."""
 
 import time
 
@@ -27,7 +27,7 @@ from weakform.support.errors import ModelError
         pytest.param("10**15 * 10**15", 1e30, id="large integers"),
     ],
 )
-def test_arithmetic(text, value):
+def test_arithmetic_follows_the_usual_precedence(text, value):
     assert float(parse_expression(text, [])) == pytest.approx(value, rel=1e-14)
 
 
@@ -82,7 +82,7 @@ def test_refusals_name_the_place_and_the_reason(text, place, reason, tmp_path, m
     assert not list(tmp_path.iterdir())
 
 
-def test_definitions_cannot_grow_without_bound():
+def test_chains_of_definitions_are_limited_in_size_and_depth():
     doubling = "a0 = p*u + 1\n" + "\n".join(f"a{k + 1} = a{k} + sin(a{k})" for k in range(200)) + "\nu' = a200"
     with pytest.raises(ModelError, match="more than"):
         wf.Model.from_text(doubling)
@@ -92,7 +92,7 @@ def test_definitions_cannot_grow_without_bound():
 
 
 @given(st.text(alphabet="up'=+-*/^() .,0123456789\nexplogsint#\"_[]", max_size=60))
-def test_any_text_is_a_model_or_a_model_error(text):
+def test_any_text_gives_a_model_or_a_model_error(text):
     try:
         model = wf.Model.from_text(text)
     except ModelError:
@@ -100,7 +100,7 @@ def test_any_text_is_a_model_or_a_model_error(text):
     assert model.states
 
 
-def test_misspelt_names_are_guessed():
+def test_errors_suggest_the_name_that_was_misspelt():
     with pytest.raises(ModelError, match="Did you mean 'alpha'"):
         wf.Model.from_text("u' = alpah*u", parameters=["alpha"])
     with pytest.raises(ModelError, match="does not occur"):
@@ -109,19 +109,19 @@ def test_misspelt_names_are_guessed():
         wf.Model.from_text("u' = exq(u)*p")
 
 
-def test_a_misspelt_parameter_in_equations_is_named():
+def test_misspelt_parameter_in_an_equation_is_reported_with_its_column():
     with pytest.raises(wf.WeakformError, match="Did you mean 'rate'"):
         wf.Model.from_text("N' = rate*N - rat*N**2", parameters=["rate"])
     with pytest.raises(wf.WeakformError, match="line 1, column 15"):
         wf.Model.from_text("N' = r*N*(1 ++* N)")
 
 
-def test_parts_that_are_never_finite_are_named():
+def test_expression_that_is_never_finite_is_refused_when_compiled():
     with pytest.raises(ModelError, match="never a finite real number"):
         wf.Model.from_text("x' = 1/((1 - x) - (1 - x))")([0.0], [[1.0]], [])
 
 
 @pytest.mark.parametrize("part", ["acosh(log(x - x))", "cos(log(x - x))", "log(x - x)", "(x - x)**(-1)"])
-def test_parts_that_cancel_to_nonsense_are_pointed_at(part):
+def test_part_that_cancels_to_an_undefined_constant_is_refused_with_its_column(part):
     with pytest.raises(ModelError, match=r"line 1, column \d+: this .*finite real number"):
         wf.Model.from_text(f"x' = k*{part}")

@@ -1,4 +1,4 @@
-"""Models from SymPy and to SymPy, and as functions of arrays."""
+"""Conversion of models from and to SymPy, and models as functions of arrays."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ sympy = pytest.importorskip("sympy")
 LORENZ = wf.problems.get("lorenz")
 
 
-def test_there_and_back():
+def test_round_trip_through_sympy_keeps_the_model():
     model = wf.Model.from_sympy(LORENZ.model.to_sympy())
     assert model.states == LORENZ.model.states
     assert model.parameters == LORENZ.model.parameters
@@ -18,7 +18,7 @@ def test_there_and_back():
     np.testing.assert_allclose(model(0.0, u, p), LORENZ.model(0.0, u, p), rtol=1e-14)
 
 
-def test_functions_of_time_and_names():
+def test_states_may_be_functions_of_time_or_names():
     t, k = sympy.symbols("t k")
     x = sympy.Function("x")(t)
     y = sympy.Function("y")(t)
@@ -29,15 +29,15 @@ def test_functions_of_time_and_names():
     assert wf.Model.from_sympy({"x": -k * sympy.Symbol("x")}).states == ("x",)
 
 
-def test_a_fit_of_a_sympy_model_is_that_of_the_text():
+def test_fit_of_a_sympy_model_equals_that_of_the_text():
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=60, noise=0.03, seed=1)
     u, p1, p2 = sympy.symbols("u p1 p2")
-    other = wf.fit(wf.Model.from_sympy({u: p1 * u - p2 * u**2}), data)
-    assert list(other.estimate) == list(wf.fit(problem.model, data).estimate)
+    fit = wf.fit(wf.Model.from_sympy({u: p1 * u - p2 * u**2}), data)
+    assert list(fit.estimate) == list(wf.fit(problem.model, data).estimate)
 
 
-def test_switches_are_piecewise():
+def test_switches_become_piecewise_expressions():
     model = wf.Model.from_text("x' = if(t < 2, a, -a)*x")
     (expression,) = model.to_sympy().values()
     t, x, a = sympy.symbols("t x a")
@@ -46,23 +46,23 @@ def test_switches_are_piecewise():
 
 
 @pytest.mark.parametrize(
-    ("equations", "says"),
+    ("equations", "message"),
     [
         ({}, "derivative of each state"),
         ("x' = 1", "derivative of each state"),
-        ({"x": object()}, "no expression"),
+        ({"x": object()}, "not an expression"),
         ({"1x": sympy.Symbol("k")}, "1x"),
     ],
 )
-def test_what_is_no_model(equations, says):
-    with pytest.raises(wf.ModelError, match=says):
+def test_equations_that_are_no_model_are_refused(equations, message):
+    with pytest.raises(wf.ModelError, match=message):
         wf.Model.from_sympy(equations)
     x, k, z = sympy.symbols("x k z")
     with pytest.raises(wf.ModelError, match="'z' is neither"):
         wf.Model.from_sympy({x: -k * x + z}, parameters=[k])
 
 
-def test_function_and_its_jacobians():
+def test_jacobians_of_a_function_match_differences():
     f = LORENZ.model.function()
     rng, p, h = np.random.default_rng(0), LORENZ.parameters, 1e-6
     u = rng.normal(size=(5, 3))
@@ -75,19 +75,19 @@ def test_function_and_its_jacobians():
         np.testing.assert_allclose(f.by_parameters(0.0, u, p)[:, :, j], by_p, atol=1e-7)
     named = dict(zip(f.parameters, p, strict=True))
     solved = solve_ivp(f, (0, 1), LORENZ.initial, args=(named,), jac=f.by_states, rtol=1e-9, method="LSODA")
-    ours = wf.simulate(LORENZ.model, p, LORENZ.initial, [0.0, 1.0]).states[-1]
-    np.testing.assert_allclose(solved.y[:, -1], ours, rtol=1e-4)
+    simulated = wf.simulate(LORENZ.model, p, LORENZ.initial, [0.0, 1.0]).states[-1]
+    np.testing.assert_allclose(solved.y[:, -1], simulated, rtol=1e-4)
     assert repr(f).startswith("<f(t, u, p) with u = (u1, u2, u3)")
 
 
-def test_function_with_inputs_and_bad_shapes():
+def test_function_takes_inputs_and_refuses_bad_arguments():
     f = wf.Model.from_text("x' = -k*x + u", inputs=["u"]).function()
     assert f(0.0, [2.0], [3.0], [1.0]) == [-5.0]
     np.testing.assert_allclose(f([0.0, 1.0], [[2.0], [1.0]], [3.0], [[1.0], [2.0]]), [[-5.0], [-1.0]])
     for wrong in (([2.0, 1.0], [3.0], [1.0]), ([2.0], [3.0, 1.0], [1.0]), ([2.0], [3.0], [])):
         with pytest.raises(wf.ModelError, match="Expected 1 states, 1 parameters and 1 inputs"):
             f(0.0, *wrong)
-    with pytest.raises(wf.ModelError, match="No value of 'k'"):
+    with pytest.raises(wf.ModelError, match="No value for 'k'"):
         f(0.0, [2.0], {"a": 1.0}, [1.0])
     with pytest.raises(wf.ModelError, match="must be numbers"):
         f(0.0, ["a"], [3.0], [1.0])

@@ -1,4 +1,4 @@
-"""Every derivative of the right-hand side, in working coordinates, against differences."""
+"""Derivatives of the right-hand side in working coordinates, compared with finite differences."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_every_derivative_matches_differences(name, noise):
         value = system.evaluate(t, system.from_working(x), q, (tensor,))[tensor].dense(shape)
         letters = TENSORS[tensor]
         for axis in range(1, len(letters)):
-            if letters[axis] == letters[axis - 1]:  # stored once
+            if letters[axis] == letters[axis - 1]:  # symmetric, so only the upper triangle is stored
                 mirrored = np.swapaxes(value, axis, axis + 1)
                 upper = np.triu(np.ones(value.shape[axis : axis + 2]), 1).reshape(
                     [value.shape[k] if k in (axis, axis + 1) else 1 for k in range(value.ndim)]
@@ -39,7 +39,7 @@ def test_every_derivative_matches_differences(name, noise):
         for k in range(shapes[letters[-1]]):
             h = 1e-4 if letters[-1] == "u" else 1e-4 * abs(p[k])
 
-            def at(s, k=k, h=h, letters=letters, parent=parent):
+            def evaluate_at(s, k=k, h=h, letters=letters, parent=parent):
                 dx, dq = x.copy(), p.copy()
                 if letters[-1] == "u":
                     dx[:, k] += s * h
@@ -47,13 +47,14 @@ def test_every_derivative_matches_differences(name, noise):
                     dq[k] += s * h
                 return evaluate(parent, dx, dq)
 
-            numeric = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)
-            got = exact[..., k, :]
-            assert np.allclose(got, numeric, rtol=1e-7, atol=1e-7 * max(1.0, np.abs(numeric).max())), tensor
+            near, far = evaluate_at(1) - evaluate_at(-1), evaluate_at(2) - evaluate_at(-2)
+            numeric = (8 * near - far) / (12 * h)
+            analytic = exact[..., k, :]
+            assert np.allclose(analytic, numeric, rtol=1e-7, atol=1e-7 * max(1.0, np.abs(numeric).max())), tensor
 
 
-def test_lognormal_division_leaves_no_overflow():
-    """u/u is 1 also where u² would overflow."""
+def test_lognormal_division_does_not_overflow():
+    """The quotient u/u is 1 even where u² would overflow."""
     model = wf.Model.from_text("u' = p1*u - p2*u**2")
     system = model.system(("lognormal",))
     values = system.evaluate(np.zeros(1), np.array([[1e200]]), np.array([2.0, 1e-200]), ("f", "fu"))

@@ -1,4 +1,4 @@
-"""Functions become the same model as their text, or say why not."""
+"""Tracing of functions: the model equals that of the text, or an error explains why tracing failed."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ GOODWIN = """
 """
 
 
-def test_a_function_and_its_text_are_the_same_model():
+def test_traced_function_equals_the_model_from_text():
     def f(t, u, p):
         return [
             p[0] / (2.15 + p[2] * u[2] ** p[3]) - p[1] * u[0],
@@ -41,7 +41,7 @@ def test_numpy_functions_are_traced():
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) & set(dir(np))))
-def test_every_numpy_function_that_text_knows(name):
+def test_numpy_function_gives_the_same_values_traced_and_as_text(name):
     function = getattr(np, name)
     if FUNCTIONS[name][0] == 2:
         return
@@ -65,11 +65,11 @@ def test_every_numpy_function_that_text_knows(name):
         pytest.param(lambda t, u, p: ["p"], "not a number or an expression", id="text"),
     ],
 )
-def test_functions_that_cannot_be_traced_say_why(f, message):
+def test_function_that_cannot_be_traced_is_refused_with_the_reason(f, message):
     with pytest.raises(ModelError, match=message):
         wf.Model(f, ["u"], ["p"])
 
 
-def test_inputs_of_a_function():
+def test_traced_function_receives_the_inputs():
     model = wf.Model(lambda t, u, p, q: [-p[0] * u[0] + q[0]], ["x"], ["k"], inputs=["q"])
     assert str(model) == str(wf.Model.from_text("x' = -k*x + q", inputs=["q"]))

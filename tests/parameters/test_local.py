@@ -39,5 +39,5 @@ def test_local_parameters():
     ],
 )
 def test_labels_that_make_one_name_are_refused(labels):
-    with pytest.raises(ModelError, match="both make the name"):
+    with pytest.raises(ModelError, match="both give the parameter name"):
         wf.fit(LOGISTIC, wf.Dataset.join([growth(1), growth(1.5)], labels), local=["r"])

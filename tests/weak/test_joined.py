@@ -1,4 +1,4 @@
-"""Many short trajectories as one give what each gives alone, in the same order."""
+"""Batches of short trajectories give the same results as each trajectory alone, in the same order."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ MODEL = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
 P = np.array([1.0, 0.5, 0.7, 0.3])
 
 
-def problem(spans, samples=25, **parts):
+def build_problem(spans, samples=25, **parts):
     rng = np.random.default_rng(0)
     data = [wf.Dataset(np.linspace(0, T, samples), rng.uniform(1, 3, (samples, 2)), names=["x", "y"]) for T in spans]
     return WeakProblem.build(MODEL, wf.Dataset.join(data), wf.Local(**parts))
@@ -21,38 +21,38 @@ def problem(spans, samples=25, **parts):
 
 @pytest.mark.parametrize("coarse", [False, True])
 @pytest.mark.parametrize("parts", [{}, {"radius": 1.1}])
-def test_residuals_and_derivatives_are_those_of_each(coarse, parts):
-    whole = problem([4.0, 5.0, 6.0, 4.0, 4.0], **parts)
+def test_batched_residuals_and_jacobians_equal_those_of_each_trajectory(coarse, parts):
+    whole = build_problem([4.0, 5.0, 6.0, 4.0, 4.0], **parts)
     whole = whole.coarse if coarse else whole
-    assert len(joined(whole.forms)) < len(whole.forms), "some go together"
-    alone = [replace(whole, forms=(form,)) for form in whole.forms]
-    assert np.allclose(whole.residual(P), np.concatenate([one.residual(P) for one in alone]), rtol=1e-13, atol=1e-13)
-    assert np.allclose(whole.jacobian(P), np.concatenate([one.jacobian(P) for one in alone]), rtol=1e-13, atol=1e-13)
+    assert len(joined(whole.forms)) < len(whole.forms), "some trajectories must share a batch"
+    single = [replace(whole, forms=(form,)) for form in whole.forms]
+    assert np.allclose(whole.residual(P), np.concatenate([s.residual(P) for s in single]), rtol=1e-13, atol=1e-13)
+    assert np.allclose(whole.jacobian(P), np.concatenate([s.jacobian(P) for s in single]), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize(("samples", "filled"), [(25, False), (41, True), (50, True)])
-def test_covariances_states_and_scores_are_those_of_each(samples, filled):
-    whole = problem([4.0, 5.0, 6.0, 4.0, 4.0], samples)
-    together = joined(whole.forms)
-    assert len(together) < len(whole.forms), "some go together"
-    assert any(group.form.functions.empty.any() for group in together if len(group.members) > 1) == filled
-    alone = [replace(whole, forms=(form,)) for form in whole.forms]
+def test_batched_covariances_states_and_scores_equal_those_of_each_trajectory(samples, filled):
+    whole = build_problem([4.0, 5.0, 6.0, 4.0, 4.0], samples)
+    batches = joined(whole.forms)
+    assert len(batches) < len(whole.forms), "some trajectories must share a batch"
+    assert any(batch.form.functions.empty.any() for batch in batches if len(batch.members) > 1) == filled
+    single = [replace(whole, forms=(form,)) for form in whole.forms]
     for of_all, of_each in zip(
         whole.whitened(whole.factors(P)),
-        zip(*(one.whitened(one.factors(P)) for one in alone), strict=True),
+        zip(*(s.whitened(s.factors(P)) for s in single), strict=True),
         strict=True,
     ):
         assert np.allclose(of_all(P), np.concatenate([part(P) for part in of_each]), rtol=1e-9, atol=1e-10)
-    assert sum(f.logdet for f in whole.factors(P)) == pytest.approx(sum(one.factors(P)[0].logdet for one in alone))
-    for mine, form in zip(whole.denoise(P), whole.forms, strict=True):
-        assert np.allclose(mine, form.denoise(P), rtol=1e-10, atol=1e-12)
+    assert sum(f.logdet for f in whole.factors(P)) == pytest.approx(sum(s.factors(P)[0].logdet for s in single))
+    for states, form in zip(whole.denoise(P), whole.forms, strict=True):
+        assert np.allclose(states, form.denoise(P), rtol=1e-10, atol=1e-12)
     for (centres, scores), form in zip(standardised(whole.forms, P), whole.forms, strict=True):
         assert np.allclose(centres, form.standardised(P)[0])
         assert np.allclose(scores, form.standardised(P)[1], rtol=1e-10, atol=1e-12)
 
 
-def test_what_is_driven_or_long_stays_on_its_own():
-    assert len(joined(problem([4.0, 4.0], samples=600).forms)) == 2
+def test_long_or_driven_trajectories_are_not_batched():
+    assert len(joined(build_problem([4.0, 4.0], samples=600).forms)) == 2
     driven = wf.Model.from_text("x' = -a*x + q", inputs=["q"])
     t = np.linspace(0, 5, 30)
     parts = [wf.Dataset(t, np.exp(-t), names=["x"], inputs={"q": k + np.sin(t)}) for k in range(2)]

@@ -1,4 +1,4 @@
-"""The weak problem of real data: gaps, uneven times, correlated noise, several trajectories."""
+"""The weak problem with gaps, uneven times, correlated noise and several trajectories."""
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ from weakform.weak.weak_problem import WeakProblem
 
 
 @pytest.mark.parametrize("name", ["lotka-volterra", "goodwin", "hindmarsh-rose"])
-def test_derivatives_of_the_likelihood_with_gaps_uneven_times_and_correlated_noise(name):
-    """Gradient and Hessian against differences where every generalisation is in use at once."""
+def test_derivatives_match_differences_with_gaps_uneven_times_and_correlated_noise(name):
+    """Compare gradient and Hessian with differences when all generalisations are used together."""
     problem = wf.problems.get(name)
     rng = np.random.default_rng(3)
     t, u = problem.solution(90)
@@ -29,27 +29,28 @@ def test_derivatives_of_the_likelihood_with_gaps_uneven_times_and_correlated_noi
     data = wf.Dataset(t, noisy, problem.noise, C, names=problem.model.states)
     likelihood = WeakProblem.build(problem.model, data, Local()).likelihood()
     p = problem.parameters * 1.02
-    found = likelihood(p, 2)
+    exact = likelihood(p, 2)
     for j in range(len(p)):
         h = 1e-4 * max(abs(p[j]), 1e-3)
         step = h * np.eye(len(p))[j]
         ends = [likelihood(p + s * step, 1) for s in (1, -1, 2, -2)]
         slope = (8 * (ends[0].value - ends[1].value) - (ends[2].value - ends[3].value)) / (12 * h)
         bend = (8 * (ends[0].gradient - ends[1].gradient) - (ends[2].gradient - ends[3].gradient)) / (12 * h)
-        scale = np.abs(found.hessian[j]).max()
-        assert slope == pytest.approx(found.gradient[j], rel=1e-4, abs=2e-6 * abs(found.value))
-        assert np.abs(bend - found.hessian[j]).max() <= 5e-5 * scale
+        scale = np.abs(exact.hessian[j]).max()
+        assert slope == pytest.approx(exact.gradient[j], rel=1e-4, abs=2e-6 * abs(exact.value))
+        assert np.abs(bend - exact.hessian[j]).max() <= 5e-5 * scale
 
 
-def test_correlated_noise_is_only_a_change_of_coordinates():
-    """With a diagonal covariance the rotated problem has the same likelihood, up to a constant, as σ by state."""
+def test_diagonal_covariance_gives_the_likelihood_of_separate_sigmas():
+    """The problem with a diagonal covariance has the same likelihood, up to a constant, as with σ by state."""
     t, _ = LV.solution(80)
     noisy = values_at(LV, t, 0.05, 1)
     s = np.array([0.1, 0.3])
-    one = WeakProblem.build(LV.model, wf.Dataset(t, noisy, sigma=s), Local()).likelihood()
-    two = WeakProblem.build(LV.model, wf.Dataset(t, noisy, sigma=np.diag(s**2)), Local()).likelihood()
+    by_sigma = WeakProblem.build(LV.model, wf.Dataset(t, noisy, sigma=s), Local()).likelihood()
+    by_covariance = WeakProblem.build(LV.model, wf.Dataset(t, noisy, sigma=np.diag(s**2)), Local()).likelihood()
     p, q = LV.parameters, LV.parameters * 1.1
-    assert one(p).value - one(q).value == pytest.approx(two(p).value - two(q).value, rel=1e-9)
+    difference = by_covariance(p).value - by_covariance(q).value
+    assert by_sigma(p).value - by_sigma(q).value == pytest.approx(difference, rel=1e-9)
 
 
 def test_weak_likelihood_adds_over_trajectories():

@@ -1,4 +1,4 @@
-"""Models: equations as expressions, and their derivatives, compiled."""
+"""Models: symbolic equations and their compiled derivatives."""
 
 from .model import Model
 

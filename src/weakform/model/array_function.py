@@ -1,4 +1,4 @@
-"""A model as functions of plain arrays: the right-hand side with its Jacobians."""
+"""The right-hand side of a model and its Jacobians as functions of plain arrays."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ if TYPE_CHECKING:
     from .model import Model
 
 
-Given = ArrayLike | Mapping[str, float]
-"""Parameters: an array in the order of their names, or a mapping."""
+ParameterValues = ArrayLike | Mapping[str, float]
+"""Values of the parameters: an array in the order of their names, or a mapping from names to values."""
 
 
 class Function:
-    """`f(t, u, p)` of a model, for use with any solver.
+    """The right-hand side `f(t, u, p)` of a model, for use with any solver.
+
+    Parameters
+    ----------
+    model : Model
+        A model without switches; `ModelError` is raised for a model with switches.
 
     Attributes
     ----------
     states, parameters, inputs : tuple of str
-        In the order of the arrays.
+        Names, in the order of the arrays.
 
     Examples
     --------
@@ -48,30 +53,47 @@ class Function:
     def __call__(
         self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
     ) -> FloatArray:
-        """The derivatives: `(D,)` for states `(D,)`, `(n, D)` for `(n, D)`."""
+        """Evaluate `f(t, u, p)`.
+
+        Parameters
+        ----------
+        t : float or array_like, (n,)
+        u : array_like, (D,) or (n, D)
+        p : array_like, (J,), or mapping of str to float
+        inputs : array_like, (I,) or (n, I)
+
+        Returns
+        -------
+        ndarray, (D,) or (n, D)
+            The derivatives of the states, in the shape of `u`.
+        """
         rows = self._rows(t, u, p, inputs)
         return self._shaped(self.model.map("f")(*rows), u)
 
     def by_states(
         self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
     ) -> FloatArray:
-        """`∂f/∂u`, `(D, D)` or `(n, D, D)`."""
+        """Return the Jacobian `∂f/∂u`, `(D, D)` for `u` `(D,)`, or `(n, D, D)` for `u` `(n, D)`."""
         return self._shaped(self.model.map("f").linearised(*self._rows(t, u, p, inputs))[1], u)
 
-    def by_parameters(self, t: ArrayLike, u: ArrayLike, p: Given, inputs: ArrayLike = ()) -> FloatArray:
-        """`∂f/∂p`, `(D, J)` or `(n, D, J)`."""
+    def by_parameters(self, t: ArrayLike, u: ArrayLike, p: ParameterValues, inputs: ArrayLike = ()) -> FloatArray:
+        """Return the Jacobian `∂f/∂p`, `(D, J)` for `u` `(D,)`, or `(n, D, J)` for `u` `(n, D)`."""
         return self._shaped(self.model.map("f").linearised(*self._rows(t, u, p, inputs))[2], u)
 
-    def _shaped(self, found: FloatArray, u: ArrayLike) -> FloatArray:
-        return found[0] if np.ndim(u) == 1 else found
+    def _shaped(self, values: FloatArray, u: ArrayLike) -> FloatArray:
+        """Drop the leading axis of `values` `(n, …)` if `u` was a single state `(D,)`."""
+        return values[0] if np.ndim(u) == 1 else values
 
     def _rows(
-        self, t: ArrayLike, u: ArrayLike, p: Given, inputs: ArrayLike
+        self, t: ArrayLike, u: ArrayLike, p: ParameterValues, inputs: ArrayLike
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+        """Check the arguments; return times `(n,)`, states `(n, D)`, parameters `(J,)`, inputs `(n, I)` or None."""
         if isinstance(p, Mapping):
-            lacking = [name for name in self.parameters if name not in p]
-            if lacking:
-                raise ModelError(f"No value of {lacking[0]!r}; the parameters are: {', '.join(self.parameters)}.")
+            missing = [name for name in self.parameters if name not in p]
+            if missing:
+                raise ModelError(
+                    f"No value for {missing[0]!r}; expected values for the parameters {', '.join(self.parameters)}."
+                )
             p = [float(p[name]) for name in self.parameters]
         try:
             rows, values = np.atleast_2d(np.asarray(u, dtype=float)), np.asarray(p, dtype=float)
@@ -86,5 +108,5 @@ class Function:
                 "Expected {} states, {} parameters and {} inputs; ".format(*expected)
                 + "received {}, {} and {}.".format(*received)
             )
-        known = np.array(np.broadcast_to(driven, (len(rows), len(self.inputs)))) if self.inputs else None
-        return times, rows, values, known
+        input_rows = np.array(np.broadcast_to(driven, (len(rows), len(self.inputs)))) if self.inputs else None
+        return times, rows, values, input_rows

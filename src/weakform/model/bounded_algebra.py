@@ -1,4 +1,4 @@
-"""Algebra of expressions whose cost is bounded beforehand."""
+"""Algebra on expressions, with limits that are checked before the work is done."""
 
 from __future__ import annotations
 
@@ -12,14 +12,26 @@ from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import ModelError
 from .function_table import Expr
 
-MAX_EXPANDED = 2_000
-MAX_OPERATIONS = 20_000_000
+MAX_EXPANDED_TERMS = 2_000
+"""Number of terms above which a product is not multiplied out.
+
+Above it an expression stays factored, so that terms which cancel may remain. By judgement.
+"""
+
+MAX_DERIVATIVE_OPERATIONS = 20_000_000
+"""Bound on the number of operations in the first derivatives of a model, above which the model is refused.
+
+It keeps differentiation and compilation from filling the memory. By judgement.
+"""
 
 
 def affordable(expressions: Iterable[Expr]) -> None:
-    """Refuse what would have too many derivatives: a term of n operations has n derivatives of n operations at most."""
+    """Raise `ModelError` if the derivatives of the expressions could be too long to compile.
+
+    A term of n operations has at most n derivatives of at most n operations each, so n² bounds their length.
+    """
     bound = sum(se.count_ops(term) ** 2 for e in expressions for term in (e.args if e.is_Add else (e,)))
-    if bound > MAX_OPERATIONS:
+    if bound > MAX_DERIVATIVE_OPERATIONS:
         raise ModelError(
             "The derivatives of this model would be too long to compile: an equation multiplies or nests too many "
             "things. Write it as a sum of shorter terms, or introduce states for parts of it."
@@ -27,52 +39,55 @@ def affordable(expressions: Iterable[Expr]) -> None:
 
 
 def combined(weights: FloatArray, expressions: list[Expr]) -> Expr:
-    """`Σ weight·expression`."""
+    """Return `Σ weight·expression` for weights `(n,)` and n expressions."""
+    # Zero weights and zero expressions are skipped, so that structural zeros stay zeros.
     terms = [se.RealDouble(float(w)) * e for w, e in zip(weights, expressions, strict=True) if w != 0 and e != 0]
     return se.Add(*terms) if terms else se.Integer(0)
 
 
 def divide(expr: Expr, by: Expr) -> Expr:
-    """`expr/by`, term by term."""
+    """Return `expr/by`, divided term by term."""
     if by == 1:
         return expr
     return se.Add(*[term / by for term in expr.args]) if expr.is_Add else expr / by
 
 
 def multiply(expr: Expr, by: Expr) -> Expr:
-    """`expr*by`, term by term."""
+    """Return `expr*by`, multiplied term by term."""
     if by == 1:
         return expr
     return se.Add(*[term * by for term in expr.args]) if expr.is_Add else expr * by
 
 
 def expanded(expr: Expr) -> Expr:
-    """The expression multiplied out, so that what cancels does; as it is, where this would make it huge."""
-    return expr.expand(deep=False) if _terms(expr) <= MAX_EXPANDED else expr
+    """Multiply an expression out so that terms cancel, or return it unchanged if that would make it too long."""
+    return expr.expand(deep=False) if _terms(expr) <= MAX_EXPANDED_TERMS else expr
 
 
 def _terms(expr: Expr) -> int:
-    """How many terms an expression has, at most, once it is multiplied out."""
+    """Return an upper bound of the number of terms of an expression once it is multiplied out."""
     if expr.is_Add:
         return sum(map(_terms, expr.args))
     if expr.is_Mul:
         return math.prod(map(_terms, expr.args))
     if expr.is_Pow and expr.args[1].is_Integer:
+        # The multinomial expansion of (a_1 + … + a_n)^k has C(n + k - 1, k) terms.
         inside, power = _terms(expr.args[0]), abs(int(expr.args[1]))
         return math.comb(inside + power - 1, power)
     return 1
 
 
 def curved(expressions: Iterable[Expr], names: Sequence[str]) -> BoolArray:
-    """Pairs of names with `∂²e/∂p_i∂p_j ≠ 0` for some expression e, `(n, n)`."""
+    """Return the pairs of the n names with `∂²e/∂p_i∂p_j ≠ 0` for some expression e, as a mask `(n, n)`."""
     symbols = [se.Symbol(name) for name in names]
     n = len(symbols)
-    found = np.zeros((n, n), dtype=bool)
+    is_curved = np.zeros((n, n), dtype=bool)
     for expr in expressions:
         present = [i for i in range(n) if symbols[i] in expr.free_symbols]
         for i in present:
             first = expr.diff(symbols[i])
             for j in present:
-                if j <= i and not found[i, j] and expanded(first.diff(symbols[j])) != 0:
-                    found[i, j] = found[j, i] = True
-    return found
+                # A second derivative is zero only if its terms cancel, as those of (a + u)² - a² do, so it is expanded.
+                if j <= i and not is_curved[i, j] and expanded(first.diff(symbols[j])) != 0:
+                    is_curved[i, j] = is_curved[j, i] = True
+    return is_curved

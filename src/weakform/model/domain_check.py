@@ -1,4 +1,4 @@
-"""Where equations are defined: everywhere, or only for some states."""
+"""Check of whether equations are defined for all states or only for some."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from typing import Any
 
 import symengine as se
 
-PARTIAL = ("log", "asin", "acos", "atanh", "acosh", "acoth", "asec", "acsc", "asech", "loggamma")
-"""Functions that are not defined for all numbers."""
+PARTIAL_FUNCTIONS = ("log", "asin", "acos", "atanh", "acosh", "acoth", "asec", "acsc", "asech", "loggamma")
+"""SymEngine's names of functions that are not defined for all real numbers."""
 
 
 def ends_somewhere(expressions: Iterable[Any], states: Iterable[str]) -> bool:
-    """Whether expressions may be no number for some states: logarithms, roots, powers that are not whole numbers."""
+    """Return True if an expression may be undefined for some states.
+
+    This is the case if a state occurs in a logarithm, a root, a power that is not a whole number, or another function
+    of `PARTIAL_FUNCTIONS`. Poles, as of 1/x, are not counted.
+    """
     symbols = {se.Symbol(state) for state in states}
 
-    def partial(expr: Any) -> bool:
+    def is_partial(expr: Any) -> bool:
         args = expr.args
         if not args:
             return False
         power = isinstance(expr, se.Pow) and not args[1].is_Integer
-        if (power or type(expr).__name__ in PARTIAL) and args[0].free_symbols & symbols:
+        if (power or type(expr).__name__ in PARTIAL_FUNCTIONS) and args[0].free_symbols & symbols:
             return True
-        return any(partial(arg) for arg in args)
+        return any(is_partial(arg) for arg in args)
 
-    return any(partial(expr) for expr in expressions)
+    return any(is_partial(expr) for expr in expressions)

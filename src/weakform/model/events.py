@@ -1,9 +1,9 @@
-"""What happens at once: jumps of states, and switches of the right-hand side.
+"""Events and switches: jumps of states, and jumps of the right-hand side.
 
-A *switch* is a symbol that is 1 while `g(t, u, p) >= 0`, and 0 else; its name is what it says, `if(t >= 10, 1, 0)`, so
-that an expression with it is printed as it is read. Between two jumps of its switches a right-hand side is smooth. An
-*event* gives states new values when its g rises through zero. Where g is `t - c(p)`, the time is known before anything
-is solved.
+A *switch* is a symbol that is 1 while `g(t, u, p) >= 0`, and 0 otherwise. Its name is its definition,
+`if(t >= 10, 1, 0)`, so that an expression with it is printed as it is read. Between two jumps of its switches a
+right-hand side is smooth. An *event* gives states new values when its g rises through zero. If g is `t - c(p)`, the
+time is known before anything is solved.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from .expression_text import to_text
 from .function_table import Expr
 
 TIME = se.Symbol("t")
+"""The symbol of time."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """States that change at once.
+    """A jump of states.
 
     Attributes
     ----------
     trigger : expression
-        `g(t, u, p)`; the event happens when it rises through zero.
+        `g(t, u, p)`; the event occurs when it rises through zero.
     after : mapping of str to expression
-        New values of some states, in terms of t, all states as they were, and p.
+        New values of some states, in terms of t, all states before the event, and p.
     waits : bool
-        Whether it happens only after g has been below zero; else also at the very beginning.
-    late : bool
-        Whether it happens at the beginning, where its time has passed by then.
+        Whether the event occurs only after g has been below zero; if False, it also occurs at the initial time.
     together : bool
-        Whether new values are those of the moment before anything happens at this time, as SBML has it; else events of
-        one time follow one another, as doses do.
+        Whether new values are computed from the states before any event of this time, as SBML defines it; if False,
+        events of the same time follow one another, as doses do.
+    late : bool
+        Whether the event occurs at the initial time if its time has already passed by then.
     """
 
     trigger: Expr
@@ -46,28 +47,28 @@ class Event:
 
     @property
     def time(self) -> Expr | None:
-        """When it happens, as an expression of parameters; None where that depends on states."""
+        """The time of the event as an expression of parameters; None if it depends on states."""
         return known_time(self.trigger)
 
     def changed(self, change: Callable[[Expr], Expr]) -> Event:
-        """The same with every expression changed."""
+        """Return the event with `change` applied to every expression."""
         return replace(self, trigger=change(self.trigger), after={s: change(e) for s, e in self.after.items()})
 
     def __str__(self) -> str:
-        done = ", ".join(f"{state} = {expr}" for state, expr in self.after.items())
+        assignments = ", ".join(f"{state} = {expr}" for state, expr in self.after.items())
         when = f"at t = {self.time}" if self.time is not None else f"when {self.trigger} >= 0"
-        return f"{when}: {done}"
+        return f"{when}: {assignments}"
 
 
 def known_time(trigger: Expr) -> Expr | None:
-    """c, where a trigger is `t - c` and c does not depend on time; None else.
+    """Return c if a trigger is `t - c` and c does not depend on time, else None.
 
-    Whether c depends on states is for the caller to know, who knows their names.
+    The caller has to check whether c depends on states, whose names are not available here.
     """
     return -trigger.subs({TIME: 0}) if trigger.diff(TIME) == 1 else None
 
 
 def switch_name(trigger: Expr) -> str:
-    """The name of the switch that is 1 while `trigger >= 0`."""
+    """Return the name of the switch that is 1 while `trigger >= 0`."""
     time = known_time(trigger)
     return f"if(t >= {to_text(time)}, 1, 0)" if time is not None else f"if({to_text(trigger)} >= 0, 1, 0)"

@@ -1,4 +1,4 @@
-"""Expressions as text, in the words of a dialect."""
+"""Expressions written as text, in the syntax of a dialect."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .function_table import FUNCTIONS, Expr
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a language writes expressions.
+    """The syntax in which a language writes expressions.
 
     Attributes
     ----------
     power : str
-        The sign of a power.
+        The operator of a power.
     functions : mapping of str to str
-        Its word for each function of SymEngine that it has.
+        The name in the language of each SymEngine function that the language has.
     names : mapping of str to str
-        Other words for names.
+        Replacements for names of symbols.
     title : str
-        What the language is called.
+        The name of the language, for error messages.
     """
 
     power: str
@@ -34,11 +34,11 @@ class Dialect:
 
 
 OWN = Dialect("**", {name: name for name in FUNCTIONS}, title="text")
-"""What `parse_expression` reads back as the same expression, numbers to the last bit."""
+"""The syntax that `parse_expression` reads back as the same expression, with numbers exact to the last bit."""
 
 
 def to_text(expr: Expr, dialect: Dialect = OWN) -> str:
-    """An expression as text."""
+    """Write an expression as text; raise `ModelError` for a function that the dialect does not have."""
     if expr.is_Symbol:
         return dialect.names.get(str(expr), str(expr))
     if expr == se.pi:
@@ -46,8 +46,8 @@ def to_text(expr: Expr, dialect: Dialect = OWN) -> str:
     if expr == se.E:
         return "exp(1)"
     if expr.is_Number:
-        shown = str(expr) if expr.is_Rational else repr(float(expr))
-        return f"({shown})" if shown.startswith("-") or "/" in shown else shown
+        number = str(expr) if expr.is_Rational else repr(float(expr))
+        return f"({number})" if number.startswith("-") or "/" in number else number
     if expr.is_Add:
         return "(" + " + ".join(to_text(term, dialect) for term in expr.args) + ")"
     if expr.is_Mul:
@@ -59,5 +59,5 @@ def to_text(expr: Expr, dialect: Dialect = OWN) -> str:
         return f"({to_text(base, dialect)}){dialect.power}({to_text(exponent, dialect)})"
     name = type(expr).__name__.lower()
     if name not in dialect.functions:
-        raise ModelError(f"{name!r} has no {dialect.title} form.")
+        raise ModelError(f"The function {name!r} cannot be written as {dialect.title}.")
     return f"{dialect.functions[name]}({', '.join(to_text(argument, dialect) for argument in expr.args)})"

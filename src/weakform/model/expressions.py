@@ -1,4 +1,4 @@
-r"""Text to symbolic expressions, without ever evaluating text as code.
+r"""Parsing of text to symbolic expressions, without ever evaluating text as code.
 
 A hand-written tokenizer and precedence-climbing parser build SymEngine expressions from a small grammar::
 
@@ -9,12 +9,13 @@ A hand-written tokenizer and precedence-climbing parser build SymEngine expressi
     atom       := number | name | function "(" expression ("," expression)* ")" | "(" expression ")" | switch
     switch     := "if" "(" condition "," expression "," expression ")"
                 | "piecewise" "(" expression "," condition ("," expression "," condition)* "," expression ")"
-    condition  := both ("or" both)*
-    both       := compared ("and" compared)*
-    compared   := "not" compared | "(" condition ")" | expression ("<" | "<=" | ">" | ">=") expression
+    condition  := conjunct ("or" conjunct)*
+    conjunct   := comparison ("and" comparison)*
+    comparison := "not" comparison | "(" condition ")" | expression ("<" | "<=" | ">" | ">=") expression
 
 Everything is bounded before it is built: nesting, size, the size of constant exponents, and the value of every
-constant sub-expression (real and finite). A refusal is a `ModelError` that shows the line and points at the column.
+constant sub-expression (real and finite). Text that is refused raises a `ModelError` that shows the line and points at
+the column.
 """
 
 from __future__ import annotations
@@ -25,30 +26,45 @@ from collections.abc import Callable, Iterable, Mapping
 import symengine as se
 
 from ..support.wording import suggestion
-from .conditions import JOINED, Conditions
-from .function_table import FUNCTIONS, NOT_SMOOTH, SWITCHES, Expr
-from .parse_tree import MAX_DEPTH, Nested, Value, shown
+from .conditions import LOGICAL_OPERATORS, Conditions
+from .function_table import FUNCTIONS, NON_SMOOTH_FUNCTIONS, SWITCH_FUNCTIONS, Expr
+from .parse_tree import MAX_NESTING_DEPTH, Nested, Value, shown
 from .tokenizer import Source, Token
 
-MAX_SIZE = 20_000
-MAX_EXPONENT = 100
+MAX_EXPRESSION_SIZE = 20_000
+"""Number of terms and operations in one expression above which it is refused. By judgement."""
+
+MAX_CONSTANT_EXPONENT = 100
+"""Absolute value of a constant exponent above which a power is refused. By judgement."""
+
+MAX_EXACT_CONSTANT = 1e15
+"""Absolute value up to which integer constants are kept exact; larger ones become floating-point numbers.
+
+It is below 2^53, so an integer within it is exact as a floating-point number, too.
+"""
+
+MAX_CONSTANT_POWER = 1e300
+"""Absolute value from which on a constant power is refused as infinite.
+
+It is just below the largest floating-point number, 1.8e308. By judgement.
+"""
 
 
 class Parser(Conditions):
-    """Parses one expression at a time from a list of tokens.
+    """A parser of one expression at a time from a list of tokens.
 
     Parameters
     ----------
     source : Source
     tokens : list of Token
-    names : mapping
-        What a name stands for; `unknown(token)` is called for others.
+    names : mapping of str to Value
+        The expressions of the known names; `unknown(token)` is called for other names.
     unknown : callable
-        Makes a `Value` for a new name, or raises.
-    at_zero : mapping
-        Names that may stand as `name(0)`, and what that stands for.
+        Returns a `Value` for the token of a new name, or raises.
+    at_zero : mapping of str to Value, optional
+        Names that may be written as `name(0)`, and the expressions of these initial values.
     switches : dict, optional
-        Where switches are collected: what each name stands for. Without it there may be none.
+        Collects the trigger of each switch by the name of the switch. Without it switches are refused.
     """
 
     def __init__(
@@ -68,7 +84,7 @@ class Parser(Conditions):
 
     @property
     def next(self) -> Token:
-        """The token to be read."""
+        """The next token."""
         return self.tokens[self.position]
 
     def take(self) -> Token:
@@ -78,14 +94,14 @@ class Parser(Conditions):
         return token
 
     def expect(self, text: str) -> Token:
-        """Read the token `text`, or complain."""
+        """Read the token `text`, or raise `ModelError` if the next token is a different one."""
         token = self.take()
         if token.text != text:
             raise self.source.error(token, f"expected {text!r}, found {shown(token)}.")
         return token
 
     def expression(self) -> Value:
-        """A sum of terms."""
+        """Parse a sum of terms."""
         left = self.term()
         while self.next.text in ("+", "-"):
             op, right = self.take(), self.term()
@@ -93,7 +109,7 @@ class Parser(Conditions):
         return left
 
     def term(self) -> Value:
-        """A product of factors."""
+        """Parse a product of factors."""
         left = self.factor()
         while self.next.text in ("*", "/"):
             op, right = self.take(), self.factor()
@@ -103,7 +119,7 @@ class Parser(Conditions):
         return left
 
     def factor(self) -> Value:
-        """A signed power; the sign binds weaker than the power, as in mathematics."""
+        """Parse a signed power; the sign binds weaker than the power, as in mathematics: -2**2 is -4."""
         negative = False
         while self.next.text in ("+", "-"):
             negative ^= self.take().text == "-"
@@ -111,7 +127,7 @@ class Parser(Conditions):
         return Value(-value.expr, value.size + 1, value.depth, value.constant) if negative else value
 
     def power(self) -> Value:
-        """An atom, or an atom raised to a factor (right-associative)."""
+        """Parse an atom, or an atom raised to a factor (right-associative)."""
         base = self.atom()
         if self.next.text not in ("**", "^"):
             return base
@@ -125,26 +141,27 @@ class Parser(Conditions):
         return self._power(op, base, exponent)
 
     def _power(self, op: Token, base: Value, exponent: Value) -> Value:
+        """Return `base**exponent`, or raise `ModelError` if it is a constant that is too large or not real."""
         if exponent.constant:
             power = _number(exponent.expr)
-            if power is None or abs(power) > MAX_EXPONENT:
+            if power is None or abs(power) > MAX_CONSTANT_EXPONENT:
                 raise self.source.error(
-                    op, f"the exponent is too large: a constant exponent must lie within ±{MAX_EXPONENT}."
+                    op, f"the exponent is too large: a constant exponent must be within ±{MAX_CONSTANT_EXPONENT}."
                 )
             if base.constant:
-                # Decided in floating point before SymEngine is asked to form a huge exact integer.
+                # Checked in floating point first, because SymEngine would form a huge exact integer.
                 try:
                     result = float(base.expr) ** power
                 except (OverflowError, ZeroDivisionError, RuntimeError):
                     result = math.nan
-                if isinstance(result, complex) or not abs(result) < 1e300:
+                if isinstance(result, complex) or not abs(result) < MAX_CONSTANT_POWER:
                     raise self.source.error(op, "this constant power is not a finite real number.")
-                if abs(result) > 1e15:
+                if abs(result) > MAX_EXACT_CONSTANT:
                     return Value(se.RealDouble(result), constant=True)
         return self.join(op, base, exponent, base.expr**exponent.expr)
 
     def atom(self) -> Value:
-        """A number, a name, a function call or an expression in parentheses."""
+        """Parse a number, a name, a function call or an expression in parentheses."""
         token = self.take()
         if token.kind == "number":
             value = self._literal(token)
@@ -152,49 +169,52 @@ class Parser(Conditions):
             with Nested(self, token):
                 value = self.expression()
             self.expect(")")
-        elif token.kind == "name" and (begun := self._beginning(token)) is not None:
-            value = begun
+        elif token.kind == "name" and (initial_value := self._beginning(token)) is not None:
+            value = initial_value
         elif token.kind == "name" and self.next.text == "(":
             return self._call(token)
         elif token.kind == "name":
             value = self._name(token)
         else:
             raise self.source.error(token, f"expected a number, a name or '(', found {shown(token)}.")
-        if (self.next.kind in ("number", "name") and self.next.text not in JOINED) or self.next.text == "(":
+        if (self.next.kind in ("number", "name") and self.next.text not in LOGICAL_OPERATORS) or self.next.text == "(":
             raise self.source.error(
                 self.next, f"an operator is missing before {shown(self.next)} (write * for a product)."
             )
         return value
 
     def _beginning(self, token: Token) -> Value | None:
-        """`name(0)` or `name'(0)`, where it stands for something."""
-        mark = int(self.next.text == "'")
-        name = token.text + "'" * mark
-        after = [t.text for t in self.tokens[self.position + mark : self.position + mark + 4]]
+        """Parse `name(0)` or `name'(0)` after its name; return None, without reading, if it is not an initial value."""
+        prime = int(self.next.text == "'")
+        name = token.text + "'" * prime
+        after = [t.text for t in self.tokens[self.position + prime : self.position + prime + 4]]
         if after[:3] != ["(", "0", ")"]:
             return None
-        # That of one trajectory, as in x(0)_a.
+        # The initial value of one trajectory has a label behind it, as in x(0)_a.
         label = f"{name}(0){after[3]}" if len(after) > 3 else ""
         if label in self.at_zero or name in self.at_zero:
-            self.position += mark + (4 if label in self.at_zero else 3)
+            self.position += prime + (4 if label in self.at_zero else 3)
             return self.at_zero[label if label in self.at_zero else name]
         return None
 
     def _literal(self, token: Token) -> Value:
+        """Return the number of a token, exact if it is an integer of moderate size."""
         number = float(token.text)
         if not math.isfinite(number):
             raise self.source.error(token, f"the number {token.text} is too large.")
-        exact = token.text.isdigit() and number < 1e15
+        exact = token.text.isdigit() and number < MAX_EXACT_CONSTANT
         return Value(se.Integer(int(token.text)) if exact else se.RealDouble(number), constant=True)
 
     def _name(self, token: Token) -> Value:
+        """Return the expression of a name, or of a first derivative `name'`."""
         if token.text == "pi":
             return Value(se.pi, constant=True)
         if self.next.text == "'":
-            mark = self.take()
+            prime = self.take()
             if f"{token.text}'" not in self.names:
                 raise self.source.error(
-                    mark, f"{token.text}' may stand on the right only where there is an equation {token.text}'' = ..."
+                    prime,
+                    f"{token.text}' is allowed on the right only where there is an equation {token.text}'' = ...",
                 )
             return self.names[f"{token.text}'"]
         if token.text in self.names:
@@ -202,9 +222,10 @@ class Parser(Conditions):
         return self.unknown(token)
 
     def _call(self, token: Token) -> Value:
-        if token.text in SWITCHES:
+        """Parse the arguments of a function call and apply the function named by `token`."""
+        if token.text in SWITCH_FUNCTIONS:
             return self.switch(token)
-        if token.text.lower() in NOT_SMOOTH:
+        if token.text.lower() in NON_SMOOTH_FUNCTIONS:
             raise self.source.error(
                 token,
                 f"{token.text!r} is not smooth; the right-hand side must be twice differentiable.{_rounded(token)}",
@@ -212,9 +233,11 @@ class Parser(Conditions):
         if token.text not in FUNCTIONS:
             if token.text in self.names:
                 raise self.source.error(token, f"{token.text!r} is a variable, not a function (write * for a product).")
-            known = ", ".join(sorted(FUNCTIONS))
+            function_names = ", ".join(sorted(FUNCTIONS))
             raise self.source.error(
-                token, f"unknown function {token.text!r}.{suggestion(token.text, FUNCTIONS)} Known: {known}."
+                token,
+                f"unknown function {token.text!r}.{suggestion(token.text, FUNCTIONS)} Known functions: "
+                f"{function_names}.",
             )
         arity, function = FUNCTIONS[token.text]
         opening = self.take()
@@ -226,36 +249,53 @@ class Parser(Conditions):
         self.expect(")")
         if len(arguments) != arity:
             raise self.source.error(
-                token, f"{token.text} takes {arity} argument{'s' * (arity > 1)}, {len(arguments)} given."
+                token, f"{token.text} takes {arity} argument{'s' * (arity > 1)}, received {len(arguments)}."
             )
         if token.text == "pow":
             return self._power(token, *arguments)
         try:
-            made = function(*(argument.expr for argument in arguments))
+            expr = function(*(argument.expr for argument in arguments))
         except RuntimeError as error:
             raise self.source.error(token, f"this is never a finite real number: {error}.") from None
         size, depth = sum(a.size for a in arguments), max(a.depth for a in arguments)
         inner = Value(arguments[0].expr, size, depth, all(a.constant for a in arguments))
-        return self.join(token, inner, Value(None, 0, 0, True), made)
+        return self.join(token, inner, Value(None, 0, 0, True), expr)
 
     def join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
-        """Two parts as one, within the limits."""
+        """Return `expr`, made of two parts, with its size and depth.
+
+        Parameters
+        ----------
+        place : Token
+            The operator or function that joins the parts; errors point at it.
+        left, right : Value
+            The parts, whose sizes add up.
+        expr : expression
+            The joined expression.
+
+        Raises
+        ------
+        ModelError
+            If the expression is too long, nested too deep, or a constant that is not finite and real.
+        """
         size, depth = left.size + right.size + 1, max(left.depth, right.depth) + 1
         constant = left.constant and right.constant
-        if size > MAX_SIZE:
-            raise self.source.error(place, f"the expression has more than {MAX_SIZE:,} terms and operations.")
-        # Long sums and products are flat in SymEngine; only what really nests counts as depth.
+        if size > MAX_EXPRESSION_SIZE:
+            raise self.source.error(
+                place, f"the expression has more than {MAX_EXPRESSION_SIZE:,} terms and operations."
+            )
+        # Long sums and products are flat in SymEngine, so only functions and powers count as depth.
         if place.text in ("+", "-", "*", "/"):
             depth -= 1
-        if depth > MAX_DEPTH:
-            raise self.source.error(place, f"functions and powers are nested more than {MAX_DEPTH} deep.")
+        if depth > MAX_NESTING_DEPTH:
+            raise self.source.error(place, f"functions and powers are nested more than {MAX_NESTING_DEPTH} deep.")
         if (constant or expr.is_Number) and _number(expr) is None:
             raise self.source.error(place, "this constant is not a finite real number.")
         return Value(expr, size, depth, constant)
 
 
 def _number(expr: Expr) -> float | None:
-    """The value of a constant expression, or None if it is not a finite real number."""
+    """Return the value of a constant expression, or None if it is not a finite real number."""
     try:
         value = float(expr)
     except (RuntimeError, TypeError, ValueError, OverflowError):
@@ -264,9 +304,11 @@ def _number(expr: Expr) -> float | None:
 
 
 def _rounded(token: Token) -> str:
-    """Smooth forms of what is not smooth, for those who want them."""
+    """Return a sentence that suggests the smooth form of `min` or `max`; an empty text for other functions."""
     name = token.text.lower()
-    return f" smooth_{name}(a, b, width) is, with a corner rounded over a width." if name in ("min", "max") else ""
+    if name not in ("min", "max"):
+        return ""
+    return f" Use smooth_{name}(a, b, width), whose corner is rounded over a width."
 
 
 def parse_expression(
@@ -278,24 +320,33 @@ def parse_expression(
     ----------
     text : str
     names : iterable of str
-        The only names that may occur.
+        The only names that may occur; `x(0)` and `x(0)_a` are the initial values of a state x.
     what : str
-        What the text is, for error messages.
+        A description of the text for error messages.
     switches : dict, optional
-        Where switches are collected; without it there may be none.
+        Collects the trigger of each switch by the name of the switch. Without it switches are refused.
+
+    Returns
+    -------
+    expression
+
+    Raises
+    ------
+    ModelError
+        If the text is not an expression in these names.
     """
-    known = list(names)
+    allowed = list(names)
     source = Source(text, what)
 
-    def unknown(token: Token) -> Value:
+    def refuse_unknown(token: Token) -> Value:
         raise source.error(
-            token, f"unknown name {token.text!r}.{suggestion(token.text, known)} Known: {', '.join(known)}."
+            token, f"unknown name {token.text!r}.{suggestion(token.text, allowed)} Known names: {', '.join(allowed)}."
         )
 
-    values = {name: Value(se.Symbol(name)) for name in known}
-    beginnings = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
-    beginnings |= {name: value for name, value in values.items() if "(0)_" in name}
-    parser = Parser(source, source.tokens(), values, unknown, beginnings, switches=switches)
+    values = {name: Value(se.Symbol(name)) for name in allowed}
+    initial_values = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
+    initial_values |= {name: value for name, value in values.items() if "(0)_" in name}
+    parser = Parser(source, source.tokens(), values, refuse_unknown, initial_values, switches=switches)
     value = parser.expression()
     if parser.next.kind != "end":
         raise source.error(parser.next, f"expected the end, found {shown(parser.next)}.")

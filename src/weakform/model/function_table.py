@@ -1,4 +1,4 @@
-"""The functions a model may use, and names that it may not."""
+"""The functions that a model may use, and the names that it may not."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Expr = Any
 
 
 def absolute(x: Expr) -> Expr:
-    """`|x|` as `sqrt(x²)`, whose derivatives exist in closed form away from zero."""
+    """Return `|x|` as `sqrt(x²)`, whose derivatives exist in closed form away from zero."""
     return se.sqrt(x**2)
 
 
 def smooth_max(x: Expr, y: Expr, width: Expr) -> Expr:
-    """The larger of two, rounded over a width: half their sum and the length of (difference, width)."""
+    """Return `(x + y + sqrt((x - y)² + width²))/2`, the larger of two with its corner rounded over a width."""
     return (x + y + se.sqrt((x - y) ** 2 + width**2)) / 2
 
 
@@ -68,10 +68,19 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
     "smooth_max": (3, smooth_max),
     "smooth_min": (3, lambda x, y, width: -smooth_max(-x, -y, width)),
 }
-"""Every function a model may use: all are smooth, and SymEngine compiles each of them and its derivatives."""
+"""Every function that a model may use, with its number of arguments.
 
-NOT_SMOOTH = {"min", "max", "sign", "floor", "ceil", "round", "mod", "heaviside", "where"}
-SWITCHES = ("if", "piecewise")
+All are smooth where they are defined, and SymEngine compiles each of them and its derivatives.
+"""
+
+NON_SMOOTH_FUNCTIONS = {"min", "max", "sign", "floor", "ceil", "round", "mod", "heaviside", "where"}
+"""Names of functions that are refused because they are not twice differentiable."""
+
+SWITCH_FUNCTIONS = ("if", "piecewise")
+"""Names of the functions that make a right-hand side switch."""
+
 RESERVED = {"t", "pi"}
-WORDS = {"time": "t", "Time": "t", "Pi": "pi", "PI": "pi", "π": "pi", "exp": "exp(...)", "log": "log(...)"}
-"""Names that nobody gives to a parameter, and what they should be."""
+"""Names that no state, parameter or input may have, besides those of functions."""
+
+NAME_CORRECTIONS = {"time": "t", "Time": "t", "Pi": "pi", "PI": "pi", "π": "pi", "exp": "exp(...)", "log": "log(...)"}
+"""Names that are hardly meant as parameters, and what was probably meant."""

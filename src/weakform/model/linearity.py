@@ -1,60 +1,77 @@
-"""In which parameters a model is linear: detected, never declared.
+"""Detection of the parameters in which a model is linear.
 
-`f` is jointly affine in a set L of parameters exactly if `∂²f/∂p_i∂p_j = 0` for all i, j in L.
+`f` is jointly affine in a set L of parameters exactly if `∂²f/∂p_i∂p_j = 0` for all i, j in L. Linearity is detected
+from the expressions and is never declared by the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..support.array_types import BoolArray
 from .bounded_algebra import curved
 from .function_table import Expr
 
+if TYPE_CHECKING:
+    from .model import Model
+
 
 class Affine:
-    """What a model knows of its parameters.
+    """The part of a model that detects in which parameters it is linear.
 
     Attributes
     ----------
-    parameters : tuple of str
-    variants : tuple of Affine
-        The model of each trajectory, where parameters are local.
+    parameters : tuple of str, (J,)
+    variants : tuple of Model
+        The model of each trajectory if parameters are local, else empty.
     """
 
     parameters: tuple[str, ...]
-    variants: tuple[Any, ...]
+    variants: tuple[Model, ...]
 
     @property
     def everything(self) -> tuple[Expr, ...]:
-        """Every expression of the model."""
+        """All expressions of the model."""
         raise NotImplementedError
 
     @cached_property
     def _curved(self) -> BoolArray:
-        """Pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`, `(J, J)`."""
-        every = self.variants or (self,)
-        return curved([e for m in every for e in m.everything], self.parameters)
+        """The mask `(J, J)` of pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`."""
+        models = self.variants or (self,)
+        return curved([e for m in models for e in m.everything], self.parameters)
 
     def linear_among(self, names: Sequence[str]) -> tuple[str, ...]:
-        """A largest set found among `names` in which, all other parameters being fixed, the equations are affine."""
-        # A greedy independent set in the graph of curved pairs, the least entangled parameters first.
-        curved = self._curved
+        """Return parameters among `names` in which the equations are affine if all other parameters are fixed.
+
+        The set cannot be extended by another of the names, but there may be a larger one.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of parameters of the model.
+
+        Returns
+        -------
+        tuple of str
+            In the order of the model's parameters.
+        """
+        # A greedy independent set in the graph of curved pairs, in the order of the number of such pairs.
+        is_curved = self._curved
         candidates = [self.parameters.index(name) for name in names]
         chosen: list[int] = []
-        for i in sorted(candidates, key=lambda i: (int(curved[i, candidates].sum()), i)):
-            if not curved[i, i] and not curved[i, chosen].any():
+        for i in sorted(candidates, key=lambda i: (int(is_curved[i, candidates].sum()), i)):
+            if not is_curved[i, i] and not is_curved[i, chosen].any():
                 chosen.append(i)
         return tuple(self.parameters[i] for i in sorted(chosen))
 
     @property
     def linear_parameters(self) -> tuple[str, ...]:
-        """A largest set found of parameters in which, the others being fixed, the equations are affine."""
+        """The parameters in which the equations are affine if the others are fixed; see `linear_among`."""
         return self.linear_among(self.parameters)
 
     @property
     def is_linear(self) -> bool:
-        """Whether the equations are linear (affine) in all parameters."""
+        """Whether the equations are affine in all parameters together."""
         return len(self.linear_parameters) == len(self.parameters)

@@ -1,7 +1,7 @@
-"""A model: `u' = f(t, u, p)` with named states and parameters, as symbolic expressions.
+"""Models `u' = f(t, u, p)` with named states and parameters, as symbolic expressions.
 
-A model comes from text equations or from a plain NumPy function (see `expressions` and `tracing`); either way it holds
-one SymEngine expression for each state. What is linear in the parameters is detected, never declared (see `affine`).
+A model comes from text equations or from a plain NumPy function (see `expressions` and `tracing`). In both cases it
+holds one SymEngine expression for each state. Linearity in parameters is detected, never declared (see `linearity`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .array_function import Function
 
 INFUSION = "infusion_"
-"""How the inputs begin that infusions make."""
+"""Prefix of the names of the inputs that infusions add to a model."""
 
 
 class Model(Changes, Affine):
@@ -39,30 +39,46 @@ class Model(Changes, Affine):
     Parameters
     ----------
     f : callable, or sequence of expressions
-        `f(t, u, p)` in plain NumPy, called once with symbols; returns one derivative for each state. Or the derivatives
-        themselves, as SymEngine expressions in the names below and `t`, as readers of files make them.
-    states, parameters : sequence of str
+        A function `f(t, u, p)` in plain NumPy that returns one derivative for each state; it is called once, with
+        symbols. Or the derivatives themselves as SymEngine expressions in the names below and `t`, as the readers of
+        files produce them.
+    states, parameters : sequence of str, (D,), (J,)
         Names, in the order of `u` and `p`.
-    inputs : sequence of str
-        Names of known inputs; with some, the function is called as `f(t, u, p, inputs)`.
+    inputs : sequence of str, (I,)
+        Names of known inputs. If there are any, the function is called as `f(t, u, p, inputs)`.
     hidden : sequence of str
         First derivatives in second-order equations, `x'`: the last of the states.
     variants : sequence of Model
-        The model of each trajectory, where parameters are local.
+        The model of each trajectory, if parameters are local.
     observe : callable, optional
-        `h(t, u, p)`: quantities that may be measured besides the states, as many as there are `observables`.
+        A function `h(t, u, p)` that returns quantities that may be measured besides the states, one for each of
+        `observables`.
     observables : sequence of str
-        Their names. (Or a mapping of names to expressions, as readers of files make it.)
+        Names of the values of `observe`; or a mapping from names to expressions, as the readers of files produce it.
     initial : mapping, optional
-        Initial values by state: numbers, or text such as `"1 - I0"` in the names of parameters; `"1 - I(0)"` for the
-        initial value of another state. Those that are not given are estimated.
+        Initial values by state: numbers, or text such as `"1 - I0"` in the names of parameters, or `"1 - I(0)"` with
+        the initial value of another state. Initial values that are not given are estimated.
     events : sequence of Event
         Jumps of states; see `from_text`.
     switches : mapping, optional
-        What each switch in the expressions stands for, as readers of text make it.
+        The trigger of each switch in the expressions by the name of the switch, as the readers of text produce it.
     steady : mapping, optional
-        Where it is given, the system begins at rest: in the steady state that it reaches from the initial values, with
-        these values of parameters and inputs.
+        Values of parameters and inputs. If it is given, the system begins at rest: in the steady state that it reaches
+        from the initial values with these values of parameters and inputs.
+
+    Attributes
+    ----------
+    states, parameters, inputs : tuple of str
+        Names, in the order of the arrays.
+    expressions : tuple of expressions, (D,)
+        The right-hand side of each state.
+    observables, initial : dict
+        Expressions by name and by state.
+
+    Raises
+    ------
+    ModelError
+        If a name is unsuitable or used twice, or the function cannot be traced.
 
     Examples
     --------
@@ -92,10 +108,14 @@ class Model(Changes, Affine):
         self.hidden, self.variants = tuple(hidden), tuple(variants)
         plain = checked_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
         self.states = (*plain, *self.hidden)
-        beginnings = tuple(initial_name(state) for state in self.states)
-        named = [name for name in parameters if isinstance(name, str) and name.startswith(beginnings)]
+        # Names such as x(0) are no identifiers, so they are left out of the check.
+        initial_names = tuple(initial_name(state) for state in self.states)
+        initial_parameters = [name for name in parameters if isinstance(name, str) and name.startswith(initial_names)]
         self.inputs = checked_names(inputs, "inputs")
-        checked_names(parameters if not named else [n for n in parameters if n not in named], "parameters")
+        checked_names(
+            parameters if not initial_parameters else [n for n in parameters if n not in initial_parameters],
+            "parameters",
+        )
         self.parameters = tuple(parameters)
         for kind, names in (("a parameter", self.parameters), ("an input", self.inputs)):
             both = set(self.states) & set(names)
@@ -105,7 +125,7 @@ class Model(Changes, Affine):
             self.expressions = trace(f, self.states, self.parameters, self.inputs)
         elif isinstance(f, str) or not isinstance(f, Sequence):
             raise ModelError(
-                f"Model takes a function f(t, u, p), but a {type(f).__name__} was given. "
+                f"The first argument of Model must be a function f(t, u, p); received a {type(f).__name__}. "
                 "For text equations use Model.from_text(...)."
             )
         else:
@@ -115,7 +135,7 @@ class Model(Changes, Affine):
             traced = trace(observe, self.states, self.parameters, self.inputs, returns=names)
             observables = dict(zip(names, traced, strict=True))
         if not isinstance(observables, Mapping | None):
-            raise ModelError("observables are names for what observe=h(t, u, p) returns; give observe, too.")
+            raise ModelError("observables are names for the values that observe=h(t, u, p) returns; give observe, too.")
         self.observables: dict[str, Expr] = dict(observables or {})
         self.initial = checked_initial(initial or {}, self.states, self.parameters)
         if callable(f):
@@ -131,38 +151,48 @@ class Model(Changes, Affine):
         Parameters
         ----------
         text : str
-            `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state; `name = ...` is a named expression, an
-            abbreviation for the lines below it that may be measured, too; `name(0) = ...` is an initial value, a number
-            or an expression of parameters and of other initial values; `#` starts a comment. `t` is time, `pi` is π,
-            powers are `**` or `^`. An expression goes on in the next line inside parentheses or around an operator.
-            `name'' = ...` is a second-order equation, whose right-hand side may use `name'`. `if(t < 10, a, b)` and
-            `piecewise(a, t < 10, b)` switch; `at t = 10: x = 0, y = y/2` and `when x > 5: x = 0` make states jump.
+            One equation per line: `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state. `name'' = ...`
+            is a second-order equation, whose right-hand side may use `name'`. `name = ...` is a named expression, which
+            the lines below it may use and which may be measured. `name(0) = ...` is an initial value, a number or an
+            expression of parameters and of other initial values. `if(t < 10, a, b)` and `piecewise(a, t < 10, b)`
+            switch; `at t = 10: x = 0, y = y/2` and `when x > 5: x = 0` make states jump. `t` is time, `pi` is π, powers
+            are `**` or `^`, and `#` starts a comment. An expression continues on the next line inside parentheses or
+            around an operator.
         parameters : sequence of str, optional
             The parameters in the order wanted. By default every other name is a parameter, in natural order
             (p2 before p10).
         inputs : sequence of str
-            Names that are known inputs, columns of the data.
+            Names of known inputs, which are columns of the data.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ModelError
+            If the text is not a model; the message shows the line and points at the column.
         """
         declared = None if parameters is None else checked_names(parameters, "parameters")
         driven = checked_names(inputs, "inputs")
-        read = read_equations(text, declared, driven)
+        equations = read_equations(text, declared, driven)
         model = cls(
-            read.expressions,
-            read.states,
-            read.parameters,
+            equations.expressions,
+            equations.states,
+            equations.parameters,
             driven,
-            hidden=read.hidden,
-            observables=read.observables,
-            initial=read.initial,
-            events=read.events,
-            switches=read.switches,
-            steady=read.steady,
+            hidden=equations.hidden,
+            observables=equations.observables,
+            initial=equations.initial,
+            events=equations.events,
+            switches=equations.switches,
+            steady=equations.steady,
         )
         model._refuse_idle()
         return model
 
     def _refuse_idle(self) -> None:
-        """Refuse parameters and inputs that no equation has."""
+        """Raise `ModelError` if a parameter or an input occurs in no expression of the model."""
         used = self._used(self.observables)
         idle = [name for name in (*self.parameters, *self.inputs) if name not in used]
         if idle:
@@ -174,13 +204,16 @@ class Model(Changes, Affine):
 
     @property
     def driven(self) -> Names:
-        """What a right-hand side depends on besides time, states and parameters: inputs, then switches."""
+        """The names that the right-hand side depends on besides time, states and parameters: inputs, then switches."""
         return (*self.inputs, *self.switches)
 
     def timed(self, trigger: Expr) -> Expr | None:
-        """When a trigger fires, as an expression of parameters; None where that depends on states or inputs."""
-        moving = {se.Symbol(name) for name in (*self.states, *self.inputs)}
-        return None if (time := known_time(trigger)) is None or time.free_symbols & moving else time
+        """Return the time at which a trigger fires as an expression of parameters.
+
+        Return None if the time depends on states or inputs.
+        """
+        time_dependent = {se.Symbol(name) for name in (*self.states, *self.inputs)}
+        return None if (time := known_time(trigger)) is None or time.free_symbols & time_dependent else time
 
     @classmethod
     def from_sympy(
@@ -191,18 +224,28 @@ class Model(Changes, Affine):
         inputs: Sequence[Any] = (),
         initial: Mapping[str, Any] | None = None,
     ) -> Model:
-        """Take the derivatives as SymPy expressions.
+        """Build a model from derivatives as SymPy expressions.
 
         Parameters
         ----------
         equations : mapping
             The derivative of each state, by its symbol, by its function of time, or by its name: `{x: -k*x}`.
-        parameters : sequence, optional
-            In the order wanted; by default every other symbol, in natural order. The symbol `t` is time.
-        inputs : sequence
+        parameters : sequence of symbols or str, optional
+            The parameters in the order wanted. By default every other symbol is a parameter, in natural order. The
+            symbol `t` is time.
+        inputs : sequence of symbols or str
             Known inputs.
         initial : mapping, optional
-            As for `Model`.
+            Initial values by state, as for `Model`.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ModelError
+            If a derivative cannot be read, or has symbols that are not declared.
 
         Examples
         --------
@@ -218,39 +261,51 @@ class Model(Changes, Affine):
         return model
 
     def to_sympy(self) -> dict[Any, Any]:
-        """The derivative of each state as a SymPy expression, by its symbol; a switch is a `Piecewise`."""
+        """Return the derivative of each state as a SymPy expression, by its symbol; a switch is a `Piecewise`.
+
+        Raises
+        ------
+        ModelError
+            If SymPy is not installed.
+        """
         from .sympy_bridge import to_sympy
 
         return to_sympy(self)
 
     def function(self) -> Function:
-        """The right-hand side `f(t, u, p)` on NumPy arrays, with its Jacobians, for use with any solver."""
+        """Return the right-hand side `f(t, u, p)` on NumPy arrays, with its Jacobians, for use with any solver.
+
+        Raises
+        ------
+        ModelError
+            If the model has switches, whose right-hand side is not smooth.
+        """
         from .array_function import Function
 
         return Function(self)
 
     def _used(self, observables: Mapping[str, Expr]) -> set[str]:
-        """Every name in the equations, with some of the observables."""
-        every = [*self.expressions, *observables.values(), *self.initial.values(), *self._happens]
-        return {str(symbol) for expr in every for symbol in expr.free_symbols}
+        """Return every name in the expressions of the model, with `observables` in place of its own."""
+        expressions = [*self.expressions, *observables.values(), *self.initial.values(), *self._happens]
+        return {str(symbol) for expr in expressions for symbol in expr.free_symbols}
 
     @property
     def _happens(self) -> list[Expr]:
-        """Expressions of switches and events."""
-        found = [*self.switches.values(), *(self.steady or {}).values()]
-        return found + [expr for event in self.events for expr in (event.trigger, *event.after.values())]
+        """The expressions of switches, of the state of rest and of events."""
+        expressions = [*self.switches.values(), *(self.steady or {}).values()]
+        return expressions + [expr for event in self.events for expr in (event.trigger, *event.after.values())]
 
     @property
     def everything(self) -> tuple[Expr, ...]:
-        """Every expression of the model."""
+        """All expressions of the model."""
         return (*self.expressions, *self.observables.values(), *self.initial.values(), *self._happens)
 
     def with_parts(self, **changes: Any) -> Model:
-        """The model with some of what the constructor takes changed."""
+        """Return the model with some arguments of the constructor replaced."""
         return Model(**{**self._parts(), **changes})
 
     def _parts(self) -> dict[str, Any]:
-        """What the constructor takes."""
+        """Return the arguments of the constructor that make this model."""
         names = ("states", "parameters", "inputs", "hidden", "variants", "observables", "initial", "events", "switches")
         return {"f": self.expressions, "steady": self.steady, **{name: getattr(self, name) for name in names}}
 
@@ -258,17 +313,25 @@ class Model(Changes, Affine):
         return _rebuild, (self._parts(),)
 
     def of(self, trajectory: int) -> Model:
-        """The model of one trajectory: this one, unless parameters are local."""
+        """Return the model of one trajectory: this one, unless parameters are local."""
         return self.variants[trajectory] if self.variants else self
 
     def map(self, what: str, names: Sequence[str] = ()) -> Map:
-        """The right-hand side (`"f"`), some observables or states (`"h"`), or the initial values (`"g"`), compiled."""
+        """Return a compiled function of the model; it is kept for the next call.
+
+        Parameters
+        ----------
+        what : str
+            `"f"` for the right-hand side, `"h"` for observables or states, `"g"` for the initial values.
+        names : sequence of str
+            The observables or states of `"h"`.
+        """
         key = (what, *names)
         if key not in self._maps:
-            known = {**{state: se.Symbol(state) for state in self.states}, **self.observables}
+            measurable = {**{state: se.Symbol(state) for state in self.states}, **self.observables}
             expressions = {
                 "f": self.expressions,
-                "h": [known[name] for name in names],
+                "h": [measurable[name] for name in names],
                 "g": [self.initial.get(state, se.Integer(0)) for state in self.states],
             }[what]
             self._maps[key] = Map(expressions, self.states, self.driven, self.parameters)
@@ -280,29 +343,32 @@ class Model(Changes, Affine):
 
     @property
     def resting(self) -> Model:
-        """The model as it was before it begins, where it is at rest: without events."""
+        """The model before the initial time, at rest: without events, inputs and observables."""
         values = {name: se.Integer(0) for name in self.inputs if name.startswith(INFUSION)} | (self.steady or {})
-        here = {se.Symbol(name): e for name, e in values.items()}
-        changed = self._changed(self.parameters, lambda e: e.subs(here))
-        open_to = [n for n in self.inputs if any(se.Symbol(n) in e.free_symbols for e in changed.expressions)]
-        if open_to:
-            raise ModelError(f"Say with which {open_to[0]} the model was at rest before: steady: {open_to[0]} = 0.")
+        substitutions = {se.Symbol(name): e for name, e in values.items()}
+        changed = self._changed(self.parameters, lambda e: e.subs(substitutions))
+        remaining = [n for n in self.inputs if any(se.Symbol(n) in e.free_symbols for e in changed.expressions)]
+        if remaining:
+            raise ModelError(
+                f"The steady state before the initial time depends on the input {remaining[0]!r}, which has no value "
+                f"there; give one in the model, such as steady: {remaining[0]} = 0."
+            )
         return changed.with_parts(events=(), steady=None, inputs=(), observables={})
 
     def __str__(self) -> str:
-        shown = dict(zip(self.states, self.expressions, strict=True))
-        order = {name.rstrip("'"): name for name in self.hidden}
+        equations = dict(zip(self.states, self.expressions, strict=True))
+        velocities = {name.rstrip("'"): name for name in self.hidden}
         lines = [
-            f"{s}'' = {shown[order[s]]}" if s in order else f"{s}' = {e}"
-            for s, e in shown.items()
+            f"{s}'' = {equations[velocities[s]]}" if s in velocities else f"{s}' = {e}"
+            for s, e in equations.items()
             if s not in self.hidden
         ]
         lines += [f"{name} = {e}" for name, e in self.observables.items()]
-        begun = [(initial_name(s), str(e)) for s, e in self.initial.items()]
-        lines += [f"{name} = {text}" for name, text in begun if name != text]
+        initial_values = [(initial_name(s), str(e)) for s, e in self.initial.items()]
+        lines += [f"{name} = {text}" for name, text in initial_values if name != text]
         if self.steady is not None:
-            said = ", ".join(f"{name} = {e}" for name, e in self.steady.items())
-            lines.append(f"steady: {said}" if said else "steady")
+            assignments = ", ".join(f"{name} = {e}" for name, e in self.steady.items())
+            lines.append(f"steady: {assignments}" if assignments else "steady")
         return "\n".join([*lines, *map(str, self.events)])
 
     def __repr__(self) -> str:
@@ -315,7 +381,24 @@ class Model(Changes, Affine):
         return equations(self)
 
     def __call__(self, t: ArrayLike, u: ArrayLike, p: ArrayLike) -> FloatArray:
-        """Evaluate `f(t, u, p)`; `u` is `(D,)` or `(time, D)`, and the result has its shape."""
+        """Evaluate the right-hand side `f(t, u, p)` of a model without inputs and switches.
+
+        Parameters
+        ----------
+        t : float or array_like, (n,)
+        u : array_like, (D,) or (n, D)
+        p : array_like, (J,)
+
+        Returns
+        -------
+        ndarray, (D,) or (n, D)
+            The derivatives of the states, in the shape of `u`.
+
+        Raises
+        ------
+        ModelError
+            If a shape is wrong, or the model has inputs or switches.
+        """
         try:
             values = np.asarray(u, dtype=float)
         except (TypeError, ValueError):
@@ -325,16 +408,29 @@ class Model(Changes, Affine):
         parameters = np.asarray(p, dtype=float)
         if rows.shape[1] != len(self.states) or parameters.shape != (len(self.parameters),):
             raise ModelError(
-                f"Expected {len(self.states)} states and {len(self.parameters)} parameters, "
+                f"Expected {len(self.states)} states and {len(self.parameters)} parameters; "
                 f"received {rows.shape[1]} and {parameters.size}."
             )
         if self.driven:
-            raise ModelError("A model with inputs or switches cannot be called alone; use simulate(...).")
+            raise ModelError("A model with inputs or switches cannot be called as f(t, u, p); use simulate(...).")
         f = self.system(("gaussian",) * len(self.states)).evaluate(times, rows, parameters, ("f",))["f"]
         return f.dense((len(self.states),)).T.reshape(values.shape)
 
     def system(self, noise: tuple[str, ...], covariance: FloatArray | None = None) -> System:
-        """The right-hand side in the coordinates in which the given noise is additive, with its derivatives."""
+        """Return the right-hand side in the coordinates in which the noise is additive, with its derivatives.
+
+        Parameters
+        ----------
+        noise : tuple of str, (D,)
+            The kind of noise of each state, a key of `noise.KINDS`.
+        covariance : ndarray, (D, D), optional
+            Covariance of the noise between states in these coordinates.
+
+        Returns
+        -------
+        System
+            The same object for the same arguments, so that expressions are compiled once.
+        """
         key = (noise, None if covariance is None else covariance.tobytes())
         if key not in self._systems:
             mix = None if covariance is None else np.asarray(np.linalg.cholesky(covariance), dtype=float)
@@ -343,4 +439,5 @@ class Model(Changes, Affine):
 
 
 def _rebuild(parts: dict[str, Any]) -> Model:
+    """Return the model with these arguments of the constructor; called when a model is unpickled."""
     return Model(**parts)

@@ -1,4 +1,4 @@
-"""Names of states, parameters, inputs, observables and initial values."""
+"""Checks of the names of states, parameters, inputs, observables and initial values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from .function_table import FUNCTIONS, RESERVED, Expr
 
 
 def checked_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    """A list of names, each a name, none reserved, none twice."""
+    """Return the names as a tuple, or raise `ModelError` if one is no identifier, reserved or repeated.
+
+    Parameters
+    ----------
+    names : sequence of str
+    what : str
+        The kind of the names for error messages, in the plural.
+    """
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
-        raise ModelError(f"The {what} must be a list of names, but {names!r} was given.")
+        raise ModelError(f"The {what} must be a list of names; received {names!r}.")
     for name in names:
         if not name.isidentifier():
             raise ModelError(f"{name!r} in {what} is not a name (letters, digits and _, not starting with a digit).")
@@ -30,39 +37,53 @@ def checked_names(names: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def meaning(name: str) -> str:
-    """What a reserved name stands for."""
+    """Describe the meaning of a reserved name."""
     return {"t": "time", "pi": "the number π"}.get(name, "a function")
 
 
 def initial_name(state: str) -> str:
-    """The name of an initial value as a parameter: `x(0)`."""
+    """Return the name of the initial value of a state as a parameter: `x(0)`."""
     return f"{state}(0)"
 
 
-def checked_observables(named: Any, taken: Sequence[str]) -> tuple[str, ...]:
-    """Names for what `observe=` returns, none of them taken."""
-    if isinstance(named, Mapping) or named is None:
+def checked_observables(observables: Any, taken: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the values of `observe=`, or raise `ModelError` if one is not a name or is `taken`."""
+    if isinstance(observables, Mapping) or observables is None:
         raise ModelError("observe=h(t, u, p) needs observables=[...], a name for each value that it returns.")
-    names = checked_names(named, "observables")
+    names = checked_names(observables, "observables")
     both = set(names) & set(taken)
     if both:
-        raise ModelError(f"{sorted(both)[0]!r} is an observable and something else; rename one.")
+        raise ModelError(
+            f"{sorted(both)[0]!r} is the name of an observable and of a state, parameter or input; rename one."
+        )
     return names
 
 
 def checked_initial(initial: Mapping[str, Any], states: Sequence[str], parameters: Sequence[str]) -> dict[str, Expr]:
-    """Initial values as expressions, in the order of the states."""
+    """Return initial values as expressions by state, in the order of the states.
+
+    Parameters
+    ----------
+    initial : mapping of str to number, expression or str
+        Text is parsed in the names of the parameters and of the initial values, `x(0)`.
+    states, parameters : sequence of str
+
+    Raises
+    ------
+    ModelError
+        If a name is not that of a state, or a text is not an expression.
+    """
     if not isinstance(initial, Mapping):
         raise ModelError(f"initial must be a mapping from states to values, such as {{'x': 1}}; received {initial!r}.")
-    known = [*parameters, *map(initial_name, states)]
-    found = {}
+    names = [*parameters, *map(initial_name, states)]
+    values = {}
     for state, value in initial.items():
         if state not in states:
             raise ModelError(f"initial has {state!r}, which is not a state.{suggestion(str(state), states)}")
-        found[state] = parse_expression(value, known, f"initial {state}") if isinstance(value, str) else value
-    return {state: se.sympify(found[state]) for state in states if state in found}
+        values[state] = parse_expression(value, names, f"initial {state}") if isinstance(value, str) else value
+    return {state: se.sympify(values[state]) for state in states if state in values}
 
 
 def natural(name: str) -> list[tuple[int, str | int]]:
-    """A key to sort names by, p2 before p10."""
+    """Return a key that sorts names in natural order, p2 before p10."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]

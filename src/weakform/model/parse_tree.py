@@ -1,19 +1,37 @@
-"""Parts of an expression that is being read, and how deep they may be nested."""
+"""Parsed parts of an expression, and the limit of their nesting."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .function_table import Expr
 from .tokenizer import Token
 
-MAX_DEPTH = 50
+if TYPE_CHECKING:
+    from .conditions import Conditions
+
+MAX_NESTING_DEPTH = 50
+"""Depth of nested parentheses, functions and powers above which an expression is refused.
+
+It bounds the recursion of the parser. By judgement.
+"""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A parsed sub-expression with what is needed to bound it."""
+    """A parsed sub-expression and its size.
+
+    Attributes
+    ----------
+    expr : expression
+    size : int
+        Number of terms and operations.
+    depth : int
+        Depth of nested functions and powers.
+    constant : bool
+        Whether it contains no names.
+    """
 
     expr: Expr
     size: int = 1
@@ -22,20 +40,20 @@ class Value:
 
 
 class Nested:
-    """Counts open parentheses, function calls and exponents, and refuses too many."""
+    """A context that counts open parentheses, function calls and exponents, and refuses too many."""
 
-    def __init__(self, parser: Any, place: Token) -> None:
+    def __init__(self, parser: Conditions, place: Token) -> None:
         self.parser, self.place = parser, place
 
     def __enter__(self) -> None:
         self.parser.nesting += 1
-        if self.parser.nesting > MAX_DEPTH:
-            raise self.parser.source.error(self.place, f"nested more than {MAX_DEPTH} deep.")
+        if self.parser.nesting > MAX_NESTING_DEPTH:
+            raise self.parser.source.error(self.place, f"nested more than {MAX_NESTING_DEPTH} deep.")
 
     def __exit__(self, *_: object) -> None:
         self.parser.nesting -= 1
 
 
 def shown(token: Token) -> str:
-    """A word, for error messages."""
+    """Describe a token for error messages."""
     return {"end": "the end", "newline": "the end of the line"}.get(token.kind, repr(token.text))

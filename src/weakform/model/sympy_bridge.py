@@ -1,4 +1,4 @@
-"""Models from SymPy, and to SymPy."""
+"""Conversion of models from and to SymPy."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ if TYPE_CHECKING:
 
 
 def parts(equations: Mapping[Any, Any], parameters: Sequence[Any] | None, inputs: Sequence[Any]) -> dict[str, Any]:
-    """States, expressions and parameters of equations in SymPy (or SymEngine)."""
+    """Convert equations in SymPy (or SymEngine) to arguments of `Model`; see `Model.from_sympy`.
+
+    Returns
+    -------
+    dict
+        With the keys `f`, `states`, `parameters` and `inputs`.
+    """
     if not isinstance(equations, Mapping) or not equations:
         raise ModelError(
-            f"Give the derivative of each state, such as {{x: -k*x}}; received a {type(equations).__name__}."
+            "equations must be a mapping with the derivative of each state, such as {x: -k*x}; received "
+            f"{'an empty mapping' if isinstance(equations, Mapping) else f'a {type(equations).__name__}'}."
         )
     plain = {}
     for state, expression in equations.items():
         try:
             plain[_name(state)] = se.sympify(_without_time(expression, equations))
         except (TypeError, ValueError, RuntimeError, AttributeError, se.SympifyError) as error:
-            raise ModelError(f"The derivative of {state} is no expression that can be read: {error}") from None
-    driven = [_name(one) for one in inputs]
-    known = {"t", *plain, *driven}
-    used = {str(symbol) for expression in plain.values() for symbol in expression.free_symbols} - known
-    names = sorted(used, key=natural) if parameters is None else [_name(one) for one in parameters]
-    strangers = sorted(used - set(names))
-    if strangers:
-        raise ModelError(f"{strangers[0]!r} is neither a state, an input nor one of the parameters.")
+            raise ModelError(f"The derivative of {state} is not an expression that can be read: {error}") from None
+    driven = [_name(symbol) for symbol in inputs]
+    used = {str(symbol) for expression in plain.values() for symbol in expression.free_symbols} - {"t", *plain, *driven}
+    names = sorted(used, key=natural) if parameters is None else [_name(symbol) for symbol in parameters]
+    unknown = sorted(used - set(names))
+    if unknown:
+        raise ModelError(f"{unknown[0]!r} is neither a state, an input nor one of the parameters.")
     return {"f": list(plain.values()), "states": list(plain), "parameters": names, "inputs": driven}
 
 
 def _name(symbol: Any) -> str:
-    """`x` of the symbol x, of the function x(t), and of the text."""
+    """Return the name `x` of the symbol x, of the function x(t), or of the text `x`."""
     function = getattr(symbol, "func", None)
     if function is not None and getattr(symbol, "is_Function", False):
         return str(function)
@@ -45,17 +51,17 @@ def _name(symbol: Any) -> str:
 
 
 def _without_time(expression: Any, equations: Mapping[Any, Any]) -> Any:
-    """States that are functions of time as symbols."""
+    """Return an expression with the states that are functions of time replaced by symbols."""
     functions = {state: se.Symbol(_name(state)) for state in equations if getattr(state, "is_Function", False)}
     return expression.subs({state: str(symbol) for state, symbol in functions.items()}) if functions else expression
 
 
 def to_sympy(model: Model) -> dict[Any, Any]:
-    """The derivative of each state as a SymPy expression, by its symbol; see `Model.to_sympy`."""
+    """Return the derivative of each state as a SymPy expression, by its symbol; see `Model.to_sympy`."""
     try:
         import sympy
     except ImportError:
-        raise ModelError("This needs SymPy: pip install sympy") from None
+        raise ModelError("to_sympy() needs SymPy, which is not installed: pip install sympy") from None
     switches = {
         sympy.Symbol(name): sympy.Piecewise((1, trigger._sympy_() >= 0), (0, True))
         for name, trigger in model.switches.items()

@@ -1,4 +1,4 @@
-"""The right-hand side and its derivatives in working coordinates, compiled.
+"""Compiled right-hand side and derivatives in working coordinates.
 
 Noise that is additive in `x` makes `x` the working coordinate of a state: `x = u` for Gaussian noise, `x = log u` for
 log-normal noise (see `noise`). With `s = du/dx`, `x' = f(t, u, p)/s` and `∂/∂x = s ∂/∂u`. Both act on the expressions
@@ -6,7 +6,7 @@ in `u`, so no exponential is ever formed, and `f/u` is divided term by term so t
 between states with covariance L Lᵀ is independent in `y = L⁻¹ x`: then `y' = L⁻¹ x'` and `∂/∂y = Lᵀ ∂/∂x`.
 
 Only structural nonzeros are kept. A tensor such as `∂²f_a/∂x_b∂p_j` is a table of indices `(a, b, j)` and of values
-`(nonzeros, time)`. Each group of tensors is compiled by SymEngine's LLVM back end when it is first asked for.
+`(nonzeros, time)`. Each group of tensors is compiled by SymEngine's LLVM back end when it is first used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ from .compilation import compiled
 from .function_table import Expr
 from .inputs import Inputs
 
-_TILE = 4096
-"""Times in one call of a compiled function, so that what it reads and writes stays in cache."""
+_TIMES_PER_TILE = 4096
+"""Number of times in one call of a compiled function.
+
+It keeps the arrays that the function reads and writes in cache. By judgement.
+"""
+
 TENSORS: dict[str, str] = {
     "f": "",
     "fu": "u",
@@ -38,16 +42,19 @@ TENSORS: dict[str, str] = {
     "fuu": "uu",
     "fuup": "uup",
 }
-"""Name of each tensor and the letters it is differentiated by; repeated letters are stored once, `i <= j`."""
+"""Name of each tensor and the letters by which it is differentiated, u for states and p for parameters.
+
+Derivatives by a repeated letter are symmetric and stored once, for `i <= j`.
+"""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """Structural nonzeros of a tensor at every time.
+    """The structural nonzeros of a tensor at each time.
 
     Attributes
     ----------
-    index : list of tuple of int
+    index : list of tuple of int, (nonzeros,)
         `(a, ...)`: equation, then state and parameter indices as in `TENSORS`.
     values : ndarray, (nonzeros, time)
     """
@@ -59,7 +66,7 @@ class Tensor:
         return iter(zip(self.index, self.values, strict=True))
 
     def dense(self, shape: tuple[int, ...]) -> FloatArray:
-        """The full array, `(*shape, time)`."""
+        """Return the full array `(*shape, time)`."""
         full = np.zeros((*shape, self.values.shape[1]))
         for index, value in self:
             full[index] = value
@@ -67,17 +74,17 @@ class Tensor:
 
 
 class System:
-    """`x' = f(t, x, p)` in working coordinates.
+    """The system `x' = f(t, x, p)` in working coordinates.
 
     Parameters
     ----------
-    states, parameters, inputs : tuple of str
-    expressions : tuple
+    states, parameters, inputs : tuple of str, (D,), (J,), (I,)
+    expressions : tuple of expressions, (D,)
         `u'` for each state, in symbols named as the states, the inputs, the parameters and `t`.
-    noise : tuple of str
-        A kind of `noise.KINDS` for each state.
+    noise : tuple of str, (D,)
+        The kind of noise of each state, a key of `noise.KINDS`.
     mix : ndarray, (D, D), optional
-        L above.
+        The Cholesky factor L of the covariance of the noise between states; without it the noise is independent.
     """
 
     def __init__(
@@ -108,7 +115,7 @@ class System:
         self._places: dict[tuple[str, ...], IntArray] = {}
 
     def driven_by(self, inputs: Inputs | None) -> System:
-        """The same system, sharing what is compiled, with the inputs of one trajectory."""
+        """Return the system with the inputs of one trajectory; both share the compiled functions."""
         if inputs is None:
             return self
         driven = copy(self)
@@ -117,7 +124,7 @@ class System:
 
     @property
     def jumps(self) -> bool:
-        """Whether the right-hand side jumps in time, as inputs do that are held."""
+        """Whether the right-hand side jumps in time because a held input does."""
         return self.inputs is not None and len(self.inputs.jumps) > 0
 
     @property
@@ -131,31 +138,46 @@ class System:
         return len(self.parameters)
 
     def to_working(self, u: FloatArray) -> FloatArray:
-        """States `(time, D)` in working coordinates."""
+        """Transform states `(time, D)` to working coordinates `(time, D)`."""
         x = np.column_stack([kind.to_working(column) for kind, column in zip(self.kinds, u.T, strict=True)])
         return np.asarray(x if self.mix is None else np.linalg.solve(self.mix, x.T).T, dtype=float)
 
     def from_working(self, x: FloatArray) -> FloatArray:
-        """The inverse of `to_working`; may be the same array."""
+        """Transform working coordinates `(time, D)` to states `(time, D)`; the result may be `x` itself."""
         if self.mix is not None:
             x = x @ self.mix.T
-        if self._alike:  # all columns at once
+        if self._alike:  # one call for all columns
             return self.kinds[0].from_working(x)
         return np.column_stack([kind.from_working(column) for kind, column in zip(self.kinds, x.T, strict=True)])
 
     def slopes(self, u: FloatArray) -> FloatArray:
-        """`∂u/∂x`, `(time, D, D)`, at states `(time, D)`."""
+        """Return `∂u/∂x` `(time, D, D)` at states `(time, D)`."""
         s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
         return s[:, :, None] * (np.eye(self.D) if self.mix is None else self.mix)
 
     def per_slope(self, u: FloatArray, K: FloatArray) -> FloatArray:
-        """`∂x/∂u K`: derivatives of states `(time, D, n)` as those of working coordinates."""
+        """Return `(∂x/∂u) K`: derivatives `K` of states turned into derivatives of working coordinates.
+
+        Parameters
+        ----------
+        u : ndarray, (time, D)
+            States.
+        K : ndarray, (time, D, n)
+            Their derivatives by n quantities.
+
+        Returns
+        -------
+        ndarray, (time, D, n)
+        """
         s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
         K = K / s[:, :, None]
         return K if self.mix is None else np.asarray(np.linalg.solve(self.mix, K))
 
     def structure(self, name: str) -> dict[tuple[int, ...], Expr]:
-        """Structural nonzeros of a tensor as expressions, differentiated when first asked for."""
+        """Return the structural nonzeros of a tensor of `TENSORS` as expressions by index.
+
+        They are obtained by differentiating the parent tensor by the last letter, when they are first used.
+        """
         if name not in self._tensors:
             letters = TENSORS[name]
             parent = self.structure("f" + letters[:-1])
@@ -171,10 +193,12 @@ class System:
         return self._tensors[name]
 
     def _by_parameters(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+        """Return pairs of index and derivative for the parameters that occur in an expression."""
         present = expr.free_symbols
         return ((k, expr.diff(symbol)) for k, symbol in enumerate(self._p) if symbol in present)
 
     def _by_states(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+        """Yield pairs of index and derivative by working coordinates, `∂/∂x = s ∂/∂u` or `∂/∂y = Lᵀ ∂/∂x`."""
         present = expr.free_symbols
         single = {
             k: multiply(expr.diff(u), s)
@@ -189,11 +213,11 @@ class System:
 
     @property
     def core(self) -> int:
-        """The same for systems that share their equations, whatever drives them."""
+        """A number that is equal for systems with the same equations, whatever their inputs."""
         return id(self._compiled)
 
     def places(self, names: tuple[str, ...]) -> IntArray:
-        """Index of each column of `rows`, `(columns, 2)`: equation, then state or parameter, if any."""
+        """Return the index of each column of `rows`, `(columns, 2)`: equation, then state or parameter, or 0."""
         if names not in self._places:
             indices = [index for name in names for index in self.structure(name)]
             self._places[names] = np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
@@ -202,7 +226,7 @@ class System:
     def rows(
         self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], driven: FloatArray | None = None
     ) -> FloatArray:
-        """Structural nonzeros of tensors at all times, one behind the other, `(time, columns)`.
+        """Evaluate the structural nonzeros of tensors at all times.
 
         Parameters
         ----------
@@ -211,19 +235,24 @@ class System:
             States as measured, not in working coordinates.
         p : ndarray, (J,) or (time, J)
         names : tuple of str
-            Which of `TENSORS`.
+            Names of tensors, keys of `TENSORS`.
         driven : ndarray, (time, I), optional
             Values of the inputs.
+
+        Returns
+        -------
+        ndarray, (time, columns)
+            The nonzeros of one tensor after those of another; see `places` for the indices.
         """
         function, total = self._function(names)
         values = np.empty((len(t), total))
         # The compiled function reads rows (t, u, q, p) and writes rows; tiles keep both in cache.
         D, n = self.D, 1 + self.D + len(self._q)
-        tile = np.empty((min(len(t), _TILE), n + self.J))
+        tile = np.empty((min(len(t), _TIMES_PER_TILE), n + self.J))
         if p.ndim == 1:
             tile[:, n:] = p
-        for start in range(0, len(t) if total else 0, _TILE):
-            part = slice(start, min(start + _TILE, len(t)))
+        for start in range(0, len(t) if total else 0, _TIMES_PER_TILE):
+            part = slice(start, min(start + _TIMES_PER_TILE, len(t)))
             row = tile[: part.stop - start]
             row[:, 0] = t[part]
             row[:, 1 : 1 + D] = u[part]
@@ -235,23 +264,39 @@ class System:
         return values
 
     def _function(self, names: tuple[str, ...]) -> tuple[Any, int]:
-        """The compiled function of some tensors, and how many numbers it returns."""
+        """Return the compiled function of some tensors, None without nonzeros, and how many numbers it returns."""
         if names not in self._compiled:
             expressions = [e for name in names for e in self.structure(name).values()]
             function = compiled(self._names, expressions) if expressions else None
             self._compiled[names] = function, len(expressions)
-        found: tuple[Any, int] = self._compiled[names]
-        return found
+        function_and_count: tuple[Any, int] = self._compiled[names]
+        return function_and_count
 
     def evaluate(
         self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], before: bool = False
     ) -> dict[str, Tensor]:
-        """Evaluate tensors at all times at once, with the inputs as they are then; or `before` they jump."""
+        """Evaluate tensors at all times.
+
+        Parameters
+        ----------
+        t : ndarray, (time,)
+        u : ndarray, (time, D)
+            States as measured, not in working coordinates.
+        p : ndarray, (J,) or (time, J)
+        names : tuple of str
+            Names of tensors, keys of `TENSORS`.
+        before : bool
+            Whether inputs that jump at a time have their value before the jump; by default the value after it.
+
+        Returns
+        -------
+        dict of str to Tensor
+        """
         driven = None if self.inputs is None else self.inputs(t, before)
         _, total = self._function(names)
         values = np.empty((total, len(t)))
-        for start in range(0, len(t), _TILE):
-            part = slice(start, start + _TILE)
+        for start in range(0, len(t), _TIMES_PER_TILE):
+            part = slice(start, start + _TIMES_PER_TILE)
             values[:, part] = self.rows(t[part], u[part], p, names, None if driven is None else driven[part]).T
         tensors, offset = {}, 0
         for name in names:

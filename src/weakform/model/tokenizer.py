@@ -1,4 +1,4 @@
-"""Words of a text, each with its place, and errors that point at it."""
+"""Tokens of a text, each with its place, and errors that point at a place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from ..support.errors import ModelError
 
-MAX_CHARACTERS = 200_000
-PRINTED = str.maketrans({"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "∗": "*", "′": "'", "’": "'", "\u00a0": " "})
-"""Signs as they are printed, and copied from there."""
+MAX_TEXT_CHARACTERS = 200_000
+"""Number of characters of a text above which it is refused. By judgement."""
 
-_TOKEN = re.compile(
+PRINTED_SIGNS = str.maketrans(
+    {"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "∗": "*", "′": "'", "’": "'", "\u00a0": " "}
+)
+"""Typographic signs, as copied from a printed text, and the characters that replace them."""
+
+_TOKEN_PATTERN = re.compile(
     r"(?P<space>[ \t\r\f\v]+)|(?P<comment>\#[^\n]*)|(?P<newline>\n|;)"
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<name>[^\W\d]\w*)|(?P<op>\*\*|<=|>=|[-+*/^(),='<>:])"
@@ -20,7 +24,16 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """One word of the text, with its place (`line` and `column` count from one)."""
+    """One token of a text.
+
+    Attributes
+    ----------
+    kind : str
+        One of `number`, `name`, `op`, `newline`, `end`, and `bad` for a character that is not allowed.
+    text : str
+    line, column : int
+        Its place, counted from one.
+    """
 
     kind: str
     text: str
@@ -29,37 +42,45 @@ class Token:
 
 
 class Source:
-    """A text and the means to point into it."""
+    """A text, its tokens, and errors that point into it.
+
+    Parameters
+    ----------
+    text : str
+    what : str
+        A description of the text for error messages.
+    """
 
     def __init__(self, text: str, what: str = "model") -> None:
         if not isinstance(text, str):
-            raise ModelError(f"The {what} must be text, but a {type(text).__name__} was given.")
-        if len(text) > MAX_CHARACTERS:
+            raise ModelError(f"The {what} must be text; received a {type(text).__name__}.")
+        if len(text) > MAX_TEXT_CHARACTERS:
             raise ModelError(
-                f"The {what} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read. "
+                f"The {what} has {len(text):,} characters, but at most {MAX_TEXT_CHARACTERS:,} are read. "
                 "Give a model as equations only, and data as a table."
             )
-        self.text, self.what = text.translate(PRINTED), what
+        self.text, self.what = text.translate(PRINTED_SIGNS), what
         self.lines = text.split("\n")
 
     def error(self, token: Token, reason: str) -> ModelError:
-        """An error that shows the line of `token` with a caret under it."""
-        shown = self.lines[token.line - 1].replace("\t", " ")
+        """Return a `ModelError` that shows the line of `token` with a caret below its column."""
+        line = self.lines[token.line - 1].replace("\t", " ")
+        # Of a long line only a part of 100 characters around the token is shown.
         start = max(0, token.column - 60)
         error = ModelError(
             f"{self.what}, line {token.line}, column {token.column}: {reason}\n"
-            f"  {shown[start : start + 100]}\n  {' ' * (token.column - 1 - start)}^"
+            f"  {line[start : start + 100]}\n  {' ' * (token.column - 1 - start)}^"
         )
         error.reason, error.place = reason, (token.line, token.column)
         return error
 
     def tokens(self) -> list[Token]:
-        """Split the text; spaces and comments are dropped, line ends inside parentheses too."""
+        """Split the text into tokens; spaces, comments, and line ends inside parentheses are dropped."""
         tokens: list[Token] = []
         position, line, line_start, open_parentheses = 0, 1, 0, 0
         while position < len(self.text):
             column = position - line_start + 1
-            match = _TOKEN.match(self.text, position)
+            match = _TOKEN_PATTERN.match(self.text, position)
             if match is None:
                 bad = Token("bad", self.text[position], line, column)
                 raise self.error(bad, _unexpected_character(bad.text))
@@ -76,6 +97,7 @@ class Source:
 
 
 def _unexpected_character(character: str) -> str:
+    """Return the reason for refusing a character, with what was expected in its place."""
     hints = {
         '"': "text in quotes is not part of a model",
         "[": "indexing is not part of a text model; use plain names such as u1",

@@ -1,8 +1,8 @@
-"""Running a plain NumPy right-hand side once on symbols, to learn its expressions.
+"""Tracing of a plain NumPy right-hand side: one call with symbols gives its expressions.
 
 NumPy applies `np.exp` to an object array by calling the method `exp` of each element, so a thin scalar with arithmetic
-and those methods is enough to trace `f(t, u, p)`. The function is called once; what it branches on cannot be followed,
-and says so.
+and those methods is enough to trace `f(t, u, p)`. The function is called once. Branches on traced values cannot be
+followed and raise a `ModelError`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..support.errors import ModelError
 from .function_table import FUNCTIONS, Expr, absolute
 
 RightHandSide = Callable[..., Any]
+"""A function `f(t, u, p)` or `f(t, u, p, inputs)` of plain NumPy."""
 
 
 class Traced:
@@ -33,6 +34,7 @@ class Traced:
         return f"Traced({self.expr})"
 
     def _no_branch(self, *_: object) -> bool:
+        """Refuse a comparison or a truth value."""
         raise ModelError(
             f"The right-hand side branches on the value of {self.expr}, or compares it. It is traced once with "
             "symbols, so `if`, `while`, `<`, `==`, `max`, `np.where` on states, parameters or time cannot be followed. "
@@ -42,6 +44,7 @@ class Traced:
     __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _no_branch
 
     def _no_number(self, *_: object) -> Any:
+        """Refuse a conversion to a number."""
         raise ModelError(
             f"The right-hand side needs the number behind {self.expr}, but it is traced with symbols: "
             "float(), int(), math functions and typed arrays cannot be used. Use NumPy functions (np.exp, not "
@@ -90,21 +93,22 @@ class Traced:
         return Traced(absolute(self.expr))
 
     def square(self) -> Traced:
-        """What `np.square` calls."""
+        """Return the square; `np.square` calls this method."""
         return Traced(self.expr**2)
 
     def conjugate(self) -> Traced:
-        """What `np.conj` (and so `np.vdot`) calls; all quantities are real."""
+        """Return the value itself, as all quantities are real; `np.conj`, and so `np.vdot`, calls this method."""
         return self
 
     def __getattr__(self, name: str) -> Callable[[], Traced]:
         arity, function = FUNCTIONS.get(name, (0, None))
         if arity != 1 or function is None:
-            raise AttributeError(f"{name!r} is not known for a traced value")
+            raise AttributeError(f"a traced value has no attribute {name!r}")
         return lambda: Traced(function(self.expr))
 
 
 def _lift(value: Any) -> Expr | None:
+    """Convert a traced value or a real number to an expression; return None for anything else."""
     if isinstance(value, Traced):
         return value.expr
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -117,6 +121,7 @@ def _lift(value: Any) -> Expr | None:
 
 
 def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Any:
+    """Apply an operation to two values, or return NotImplemented if one is neither traced nor a real number."""
     a, b = _lift(left), _lift(right)
     if a is None or b is None:
         return NotImplemented
@@ -130,8 +135,28 @@ def trace(
     inputs: Sequence[str] = (),
     returns: Sequence[str] | None = None,
 ) -> tuple[Expr, ...]:
-    """The expressions that `f(t, u, p)`, or `f(t, u, p, inputs)`, returns: one for each state, or for each name."""
-    wanted, what = (states, "derivative") if returns is None else (returns, "value")
+    """Call a function once with symbols and return its values as expressions.
+
+    Parameters
+    ----------
+    f : callable
+        `f(t, u, p)`, or `f(t, u, p, inputs)` if there are inputs.
+    states, parameters, inputs : sequence of str
+        Names of the symbols.
+    returns : sequence of str, optional
+        Names of the values of an observation function; by default the values are the derivatives of the states.
+
+    Returns
+    -------
+    tuple of expressions
+        One for each state, or for each name of `returns`.
+
+    Raises
+    ------
+    ModelError
+        If the function cannot be traced, or returns a wrong number or kind of values.
+    """
+    expected, what = (states, "derivative") if returns is None else (returns, "value")
     t = Traced(se.Symbol("t"))
     u = np.array([Traced(se.Symbol(name)) for name in states], dtype=object)
     p = np.array([Traced(se.Symbol(name)) for name in parameters], dtype=object)
@@ -142,19 +167,19 @@ def trace(
         raise
     except Exception as error:
         raise ModelError(
-            f"The right-hand side could not be traced: {type(error).__name__}: {error}. It is called once as f(t,u,p) "
-            f"with u of {len(states)} states and p of {len(parameters)} parameters that are symbols; it may use "
+            f"The right-hand side could not be traced: {type(error).__name__}: {error}. It is called once as f(t,u,p), "
+            f"where u holds {len(states)} states and p holds {len(parameters)} parameters as symbols; it may use "
             f"arithmetic and these NumPy functions: {', '.join(sorted(n for n in FUNCTIONS if hasattr(np, n)))}."
         ) from error
     values = list(np.asarray(returned, dtype=object).ravel()) if returned is not None else []
-    if len(values) != len(wanted):
+    if len(values) != len(expected):
         kind = "states" if returns is None else "observables"
         raise ModelError(
-            f"The function returned {len(values)} values for {len(wanted)} {kind} ({', '.join(wanted)}); "
+            f"The function returned {len(values)} values for {len(expected)} {kind} ({', '.join(expected)}); "
             f"return one {what} for each of them, in that order."
         )
     expressions = [_lift(value) for value in values]
-    for name, value, expr in zip(wanted, values, expressions, strict=True):
+    for name, value, expr in zip(expected, values, expressions, strict=True):
         if expr is None:
             raise ModelError(f"The {what} of {name} is a {type(value).__name__}, not a number or an expression.")
     return tuple(expressions)

@@ -1,4 +1,4 @@
-"""The same model with something changed: other names, values put in, local parameters multiplied, doses added."""
+"""Transformations of models: other names, substituted values, local parameters, added doses."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """What makes other models of a model."""
+    """The part of a model that derives other models from it."""
 
     expressions: tuple[Expr, ...]
     states: tuple[str, ...]
     parameters: tuple[str, ...]
     inputs: tuple[str, ...]
-    variants: tuple[Any, ...]
+    variants: tuple[Model, ...]
     observables: dict[str, Expr]
     initial: dict[str, Expr]
     events: tuple[Event, ...]
@@ -35,25 +35,38 @@ class Changes:
     steady: dict[str, Expr] | None
 
     def with_parts(self, **changes: Any) -> Model:
-        """The model with some of what the constructor takes changed."""
+        """Return the model with some arguments of the constructor replaced."""
         raise NotImplementedError
 
     def of(self, trajectory: int) -> Model:
-        """The model of one trajectory."""
+        """Return the model of one trajectory."""
         raise NotImplementedError
 
     def _used(self, observables: Mapping[str, Expr]) -> set[str]:
+        """Return every name in the expressions of the model, with `observables` in place of its own."""
         raise NotImplementedError
 
     def _changed(
         self, parameters: Sequence[str], change: Callable[[Expr], Expr], variants: Sequence[Model] = ()
     ) -> Model:
-        """The same model with every expression changed, and other parameters, some of which may be idle."""
+        """Return the model with every expression changed, and with other parameters.
+
+        Parameters
+        ----------
+        parameters : sequence of str
+            The new parameters, some of which may occur in no expression.
+        change : callable
+            Maps an expression to the changed one.
+        variants : sequence of Model
+            The changed models of the trajectories, if parameters are local.
+        """
         switches: dict[str, Expr] = {}
         renamed = {}
         for name, trigger in self.switches.items():
-            other = switch_name(change(trigger))
-            renamed[se.Symbol(name)] = se.Symbol(name if other in switches else other)
+            # The name of a switch is its definition, so it changes with the trigger. If two switches become equal, the
+            # second one keeps its old name.
+            new_name = switch_name(change(trigger))
+            renamed[se.Symbol(name)] = se.Symbol(name if new_name in switches else new_name)
             switches[str(renamed[se.Symbol(name)])] = change(trigger)
         if renamed:
             change = partial(_renamed, change=change, names=renamed)
@@ -70,104 +83,138 @@ class Changes:
 
     @staticmethod
     def local_name(name: str, label: str) -> str:
-        """The name of a local parameter in the trajectories with a label."""
+        """Return the name of a local parameter in the trajectories with a label: `k_a`."""
         return _joined(name, label)
 
     def localised(self, local: Mapping[str, Sequence[str]]) -> Model:
-        """A model for several trajectories, in each of which some parameters have values of their own.
+        """Return a model for several trajectories in which some parameters have separate values.
 
         Parameters
         ----------
-        local : mapping
-            For each local parameter, the label of its value in each trajectory: `{"k": ["a", "a", "b"]}` makes the
+        local : mapping of str to sequence of str
+            For each local parameter, the label of its value in each trajectory: `{"k": ["a", "a", "b"]}` creates the
             parameters `k_a` and `k_b`, the first shared by two trajectories.
+
+        Raises
+        ------
+        ModelError
+            If two of the new names are equal, or one of them is already used.
         """
         for name, labels in local.items():
             by_name: dict[str, str] = {}
             for label in labels:
                 if by_name.setdefault(_joined(name, label), label) != label:
                     raise ModelError(
-                        f"The labels {by_name[_joined(name, label)]!r} and {label!r} both make the name "
+                        f"The labels {by_name[_joined(name, label)]!r} and {label!r} both give the parameter name "
                         f"{_joined(name, label)!r}; rename one of them."
                     )
         names: list[str] = []
         for name in self.parameters:
             names += list(dict.fromkeys(_joined(name, label) for label in local[name])) if name in local else [name]
         if len(set(names)) < len(names) or set(names) & {*self.states, *self.inputs}:
-            raise ModelError(f"Local parameters get names such as {names}, which are not all different; rename some.")
+            raise ModelError(
+                f"The names of local parameters and of states and inputs must differ; the parameters would be "
+                f"{', '.join(names)}. Rename one of them."
+            )
         count = len(next(iter(local.values())))
         variants = []
         for k in range(count):
-            here = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
-            variants.append(self.of(k)._changed(names, partial(_substituted, here=here)))
+            substitutions = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
+            variants.append(self.of(k)._changed(names, partial(_substituted, substitutions=substitutions)))
         return self._changed(names, lambda e: e, variants)
 
     def substituted(self, values: Mapping[str, Expr], drop: bool) -> Model:
-        """The model with expressions in place of parameters, which leave the list if `drop`."""
-        here = {se.Symbol(name): expr for name, expr in values.items()}
+        """Return the model with expressions in place of parameters.
+
+        Parameters
+        ----------
+        values : mapping of str to expression
+            The expressions by the name of the parameter.
+        drop : bool
+            Whether these parameters are removed from the list of parameters.
+        """
+        substitutions = {se.Symbol(name): expr for name, expr in values.items()}
         names = tuple(name for name in self.parameters if not (drop and name in values))
-        # Expanded, so that what cancels does: r*(1 - x/(2*r)) has no pole at zero.
+        # Expanded, so that terms cancel: r*(1 - x/(2*r)) has no pole at zero.
         variants = [variant.substituted(values, drop) for variant in self.variants]
-        return self._changed(names, lambda e: expanded(e.subs(here)) if drop else e.subs(here), variants)
+        return self._changed(
+            names, lambda e: expanded(e.subs(substitutions)) if drop else e.subs(substitutions), variants
+        )
 
     def shifted(self, begin: float) -> Model:
-        """The same model on a clock that starts at `begin`."""
+        """Return the model with time counted from `begin`."""
         t = se.Symbol("t")
         return self._changed(self.parameters, lambda e: e.subs({t: t + begin}))
 
     def measured_by(self, names: Sequence[str]) -> Model:
-        """The model with those observables alone that have these names, and the parameters that they leave."""
+        """Return the model with only the observables `names`, and only the parameters that then occur in it."""
         kept = {name: e for name, e in self.observables.items() if name in names}
         used = self._used(kept).union(*(variant._used(kept) for variant in self.variants))
-        left = [name for name in self.parameters if name in used]
-        return self._with_variants(lambda _: {"parameters": left, "observables": kept})
+        parameters = [name for name in self.parameters if name in used]
+        return self._with_variants(lambda _: {"parameters": parameters, "observables": kept})
 
     def beginning_at(self, states: Sequence[str]) -> Model:
-        """The model with the initial values of some states as parameters, `x(0)`, where they are not given."""
+        """Return the model with the initial values of some states as parameters, `x(0)`, if they are not given."""
         free = {state: se.Symbol(initial_name(state)) for state in states if state not in self.initial}
-        more = {
+        changes = {
             "parameters": [*self.parameters, *map(initial_name, free)],
             "initial": {**self.initial, **free},
         }
-        return self._with_variants(lambda _: more)
+        return self._with_variants(lambda _: changes)
 
-    def _with_variants(self, change: Callable[[Any], dict[str, Any]]) -> Model:
-        """The model with parts changed, and so those of its trajectories."""
+    def _with_variants(self, change: Callable[[Changes], dict[str, Any]]) -> Model:
+        """Return the model with parts replaced in it and in the models of its trajectories.
+
+        Parameters
+        ----------
+        change : callable
+            Maps a model to the arguments of the constructor that are replaced.
+        """
         variants = [variant.with_parts(**change(variant)) for variant in self.variants]
         return self.with_parts(**{**change(self), "variants": variants})
 
     def infused(self, infusions: Mapping[str, tuple[str, Expr]], parameters: Sequence[str]) -> Model:
-        """The model with further inputs, each of which times a factor adds to the equation of a state."""
-        more = {state: se.Integer(0) for state in self.states}
+        """Return the model with further inputs that add to the equations of states.
+
+        Parameters
+        ----------
+        infusions : mapping of str to (str, expression)
+            For each new input the state whose equation it adds to, and the factor by which it is multiplied.
+        parameters : sequence of str
+            The parameters of the new model.
+        """
+        rates = {state: se.Integer(0) for state in self.states}
         for name, (state, factor) in infusions.items():
-            more[state] += factor * se.Symbol(name)
-        f = [e + more[state] for state, e in zip(self.states, self.expressions, strict=True)]
+            rates[state] += factor * se.Symbol(name)
+        f = [e + rates[state] for state, e in zip(self.states, self.expressions, strict=True)]
         return self.with_parts(f=f, parameters=parameters, inputs=(*self.inputs, *infusions))
 
     def happening(self, events: Sequence[Sequence[Event]]) -> Model:
-        """The model with further events in each trajectory."""
-        variants = [self.with_parts(events=(*self.events, *more)) for more in events]
+        """Return the model with further events, a sequence of them for each trajectory."""
+        variants = [self.with_parts(events=(*self.events, *additional)) for additional in events]
         return self.with_parts(variants=variants)
 
     def clocked(self, values: Mapping[str, float]) -> Model:
-        """The model with numbers in place of parameters where they tell when something happens."""
-        here = {se.Symbol(name): se.RealDouble(value) for name, value in values.items()}
+        """Return the model with numbers in place of parameters in the triggers of events and switches."""
+        substitutions = {se.Symbol(name): se.RealDouble(value) for name, value in values.items()}
 
-        def change(model: Model) -> dict[str, Any]:
-            events = [replace(event, trigger=event.trigger.subs(here)) for event in model.events]
-            return {"events": events, "switches": {name: e.subs(here) for name, e in model.switches.items()}}
+        def fix_triggers(model: Changes) -> dict[str, Any]:
+            events = [replace(event, trigger=event.trigger.subs(substitutions)) for event in model.events]
+            return {"events": events, "switches": {name: e.subs(substitutions) for name, e in model.switches.items()}}
 
-        return self._with_variants(change)
+        return self._with_variants(fix_triggers)
 
 
 def _joined(name: str, label: str) -> str:
-    """`name_label`, as a name."""
+    """Return `name_label` with every character of the label that is not allowed in a name replaced."""
     return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"
 
 
 def _renamed(expr: Expr, change: Callable[[Expr], Expr], names: Mapping[Expr, Expr]) -> Expr:
+    """Apply `change` to an expression, then rename its symbols."""
     return change(expr).subs(names)
 
 
-def _substituted(expr: Expr, here: Mapping[Expr, Expr]) -> Expr:
-    return expr.subs(here)
+def _substituted(expr: Expr, substitutions: Mapping[Expr, Expr]) -> Expr:
+    """Return an expression with symbols replaced."""
+    return expr.subs(substitutions)

@@ -1,9 +1,9 @@
-"""Many short trajectories as one, for what is asked of them again and again.
+"""Batches of short trajectories, evaluated as one long trajectory.
 
-Trajectories with the same equations stand one behind the other, as on a mesh (`collocation.mesh`): the windows of their
-test functions are moved along, and one pass gives the weak residuals of all, in the same order, and their covariance:
-blocks of two trajectories share no samples. Where the functions of a trajectory end before its last block does, the
-rest of it are functions that are zero, each independent of all others with variance one.
+Trajectories with the same equations are concatenated, as on a mesh (`collocation.mesh`), and the windows of their test
+functions are shifted accordingly. One pass then gives the weak residuals of all, in the same order, and their
+covariance, because blocks of two trajectories share no samples. If the last block of a trajectory is not full, it is
+filled with functions that are zero, each independent of all others with variance one.
 """
 
 from __future__ import annotations
@@ -17,40 +17,44 @@ from ..basis.test_functions import TestFunctions
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .weak_form import WeakForm
 
-SHORT = 500
-"""Samples of a trajectory above which a pass of its own costs nothing beside the work, and copies would."""
+MAX_BATCHED_SAMPLES = 500
+"""Number of samples above which a trajectory is evaluated in a separate pass.
+
+For longer ones the overhead of a pass is small beside its work, and a copy of the data would cost memory. By judgement.
+"""
 
 
 @dataclass(frozen=True)
 class Together:
-    """Some trajectories as one.
+    """A batch of trajectories.
 
     Attributes
     ----------
     form : WeakForm
-        Of all.
+        The form of all trajectories, concatenated.
     members : tuple of WeakForm
-        Of each.
+        The form of each trajectory.
     """
 
     form: WeakForm
     members: tuple[WeakForm, ...]
 
     def denoise(self, p: FloatArray) -> list[FloatArray]:
-        """The states of each less their noise, see `WeakForm.denoise`."""
+        """Return the denoised states of each trajectory, `(time, D)`; see `WeakForm.denoise`."""
         ends = np.cumsum([len(form.times) for form in self.members])[:-1]
         return np.split(self.form.denoise(p), ends)
 
     def standardised(self, p: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        """Centres and standardised weak residuals of each, see `WeakForm.standardised`."""
+        """Return the centres and standardised weak residuals of each trajectory; see `WeakForm.standardised`."""
         centres, scores = self.form.standardised(p)
+        # The functions that fill up the last block of a trajectory follow its own ones and are skipped.
         begins = np.cumsum([0, *(form.functions.blocks * form.functions.length for form in self.members)])
         parts = [slice(b, b + form.functions.count) for b, form in zip(begins, self.members, strict=False)]
         return [(centres[part], scores[:, part]) for part in parts]
 
 
 def joined(forms: Sequence[WeakForm]) -> tuple[Together, ...]:
-    """The forms, those in a row that can be put together as one."""
+    """Group consecutive forms that can be evaluated together into batches, in the same order."""
     groups: list[list[WeakForm]] = []
     for form in forms:
         if groups and _alike(groups[-1][-1], form):
@@ -61,25 +65,25 @@ def joined(forms: Sequence[WeakForm]) -> tuple[Together, ...]:
 
 
 def standardised(forms: Sequence[WeakForm], p: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Centres and standardised weak residuals of each trajectory, see `WeakForm.standardised`."""
+    """Return the centres and standardised weak residuals of each trajectory; see `WeakForm.standardised`."""
     return tuple(scores for group in joined(forms) for scores in group.standardised(p))
 
 
-def _alike(one: WeakForm, other: WeakForm) -> bool:
-    """Whether two have the same equations, driven by nothing of their own, and blocks of the same size."""
-    return (
-        one.system.core == other.system.core
-        and one.system.inputs is None
-        and other.system.inputs is None
-        and one.functions.phi.shape[1:] == other.functions.phi.shape[1:]
-        and max(len(one.times), len(other.times)) <= SHORT
-    )
+def _alike(first: WeakForm, second: WeakForm) -> bool:
+    """Return True if two short forms have the same equations without inputs, and blocks of the same size."""
+    without_inputs = first.system.inputs is None and second.system.inputs is None
+    same_blocks = first.functions.phi.shape[1:] == second.functions.phi.shape[1:]
+    short = max(len(first.times), len(second.times)) <= MAX_BATCHED_SAMPLES
+    return first.system.core == second.system.core and without_inputs and same_blocks and short
 
 
 def _together(forms: list[WeakForm]) -> WeakForm:
+    """Concatenate forms with the same equations and blocks of the same size to one form."""
     parts = [form.functions for form in forms]
     begins = np.cumsum([0, *(part.samples for part in parts)])
     n = parts[0].phi.shape[2]
+    # A window may reach beyond the last sample of its trajectory; in the batch the next trajectory is there, so the
+    # width of each window is cut at the end of its own one.
     widths = [np.minimum(np.minimum(_width(part), n), part.samples - part.start) for part in parts]
     functions = TestFunctions(
         np.concatenate([_used(part, part.phi) for part in parts]),
@@ -102,18 +106,19 @@ def _together(forms: list[WeakForm]) -> WeakForm:
 
 
 def _width(part: TestFunctions) -> IntArray:
+    """Return the number of samples in each window, `(B,)`."""
     return np.full(part.blocks, part.phi.shape[2]) if part.width is None else part.width
 
 
 def _used(part: TestFunctions, values: FloatArray) -> FloatArray:
-    """The functions of all blocks, zero where they are not used."""
+    """Return a copy of the functions `values` `(B, L, n)` in which those that are not used are zero."""
     copied = np.array(values)
     copied[-1, part.used.stop :] = 0.0
     return copied
 
 
 def _empty(part: TestFunctions) -> BoolArray:
-    """The places of a trajectory's blocks that have no function, `(B, L)`."""
+    """Return a mask `(B, L)` of the places in the blocks of a trajectory that have no function."""
     empty = np.zeros((part.blocks, part.length), dtype=bool)
     empty[-1, part.used.stop :] = True
     return empty

@@ -1,9 +1,10 @@
-"""Gradient and Hessian of the weak likelihood at one point (see `likelihood` for the formulas)."""
+"""Gradient and Hessian of the weak likelihood at one point (see `weak_likelihood` for the formulas)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +18,47 @@ from .residual_covariance import Pairs, derivative_weights
 if TYPE_CHECKING:
     from .weak_form import WeakForm
 
-MANY = 600
-"""Weak residuals from which on traces are estimated by random vectors."""
-PROBES, FEW_PROBES = 8, 2
-"""Random vectors: where there are few weak residuals, and where there are many to average over."""
+
+@dataclass(frozen=True)
+class TracePolicy:
+    """Thresholds that decide whether the traces of the Hessian are exact or estimated by random probes."""
+
+    max_states_times_parameters: int = 128
+    """Number of states times number of parameters above which traces are estimated, because J products of matrices with
+    D rows per block take too long; `mle` then also starts from weak least squares. By judgement."""
+
+    min_size: int = 600
+    """Number of weak residuals from which on traces are estimated. By judgement."""
+
+    probes: int = 8
+    """Number of probes if there are fewer than `min_size` weak residuals. That they change the Hessian by less than 0.7
+    of the size of the trace term is tested in tests/weak/test_weak_likelihood.py."""
+
+    probes_if_long: int = 2
+    """Number of probes from `min_size` weak residuals on, over which each probe averages. By judgement."""
+
+
+TRACE_POLICY = TracePolicy()
+"""The thresholds in use."""
 
 
 class Derivatives:
-    """Gradient and Hessian at one point, from what the value has computed."""
+    """Gradient and Hessian at one point, from intermediate results of the value.
+
+    Parameters
+    ----------
+    form : WeakForm
+    tensors : dict of str to Tensor
+        The right-hand side and its derivatives at the data.
+    F : mapping of (int, int) to ndarray, (time,)
+        `∂f_a/∂x_b`.
+    factor : Factor
+        The covariance S, factorised.
+    z : ndarray, (B, b, 1)
+        `S⁻¹ r`.
+    logdet_weight : float
+        The weight λ of the log-determinant.
+    """
 
     def __init__(
         self,
@@ -43,12 +77,13 @@ class Derivatives:
         self.y, self.w = self._in_time(z)
         self.inverse_diagonal, Q, lower = self._q()
         dF = tensors["fup"]
-        # Weights are needed only where F depends on a parameter.
-        moving = {(a, c) for a, c, _ in dF.index}
-        pairs_W = sorted({(max(a, b), min(a, b)) for a, c in moving for b, e in F if e == c})
-        self.alpha, beta = form.blocks.adjoint(Q, lower, pairs_W, sorted(moving))
+        # Weights are needed only for the entries of F that depend on a parameter.
+        dependent = {(a, c) for a, c, _ in dF.index}
+        pairs_W = sorted({(max(a, b), min(a, b)) for a, c in dependent for b, e in F if e == c})
+        self.alpha, beta = form.blocks.adjoint(Q, lower, pairs_W, sorted(dependent))
+        # V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc); α is symmetric and stored for a >= b.
         self.V: dict[tuple[int, int], FloatArray] = {}
-        for a, c in moving:
+        for a, c in dependent:
             inner = beta[a, c].copy()
             for b, e in F:
                 if e == c:
@@ -59,7 +94,7 @@ class Derivatives:
             self.dF[j][a, c] = value
 
     def _in_time(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`Φᵀz` and `Aᵀz`, `(D, time)`, of `z` `(B, b, 1)`."""
+        """Return `y = Φᵀz` and `w = Aᵀz = Fᵀy + Φ'ᵀz`, `(D, time)`, for `z` `(B, b, 1)`."""
         functions = self.form.functions
         blocks = z.reshape(functions.blocks, self.form.system.D, functions.length)
         y, w = functions.apply_transposed(blocks), functions.apply_transposed(blocks, derivative=True)
@@ -68,7 +103,10 @@ class Derivatives:
         return y, w
 
     def _q(self) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-        """The diagonal of S⁻¹, and the tridiagonal part of Q = λS⁻¹ - zzᵀ."""
+        """Return the diagonal blocks of S⁻¹, and the diagonal and lower blocks of Q = λS⁻¹ - zzᵀ.
+
+        The blocks of S⁻¹ are None for λ = 0. The other blocks of Q are not needed, as S is block tridiagonal.
+        """
         z = self.z
         zzT, low = z @ z.transpose(0, 2, 1), z[1:] @ z[:-1].transpose(0, 2, 1)
         if self.logdet_weight == 0.0:
@@ -77,7 +115,7 @@ class Derivatives:
         return diagonal, self.logdet_weight * diagonal - zzT, self.logdet_weight * lower - low
 
     def evaluation(self, value: float, order: int) -> Evaluation:
-        """The value with its derivatives up to `order`."""
+        """Return `value` with its derivatives up to `order`; the status tells if they are not finite."""
         gradient = self.gradient()
         hessian = self.hessian() if order > 1 else None
         finite = np.isfinite(gradient).all() and (hessian is None or np.isfinite(hessian).all())
@@ -86,7 +124,7 @@ class Derivatives:
         return Evaluation(value, gradient, hessian)
 
     def gradient(self) -> FloatArray:
-        """`∂_j ℓ`, `(J,)`."""
+        """Return the gradient `∂_j ℓ`, `(J,)`."""
         g = np.zeros(self.J)
         for (a, c, j), value in self.tensors["fup"]:
             g[j] += self.V[a, c] @ value
@@ -95,9 +133,10 @@ class Derivatives:
         return g
 
     def hessian(self) -> FloatArray:
-        """`∂_ij ℓ`, `(J, J)`."""
+        """Return the Hessian `∂_ij ℓ`, `(J, J)`."""
         H = self._second_derivatives()
         H += _symmetric(self._products_of_first_derivatives())
+        # B_iᵀ S⁻¹ B_j = (L⁻¹B_i)ᵀ (L⁻¹B_j) with S = L Lᵀ.
         B = self.factor.whiten(self._dS_times(self.y, self.w) - self.form.jacobian(self.tensors["fp"]))
         H += np.tensordot(B, B, axes=((0, 1), (0, 1)))
         if self.logdet_weight != 0.0:
@@ -105,36 +144,42 @@ class Derivatives:
         return H
 
     def _traces(self) -> FloatArray:
-        """`tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`: exact for small problems, else the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z`, z ~ N(0, S⁻¹).
+        """Return the traces `tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`, `(J, J)`.
 
-        A probe z averages over all KD residuals, so that few make the Hessian right to a few per cent, which is all
-        that a trust region asks of it; they cost J vectors each instead of J matrices. The gradient is exact.
+        They are exact for small problems. For large ones they are the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z` over random z with
+        mean 0 and covariance S⁻¹ (probes); see `TracePolicy`. A probe averages over all KD residuals, so a few of
+        them give a Hessian that is good enough for a trust region. They cost J vectors each instead of J matrices. The
+        gradient is exact.
         """
-        if not self.form.large and self.form.size < MANY:
+        policy = TRACE_POLICY
+        if not self.form.large and self.form.size < policy.min_size:
             assert self.inverse_diagonal is not None
             return _symmetric(self.factor.traces(self.J, self.inverse_diagonal, self._dS()))
         total = np.zeros((self.J, self.J))
+        # The seed is fixed, so that the same parameters always give the same Hessian.
         rng = np.random.default_rng(0)
         functions = self.form.functions
-        probes = PROBES if self.form.size < MANY else FEW_PROBES
+        probes = policy.probes if self.form.size < policy.min_size else policy.probes_if_long
         for _ in range(probes):
             z = self.factor.unwhiten(rng.choice((-1.0, 1.0), self.z.shape))
+            # The unused functions of the last block must not contribute.
             z.reshape(functions.blocks, -1, functions.length)[-1, :, functions.used.stop :] = 0.0
             V = self.factor.whiten(self._dS_times(*self._in_time(z)))
             total += np.tensordot(V, V, axes=((0, 1), (0, 1)))
         return total / probes
 
     def _second_derivatives(self) -> FloatArray:
-        """`V : ∂_ijF + y·∂_ijf`, summed over time."""
+        """Return `V : ∂_ijF + y·∂_ijf` summed over time, `(J, J)`."""
         H = np.zeros((self.J, self.J))
         for (a, c, i, j), value in self.tensors["fupp"]:
             H[i, j] += self.V[a, c] @ value if (a, c) in self.V else 0.0
         for (a, i, j), value in self.tensors["fpp"]:
             H[i, j] += self.y[a] @ value
+        # Second derivatives by parameters are stored for i <= j only.
         return H + np.triu(H, 1).T
 
     def _products_of_first_derivatives(self) -> FloatArray:
-        """`2 Σ_abc α_ab v_c ∂_iF_ac ∂_jF_bc`, summed over time."""
+        """Return `2 Σ_abc α_ab v_c ∂_iF_ac ∂_jF_bc` summed over time, `(J, J)`, symmetric up to rounding."""
         H = np.zeros((self.J, self.J))
         dF = self.tensors["fup"]
         by_state: dict[int, dict[int, list[int]]] = {}
@@ -142,15 +187,21 @@ class Derivatives:
             by_state.setdefault(c, {}).setdefault(a, []).append(row)
         for c, equations in by_state.items():
             for a, rows in equations.items():
-                for b, others in equations.items():
+                for b, rows_b in equations.items():
                     weight = 2 * self.alpha[max(a, b), min(a, b)] * self.v[c]
-                    block = (dF.values[rows] * weight) @ dF.values[others].T
-                    columns = [dF.index[k][2] for k in others]
+                    block = (dF.values[rows] * weight) @ dF.values[rows_b].T
+                    columns = [dF.index[k][2] for k in rows_b]
                     H[np.ix_([dF.index[k][2] for k in rows], columns)] += block
         return H
 
     def _dS_times(self, y: FloatArray, w: FloatArray) -> FloatArray:
-        """`(∂_jS) z`, `(B, b, J)`, for `y, w = _in_time(z)`."""
+        """Return `(∂_jS) z = Φ [∂_jF v w + F q_j] + Φ' q_j` with `q_j = v ∂_jFᵀ y`, `(B, b, J)`.
+
+        Parameters
+        ----------
+        y, w : ndarray, (D, time)
+            `_in_time(z)`.
+        """
         form, J = self.form, self.J
         D, M = self.v.shape
         inside = np.zeros((J, D, M))
@@ -172,13 +223,14 @@ class Derivatives:
         return product.reshape(len(product), J, -1).transpose(0, 2, 1)
 
     def _dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """∂_jS for consecutive ranges of blocks, each `(J, …, b, b)`."""
+        """Yield the diagonal and the lower blocks of ∂_jS for consecutive ranges of blocks, each `(J, …, b, b)`."""
         blocks = self.form.blocks
         weights = [derivative_weights(self.F, dF, self.v) for dF in self.dF]
         for tile in blocks.tiles():
-            diagonal, lower = zip(*(blocks.blocks(each, tile) for each in weights), strict=True)
+            diagonal, lower = zip(*(blocks.blocks(weights_j, tile) for weights_j in weights), strict=True)
             yield np.stack(diagonal), np.stack(lower)
 
 
 def _symmetric(H: FloatArray) -> FloatArray:
+    """Return the symmetric part of a matrix `(J, J)`."""
     return 0.5 * (H + H.T)

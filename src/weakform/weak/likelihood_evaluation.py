@@ -1,4 +1,4 @@
-"""The weak likelihood at one point: value, derivatives, and whether it could be computed."""
+"""The weak likelihood at one point: value, derivatives and status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..support.array_types import FloatArray
 
 
 class Computed(Enum):
-    """Whether the likelihood could be computed; the text names the remedy."""
+    """The status of an evaluation; its text names the problem and the remedy."""
 
     OK = "ok"
     NOT_FINITE = "the right-hand side or a derivative is not finite at the data; restrict the parameters with bounds"
@@ -21,7 +21,18 @@ class Computed(Enum):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The likelihood at one point; `value` is `inf` and the derivatives are absent unless the status is OK."""
+    """The likelihood at one point.
+
+    Attributes
+    ----------
+    value : float
+        `inf` unless the status is OK.
+    gradient : ndarray, (J,), or None
+        None if it was not requested, or the status is not OK.
+    hessian : ndarray, (J, J), or None
+        None if it was not requested, or the status is not OK.
+    status : Computed
+    """
 
     value: float
     gradient: FloatArray | None = None

@@ -1,8 +1,9 @@
-"""Values to stand in where none were measured, for the weak form, which needs all states at all samples.
+"""Interpolation of missing values for the weak form, which needs all states at all samples.
 
-A missing value is interpolated between its neighbours (monotone cubic, in working coordinates), with `FILLED` times the
-variance; farther than `NEAR` steps from any measured value it is taken to be as uncertain as the state varies. This
-serves to find the way: the refinement of method "wendy" gives such values no weight.
+A missing value is interpolated between its neighbours (monotone cubic, in working coordinates), and its variance is
+`FILLED_VARIANCE_FACTOR` times that of a measured value. Farther than `MAX_GAP_STEPS` steps from any measured value, its
+variance is at least that of the state over time. Such values only help the search: the refinement of method "wendy"
+gives them no weight.
 """
 
 from __future__ import annotations
@@ -12,48 +13,78 @@ from numpy.typing import NDArray
 
 from ..support.array_types import FloatArray
 
-FILLED, NEAR = 4.0, 3.0
+FILLED_VARIANCE_FACTOR = 4.0
+"""Variance of an interpolated value over the variance of a measured one, so that it has less weight. By judgement."""
+
+MAX_GAP_STEPS = 3.0
+"""Distance from the nearest measured value, in median steps between samples, up to which interpolation is trusted.
+
+Beyond it the variance of a filled value is at least the variance of the state over time. By judgement.
+"""
 
 
 def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -> FloatArray:
-    """States `(time, D)` with missing values filled; a state without any value stays NaN."""
+    """Fill missing values by monotone cubic interpolation; beyond the first and the last value, by the nearest one.
+
+    Parameters
+    ----------
+    times : ndarray, (time,)
+    x : ndarray, (time, D)
+        States in working coordinates.
+    measured : ndarray of bool, (time, D)
+
+    Returns
+    -------
+    ndarray, (time, D)
+        A state without any measured value stays NaN.
+    """
     filled = x.copy()
     for d in range(x.shape[1]):
-        there = measured[:, d]
-        if there.all() or not there.any():
+        present = measured[:, d]
+        if present.all() or not present.any():
             continue
-        known, values = times[there], x[there, d]
-        if len(known) > 1:
-            from scipy.interpolate import PchipInterpolator  # a third of a second, where nothing is missing in vain
+        measured_times, values = times[present], x[present, d]
+        if len(measured_times) > 1:
+            # Imported here because the import takes a third of a second, which fits without missing values save.
+            from scipy.interpolate import PchipInterpolator
 
-            inside = PchipInterpolator(known, values)(np.clip(times, known[0], known[-1]))
-            filled[~there, d] = inside[~there]
+            inside = PchipInterpolator(measured_times, values)(np.clip(times, measured_times[0], measured_times[-1]))
+            filled[~present, d] = inside[~present]
         else:
-            filled[~there, d] = values[0]
+            filled[~present, d] = values[0]
     return filled
 
 
 def pooled(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Mean and spread of each state over all trajectories, `(D,)`."""
+    """Return the mean and the standard deviation of each state over all trajectories, `(D,)` each.
+
+    Parameters
+    ----------
+    works : list of ndarray, (time, D)
+        States in working coordinates; entries that are not finite are left out.
+    """
     rows = np.concatenate(works)
-    there = np.isfinite(rows)
-    count = np.maximum(there.sum(axis=0), 1)
-    mean = np.where(there, rows, 0.0).sum(axis=0) / count
-    return mean, np.sqrt(np.where(there, (rows - mean) ** 2, 0.0).sum(axis=0) / count)
+    finite = np.isfinite(rows)
+    count = np.maximum(finite.sum(axis=0), 1)
+    mean = np.where(finite, rows, 0.0).sum(axis=0) / count
+    return mean, np.sqrt(np.where(finite, (rows - mean) ** 2, 0.0).sum(axis=0) / count)
 
 
 def distant(times: FloatArray, measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which entries `(time, D)` are far from any measured value of their state."""
+    """Return a mask `(time, D)` of the entries that are far from any measured value of their state.
+
+    A state without any measured value is far everywhere.
+    """
     step = float(np.median(np.diff(times)))
     far = np.ones(measured.shape, dtype=bool)
     for d in range(measured.shape[1]):
-        known = times[measured[:, d]]
-        if len(known):
+        measured_times = times[measured[:, d]]
+        if len(measured_times):
             k = (
-                np.clip(np.searchsorted(known, times), 1, len(known) - 1)
-                if len(known) > 1
+                np.clip(np.searchsorted(measured_times, times), 1, len(measured_times) - 1)
+                if len(measured_times) > 1
                 else np.zeros(len(times), int)
             )
-            nearest = np.minimum(np.abs(times - known[k]), np.abs(times - known[k - 1]))
-            far[:, d] = nearest > NEAR * step
+            nearest = np.minimum(np.abs(times - measured_times[k]), np.abs(times - measured_times[k - 1]))
+            far[:, d] = nearest > MAX_GAP_STEPS * step
     return far

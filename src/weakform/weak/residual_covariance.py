@@ -14,7 +14,7 @@ symmetric Q into sums over time: ½⟨Q, dS⟩ = Σ_m Σ_ab (α_ab dW_ab + β_ab
     α_ab = ½ diag(Φᵀ Q_ab Φ),        β_ab = diag(Φᵀ Q_ab Φ').
 
 Inside a block the residual is ordered by state, then test function. Only pairs (a, b) that are structurally nonzero are
-touched, and temporaries are tiles of bounded size, never KD × MD.
+computed, and temporaries are tiles of bounded size, never KD × MD.
 """
 
 from __future__ import annotations
@@ -29,22 +29,28 @@ from ..support.array_types import FloatArray, IntArray
 from .time_contractions import Product
 
 Pair = tuple[int, int]
+"""Indices of two states."""
+
 Pairs = Mapping[Pair, FloatArray]
 """Functions of time `(time,)` for pairs of states; absent pairs are structurally zero."""
 
-TILE = 1 << 17
-"""Number of elements of a temporary, so that it stays in cache."""
+MAX_TILE_ELEMENTS = 1 << 17
+"""Number of elements of a temporary, one megabyte, so that it stays in cache. By judgement."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of S or of one of its derivatives: `(pairs, time + 1)`, the last the sample that stands for none.
+    """The weights of S or of one of its derivatives.
+
+    The last entry in time is zero; it belongs to the positions of a window that are beyond the last sample.
 
     Attributes
     ----------
-    W : a >= b only (W is symmetric)
-    Z : any pair
-    Y : `(D, time + 1)`, or None for a derivative
+    W_pairs, Z_pairs : list of Pair
+        The pairs of states (a, b) of the rows of W, with a >= b as W is symmetric, and of the rows of Z.
+    W, Z : ndarray, (pairs, time + 1)
+    Y : ndarray, (D, time + 1), or None
+        None for a derivative, as Y is independent of the parameters.
     """
 
     W_pairs: list[Pair]
@@ -55,15 +61,16 @@ class Weights:
 
 
 def covariance_weights(F: Pairs, v: FloatArray) -> Weights:
-    """The weights of S from F and the variances `v` `(D, time)`."""
+    """Return the weights of S from F and the variances `v` `(D, time)`."""
     Z = {(a, c): F[a, c] * v[c] for a, c in F}
     W = {(a, b): w for (a, b), w in _products(F, Z).items() if a >= b}
     return Weights(*_stack(W, v), *_stack(Z, v), padded(v))
 
 
 def derivative_weights(F: Pairs, dF: Pairs, v: FloatArray) -> Weights:
-    """The weights of ∂S from F and its derivative dF."""
+    """Return the weights of ∂S from F, its derivative dF, and the variances `v` `(D, time)`."""
     dZ = {(a, c): dF[a, c] * v[c] for a, c in dF}
+    # dW_ab = Σ_c v_c (F_ac dF_bc + dF_ac F_bc): twice the product on the diagonal, the sum of both orders beside it.
     W: dict[Pair, FloatArray] = {}
     for (a, b), w in _products(F, dZ).items():
         key, weight = ((a, b), 2 * w) if a == b else ((max(a, b), min(a, b)), w)
@@ -72,19 +79,20 @@ def derivative_weights(F: Pairs, dF: Pairs, v: FloatArray) -> Weights:
 
 
 def _products(F: Pairs, Z: Pairs) -> dict[Pair, FloatArray]:
-    """`Σ_c F_ac Z_bc` where structurally nonzero."""
+    """Return `Σ_c F_ac Z_bc` for the pairs (a, b) for which it is structurally nonzero."""
     columns: dict[int, list[tuple[int, FloatArray]]] = {}
     for (b, c), value in Z.items():
         columns.setdefault(c, []).append((b, value))
     result: dict[Pair, FloatArray] = {}
     for (a, c), value in F.items():
-        for b, other in columns.get(c, ()):
-            product = value * other
+        for b, factor in columns.get(c, ()):
+            product = value * factor
             result[a, b] = result[a, b] + product if (a, b) in result else product
     return result
 
 
 def _stack(weights: Mapping[Pair, FloatArray], v: FloatArray) -> tuple[list[Pair], FloatArray]:
+    """Return the pairs, and their weights as rows `(pairs, time + 1)` with a zero at the end."""
     stacked = np.zeros((len(weights), v.shape[1] + 1))
     for row, value in zip(stacked, weights.values(), strict=True):
         row[:-1] = value
@@ -92,7 +100,7 @@ def _stack(weights: Mapping[Pair, FloatArray], v: FloatArray) -> tuple[list[Pair
 
 
 class Covariance:
-    """The map from weights to the blocks of S, for given test functions and D states."""
+    """The linear map from weights in time to the blocks of S, for given test functions and D states."""
 
     def __init__(self, functions: TestFunctions, D: int) -> None:
         self.functions, self.D = functions, D
@@ -102,13 +110,27 @@ class Covariance:
         self._lower = Product(head, tail), Product(head, dtail), Product(dhead, tail), Product(dhead, dtail)
 
     def tiles(self) -> Iterator[slice]:
-        """Ranges of blocks small enough that temporaries stay in cache."""
-        size = max(1, TILE // (self.D * self.functions.length) ** 2)
+        """Yield consecutive ranges of blocks that are small enough for temporaries to stay in cache."""
+        size = max(1, MAX_TILE_ELEMENTS // (self.D * self.functions.length) ** 2)
         for start in range(0, self.functions.blocks, size):
             yield slice(start, min(start + size, self.functions.blocks))
 
     def blocks(self, weights: Weights, tile: slice) -> tuple[FloatArray, FloatArray]:
-        """A range of blocks of S: the diagonal ones S_kk, and the lower ones S_{k,k-1} for k >= 1, `(…, b, b)`."""
+        """Return a range of blocks of S, or of one of its derivatives.
+
+        Parameters
+        ----------
+        weights : Weights
+        tile : slice
+            The range of blocks, one of `tiles`.
+
+        Returns
+        -------
+        ndarray, (…, b, b)
+            The diagonal blocks S_kk.
+        ndarray, (…, b, b)
+            The lower blocks S_{k,k-1} for k >= 1.
+        """
         functions, D, L = self.functions, self.D, self.functions.length
         phi_phi, phi_dphi, dphi_dphi = self._diagonal
         window = functions.window[tile]
@@ -140,6 +162,7 @@ class Covariance:
             if weights.Y is not None:
                 for (a, _), G in _contracted(dhead_dtail, [(a, a) for a in range(D)], weights.Y, shared, tile_low):
                     R[:, a, :, a] += G
+        # Functions that only fill up a block have variance one in S, and zero in its derivatives.
         if functions.empty is not None and weights.Y is not None:
             block, place = np.nonzero(functions.empty[tile])
             S[block[:, None], np.arange(D), place[:, None], np.arange(D), place[:, None]] = 1.0
@@ -159,7 +182,24 @@ class Covariance:
     def adjoint(
         self, Q: FloatArray, R: FloatArray, W_pairs: list[Pair], Z_pairs: list[Pair]
     ) -> tuple[dict[Pair, FloatArray], dict[Pair, FloatArray]]:
-        """`α` (a >= b) and `β`, each `(time,)`, from the diagonal `Q_kk` and lower `Q_{k,k-1}` blocks of Q."""
+        """Apply the adjoint map to a symmetric matrix Q.
+
+        Parameters
+        ----------
+        Q : ndarray, (B, b, b)
+            The diagonal blocks `Q_kk`.
+        R : ndarray, (B - 1, b, b)
+            The lower blocks `Q_{k,k-1}`.
+        W_pairs, Z_pairs : list of Pair
+            The pairs of states for which the adjoint weights are wanted; those of W with a >= b.
+
+        Returns
+        -------
+        dict of Pair to ndarray, (time,)
+            `α_ab` for the pairs of W.
+        dict of Pair to ndarray, (time,)
+            `β_ab` for the pairs of Z.
+        """
         functions, D, L = self.functions, self.D, self.functions.length
         Q, R = Q.reshape(-1, D, L, D, L).copy(), R.reshape(-1, D, L, D, L)
         self._clear_unused(Q, R[:0], 0.0)
@@ -191,11 +231,12 @@ class Covariance:
 
 
 def _below(tile: slice) -> slice:
-    """The lower blocks S_{k,k-1}, numbered k - 1, of a range of blocks."""
+    """Return the range of the lower blocks S_{k,k-1}, numbered k - 1, that belong to a range of blocks."""
     return slice(max(tile.start, 1) - 1, tile.stop - 1)
 
 
 def _contracted(
     product: Product, pairs: list[Pair], weights: FloatArray, index: IntArray, tile: slice
 ) -> Iterator[tuple[Pair, FloatArray]]:
+    """Return each pair with its blocks `(…, L, L)`, from `weights` `(pairs, time + 1)` at the samples `index`."""
     return zip(pairs, product.contract(weights[:, index], tile), strict=True)

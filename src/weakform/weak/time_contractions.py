@@ -3,9 +3,9 @@
     contract:  G_k = left_k diag(w_k) right_kᵀ            weights (P, B, n) to blocks (P, B, L, L)
     adjoint:   w̄_k = diag(left_kᵀ Q_k right_k)             blocks (P, B, L, L) to weights (P, B, n)
 
-Where all blocks are copies of one small block, as on a uniform grid, the products `left_lm right_l'm` are tabulated
-once as a matrix (n, L²) and both maps are one matrix product. Elsewhere (a dense basis, an uneven grid) the weights
-multiply one factor. Same sums, chosen by the size of the table.
+If all blocks are copies of one small block, as on a uniform grid, the products `left_lm right_l'm` are tabulated once
+as a matrix (n, L²), and both maps are one matrix product. Otherwise (a dense basis, an uneven grid) the weights
+multiply one factor. Both ways compute the same sums.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
-MAX_TABLE = 1 << 20
+MAX_TABLE_ELEMENTS = 1 << 20
+"""Number of elements of the table of products, eight megabytes, above which no table is built. By judgement."""
 
 
 class Product:
@@ -23,13 +24,26 @@ class Product:
     def __init__(self, left: FloatArray, right: FloatArray) -> None:
         self.left, self.right = left, right
         B, L, n = left.shape
+        # Blocks that are broadcast copies of one block have a stride of zero.
         copies = B > 0 and left.strides[0] == 0 and right.strides[0] == 0
         self.table: FloatArray | None = None
-        if copies and n * L * L <= MAX_TABLE:
+        if copies and n * L * L <= MAX_TABLE_ELEMENTS:
             self.table = (left[0].T[:, :, None] * right[0].T[:, None, :]).reshape(n, L * L)
 
     def contract(self, weights: FloatArray, blocks: slice) -> FloatArray:
-        """Blocks `(P, B, L, L)` from weights `(P, B, n)` on a range of blocks."""
+        """Return the blocks `left_k diag(w_k) right_kᵀ` for a range of blocks.
+
+        Parameters
+        ----------
+        weights : ndarray, (P, B, n)
+            Weights of P pairs of states on the windows of the range.
+        blocks : slice
+            The range of blocks, of length B.
+
+        Returns
+        -------
+        ndarray, (P, B, L, L)
+        """
         P, B, n = weights.shape
         L = self.left.shape[1]
         if self.table is not None:
@@ -41,7 +55,18 @@ class Product:
         return result
 
     def adjoint(self, Q: FloatArray, blocks: slice) -> FloatArray:
-        """Weights `(P, B, n)` from blocks `(P, B, L, L)` on a range of blocks."""
+        """Return the weights `diag(left_kᵀ Q_k right_k)` for a range of blocks.
+
+        Parameters
+        ----------
+        Q : ndarray, (P, B, L, L)
+        blocks : slice
+            The range of blocks, of length B.
+
+        Returns
+        -------
+        ndarray, (P, B, n)
+        """
         P, B, L, _ = Q.shape
         n = self.left.shape[2]
         if self.table is not None:

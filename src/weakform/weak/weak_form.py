@@ -1,4 +1,4 @@
-"""One trajectory seen through test functions: its weak residual, covariance and part of the likelihood."""
+"""The weak form of one trajectory: its weak residual, the covariance of it, and its part of the likelihood."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..linalg.block_tridiagonal import Factor, factorise
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..model.system import System, Tensor
 from ..support.array_types import FloatArray
-from .likelihood_derivatives import Derivatives
+from .likelihood_derivatives import TRACE_POLICY, Derivatives
 from .likelihood_evaluation import Computed, Evaluation
 from .residual_covariance import Covariance, Pairs, covariance_weights
 
-_NEEDED = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
-LARGE = 128
-"""States times parameters above which J products of matrices are too many."""
+_TENSORS_BY_ORDER = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
+"""Names of the tensors (see `model.system`) that the value, the gradient and the Hessian need."""
 
 
 @dataclass(frozen=True)
 class WeakForm:
-    """One trajectory seen through test functions.
+    """The weak form of one trajectory.
 
     Parameters
     ----------
     system : System
+        The right-hand side in working coordinates.
     times : ndarray, (time,)
     u : ndarray, (time, D)
-        States as measured.
+        States as measured, without missing values.
     variance : ndarray, (time, D) or (D,)
-        Of the noise in working coordinates.
+        Variance of the noise in working coordinates.
     functions : TestFunctions
     """
 
@@ -50,16 +50,25 @@ class WeakForm:
 
     @property
     def large(self) -> bool:
-        """Whether matrices of D rows for each of J parameters are too many."""
-        return self.system.D * self.system.J > LARGE
+        """Whether exact traces of the Hessian would take too long because of many states and parameters."""
+        return TRACE_POLICY.max_states_times_parameters < self.system.D * self.system.J
 
     @property
     def variances(self) -> FloatArray:
-        """Of the noise, `(D, time)`."""
+        """Variances of the noise in working coordinates, `(D, time)`."""
         return np.broadcast_to(self.variance, self.u.shape).T
 
     def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
-        """The right-hand side and its derivatives at the data; the mean of both sides where an input jumps."""
+        """Evaluate the right-hand side and its derivatives at the data.
+
+        Where an input jumps, they are the mean of the limits from both sides.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        names : tuple of str
+            Names of tensors, keys of `model.system.TENSORS`.
+        """
         after = self.system.evaluate(self.times, self.u, p, names)
         if not self.system.jumps:
             return after
@@ -73,15 +82,15 @@ class WeakForm:
 
     @cached_property
     def left_side(self) -> FloatArray:
-        """`Φ' x`, `(B, D, L)`."""
+        """The part `Φ' x` of the residual, which is independent of the parameters, `(B, D, L)`."""
         return self.functions.apply(self.x, derivative=True)
 
     def residual(self, f: FloatArray) -> FloatArray:
-        """`r = Φ f + Φ' x`, `(B, D, L)`; `f` is `(D, time)`."""
+        """Return the weak residual `r = Φ f + Φ' x`, `(B, D, L)`, for a right-hand side `f` `(D, time)`."""
         return self.functions.apply(f) + self.left_side
 
     def jacobian(self, fp: Tensor) -> FloatArray:
-        """`∂r/∂p`, `(B, b, J)`."""
+        """Return the Jacobian `∂r/∂p`, `(B, b, J)` with b = DL, from the tensor `∂f/∂p`."""
         D, J = self.system.D, self.system.J
         G = np.zeros((self.functions.blocks, D, self.functions.length, J))
         if fp.index:
@@ -96,18 +105,38 @@ class WeakForm:
         return Covariance(self.functions, self.system.D)
 
     def covariance(self, F: Pairs) -> Factor:
-        """S, factorised."""
+        """Compute and factorise the covariance S of the weak residual for `F = ∂f/∂x`.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If S has no Cholesky factor.
+        """
         weights = covariance_weights(F, self.variances)
         parts = [self.blocks.blocks(weights, tile) for tile in self.blocks.tiles()]
         diagonal, lower = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        del parts
+        del parts  # frees the memory of the tiles before the factorisation
         return factorise(diagonal, lower)
 
     def denoise(self, p: FloatArray) -> FloatArray:
-        """The states `(time, D)` less their noise as the model sees it: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`.
+        """Return the states less the noise that the model implies: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`.
 
-        Of all corrections that make the linearised weak residual zero it is the most probable. Samples at the ends,
-        where test functions vanish, are hardly corrected. Raises `NotPositiveDefinite`.
+        Of all corrections that make the linearised weak residual zero, ε̂ is the most probable. Samples at the ends,
+        where test functions vanish, are hardly corrected.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+
+        Returns
+        -------
+        ndarray, (time, D)
+            States in the units of the data.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If the covariance of the weak residual has no Cholesky factor.
         """
         functions, D = self.functions, self.system.D
         tensors = self.tensors(p, ("f", "fu"))
@@ -120,7 +149,19 @@ class WeakForm:
         return self.system.from_working((self.x - self.variances * w).T)
 
     def standardised(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Centres of the test functions `(K,)`, and the weak residuals over their standard deviations `(D, K)`."""
+        """Return the standardised weak residuals, and when they occur.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+
+        Returns
+        -------
+        ndarray, (K,)
+            Centres in time of the test functions.
+        ndarray, (D, K)
+            Weak residuals divided by their standard deviations.
+        """
         functions, D = self.functions, self.system.D
         with np.errstate(all="ignore"):
             tensors = self.tensors(p, ("f", "fu"))
@@ -128,6 +169,7 @@ class WeakForm:
             parts = [self.blocks.blocks(weights, tile)[0] for tile in self.blocks.tiles()]
             variance = np.concatenate(parts).diagonal(axis1=1, axis2=2).reshape(functions.blocks, D, functions.length)
             scores = self.residual(tensors["f"].dense((D,))) / np.sqrt(variance)
+        # The centre of a function is the mean of time weighted by φ².
         power = functions.phi**2
         times = np.append(self.times, self.times[-1])[functions.window]
         with np.errstate(invalid="ignore"):
@@ -135,9 +177,18 @@ class WeakForm:
         return centres.ravel()[: functions.count], scores.transpose(1, 0, 2).reshape(D, -1)[:, : functions.count]
 
     def evaluate(self, p: FloatArray, order: int, logdet_weight: float) -> Evaluation:
-        """Value, and derivatives up to `order`, of the part of ℓ that belongs to this trajectory."""
+        """Evaluate the part of the likelihood ℓ that belongs to this trajectory.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        order : int
+            0 for the value alone, 1 for the gradient, too, 2 for the Hessian, too.
+        logdet_weight : float
+            The weight λ of the log-determinant.
+        """
         D = self.system.D
-        tensors = self.tensors(p, _NEEDED[order])
+        tensors = self.tensors(p, _TENSORS_BY_ORDER[order])
         if not all(np.isfinite(tensor.values).all() for tensor in tensors.values()):
             return Evaluation(math.inf, status=Computed.NOT_FINITE)
         F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}

@@ -3,7 +3,7 @@
     r = Φ f + Φ' x,        ℓ(p) = ½ [ λ log det S + rᵀ S⁻¹ r + KD log 2π ],        λ = 1
 
 (λ is the weight of the log-determinant; λ = 0 leaves the quadratic form.) With z = S⁻¹r, Q = λS⁻¹ - zzᵀ, and the
-adjoint weights α, β of `covariance`, everything about S that the derivatives need is a function of time:
+adjoint weights α, β of `residual_covariance`, everything about S that the derivatives need is a function of time:
 
     V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc)          adjoint of F = ∂f/∂x in ½⟨Q, dS⟩
     y = Φᵀz,     w = Aᵀz = Fᵀy + Φ'ᵀz            adjoint of f, and of the data
@@ -13,7 +13,7 @@ adjoint weights α, β of `covariance`, everything about S that the derivatives 
            + Σ_m [ V : ∂_ijF + 2 Σ_abc α_ab v_c ∂_iF_ac ∂_jF_bc + y·∂_ijf ]
     B_j    = (∂_jS) z - ∂_j r = Φ [ ∂_jF v w + F q_j - ∂_jf ] + Φ' q_j,      q_j = v ∂_jFᵀ y
 
-(products over states at each time). Nothing of size K²M is done J² times, and only the trace needs ∂_jS itself.
+(products over states at each time). No operation of size K²M is repeated J² times, and only the trace needs ∂_jS.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from .weak_form import WeakForm
 
 @dataclass(frozen=True)
 class WeakLikelihood:
-    """The sum of the likelihoods of several trajectories.
+    """The weak negative log-likelihood ℓ of several trajectories: the sum of their likelihoods.
 
     Parameters
     ----------
     forms : tuple of WeakForm
+        One for each trajectory.
     logdet_weight : float
-        λ above.
+        The weight λ of the log-determinant: 1 is the paper, 0 leaves the quadratic form.
     """
 
     forms: tuple[WeakForm, ...]
@@ -48,13 +49,25 @@ class WeakLikelihood:
         return sum(form.size for form in self.forms)
 
     def __call__(self, p: FloatArray, order: int = 0) -> Evaluation:
-        """Evaluate at `p` `(J,)`: the value for order 0, the gradient too for 1, the Hessian too for 2."""
+        """Evaluate the likelihood.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        order : int
+            0 for the value alone, 1 for the gradient, too, 2 for the Hessian, too.
+
+        Returns
+        -------
+        Evaluation
+            That of the first trajectory that could not be evaluated, if there is one.
+        """
         p = np.asarray(p, dtype=float)
         with single_thread(), np.errstate(all="ignore"):
             parts = [form.evaluate(p, order, self.logdet_weight) for form in self.forms]
-        bad = next((part for part in parts if part.status is not Computed.OK), None)
-        if bad is not None:
-            return bad
+        failed = next((part for part in parts if part.status is not Computed.OK), None)
+        if failed is not None:
+            return failed
         if len(parts) == 1:
             return parts[0]
         gradients = [part.gradient for part in parts if part.gradient is not None]

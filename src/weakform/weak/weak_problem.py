@@ -1,4 +1,4 @@
-"""A model and data made into weak residuals: what every weak-form estimator works on."""
+"""The weak problem: a model and data as weak residuals, on which every weak-form estimator works."""
 
 from __future__ import annotations
 
@@ -22,25 +22,33 @@ from ..model.model import Model
 from ..noise.noise_filter import SHORTEST, estimate_sigma, uneven_squares
 from ..support.array_types import FloatArray
 from .batched_forms import Together, joined
-from .missing_values import FILLED, distant, interpolate, pooled
+from .missing_values import FILLED_VARIANCE_FACTOR, distant, interpolate, pooled
 from .weak_form import WeakForm
 from .weak_likelihood import WeakLikelihood
 
 
 def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
-    """σ `(D,)` by the filter, over all trajectories; from repeated measurements too."""
+    """Estimate σ `(D,)` by the noise filter, and by repeated measurements, over all trajectories.
+
+    Parameters
+    ----------
+    data : Dataset
+    works : list of ndarray, (time, D)
+        The states of each trajectory in working coordinates; NaN where they are missing.
+    """
     D = works[0].shape[1]
+    # σ² is the mean of the squares over all trajectories.
     squares, counts = np.zeros(D), np.zeros(D)
     for q, x in zip(data.trajectories, works, strict=True):
-        whole = q.even and q.scale is None and len(x) >= SHORTEST
+        regular = q.even and q.scale is None and len(x) >= SHORTEST
         for d in range(D):
-            there = np.isfinite(x[:, d])
-            if whole and there.all():
+            measured = np.isfinite(x[:, d])
+            if regular and measured.all():
                 squares[d] += len(x) * float(estimate_sigma(x[:, d : d + 1])[0] ** 2)
                 counts[d] += len(x)
             else:
-                more, count = uneven_squares(q.times[there], x[there, d], q.scales[there, d])
-                squares[d] += more
+                state_squares, count = uneven_squares(q.times[measured], x[measured, d], q.scales[measured, d])
+                squares[d] += state_squares
                 counts[d] += count
         if q.within is not None and q.repeats is not None:
             squares += q.within
@@ -49,7 +57,10 @@ def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
 
 
 def _own_noise(data: Dataset, works: list[FloatArray]) -> Dataset:
-    """The data with a scale for each trajectory: its noise by the filter, relative to that of all."""
+    """Return the data with a noise scale for each trajectory: its σ by the filter, relative to that of all data.
+
+    Parameters are those of `_noise_level`. The scale is 1 for a state without noise.
+    """
     shared = _noise_level(data, works)
     parts = []
     for q, x in zip(data.trajectories, works, strict=True):
@@ -60,27 +71,31 @@ def _own_noise(data: Dataset, works: list[FloatArray]) -> Dataset:
     return data.replaced(trajectories=tuple(parts))
 
 
-FLAT = 1e-10
-"""An eigenvalue below it is a direction without information."""
+MIN_RELATIVE_EIGENVALUE = 1e-10
+"""Eigenvalue of a matrix with unit diagonal below which its direction is taken to be without information.
+
+The sandwich covariance has no variance in such a direction, so the variance of the inverse is used. By judgement.
+"""
 
 
 class Basis(Protocol):
     """A family of test functions."""
 
     def build(self, trajectory: Trajectory) -> TestFunctions:
-        """The test functions on the grid of a trajectory."""
+        """Return the test functions on the grid of a trajectory."""
 
 
 @dataclass(frozen=True)
 class WeakProblem:
-    """Weak residuals of all trajectories.
+    """The weak residuals of all trajectories.
 
     Attributes
     ----------
     model : Model
     data : Dataset
-        With the columns of the model's states, in their order.
-    forms : tuple of WeakForm, one for each trajectory
+        The columns of the model's states, in their order.
+    forms : tuple of WeakForm
+        One for each trajectory.
     sigma : ndarray, (D,)
         Standard deviation of the noise in working coordinates, given or estimated.
     """
@@ -92,7 +107,18 @@ class WeakProblem:
 
     @classmethod
     def build(cls, model: Model, data: Dataset, basis: Basis) -> WeakProblem:
-        """Choose test functions for each trajectory, estimate σ unless it is given, and fill what was not measured."""
+        """Set up the weak form of each trajectory.
+
+        Test functions are chosen for each trajectory, σ is estimated unless it is given, and missing values are filled.
+
+        Parameters
+        ----------
+        model : Model
+        data : Dataset
+            All states of the model must have a column.
+        basis : Basis
+            The family of test functions.
+        """
         data = for_model(data, model)
         systems = [system_of(model, data, k) for k in range(len(data.trajectories))]
         with np.errstate(all="ignore"):
@@ -103,18 +129,18 @@ class WeakProblem:
         filled = [interpolate(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)]
         sigma = _noise_level(data, works) if data.sigma is None else data.sigma.copy()
         scales = [q.scales.copy() for q in data.trajectories]
-        centre, varies = pooled(filled)
+        centre, spread = pooled(filled)
         forms = []
         for k, q in enumerate(data.trajectories):
-            there = measured[k]
-            variance = np.where(there, np.where(measured[k], scales[k], 1.0) ** 2, FILLED) * sigma**2
-            # Far from any measured value a state is as uncertain as it varies; where there is none in this trajectory
-            # it stands at its mean in the others.
-            lacking = ~np.isfinite(filled[k]).any(axis=0)
-            filled[k][:, lacking] = centre[lacking]
-            far = ~there & distant(q.times, measured[k])
-            variance = np.where(far, np.maximum(variance, varies**2), variance)
-            if (variance == sigma**2).all():
+            present = measured[k]
+            variance = np.where(present, np.where(present, scales[k], 1.0) ** 2, FILLED_VARIANCE_FACTOR) * sigma**2
+            # A state without any value in this trajectory gets its mean over all others. Far from any measured value
+            # the variance is at least that of the state over time.
+            unmeasured = ~np.isfinite(filled[k]).any(axis=0)
+            filled[k][:, unmeasured] = centre[unmeasured]
+            far = ~present & distant(q.times, present)
+            variance = np.where(far, np.maximum(variance, spread**2), variance)
+            if (variance == sigma**2).all():  # one variance for each state, which takes less memory
                 variance = sigma**2
             u = systems[k].from_working(filled[k])
             forms.append(WeakForm(systems[k], q.times, u, variance, basis.build(q)))
@@ -122,26 +148,29 @@ class WeakProblem:
 
     @cached_property
     def coarse(self) -> WeakProblem:
-        """The same seen through few test functions, one radius apart."""
+        """The problem with fewer test functions, about one radius apart, for a cheap first search."""
         return replace(self, forms=tuple(replace(form, functions=form.functions.thinned) for form in self.forms))
 
     @cached_property
     def _joined(self) -> tuple[Together, ...]:
-        """The forms, many short ones as one."""
+        """The forms in batches, so that many short ones are evaluated in one pass."""
         return joined(self.forms)
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
-        """The same with other weights `(time, D)` of the values, for what comes after the weak form."""
+        """Return the problem with other weights of the data, `(time, D)` for each trajectory.
+
+        The weak forms do not change; the weights are for the refinement that follows.
+        """
         return replace(self, data=self.data.reweighed(weights))
 
     @property
     def beginnings(self) -> int:
-        """Initial values that a forward solution would have to fit."""
+        """Number of initial values that a forward solution has to fit."""
         return len(self.model.states) * len(self.forms)
 
     @property
     def spread(self) -> FloatArray:
-        """How much each column varies, in working coordinates, `(D,)`: the most of any trajectory."""
+        """Largest standard deviation over time of each state in any trajectory, in working coordinates, `(D,)`."""
         return np.asarray(np.max([form.x.std(axis=1) for form in self.forms], axis=0))
 
     @property
@@ -162,7 +191,7 @@ class WeakProblem:
     def weights(self) -> FloatArray:
         """Weights `(D,)` that make the residuals of the equations comparable, whatever the units of the states.
 
-        One over σ; where the data are noise-free, one over the root mean square of `Φ'x`. With equal σ this is the
+        They are 1/σ, or one over the root mean square of `Φ'x` if the data are noise-free. With equal σ this is the
         paper's unweighted least squares.
         """
         if (self.sigma > 0).all():
@@ -171,14 +200,15 @@ class WeakProblem:
         return np.asarray(1.0 / np.sqrt(np.maximum(squares / self.size, np.finfo(float).tiny)))
 
     def left_side_norm(self) -> float:
-        """`‖Φ'x‖`, weighted."""
+        """Return the norm of the weighted left side, `‖Φ'x‖`."""
         return math.sqrt(sum(float(np.sum(self._weighted(form.left_side) ** 2)) for form in self.forms))
 
     def _weighted(self, r: FloatArray) -> FloatArray:
+        """Return residuals `(B, D, L)` with each equation multiplied by its weight."""
         return r * self.weights[:, None]
 
     def residual(self, p: FloatArray) -> FloatArray:
-        """The weighted weak residual, `(rows,)`; not finite where the right-hand side is not."""
+        """Return the weighted weak residual at `p` `(J,)`, `(rows,)`; not finite if the right-hand side is not."""
         parts = []
         with single_thread(), np.errstate(all="ignore"):
             for form in (group.form for group in self._joined):
@@ -187,7 +217,7 @@ class WeakProblem:
         return np.concatenate(parts)
 
     def jacobian(self, p: FloatArray) -> FloatArray:
-        """`∂/∂p` of the weighted weak residual, `(rows, J)`."""
+        """Return the Jacobian of the weighted weak residual at `p` `(J,)`, `(rows, J)`."""
         parts = []
         with single_thread(), np.errstate(all="ignore"):
             for form in (group.form for group in self._joined):
@@ -197,13 +227,30 @@ class WeakProblem:
         return np.concatenate(parts)
 
     def factors(self, p: FloatArray) -> list[Factor]:
-        """S(p) of the trajectories, factorised; raises `NotPositiveDefinite`."""
+        """Compute and factorise the covariance S(p) of each batch of trajectories.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If one of them has no Cholesky factor.
+        """
         with single_thread(), np.errstate(all="ignore"):
             forms = [group.form for group in self._joined]
             return [form.covariance({(a, b): F for (a, b), F in form.tensors(p, ("fu",))["fu"]}) for form in forms]
 
     def whitened(self, factors: list[Factor]) -> tuple[Callable[[FloatArray], FloatArray], ...]:
-        """Functions of p: `L⁻¹ r` `(rows,)` and `L⁻¹ ∂r/∂p` `(rows, J)`, with S = L Lᵀ fixed."""
+        """Return functions for the whitened weak residual and its Jacobian, with S = L Lᵀ fixed.
+
+        Parameters
+        ----------
+        factors : list of Factor
+            The factors of S, from `factors`.
+
+        Returns
+        -------
+        tuple of callables
+            Functions of p `(J,)` that return `L⁻¹ r` `(rows,)` and `L⁻¹ ∂r/∂p` `(rows, J)`.
+        """
 
         def residual(p: FloatArray) -> FloatArray:
             parts = []
@@ -224,11 +271,20 @@ class WeakProblem:
         return residual, jacobian
 
     def denoise(self, p: FloatArray) -> tuple[FloatArray, ...]:
-        """The denoised states `(time, D)`; raises `NotPositiveDefinite`."""
+        """Return the denoised states `(time, D)` of each trajectory at `p` `(J,)`; see `WeakForm.denoise`.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If the covariance of a weak residual has no Cholesky factor.
+        """
         return tuple(states for group in self._joined for states in group.denoise(p))
 
     def denoised(self, p: FloatArray) -> tuple[FloatArray, ...]:
-        """The denoised states `(time, D)`; the data themselves where there is no noise to remove or no way to tell."""
+        """Return the denoised states `(time, D)` of each trajectory, or the data if denoising is not possible.
+
+        It is not possible without noise, or if the result is not finite.
+        """
         try:
             with np.errstate(all="ignore"):
                 states = self.denoise(p)
@@ -237,10 +293,21 @@ class WeakProblem:
         return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in self.forms)
 
     def least_squares_covariance(self, p: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
-        """The paper's covariance of the estimate, `G⁺ S G⁺ᵀ` with G = ∂r/∂p of the free parameters, `(F, F)`.
+        """Return the paper's covariance of the estimate, `G⁺ S G⁺ᵀ` with G = ∂r/∂p of the free parameters.
 
         It is the covariance of (weighted) least squares with known S. With `H = (GᵀG)⁻¹`, it is `H (GᵀSG) H`, and
         `GᵀSG = Σ_m (AᵀG)ᵀ Σ (AᵀG)` is summed over time; S is not formed.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        free : ndarray of bool, (J,)
+            The F free parameters.
+
+        Returns
+        -------
+        ndarray, (F, F)
+            The variance of a parameter that no equation depends on is infinite.
         """
         F = int(free.sum())
         gram, middle = np.zeros((F, F)), np.zeros((F, F))
@@ -258,10 +325,11 @@ class WeakProblem:
                     w[:, b] += value * y[:, a]
                 noise = (w * np.sqrt(form.variances)).reshape(F, -1)
                 middle += noise @ noise.T
-        some = gram.diagonal() > np.finfo(float).tiny
-        covariance = np.diag(np.where(some, 0.0, np.inf))
-        inside = np.ix_(some, some)
-        inverse, unknown = symmetric_inverse(gram[inside]), symmetric_inverse(gram[inside], FLAT)
-        # In a direction without information the product is 0 · 0; its variance is what the inverse says.
-        covariance[inside] = inverse @ middle[inside] @ inverse + unknown
+        informed = gram.diagonal() > np.finfo(float).tiny
+        covariance = np.diag(np.where(informed, 0.0, np.inf))
+        inside = np.ix_(informed, informed)
+        inverse = symmetric_inverse(gram[inside])
+        uninformed_part = symmetric_inverse(gram[inside], MIN_RELATIVE_EIGENVALUE)
+        # In a direction without information GᵀSG is zero; the variance there is that of the inverse.
+        covariance[inside] = inverse @ middle[inside] @ inverse + uninformed_part
         return covariance
