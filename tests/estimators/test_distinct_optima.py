@@ -8,7 +8,8 @@ import pytest
 import weakform as wf
 from weakform.estimators import ESTIMATORS, Outcome, Status
 from weakform.estimators.distinct_optima import rank
-from weakform.estimators.estimation_problem import Refined, Task
+from weakform.estimators.estimation_problem import Task
+from weakform.estimators.outcome import Refined
 from weakform.parameters.working_scale import Scale
 from weakform.results.options import Options
 from weakform.support.progress import Watch

@@ -12,6 +12,7 @@ from ..data.matching import Matched
 from ..diagnostics.autocorrelation import hangs_together
 from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Status, Task, takes
 from ..estimators.distinct_optima import rank
+from ..estimators.estimation_problem import StartPoint, extract_parameters
 from ..estimators.iterative_weights import settled
 from ..estimators.noise_free_data import fits_to_rounding, follows_to_rounding, is_noise_free
 from ..estimators.problem_setup import pose
@@ -114,7 +115,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     estimator, task = prepared.estimator, prepared.task
     direct = task.is_linear and estimator.closed_form
     begin = estimator.starts or make_starts
-    points: Sequence[FloatArray | None] = [None] if direct else begin(task, prepared.guesses, starts, seed)
+    points: Sequence[StartPoint | None] = [None] if direct else begin(task, prepared.guesses, starts, seed)
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and estimator is not WLS and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: WLS.search(task, points[0]).objective)
@@ -127,7 +128,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
             notes.append("Priors were left out: noise-free data leave nothing for them to say.")
         estimator = WLS
         points = [None] if task.is_linear else points
-    tried: list[tuple[FloatArray | None, Outcome]] = []
+    tried: list[tuple[StartPoint | None, Outcome]] = []
     least = np.nan
     for k, point in enumerate(points, 1):
         task.stop.tell(f"search ({estimator.name})", k, len(points), least)
@@ -147,7 +148,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> Searched:
     natural = task.scale.natural
     records = tuple(
         StartRecord(
-            start=None if point is None else natural(point[: len(task.free)]),
+            start=None if point is None else natural(extract_parameters(point)),
             estimate=natural(outcome.estimate),
             objective=outcome.objective,
             status=outcome.status,
