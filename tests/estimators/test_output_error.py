@@ -33,7 +33,7 @@ def test_jacobian_matches_finite_differences(name, residuals):
     short = {"lorenz": 2.0, "hindmarsh-rose": 1.0}.get(name)
     data = problem.simulate(M=40, noise=0.02, seed=1, duration=short)
     least_squares = _LeastSquares(task_of(problem, data, residuals=residuals, tolerance=1e-11))
-    form = least_squares.shots.forms[0]
+    form = least_squares.forward.forms[0]
     theta = np.concatenate([problem.parameters * 1.01, form.system.to_working(data.truth.states[:1])[0] + 0.01])
     exact = least_squares._jacobian(theta)
     for k in range(len(theta)):

@@ -50,16 +50,16 @@ def first_states(
         X = np.tile(levels, (len(mesh) + 1, 1))
         with np.errstate(all="ignore"):
             begin = problem.functions.g(mesh[:1], X[:1], problem.functions.own(p, k))[0]
-        given = problem.functions.given & np.isfinite(begin)
+        prescribed = problem.functions.given & np.isfinite(begin)
         # A state that begins at zero need not stay there: only other initial values tell its size.
-        nonzero = given & (begin != 0)
+        nonzero = prescribed & (begin != 0)
         X[:, nonzero] = begin[nonzero]
         for column, name in enumerate(names):
             measured = np.isfinite(q.values[:, column])
             if name in states and measured.any():
                 smoothed = _smoothed(q.values[measured, column])
                 X[1:, states.index(name)] = np.interp(mesh, q.times[measured], smoothed)
-        X[1, given] = begin[given]
+        X[1, prescribed] = begin[prescribed]
         X[0] = X[1]
         parts.append(X)
     return np.concatenate(parts)

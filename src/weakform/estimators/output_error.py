@@ -186,7 +186,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         evaluations=outcome.evaluations + used,
         refined=problem.refined(point),
         initial=point.initial,
-        latent=problem.shots.latent(point.p, point.initial),
+        latent=problem.forward.latent(point.p, point.initial),
     )
 
 
@@ -237,8 +237,8 @@ class _LeastSquares:
         σ by which the residuals are divided.
     tolerance : float
         Of the forward solutions and of the search.
-    shots : Shots
-        The forward solutions.
+    forward : Shots
+        The forward solutions of all trajectories.
     best : _Point or None
         The best point that was evaluated.
     """
@@ -252,7 +252,7 @@ class _LeastSquares:
         # Noise-free data: any scale will do.
         self.sigma = task.problem.sigma if noisy else task.problem.spread
         self.tolerance = min(task.options.tolerance, MAX_SOLVER_TOLERANCE)
-        self.shots = shots(task.problem, self.tolerance, self.additive)
+        self.forward = shots(task.problem, self.tolerance, self.additive)
         self.best: _Point | None = None
 
     def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> tuple[Status, int]:
@@ -362,7 +362,7 @@ class _LeastSquares:
     def _split(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         """Return all parameters `(J,)` and the initial values of each trajectory from θ."""
         F = int(self.task.free.sum())
-        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.shots.begins))
+        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.forward.begins))
 
     def residual(self, theta: FloatArray) -> FloatArray | None:
         """Compute the residuals of all trajectories and of the prior, `(rows,)`; None if the model cannot be solved.
@@ -373,8 +373,8 @@ class _LeastSquares:
             raise _Late
         p, initial = self._split(theta)
         parts = []
-        for k, (data, x0) in enumerate(zip(self.shots.data, initial, strict=True)):
-            x = self.shots.columns(k, p, x0)
+        for k, (data, x0) in enumerate(zip(self.forward.data, initial, strict=True)):
+            x = self.forward.columns(k, p, x0)
             if x is None:
                 return None
             with np.errstate(all="ignore"):
@@ -396,10 +396,10 @@ class _LeastSquares:
         p, initial = self._split(theta)
         rows = sum(weights.size for weights in self.weights)
         rows += 0 if self.task.prior is None else len(self.task.prior.index)
-        F, begins = int(self.task.free.sum()), self.shots.begins
+        F, begins = int(self.task.free.sum()), self.forward.begins
         K, row = np.zeros((rows, len(theta))), 0
         for k, x0 in enumerate(initial):
-            block = self.shots.sensitivity(k, p, x0)
+            block = self.forward.sensitivity(k, p, x0)
             if block is None:  # it could be solved, but not with sensitivities: a zero gradient ends the search here
                 return K
             block = block * (self.weights[k] if self.additive else self.weights[k] / self.sigma)[:, :, None]
@@ -416,8 +416,8 @@ class _LeastSquares:
     def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
         """Return `x^data - x` of each trajectory over the scale, `(time, K)`; zero where nothing was measured."""
         parts = []
-        for k, (data, x0) in enumerate(zip(self.shots.data, point.initial, strict=True)):
-            x = self.shots.columns(k, point.p, x0)
+        for k, (data, x0) in enumerate(zip(self.forward.data, point.initial, strict=True)):
+            x = self.forward.columns(k, point.p, x0)
             assert x is not None
             parts.append(np.where(self.weights[k] > 0, (data - x) * self.weights[k], 0.0))
         return tuple(parts)
@@ -429,7 +429,7 @@ class _LeastSquares:
         if self.weighted and not sigma_given:
             self.sigma = noise_of(task)(np.concatenate(self.residuals(point)))
         pairs = list(enumerate(point.initial))
-        states = tuple(u for k, x0 in pairs if (u := self.shots.states(k, point.p, x0)) is not None)
+        states = tuple(u for k, x0 in pairs if (u := self.forward.states(k, point.p, x0)) is not None)
         theta = np.concatenate([point.p[task.free], *point.initial])
         priors = 0 if task.prior is None else len(task.prior.index)
         K = self._jacobian(theta)
@@ -438,7 +438,7 @@ class _LeastSquares:
         if self.additive:
             # Plain differences belong to no likelihood: σ is that of the filter, and there is no goodness of fit. With
             # (KᵀK)⁻¹ = C the covariance is K⁺ V K⁺ᵀ = C (Kᵀ V K) C.
-            spread = [(task.problem.sigma * self.shots.slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
+            spread = [(task.problem.sigma * self.forward.slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
             noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance

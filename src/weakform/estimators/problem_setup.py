@@ -85,7 +85,7 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     if not whole:
         raise FitError(
             f"Method {estimator.name!r} needs every state measured directly and continuous between samples, but here: "
-            f"{_obstacle(parameters, matched, between)}. Use {able}."
+            f"{_describe_obstacle(parameters, matched, between)}. Use {able}."
         )
     raise DataError(
         f"Method {estimator.name!r} needs at least {MIN_SAMPLES_FOR_WEAK_FORM} samples of each trajectory and "
@@ -93,7 +93,7 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     )
 
 
-def _obstacle(parameters: Parameters, matched: Matched, between: bool) -> str:
+def _describe_obstacle(parameters: Parameters, matched: Matched, between: bool) -> str:
     """Describe why the data have no weak form."""
     if between:
         return "an input or a switch jumps between two samples"

@@ -83,7 +83,7 @@ class _MeshSolution:
     ----------
     solution : Solution
     mesh : Mesh
-    finer : int
+    nodes_per_sample : int
         Mesh nodes for each sample.
     bias : float
         Largest shift of a parameter by the error of the rule, in standard errors.
@@ -91,7 +91,7 @@ class _MeshSolution:
 
     solution: Solution
     mesh: Mesh
-    finer: int
+    nodes_per_sample: int
     bias: float
 
 
@@ -116,7 +116,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     pairs = zip(problem.forms, problem.data.trajectories, strict=True)
     mesh = Mesh.of([Part(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
     accepted: _MeshSolution | None = None
-    finer, iterations, last_error, singular = 1, 0, np.inf, False
+    nodes_per_sample, iterations, last_error, singular = 1, 0, np.inf, False
     long, corrections = len(mesh.times) > len(mesh.systems) * _LONG.min_samples, 0
     try:
         cleaned = zip(problem.forms, problem.denoise(p), strict=True)
@@ -141,19 +141,19 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
                 break
             p, sigma = solution.p, solution.sigma
             bias, error = _discretisation(mesh, solution, settings)
-            accepted = _MeshSolution(solution, mesh, finer, bias)
+            accepted = _MeshSolution(solution, mesh, nodes_per_sample, bias)
             # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
-            singular = finer > 2 and error > DISCRETISATION.small_error and error > last_error / 2
+            singular = nodes_per_sample > 2 and error > DISCRETISATION.small_error and error > last_error / 2
             if singular:
                 break
             accurate = bias <= DISCRETISATION.max_bias and error <= DISCRETISATION.large_error
-            if accurate or finer == FINEST or solution.stop is Stop.TIME:
+            if accurate or nodes_per_sample == FINEST or solution.stop is Stop.TIME:
                 break
             correctable = np.isfinite(bias) and error <= DISCRETISATION.large_error
             if long and corrections < _LONG.max_corrections and correctable:
                 mesh, states, corrections = mesh.corrected(p, solution.states), solution.states, corrections + 1
                 continue
-            finer, last_error = 2 * finer, error
+            nodes_per_sample, last_error = 2 * nodes_per_sample, error
             mesh, states = mesh.halved(p, solution.states)
     except NotPositiveDefinite:
         singular = accepted is not None and last_error > DISCRETISATION.small_error
@@ -168,7 +168,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         objective=0.5 * solution.misfit,
         status=Status.of(solution.stop),
         iterations=outcome.iterations + iterations,
-        refined=_refined(task, accepted.mesh, solution, accepted.finer, bias),
+        refined=_refined(task, accepted.mesh, solution, accepted.nodes_per_sample, bias),
         rough=False,
     )
 
