@@ -167,7 +167,7 @@ def test_sparse_data_are_fitted():
         fit = wf.fit(model, wf.Dataset(t[:rows], noisy[:rows], names=["x", "y", "z"]))
         assert np.all(np.abs(fit.estimate - [1.0, 0.5]) < 5 * fit.errors)
     assert fit.method == "relaxed"
-    with pytest.raises(DataError, match="At least 8 samples"):
+    with pytest.raises(DataError, match="at least 8 samples"):
         wf.fit(model, wf.Dataset(t[:6], noisy[:6], names=["x", "y", "z"]), method="mle")
     noisy[3:, 2] = np.nan  # three values of a state are three measurements
     assert wf.fit(model, wf.Dataset(t, noisy, names=["x", "y", "z"])).method == "relaxed"

@@ -1,4 +1,4 @@
-"""The likelihood of the data decides between the outcomes of starts, and equals are told."""
+"""Distinct optima: the likelihood of the data ranks them, and those that fit equally well are reported."""
 
 from dataclasses import replace
 
@@ -8,7 +8,8 @@ import pytest
 import weakform as wf
 from weakform.estimators import ESTIMATORS, Outcome, Status
 from weakform.estimators.distinct_optima import rank
-from weakform.estimators.estimation_problem import Refined, Task
+from weakform.estimators.estimation_problem import Task
+from weakform.estimators.outcome import Refined
 from weakform.parameters.working_scale import Scale
 from weakform.results.options import Options
 from weakform.support.progress import Watch
@@ -27,23 +28,23 @@ def plasma(seed):
     )
 
 
-def test_two_solutions_that_fit_equally_well_are_both_told(tmp_path):
-    """A drug that is absorbed fast and excreted slowly looks like one with both exchanged."""
+def test_fit_reports_both_of_two_equally_good_optima(tmp_path):
+    """Fast absorption with slow excretion gives the same concentrations as slow absorption with fast excretion."""
     fit = wf.fit(ORAL, plasma(0), bounds={"ka": (0.1, 10), "ke": (0.01, 2), "V": (1, 200)})
-    (other,) = fit.alternatives
-    values = dict(zip(fit.model.parameters, other.estimate, strict=True))
-    assert other.behind == pytest.approx(0, abs=1e-3)
+    (alternative,) = fit.alternatives
+    values = dict(zip(fit.model.parameters, alternative.estimate, strict=True))
+    assert alternative.behind == pytest.approx(0, abs=1e-3)
     assert values["ka"] == pytest.approx(fit["ke"].value, rel=1e-3)
     assert values["ke"] == pytest.approx(fit["ka"].value, rel=1e-3)
     assert values["V"] * values["ke"] == pytest.approx(fit["V"].value * fit["ke"].value, rel=1e-3)
     assert any("Another solution fits equally well: V = " in warning for warning in fit.warnings)
     fit.save(tmp_path / "fit.json")
-    assert wf.FitResult.load(tmp_path / "fit.json").alternatives[0].behind == other.behind
-    alone = wf.fit(ORAL, plasma(0), bounds={"ka": (0.6, 10), "ke": (0.01, 0.6), "V": (1, 200)})
-    assert not alone.alternatives
+    assert wf.FitResult.load(tmp_path / "fit.json").alternatives[0].behind == alternative.behind
+    restricted = wf.fit(ORAL, plasma(0), bounds={"ka": (0.6, 10), "ke": (0.01, 0.6), "V": (1, 200)})
+    assert not restricted.alternatives
 
 
-def test_a_scaling_is_no_alternative():
+def test_scaling_of_undetermined_parameters_is_no_alternative():
     model = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
     t = np.linspace(0, 5, 60)
     x = wf.simulate(model, [3, 1, 6, 1], [1, 1], t).states[:, 0]
@@ -53,7 +54,7 @@ def test_a_scaling_is_no_alternative():
     assert not fit.alternatives
 
 
-def test_the_best_likelihood_is_kept_though_the_search_prefers_another():
+def test_best_likelihood_wins_over_best_search_objective():
     problem = wf.problems.get("logistic")
     weak = WeakProblem.build(problem.model, problem.simulate(M=40, noise=0.05, seed=1), wf.Local())
     free = np.ones(2, dtype=bool)
@@ -77,12 +78,12 @@ def test_the_best_likelihood_is_kept_though_the_search_prefers_another():
     assert ranked.costs == pytest.approx((45.0, 20.0, 20.0, 30.0))
     assert not ranked.alternatives
     misfits[0.9] = 41.0
-    ((other, cost),) = rank(estimator, task, outcomes).alternatives
-    assert (other.estimate[0], cost) == (0.9, 20.5)
+    ((alternative, cost),) = rank(estimator, task, outcomes).alternatives
+    assert (alternative.estimate[0], cost) == (0.9, 20.5)
 
 
-def test_where_the_weak_form_fails_the_relaxed_model_is_tried():
-    """Van der Pol's oscillator with few samples: its fast part lies between them."""
+def test_relaxed_model_is_tried_if_weak_form_fails():
+    """Van der Pol's oscillator with 30 samples: its fast part is over between two of them."""
     model = wf.Model.from_text("x' = y\ny' = mu*(1 - a*x**2)*y - w*x")
     t = np.linspace(0, 20, 30)
     states = wf.simulate(model, [1.0, 2.0, 1.0], [2.0, 0.0], t).states

@@ -1,4 +1,4 @@
-"""Options: what is misspelt, impossible, or of another method is refused in words."""
+"""Options: errors for names that are misspelt, values that are invalid, and options of other methods."""
 
 import pytest
 
@@ -10,7 +10,7 @@ DATA = PROBLEM.simulate(M=60, noise=0.05, seed=1)
 
 
 @pytest.mark.parametrize(
-    ("method", "options", "words"),
+    ("method", "options", "message"),
     [
         pytest.param("wls", {"solver": "cubic"}, "does not use the option 'solver'.*mle", id="wls-solver"),
         pytest.param("mle", {"covariance": "paper"}, "belongs to wendy, hybrid", id="mle-covariance"),
@@ -18,20 +18,20 @@ DATA = PROBLEM.simulate(M=60, noise=0.05, seed=1)
         pytest.param("irls", {"weak": "mle"}, "belongs to hybrid", id="irls-weak"),
     ],
 )
-def test_options_of_other_methods_are_refused(method, options, words):
-    with pytest.raises(FitError, match=words):
+def test_options_of_other_methods_are_rejected(method, options, message):
+    with pytest.raises(FitError, match=message):
         wf.fit(PROBLEM.model, DATA, method=method, options=options)
 
 
 @pytest.mark.parametrize("method", ["mle", "wendy", "hybrid"])
-def test_cubic_regularisation_refuses_bounds(method):
-    with pytest.raises(FitError, match="knows no bounds"):
+def test_cubic_solver_rejects_bounds(method):
+    with pytest.raises(FitError, match="does not support bounds"):
         wf.fit(PROBLEM.model, DATA, method=method, bounds=PROBLEM.bounds, options={"solver": "cubic"})
-    free = wf.fit(PROBLEM.model, DATA, method=method, options={"solver": "cubic"})
-    assert free.converged
+    unbounded = wf.fit(PROBLEM.model, DATA, method=method, options={"solver": "cubic"})
+    assert unbounded.converged
 
 
-def test_what_every_method_takes_is_taken_by_every_method():
+def test_every_method_takes_the_common_options():
     from weakform.estimators import ESTIMATORS
 
     for method in ESTIMATORS:
@@ -47,7 +47,7 @@ def test_what_every_method_takes_is_taken_by_every_method():
         pytest.param({"options": {"time_limit": -1}}, "positive seconds", id="negative time"),
     ],
 )
-def test_errors_say_what_to_do(changes, message):
+def test_invalid_option_error_names_the_remedy(changes, message):
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=100, noise=0.02, seed=1)
     with pytest.raises(wf.WeakformError, match=message):
@@ -55,7 +55,7 @@ def test_errors_say_what_to_do(changes, message):
 
 
 @pytest.mark.parametrize(("option", "value"), [("residuals", "log"), ("weak", "hybrid"), ("solver", "newton")])
-def test_unknown_words_are_refused(option, value):
+def test_unknown_option_values_are_rejected(option, value):
     problem = wf.problems.get("logistic")
     with pytest.raises(FitError, match=option):
         wf.fit(problem.model, problem.simulate(M=50), options={option: value})

@@ -1,28 +1,34 @@
-"""Starts: given, made, or completed."""
+"""Start points: given by the user, drawn, or completed."""
 
 import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.data.matching import match
+from weakform.estimators import ESTIMATORS, Options
+from weakform.estimators.relaxed_model import SEARCH_SETTINGS, starts
+from weakform.fitting.multistart import prepare
+from weakform.parameters import resolve
 from weakform.support.errors import FitError
+from weakform.support.progress import Watch
 
 
-def test_a_start_that_is_given_competes_unless_it_is_alone():
+def test_given_start_competes_with_drawn_ones_unless_starts_is_1():
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=128, noise=0.03, seed=1)
-    bad = dict(zip(problem.model.parameters, problem.start(0), strict=True))
-    alone = wf.fit(problem.model, data, bounds=problem.bounds, start=bad, starts=1, method="mle")
+    poor = dict(zip(problem.model.parameters, problem.start(0), strict=True))
+    alone = wf.fit(problem.model, data, bounds=problem.bounds, start=poor, starts=1, method="mle")
     assert len(alone.starts) == 1
     assert np.array_equal(alone.starts[0].start, problem.start(0))
-    among = wf.fit(problem.model, data, bounds=problem.bounds, start=bad, method="mle")
-    assert len(among.starts) == 4
-    assert any(np.array_equal(s.start, problem.start(0)) for s in among.starts)
-    assert among.starts[0].objective <= alone.starts[0].objective + 1e-6
+    several = wf.fit(problem.model, data, bounds=problem.bounds, start=poor, method="mle")
+    assert len(several.starts) == 4
+    assert any(np.array_equal(s.start, problem.start(0)) for s in several.starts)
+    assert several.starts[0].objective <= alone.starts[0].objective + 1e-6
     more = wf.fit(problem.model, data, bounds=problem.bounds, starts=6, method="wls")
     assert len(more.starts) == 6
 
 
-def test_linear_parameters_may_be_left_out_of_the_start():
+def test_linear_parameters_may_be_omitted_from_start():
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=128, noise=0.03, seed=1)
     fit = wf.fit(problem.model, data, start={"p3": 0.8, "p4": 9.0}, starts=1, method="mle")
@@ -31,7 +37,7 @@ def test_linear_parameters_may_be_left_out_of_the_start():
         wf.fit(problem.model, data, start={"p3": 0.8}, starts=1)
 
 
-def test_no_bounds_and_no_start():
+def test_fit_without_bounds_and_start():
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=256, noise=0.03, seed=1)
     fit = wf.fit(problem.model, data, method="mle")
@@ -39,8 +45,26 @@ def test_no_bounds_and_no_start():
     assert fit["p4"].value == pytest.approx(10, rel=0.3)
 
 
-def test_a_model_that_is_nowhere_defined():
+def test_model_that_is_undefined_everywhere_is_an_error():
     model = wf.Model.from_text("u' = log(0 - p1**2 - 1)*p2*u")
     data = wf.problems.get("logistic").simulate(M=60)
     with pytest.raises(FitError, match="No start could be made"):
         wf.fit(model, data)
+
+
+def test_starts_with_hidden_states_take_the_settings_in_turn_and_given_starts_first():
+    model = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
+    t = np.linspace(0, 5, 40)
+    x = wf.simulate(model, {"a": 3.0, "b": 1.0, "c": 6.0, "d": 1.0}, [1.0, 1.0], t).states[:, 0]
+    matched = match(wf.Dataset(t, x, names=["x"], sigma=0.1), model)
+    parameters = resolve(matched.model, matched.data, None, {"bounds": dict.fromkeys("abcd", (0, 10))})
+    task = prepare(parameters, matched, ESTIMATORS["relaxed"], Options(), wf.Local(), watch=Watch(60)).task
+    drawn = starts(task, (), None, 0)
+    assert [start.settings for start in drawn] == [SEARCH_SETTINGS[k % len(SEARCH_SETTINGS)] for k in range(8)]
+    assert not any(start.from_solution for start in drawn)
+    assert all(start.parameters.shape == (4,) and start.state_levels.shape == (2,) for start in drawn)
+    given = np.array([1.0, 2.0, 3.0, 4.0])
+    first, *others = starts(task, (given,), 4, 0)
+    assert np.array_equal(first.parameters, given)
+    assert first.from_solution
+    assert not any(start.from_solution for start in others)

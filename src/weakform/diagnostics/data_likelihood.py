@@ -14,8 +14,9 @@ import math
 
 import numpy as np
 
-from ..estimators.estimation_problem import Refined, Task
+from ..estimators.estimation_problem import Task
 from ..estimators.noise_level import cost, counts
+from ..estimators.outcome import Refined
 from ..noise.kinds import KINDS, TAIL
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.matching import match
-from ..estimators.estimation_problem import Outcome, Problem, Refined, Task
+from ..estimators.estimation_problem import Problem, Task
 from ..estimators.noise_level import counts as counts_of
+from ..estimators.outcome import Outcome, Refined
 from ..forward.structural_identifiability import Complete, Experiment, Freedom, freedoms
 from ..linalg.symmetric_matrix import symmetric_inverse
 from ..parameters import Parameters

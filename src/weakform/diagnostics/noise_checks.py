@@ -13,7 +13,7 @@ import numpy as np
 
 from ..data import Dataset
 from ..data.trajectory import Trajectory
-from ..estimators.estimation_problem import Refined
+from ..estimators.outcome import Refined
 from ..noise.kinds import KINDS
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .autocorrelation import serial

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..estimators.estimation_problem import Outcome, Refined, Task
+from ..estimators.estimation_problem import Task
+from ..estimators.outcome import Outcome, Refined
 from ..linalg.symmetric_matrix import symmetric_inverse
 from ..model.compilation import compiled
 from ..support.array_types import BoolArray, FloatArray

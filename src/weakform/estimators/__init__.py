@@ -1,4 +1,4 @@
-"""Estimators, one for each file, all of the same shape (see `estimator`)."""
+"""The estimation methods, one module for each, all described by the same record (see `estimator`)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,16 +8,31 @@ from ..results.status import Status
 from ..support.errors import FitError
 from ..support.wording import suggestion
 from . import hybrid, irls, mle, output_error, relaxed_model, wendy, wls
-from .estimation_problem import Outcome, Refined, Task
+from .estimation_problem import Task
 from .estimator import Estimator
+from .outcome import Outcome, Refined
 
 ESTIMATORS: dict[str, Estimator] = {
     module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid, relaxed_model)
 }
+"""The registry of methods by the name that `fit(method=...)` takes. An entry added here is available everywhere."""
 
 
 def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Estimator, Options]:
-    """The estimator of a method, and its options; an option that it does not use is refused."""
+    """Look up the estimator of a method and validate its options.
+
+    Parameters
+    ----------
+    method : str
+        A key of `ESTIMATORS`.
+    options : Options, mapping or None
+        In a mapping every option counts as set by the user; in `Options` only those that differ from their default.
+
+    Raises
+    ------
+    FitError
+        If the method is unknown, or if an option is set that it does not use.
+    """
     if not isinstance(method, str) or method not in ESTIMATORS:
         guess = suggestion(str(method), ESTIMATORS)
         raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
@@ -27,10 +42,10 @@ def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Es
 
 
 def takes(estimator: Estimator, names: Iterable[str]) -> None:
-    """Refuse options that an estimator does not use."""
+    """Raise `FitError` if any of the named options is not used by the estimator."""
     for name in names:
         if name not in (*COMMON, *estimator.options):
-            users = [other.name for other in ESTIMATORS.values() if name in other.options]
+            users = [candidate.name for candidate in ESTIMATORS.values() if name in candidate.options]
             raise FitError(
                 f"Method {estimator.name!r} does not use the option {name!r}; it belongs to {', '.join(users)}."
             )

@@ -1,4 +1,4 @@
-"""What every estimator takes and returns."""
+"""The input of every estimator: a problem, what is to be estimated in it, and the points from which a search starts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ..collocation.hidden_state_problem import Latent
-from ..collocation.residual_projection import Leftover
 from ..data import Dataset
 from ..model import Model
 from ..parameters.priors import Priors
 from ..parameters.working_scale import Scale
 from ..results.options import Options
-from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
 from ..support.progress import Watch
 from ..weak.likelihood_evaluation import Evaluation
@@ -24,64 +21,68 @@ from ..weak.weak_problem import WeakProblem
 
 
 class Problem(Protocol):
-    """What is known of a problem, whichever way it is solved.
+    """A model with data, whether it is solved by its weak form or on a mesh.
 
     Attributes
     ----------
     model : Model
     data : Dataset
-        The columns that are measured.
+        The measured columns.
     sigma : ndarray, (columns,)
     forms : tuple of WeakForm
-        One for each trajectory; none where states are hidden.
+        One for each trajectory; empty if states are hidden.
     """
 
     @property
     def model(self) -> Model:
-        """In what the estimators work with."""
+        """Model in terms of the parameters that the estimators see."""
 
     @property
     def data(self) -> Dataset:
-        """The columns that are measured."""
+        """Dataset with the measured columns."""
 
     @property
     def sigma(self) -> FloatArray:
-        """Of each column, `(columns,)`."""
+        """Standard deviation of the noise of each column, given or estimated from the data alone, `(columns,)`."""
 
     @property
     def forms(self) -> tuple[WeakForm, ...]:
-        """One for each trajectory; none where states are hidden."""
+        """Weak form of each trajectory; empty if states are hidden."""
 
     @property
     def spread(self) -> FloatArray:
-        """How much each column varies, in working coordinates."""
+        """Variation of each column, as a standard deviation in working coordinates, `(columns,)`."""
 
     @property
     def beginnings(self) -> int:
-        """Initial values that are fitted besides the parameters."""
+        """Number of initial values that are fitted besides the parameters."""
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> Problem:
-        """The same with other weights `(time, columns)` of the values."""
+        """Return the same problem with other weights `(time, columns)` of the measured values."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A problem with what is to be estimated in it.
+    """A problem together with what is to be estimated in it.
+
+    Parameters are on the scale on which the estimators work (`scale`): where that is logarithmic, `base`, `lower` and
+    `upper` hold logarithms, and so does every `p` that an estimator sees. J is the number of parameters.
 
     Attributes
     ----------
     problem : Problem
     free : ndarray of bool, (J,)
+        Parameters that are estimated.
     base : ndarray, (J,)
-        Values of the parameters that are not free; NaN where free.
+        Values of the parameters that are fixed; NaN where a parameter is free.
     lower, upper : ndarray, (J,)
     linear : ndarray of bool, (J,)
-        Free parameters in which, the others being fixed, the model is affine.
+        Free parameters in which the model is affine when all others are held.
     options : Options
     stop : Watch
-        Whether to stop: the time is over, or the user wants it.
+        `stop()` is True if the time limit has passed or the user has interrupted.
     scale : Scale
-        Which parameters are on a log scale: `p` here holds their logarithms, and so do the bounds.
+        Which parameters are on a log scale.
     prior : Priors, optional
     """
 
@@ -104,31 +105,34 @@ class Task:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the model is affine in all free parameters."""
+        """True if the model is affine in all free parameters together."""
         return bool((self.linear == self.free).all())
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any free parameter has a bound."""
+        """True if any free parameter has a bound."""
         return bool((np.isfinite(self.lower) | np.isfinite(self.upper))[self.free].any())
 
     @property
     def box(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of the free parameters."""
+        """Lower and upper bounds of the free parameters, `(F,)` each."""
         return self.lower[self.free], self.upper[self.free]
 
     def moving(self, p: FloatArray) -> BoolArray:
-        """Free parameters that are not at a bound, `(J,)`."""
+        """Return a mask `(J,)` of the free parameters that are not at a bound."""
         return self.free & (p > self.lower) & (p < self.upper)
 
     def expand(self, theta: FloatArray) -> FloatArray:
-        """All parameters `(J,)` from the free ones."""
+        """Return all parameters `(J,)` from the free ones `(F,)`."""
         p = self.base.copy()
         p[self.free] = theta
         return p
 
     def objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
-        """The weak likelihood as a function of the free parameters."""
+        """Return the weak negative log-likelihood, plus the prior if there is one, of the free parameters.
+
+        The returned function takes `(theta, order)`, theta `(F,)`, and computes derivatives up to `order`.
+        """
         weak = self.weak.likelihood(logdet_weight)
         likelihood = weak if self.prior is None else _posterior(weak, self.prior)
         if self.free.all():
@@ -145,94 +149,58 @@ class Task:
 
 
 def _posterior(weak: Callable[[FloatArray, int], Evaluation], prior: Priors) -> Callable[[FloatArray, int], Evaluation]:
+    """Return the sum of a negative log-likelihood and the negative log-density of a prior, with its derivatives."""
+
     def posterior(p: FloatArray, order: int) -> Evaluation:
-        found = weak(p, order)
-        gradient = None if found.gradient is None else found.gradient + prior.gradient(p)
-        hessian = None if found.hessian is None else found.hessian + prior.hessian(p)
-        return Evaluation(found.value + prior.value(p), gradient, hessian, found.status)
+        likelihood = weak(p, order)
+        gradient = None if likelihood.gradient is None else likelihood.gradient + prior.gradient(p)
+        hessian = None if likelihood.hessian is None else likelihood.hessian + prior.hessian(p)
+        return Evaluation(likelihood.value + prior.value(p), gradient, hessian, likelihood.status)
 
     return posterior
 
 
 @dataclass(frozen=True)
-class Refined:
-    """What states that obey the model add to an estimate.
+class RelaxationSettings:
+    """How freely a search of the relaxed model moves from one start.
 
     Attributes
     ----------
-    covariance : ndarray, (F, F)
-        Of the free parameters.
-    sigma : ndarray, (D,)
-    states : tuple of ndarray, (time, D)
-        At the samples, in the units of the data: they obey the model.
-    misfit : float
-        `Σ (x^data - x)²/σ²`.
-    freedom : int
-        Measured values less fitted parameters and initial states.
-    finer : int
-        Nodes of the mesh for each sample.
-    bias : float
-        Largest error of the discretisation in any parameter, in standard errors.
-    held : ndarray, (F,), or None
-        Direction in the free parameters, in their standard errors, that was held because the data do not determine it.
-    residuals : tuple of ndarray, (time, D), or None where there is no likelihood
-        `(x^data - x)/σ` over the scale, NaN where nothing was measured.
-    information : ndarray, (F, F), or None
-        Whose inverse the covariance is, where it is one.
-    leftover : callable, optional
-        What the fit leaves of noise.
-    stiffness : float
-        The fastest decay of the equations along the states, in units of the time between samples; told where the
-        discretisation fails.
+    parameter_range : float
+        Distance that a parameter may move in one level for half a unit of the objective, as a share of the width of
+        its bounds, or of its own size if it has none.
+    noise_share : float
+        Smallest σ of the search, as a share of the spread of a column. A larger σ lets the states leave the data.
     """
 
-    covariance: FloatArray
-    sigma: FloatArray
-    states: tuple[FloatArray, ...]
-    misfit: float
-    freedom: int
-    residuals: tuple[FloatArray, ...] | None
-    finer: int = 1
-    bias: float = 0.0
-    held: FloatArray | None = None
-    information: FloatArray | None = None
-    leftover: Leftover | None = None
-    stiffness: float = 0.0
+    parameter_range: float
+    noise_share: float
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an estimator returns for one start.
+class HiddenStateStart:
+    """A point from which a search starts if states are hidden or initial values are given.
 
     Attributes
     ----------
-    estimate : ndarray, (J,)
-    objective : float
-        What is compared between starts; smaller is better.
-    status : Status
-    iterations : int
-    evaluations : int
-    refined : Refined, optional
-    curvature : ndarray, (F, F), optional
-        Of a sum of squares, where the objective is one.
-    rough : bool
-        Whether a better search will follow where the refinement does not go well.
-    initial : tuple of ndarray, (D,), optional
-        Initial state of each trajectory in working coordinates, where the method has one.
-    note : str
-        What was decided on the way, in words.
-    latent : Latent, optional
-        States on a mesh, where the method has them.
+    parameters : ndarray, (J,)
+    state_levels : ndarray, (D,)
+        A constant for each state, used where nothing is measured of it and no initial value is given.
+    from_solution : bool
+        Whether the relaxed model also starts from the model's own forward solution with these parameters.
+    settings : RelaxationSettings
     """
 
-    estimate: FloatArray
-    objective: float
-    status: Status
-    iterations: int
-    evaluations: int
-    refined: Refined | None = None
-    initial: tuple[FloatArray, ...] | None = None
-    note: str = ""
-    latent: Latent | None = None
-    curvature: FloatArray | None = None
-    rough: bool = False
+    parameters: FloatArray
+    state_levels: FloatArray
+    from_solution: bool
+    settings: RelaxationSettings
+
+
+StartPoint = FloatArray | HiddenStateStart
+"""A start of a search: the parameters `(J,)`, with more about the states where these are hidden."""
+
+
+def extract_parameters(start: StartPoint) -> FloatArray:
+    """Return the parameters `(J,)` of a start."""
+    return start.parameters if isinstance(start, HiddenStateStart) else start

@@ -1,65 +1,74 @@
-"""What an estimator is: functions of a task, and what it can do.
+"""The record that describes an estimation method: the functions that run it, and what it can do.
 
-The story of a fit (`fitting`) never asks for a method by its name: what a method can do, and which options it takes, is
-said here. To add an estimator, write a module with one of these and add it to the registry in `estimators`.
+The rest of the package never asks for a method by its name: it reads from this record what a method can do and which
+options it takes. To add an estimator, write a module with one `Estimator` and add it to the registry in
+`estimators/__init__.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..support.array_types import FloatArray
-from .estimation_problem import Outcome, Task
+from .estimation_problem import StartPoint, Task
+from .outcome import Outcome
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """A method of `fit`.
+    """An estimation method of `fit`.
 
     Attributes
     ----------
-    name, summary : str
-        As the user writes it, and what it is, in a few words.
+    name : str
+        The value of `fit(method=...)`.
+    summary : str
+        A description in a few words, shown in the documentation.
     search : callable
-        `search(task, start) -> Outcome`, run for every start; the best outcome is kept.
-    quick : callable, optional
-        A search of little cost: where the refinement of what it finds reaches the noise of the data, that will do.
+        `search(task, start) -> Outcome`, run from every start; the outcome with the smallest objective is the best.
     refine : callable, optional
-        `refine(task, outcome) -> Outcome`, run for the best outcome.
+        `refine(task, outcome) -> Outcome`, run for the best outcomes of the search that are distinct.
     check : callable, optional
-        `check(task)` raises `FitError` for what the method cannot do, before any work.
+        `check(task)` raises `FitError` before any work if the method cannot handle the task.
     options : tuple of str
-        The options that it takes beyond those of every method.
-    likelihood : bool
-        Whether what it minimises is a likelihood, which may be joined with priors.
+        Options that the method takes besides those common to all methods.
+    has_likelihood : bool
+        Whether the objective is a likelihood, so that priors can be added to it.
     closed_form : bool
-        Whether it needs no start where the model is linear in its parameters.
+        Whether the method needs no start if the model is linear in its parameters.
     noise_free : callable, optional
-        The task for noise-free data; without it weak least squares, which is exact for them, takes its place.
-    unrefined : str, optional
-        The method whose estimate is left where the refinement is not possible.
-    starts : callable, optional
-        `starts(task, given, count, seed)`: a way of its own to begin.
-    local : bool
-        Whether it finds only what is near its start; it then solves the equations, stiff ones among them.
-    enough : callable, optional
-        `enough(task, outcomes)`: whether starts may be left out that nobody asked for.
-    partly : bool
-        Whether it can do with part of the states measured.
-    weak : bool
-        Whether it works on the weak form where every state is measured.
-    instead : str, optional
-        The method that takes its place where only a part is measured.
-    minimises_weak_residual : bool
-        True if `Outcome.objective` is half the sum of squared weak residuals, whose size alone reveals noise-free data.
+        `noise_free(task) -> Task` adapts the task to noise-free data. Without it weak least squares, which is exact for
+        such data, replaces the method.
+    method_if_unrefined : str, optional
+        Name of the method whose estimate is reported if the refinement is not possible.
     refits : bool
-        Whether its estimate can be found again from other data or with a parameter held, as profiles and bootstrap do.
+        Whether the fit can be repeated with other data or with a parameter held, as profiles and bootstrap need it.
+    starts : callable, optional
+        `starts(task, given, count, seed)` returns the starts, in place of `make_starts`. `given` are the starts of the
+        user, `(J,)` with NaN where no value is given.
+    enough : callable, optional
+        `enough(task, outcomes)` returns True if the remaining starts may be skipped. It is asked only if the user has
+        not set the number of starts.
+    solves_equations : bool
+        Whether the method finds only an optimum near its start. Such a method solves the equations, and can handle
+        stiff ones and events at unknown times.
+    handles_hidden_states : bool
+        Whether the method can handle hidden states and initial values that are given.
+    uses_weak_form : bool
+        Whether the method uses the weak form if every state is measured.
+    hidden_state_method : str, optional
+        Name of the method that replaces this one if states are hidden.
+    minimises_weak_residual : bool
+        Whether `Outcome.objective` is half the sum of squared weak residuals, whose size alone reveals noise-free data.
+    coarse_search : callable, optional
+        A cheaper `search`, tried first: if the refinement of its outcomes reaches the noise level of the data, the full
+        search is skipped.
     """
 
     name: str
     summary: str
-    search: Callable[[Task, FloatArray | None], Outcome]
+    search: Callable[[Task, StartPoint | None], Outcome]
     refine: Callable[[Task, Outcome], Outcome] | None = None
     check: Callable[[Task], None] | None = None
     options: tuple[str, ...] = ()
@@ -68,11 +77,11 @@ class Estimator:
     noise_free: Callable[[Task], Task] | None = None
     method_if_unrefined: str | None = None
     refits: bool = False
-    starts: Callable[[Task, tuple[FloatArray, ...], int | None, int], list[FloatArray]] | None = None
+    starts: Callable[[Task, tuple[FloatArray, ...], int | None, int], Sequence[StartPoint]] | None = None
     enough: Callable[[Task, list[Outcome]], bool] | None = None
     solves_equations: bool = False
     handles_hidden_states: bool = False
     uses_weak_form: bool = True
     hidden_state_method: str | None = None
     minimises_weak_residual: bool = False
-    coarse_search: Callable[[Task, FloatArray | None], Outcome] | None = None
+    coarse_search: Callable[[Task, StartPoint | None], Outcome] | None = None

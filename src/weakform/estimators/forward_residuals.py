@@ -1,7 +1,8 @@
-"""Forward solutions of each trajectory beside its data, for the methods that solve the model.
+"""Forward solutions of each trajectory and their sensitivities, in the coordinates of the data.
 
-What is searched over besides the parameters is where each trajectory begins: all states, in working coordinates, where
-all are measured; else the initial values that are not given, as they stand.
+Methods that solve the model search over the parameters and over the initial values of each trajectory: the initial
+state in working coordinates if all states are measured, else the initial values that are not given, on their natural
+scale. In what follows `begin` are these values of one trajectory, `(begins,)`, and k is the number of the trajectory.
 """
 
 from __future__ import annotations
@@ -21,37 +22,46 @@ from .estimation_problem import Problem
 
 
 class Shots(Protocol):
-    """Trajectories that can be solved from parameters p and a beginning.
+    """Trajectories that can be solved from parameters p `(J,)` and initial values.
 
     Attributes
     ----------
     begins : int
-        Numbers that say where a trajectory begins.
+        Number of fitted initial values of each trajectory.
     data : tuple of ndarray, (time, K)
-        What was measured, in the coordinates of the residuals; anything where nothing was.
+        The measured columns in the coordinates of the residuals; arbitrary finite values where nothing was measured.
     """
 
     begins: int
     data: tuple[FloatArray, ...]
 
     def states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """At the samples, `(time, D)`, or None."""
+        """Solve trajectory k and return its states at the samples, `(time, D)`; None if that fails."""
 
     def columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """What is measured, at the samples, in the coordinates of the residuals, `(time, K)`, or None."""
+        """Return the measured columns of the solution in the coordinates of the residuals, `(time, K)`, or None."""
 
     def sensitivity(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """Derivatives of the columns by p and the beginning, `(time, K, J + begins)`, or None."""
+        """Return the derivatives of the columns by p and the initial values, `(time, K, J + begins)`, or None."""
 
     def slopes(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
-        """`du/dx` of the columns `(time, K)`, x their working coordinates."""
+        """Return `du/dx` of the columns, `(time, K)`, with x their working coordinates."""
 
     def latent(self, p: FloatArray, begins: tuple[FloatArray, ...]) -> Latent | None:
-        """States from the beginnings on, where they are not those at the first samples."""
+        """Return all states on a mesh that begins where the trajectories begin; None where that is a sample."""
 
 
 def shots(problem: Problem, tolerance: float, additive: bool) -> Shots:
-    """Of a problem; residuals are plain differences with `additive`, else in working coordinates."""
+    """Set up the forward solutions of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    tolerance : float
+        Relative tolerance of the solver.
+    additive : bool
+        Whether residuals are plain differences of the columns; otherwise they are in working coordinates.
+    """
     if isinstance(problem, LatentProblem):
         return PartlySeen(problem, tolerance, additive)
     assert isinstance(problem, WeakProblem)
@@ -59,7 +69,16 @@ def shots(problem: Problem, tolerance: float, additive: bool) -> Shots:
 
 
 class AllSeen:
-    """Every state is measured as it stands."""
+    """Forward solutions of a problem in which every state is measured directly.
+
+    Parameters
+    ----------
+    problem : WeakProblem
+    tolerance : float
+        Relative tolerance of the solver.
+    additive : bool
+        Whether residuals are plain differences of the states; otherwise they are in working coordinates.
+    """
 
     def __init__(self, problem: WeakProblem, tolerance: float, additive: bool) -> None:
         self.model, self.forms, self.tolerance, self.additive = problem.model, problem.forms, tolerance, additive
@@ -67,6 +86,7 @@ class AllSeen:
         self.data = tuple(form.u if additive else form.x.T for form in self.forms)
 
     def _solved(self, k: int, p: FloatArray, begin: FloatArray, sensitivities: bool = False) -> Simulation | None:
+        """Solve trajectory k from its initial state; None if an argument is not finite or the solver fails."""
         form = self.forms[k]
         with np.errstate(over="ignore"):
             u0 = form.system.from_working(begin[None])[0]
@@ -79,22 +99,23 @@ class AllSeen:
         return solved if solved.success else None
 
     def states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """At the samples, `(time, D)`, or None."""
+        """Solve trajectory k and return its states at the samples, `(time, D)`; None if that fails."""
         solved = self._solved(k, p, begin)
         return None if solved is None else solved.states
 
     def columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """The states in the coordinates of the residuals."""
+        """Return the states of the solution in the coordinates of the residuals, `(time, D)`, or None."""
         u = self.states(k, p, begin)
         with np.errstate(all="ignore"):
             return u if u is None or self.additive else self.forms[k].system.to_working(u)
 
     def sensitivity(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """`∂u/∂(p, x₀)`, or `∂x/∂(p, x₀)`, `(time, D, J + D)`; or None."""
+        """Return `∂u/∂(p, x₀)` if residuals are additive, else `∂x/∂(p, x₀)`, `(time, D, J + D)`, or None."""
         system = self.forms[k].system
         solved = self._solved(k, p, begin, sensitivities=True)
         if solved is None or solved.by_parameters is None or solved.by_initial is None:
             return None
+        # The solver has ∂u/∂u₀; the search is over x₀, and ∂u₀/∂x₀ is the slope at the initial state.
         slope = system.slopes(system.from_working(begin[None]))[0]
         K = np.concatenate([solved.by_parameters, solved.by_initial @ slope], axis=2)
         if not self.additive:
@@ -103,20 +124,31 @@ class AllSeen:
         return K if np.isfinite(K).all() else None
 
     def slopes(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
-        """`du/dx` of the states."""
+        """Return `du/dx` of the states, `(time, D)`."""
         u = self.states(k, p, begin)
         assert u is not None
         kinds = self.forms[k].system.kinds
         return np.column_stack([kind.numeric_slope(c) for kind, c in zip(kinds, u.T, strict=True)])
 
     def latent(self, p: FloatArray, begins: tuple[FloatArray, ...]) -> Latent | None:
-        """None: trajectories begin at their first samples."""
+        """Return None: all trajectories begin at their first samples."""
         del p, begins
         return None
 
 
 class PartlySeen:
-    """Some states, or expressions of them, are measured; some initial values may be given."""
+    """Forward solutions of a problem with hidden states, measured expressions or given initial values.
+
+    Parameters
+    ----------
+    problem : LatentProblem
+    tolerance : float
+        Relative tolerance of the solver.
+    additive : bool
+        Whether residuals are plain differences of the columns; otherwise they are in working coordinates.
+    meshes : tuple of ndarray, optional
+        Times of the solution for each trajectory; by default its samples, and its beginning if that is earlier.
+    """
 
     def __init__(
         self,
@@ -138,10 +170,11 @@ class PartlySeen:
         )
 
     def _own(self, k: int, p: FloatArray) -> FloatArray:
+        """Return the parameters of the model for trajectory k, local ones among them."""
         return self.problem.functions.own(p, k)
 
     def _solved(self, k: int, p: FloatArray, begin: FloatArray, sensitivities: bool = False) -> Simulation | None:
-        """From the beginning on."""
+        """Solve trajectory k from its beginning; None if an argument is not finite or the solver fails."""
         own, problem = self._own(k, p), self.problem
         u0 = self._begun(k, p, begin)
         if not (np.isfinite(u0).all() and np.isfinite(own).all()):
@@ -159,13 +192,13 @@ class PartlySeen:
         return solved if solved.success else None
 
     def _begun(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
-        """The state at the beginning, before anything happens, `(D,)`."""
+        """Return the initial state `(D,)`, before any event or dose at that time."""
         u0 = self.problem.functions.g(self.grids[k][:1], np.ones((1, len(self.given))), self._own(k, p))[0]
         u0[~self.given] = begin
         return np.asarray(u0)
 
     def _seen(self, k: int, p: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The columns, and their derivatives by the states and by the model's own parameters."""
+        """Return the columns `(time, K)`, and their derivatives by the states and by the parameters of trajectory k."""
         times = self.problem.data.trajectories[k].times
         inputs = inputs_of(self.problem.shared, self.problem.data, k)
         return self.problem.functions.h.linearised(
@@ -173,23 +206,28 @@ class PartlySeen:
         )
 
     def states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """At the samples, `(time, D)`, or None."""
+        """Solve trajectory k and return its states at the samples, `(time, D)`; None if that fails."""
         solved = self._solved(k, p, begin)
         return None if solved is None else solved.states[-len(self.data[k]) :]
 
     def columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """What is measured, in the coordinates of the residuals."""
+        """Return the measured columns in the coordinates of the residuals, `(time, K)`, zero where missing; or None."""
         states = self.states(k, p, begin)
         if states is None:
             return None
         with np.errstate(all="ignore"):
             h = self._seen(k, p, states)[0]
             x = h if self.additive else np.column_stack([g.to_working(c) for g, c in zip(self.kinds, h.T, strict=True)])
-        there = self.problem.data.trajectories[k].measured
-        return np.where(there, x, 0.0) if np.isfinite(x[there]).all() else None
+        measured = self.problem.data.trajectories[k].measured
+        return np.where(measured, x, 0.0) if np.isfinite(x[measured]).all() else None
 
     def sensitivity(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
-        """Derivatives of the columns by all parameters and by the initial values that are not given."""
+        """Return the derivatives of the columns by p and the initial values, `(time, K, J + begins)`, or None.
+
+        With the columns h(u, p) and the given initial values g(p), by the chain rule
+
+            dh/dp = ∂h/∂u (∂u/∂p + ∂u/∂u₀ ∂g/∂p) + ∂h/∂p,      dh/du₀ = ∂h/∂u ∂u/∂u₀.
+        """
         solved = self._solved(k, p, begin, sensitivities=True)
         if solved is None or solved.by_parameters is None or solved.by_initial is None:
             return None
@@ -207,21 +245,23 @@ class PartlySeen:
         return K if np.isfinite(K).all() else None
 
     def _slopes(self, h: FloatArray) -> FloatArray:
+        """Return `du/dx` of columns h `(time, K)`."""
         return np.column_stack([kind.numeric_slope(c) for kind, c in zip(self.kinds, h.T, strict=True)])
 
     def slopes(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
-        """`du/dx` of the columns."""
+        """Return `du/dx` of the columns, `(time, K)`."""
         states = self.states(k, p, begin)
         assert states is not None
         return self._slopes(self._seen(k, p, states)[0])
 
     def latent(self, p: FloatArray, begins: tuple[FloatArray, ...]) -> Latent | None:
-        """States at the samples, and at t = 0 if trajectories begin there; None where they cannot be had."""
+        """Return the states at the times of the solution; None if a trajectory cannot be solved."""
         parts = []
         for k, begin in enumerate(begins):
             solved = self._solved(k, p, begin)
             if solved is None:
                 return None
+            # The layout of a mesh has a node ahead of each trajectory; like the first node it holds the initial state.
             first = self._begun(k, p, begin)[None]
             parts += [first, first, solved.states[1:]]
         return Latent(self.grids, Point(p, np.concatenate(parts)))

@@ -3,8 +3,8 @@
     p⁽ⁱ⁺¹⁾ = argmin r(p)ᵀ S(p⁽ⁱ⁾)⁻¹ r(p),
 
 from the weak least-squares estimate, until the iterates agree. Each sweep is in closed form where the model is linear
-in the free parameters, and a nonlinear least-squares problem with the analytic Jacobian where it is not. It need not
-converge; then the status says so.
+in the free parameters, and a nonlinear least-squares problem with the analytic Jacobian where it is not. The iteration
+need not converge; the status says whether it did.
 """
 
 from __future__ import annotations
@@ -13,19 +13,25 @@ import numpy as np
 
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..results.status import Status
-from ..support.array_types import FloatArray
 from . import wls
-from .estimation_problem import Outcome, Task
+from .estimation_problem import StartPoint, Task
 from .estimator import Estimator
+from .outcome import Outcome
 from .weak_least_squares import least_squares
 
-MAX_ITERATIONS = 1000
-INNER_ITERATIONS = 200
+MAX_SWEEPS = 1000
+"""Sweeps, unless the option `max_iterations` is set. The default that `Options` documents."""
+MAX_INNER_ITERATIONS = 200
+"""Evaluations of the residual in one sweep of a nonlinear model. By judgement, as in `wls`."""
 
 
-def search(task: Task, start: FloatArray | None) -> Outcome:
-    """One estimate from one start; linear models need none."""
-    limit = task.options.max_iterations or MAX_ITERATIONS
+def search(task: Task, start: StartPoint | None) -> Outcome:
+    """Fit WENDy-IRLS from one start; a model that is linear in its parameters needs none.
+
+    The status is `STUCK` if the covariance cannot be factorised, or if a sweep fails, and `START` if weak least squares
+    has no finite residual.
+    """
+    limit = task.options.max_iterations or MAX_SWEEPS
     tolerance = task.options.tolerance
     first = wls.search(task, start)
     p, status, evaluations, sweeps = first.estimate, Status.ITERATIONS, first.evaluations, 0
@@ -39,12 +45,12 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
             status = Status.STUCK
             break
         residual, jacobian = task.weak.whitened(factors)
-        new, inner, used = least_squares(task, residual, jacobian, p, INNER_ITERATIONS)
+        new, inner, used = least_squares(task, residual, jacobian, p, MAX_INNER_ITERATIONS)
         evaluations += used
         if inner is Status.START or not np.isfinite(new).all():
             status = Status.STUCK
             break
-        # The step in units of the residual's noise, and relative to the parameters.
+        # Two measures of the step: in units of the noise of the whitened residual, and relative to the parameters.
         moved = float(np.linalg.norm(jacobian(new) @ (new - p)))
         step, size = np.abs(new - p), np.abs(new)
         p = new

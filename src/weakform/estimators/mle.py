@@ -1,7 +1,7 @@
 """WENDy-MLE: the minimum of the weak negative log-likelihood inside the box, by a second-order method.
 
-The default is a trust region with the exact Hessian; adaptive cubic regularisation is the second solver, without
-bounds.
+The default is a trust region with the exact Hessian. Adaptive cubic regularisation is the second solver; it does not
+support bounds.
 """
 
 from __future__ import annotations
@@ -10,30 +10,40 @@ import numpy as np
 
 from ..optimize import Cubic, TrustRegion, minimise
 from ..results.status import Status
-from ..support.array_types import FloatArray
 from ..support.errors import FitError
 from . import wls
-from .estimation_problem import Outcome, Task
+from .estimation_problem import StartPoint, Task
 from .estimator import Estimator
+from .outcome import Outcome
 
 MAX_ITERATIONS = 200
+"""Iterations, unless the option `max_iterations` is set. The default that `Options` documents."""
 
 
 def check(task: Task) -> None:
-    """Cubic regularisation has no bounds."""
+    """Raise `FitError` if cubic regularisation is to be used with bounds."""
     if task.options.solver == "cubic" and task.is_bounded:
         raise FitError(
-            "solver='cubic' knows no bounds, and some are given; use solver='trust-region', or leave the bounds out."
+            "solver='cubic' does not support bounds, but at least one free parameter has one. "
+            "Use solver='trust-region', or remove the bounds."
         )
 
 
-def search(task: Task, start: FloatArray | None, enough: float = 0.0) -> Outcome:
-    """One estimate from one start; `enough` as `minimise` has it."""
-    assert start is not None
+def search(task: Task, start: StartPoint | None, enough: float = 0.0) -> Outcome:
+    """Minimise the weak negative log-likelihood from one start.
+
+    Parameters
+    ----------
+    task : Task
+    start : ndarray, (J,)
+    enough : float
+        Decrease of the objective, as the quadratic model predicts it, below which no further step is taken.
+    """
+    assert isinstance(start, np.ndarray)
     lower, upper = task.box
     likelihood, first = task.objective(), start[task.free]
     if any(form.large for form in task.weak.forms):
-        # Least squares goes most of the way for the price of a few values of the likelihood.
+        # A large model: least squares goes most of the way for the price of a few values of the likelihood.
         near = wls.search(task, start).estimate[task.free]
         first = min(first, near, key=lambda theta: likelihood(theta, 0).value)
     best = minimise(

@@ -1,4 +1,11 @@
-"""What is left of the data once a model has been fitted: its freedom and its noise."""
+"""Noise level and degrees of freedom of a fit, from its residuals.
+
+With n_d measured values in column d, n values in all and k fitted parameters and initial states,
+
+    σ_d² = Σ residuals²/(n_d (n - k)/n),
+
+so that each column loses its share of what was fitted.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +16,42 @@ import numpy as np
 
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
-from .estimation_problem import Problem, Refined, Task
+from .estimation_problem import Problem, Task
+from .outcome import Refined
 
-T = TypeVar("T")
-EXACT = 1e-7
-"""Smallest σ, relative to the spread of a state: below it lies the rounding of the data."""
-AGREED = 2e-3
+Solution = TypeVar("Solution")
+MIN_RELATIVE_SIGMA = 1e-7
+"""Smallest estimate of σ, relative to the spread of a column: smaller residuals are the rounding of the data. By
+judgement."""
+SIGMA_TOLERANCE = 2e-3
+"""Relative change of σ below which solution and σ agree. By judgement: σ itself is known to `1/√(2n)` of its size, 2%
+of it with 1000 values."""
 
 
 def within_misfit(task: Task, sigma: FloatArray) -> float:
-    """What repeated measurements add to the misfit: their scatter about their means."""
+    """Return what repeated measurements add to the misfit: the squared scatter about their means, over σ² `(D,)`."""
     parts = [float(np.sum(q.within / sigma**2)) for q in task.problem.data.trajectories if q.within is not None]
     return sum(parts)
 
 
 def counts(task: Task) -> FloatArray:
-    """Measured values of each state, `(D,)`, repeated measurements among them."""
+    """Count the measured values of each column, each repeated measurement as one value, `(D,)`."""
     data = task.problem.data
     repeats = [q.repeats for q in data.trajectories if q.repeats is not None]
     return np.asarray(data.measurements + np.sum(repeats, axis=0) if repeats else data.measurements)
 
 
 def degrees_of_freedom(task: Task) -> int:
-    """Measured values less fitted parameters and initial states."""
+    """Count the measured values less the fitted parameters and initial states."""
     fitted = int(task.free.sum()) + task.problem.beginnings
     return int(counts(task).sum()) - fitted
 
 
 def cost(task: Task, refined: Refined) -> float:
-    """Minus the log-likelihood of the data, but for what all estimates have in common."""
+    """Compute minus the log-likelihood of the data, without the terms that all estimates have in common.
+
+    NaN if the method has no likelihood.
+    """
     if not np.isfinite(refined.misfit):
         return np.nan
     with np.errstate(divide="ignore"):
@@ -45,25 +59,26 @@ def cost(task: Task, refined: Refined) -> float:
 
 
 def noise_of(task: Task) -> Callable[[FloatArray], FloatArray]:
-    """A function of residuals: `σ_d² = Σ residuals²/(n_d - share of what was fitted)`, `(D,)`.
+    """Return the function that estimates σ `(D,)` from residuals, by the formula of this module.
 
-    Residuals `(rows, D)` in working coordinates, over their scale, zero where nothing was measured.
+    Its argument is the array of residuals `(rows, D)` of all trajectories in working coordinates, over their scale,
+    and zero where nothing was measured.
     """
     problem, values = task.problem, counts(task)
-    left = np.maximum(values * degrees_of_freedom(task) / values.sum(), 1.0)
+    freedom = np.maximum(values * degrees_of_freedom(task) / values.sum(), 1.0)
     within = sum(q.within for q in problem.data.trajectories if q.within is not None)
-    # A state that the model follows exactly has no noise to tell; keep σ off the rounding of the data.
-    least = np.maximum(EXACT * problem.spread, _least(problem))
+    # Residuals of a column that the model follows exactly are rounding, which is no measure of noise.
+    least = np.maximum(MIN_RELATIVE_SIGMA * problem.spread, _least(problem))
 
     def sigma(residuals: FloatArray) -> FloatArray:
         squares = np.einsum("id,id->d", residuals, residuals) + within
-        return np.asarray(np.maximum(np.sqrt(squares / left), least))
+        return np.asarray(np.maximum(np.sqrt(squares / freedom), least))
 
     return sigma
 
 
 def _least(problem: Problem) -> FloatArray:
-    """What σ is at least, `(D,)`: that of counts, where all values are whole numbers."""
+    """Return the smallest σ of each column `(D,)`: that of its kind of noise if all values are whole, else 0."""
     rows = np.concatenate([q.values for q in problem.data.trajectories])
     whole = (np.isnan(rows) | (rows == np.round(rows))).all(axis=0)
     return np.where(whole, [KINDS[kind].least for kind in problem.data.noise], 0.0)
@@ -72,32 +87,38 @@ def _least(problem: Problem) -> FloatArray:
 def with_noise(
     task: Task,
     sigma: FloatArray,
-    solution: T,
-    solve: Callable[[FloatArray, T], tuple[T, bool]],
-    residuals: Callable[[T], tuple[FloatArray, ...]],
+    solution: Solution,
+    solve: Callable[[FloatArray, Solution], tuple[Solution, bool]],
+    residuals: Callable[[Solution], tuple[FloatArray, ...]],
     rounds: int,
-) -> tuple[T, FloatArray]:
-    """A solution and σ in turn, until they agree; a σ that is given stays.
+) -> tuple[Solution, FloatArray]:
+    """Update a solution and σ in turn until they agree; a σ that the user gives is kept.
 
     Parameters
     ----------
     task : Task
     sigma : ndarray, (D,)
-        With which the solution was found.
+        σ of the first solution.
     solution
+        The first solution, of any type.
     solve : callable
-        A solution for another σ, from one nearby, and whether to go on.
+        `solve(sigma, near)` returns the solution for another σ, found from one nearby, and whether to go on.
     residuals : callable
-        Of a solution `(time, D)`, of each trajectory, as `noise_of` takes them.
+        Returns the residuals `(time, D)` of each trajectory for a solution, in the form that `noise_of` takes.
     rounds : int
-        At most.
+        Largest number of updates.
+
+    Returns
+    -------
+    solution
+    sigma : ndarray, (D,)
     """
     if task.problem.data.sigma is not None:
         return solution, sigma
     noise = noise_of(task)
     for _ in range(rounds):
         new = noise(np.concatenate(residuals(solution)))
-        agreed = (np.abs(new / sigma - 1) < AGREED).all()
+        agreed = (np.abs(new / sigma - 1) < SIGMA_TOLERANCE).all()
         sigma = new
         solution, good = solve(sigma, solution)
         if agreed or not good:

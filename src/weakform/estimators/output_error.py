@@ -3,16 +3,20 @@
     minimise ½ Σ_m ‖(x^data_m - x(t_m; p, x₀)) / σ‖²   over p and one initial state x₀ for each trajectory
 
 in working coordinates, so that log-normal noise has log residuals (`residuals="noise"`); or, as the paper does for both
-kinds of noise, with plain differences `u^data - u` and no weights (`residuals="additive"`). Where only a part is
-measured, x are the measured columns, and of x₀ only what is not given is searched for. The Jacobian comes from the
-sensitivities of the forward solution (`shooting`); the solver is SciPy's trust-region reflective least squares, inside
-the box. Where the model cannot be solved the step is refused. Nothing here uses test functions.
+kinds of noise, with plain differences `u^data - u` and no weights (`residuals="additive"`). If states are hidden, x are
+the measured columns, and only those initial values are fitted that are not given. The Jacobian comes from the
+sensitivities of the forward solution (`forward_residuals`). The solver is SciPy's trust-region reflective least
+squares, inside the box; a step to where the model cannot be solved is rejected. Nothing here uses test functions.
 
 With K = ∂x/∂(p, x₀)/σ the covariance is `(KᵀK)⁻¹`; for plain differences it is `K⁺ V K⁺ᵀ`, V their variances.
+
+Throughout, `initial` are the fitted initial values of each trajectory, `(begins,)` each, and F is the number of free
+parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,42 +30,83 @@ from ..parameters.working_scale import Scale
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from .estimation_problem import Outcome, Refined, Task
+from .estimation_problem import HiddenStateStart, StartPoint, Task
 from .estimator import Estimator
 from .forward_residuals import shots
 from .initial_guess import first_beginnings
 from .noise_level import degrees_of_freedom, noise_of, with_noise, within_misfit
+from .outcome import Outcome, Refined
 from .relaxed_model import starts as relaxed_starts
 from .start_points import make_starts
 
 MAX_ITERATIONS = 200
-ROUNDS = 4
-HIDDEN = 1e-4
-"""Of σ: an initial value that is smaller is as good as none."""
-STILL, GAINED, MOVED = 10, 0.1, 0.02
-"""Steps in which the log-likelihood gains so little, and the parameters move by so little of their standard errors,
-that what is left to gain is with initial states that noise hides."""
-HOPELESS = 1e100
-"""Cost from which the solver's own sums would overflow."""
+"""Evaluations of the model, unless the option `max_iterations` is set. The default that `Options` documents."""
+MAX_SIGMA_ROUNDS = 4
+"""Updates of σ in turn with the estimate. By judgement."""
+MAX_SOLVER_TOLERANCE = 1e-6
+"""Relative tolerance of the forward solutions, and of the search, if the option `tolerance` is not smaller. By
+judgement."""
+HIDDEN_INITIAL_VALUE = 1e-4
+"""Initial value in units of σ below which noise hides it altogether: a search by relative steps goes no lower. By
+judgement."""
+HOPELESS_COST = 1e100
+"""Cost above which a point is rejected as if the model could not be solved: the solver's own sums would overflow. By
+judgement."""
+INTERIOR_MARGIN = 1e-9
+"""Distance from the bounds at which the search starts, as a share of the width of the box; the solver needs an interior
+point. By judgement."""
 FIRST_ROWS = (1, 3, 10)
+"""Numbers of samples whose mean is tried in turn as the initial state. By judgement."""
+
+
+@dataclass(frozen=True)
+class _StandstillPolicy:
+    """When to stop because the parameters no longer move: what is left to gain is with initial states that noise hides.
+
+    By judgement. Without the rule the Oregonator was found in 7 of 10 runs, with it in 20 of 20 (CHANGELOG, 1.1.0).
+    """
+
+    steps: int = 10
+    """Steps over which gain and move are measured."""
+    max_gain: float = 0.1
+    """Gain in log-likelihood over these steps above which the search goes on."""
+    max_move: float = 0.02
+    """Move of the parameters over these steps, in standard errors, above which the search goes on."""
+
+
+@dataclass(frozen=True)
+class _SnapPolicy:
+    """When an estimate just inside a bound is put onto it. By judgement: more than rounding, far less than noise."""
+
+    relative_cost: float = 1e-6
+    """Relative increase of the cost that is allowed."""
+    absolute_cost: float = 1e-9
+    """Absolute increase of the cost that is allowed, for costs near zero."""
+
+
+_STANDSTILL = _StandstillPolicy()
+_SNAP = _SnapPolicy()
 
 
 def check(task: Task) -> None:
-    """Plain differences have no covariance."""
+    """Raise `FitError` if plain differences are to be used with a covariance between states."""
     if task.options.residuals == "additive" and task.problem.data.covariance is not None:
-        raise FitError("Plain differences know no covariance of the states; use residuals='noise'.")
+        raise FitError(
+            "residuals='additive' does not support a covariance between states, but the data have one. "
+            "Use residuals='noise'."
+        )
 
 
-def from_data(task: Task, start: FloatArray | None) -> Outcome:
-    """One estimate from one start.
+def from_data(task: Task, start: StartPoint | None) -> Outcome:
+    """Fit output error from one start, with initial states from the data.
 
-    The initial states begin at the first rows of the data; where the model cannot be solved from there, as noise may
-    have taken a state across zero, at the mean of the first few. States that are not measured begin at the constants
-    of the start.
+    The search starts from the first sample. If the model cannot be solved from there, as noise may have taken a state
+    across zero, it starts from the mean of the first few. Hidden states start from the levels of the start.
     """
-    assert start is not None
     if isinstance(task.problem, LatentProblem):
-        return search(task, start[: len(task.free)], first_beginnings(task.problem, start))
+        assert isinstance(start, HiddenStateStart)
+        return search(task, start.parameters, first_beginnings(task.problem, start))
+    assert isinstance(start, np.ndarray)
     used = 0
     for rows in FIRST_ROWS:
         outcome = search(task, start, tuple(form.x[:, :rows].mean(axis=1) for form in task.weak.forms))
@@ -72,16 +117,31 @@ def from_data(task: Task, start: FloatArray | None) -> Outcome:
 
 
 def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> Outcome:
-    """One estimate from parameters and initial states `(D,)` in working coordinates; with `logs` by relative steps."""
-    least = _LeastSquares(task)
-    status, used = least.minimise(p, initial, logs)
-    if least.best is None:
+    """Fit output error from parameters and initial values.
+
+    Parameters
+    ----------
+    task : Task
+    p : ndarray, (J,)
+    initial : tuple of ndarray, (begins,)
+        Initial values of each trajectory; in working coordinates if all states are measured.
+    logs : bool
+        Whether positive quantities move on a log scale, that is, by relative steps.
+
+    Returns
+    -------
+    Outcome
+        The best point that was evaluated; its objective is half the sum of squares, and the prior if there is one.
+    """
+    problem = _LeastSquares(task)
+    status, used = problem.minimise(p, initial, logs)
+    if problem.best is None:
         return Outcome(p, np.inf, Status.START, 0, used)
-    return Outcome(least.best.p, least.best.cost, status, used, used, initial=least.best.initial)
+    return Outcome(problem.best.p, problem.best.cost, status, used, used, initial=problem.best.initial)
 
 
 def cost(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> float:
-    """Half the sum of squares at a point; infinite where the model cannot be solved, or not in time."""
+    """Compute half the sum of squares at a point; infinite if the model cannot be solved, or the time is over."""
     try:
         r = _LeastSquares(task).residual(np.concatenate([p[task.free], *initial]))
     except _Late:
@@ -90,27 +150,33 @@ def cost(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> float:
 
 
 def residuals_at(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
-    """Of each trajectory in working coordinates, over the scale, `(time, K)`; the model must be solvable there."""
+    """Return the residuals `(time, K)` of each trajectory in working coordinates, over their scale.
+
+    The model must be solvable at this point.
+    """
     return _LeastSquares(task).residuals(_Point(p, initial, np.nan))
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
-    """σ from the residuals, unless it is given, in turn with the estimate; then covariance and goodness of fit."""
+    """Refine an outcome: σ from the residuals in turn with the estimate, then covariance and goodness of fit.
+
+    A σ that the user gives is kept. Without initial values, or with an infinite objective, the outcome is unchanged.
+    """
     if outcome.initial is None or not np.isfinite(outcome.objective):
         return outcome
-    least = _LeastSquares(task)
+    problem = _LeastSquares(task)
     status, used = outcome.status, 0
 
-    def again(sigma: FloatArray, point: _Point) -> tuple[_Point, bool]:
+    def solve(sigma: FloatArray, near: _Point) -> tuple[_Point, bool]:
         nonlocal status, used
-        least.sigma, least.best = sigma, None
-        status, more = least.minimise(point.p, point.initial)
-        used += more
-        return least.best or point, status.success
+        problem.sigma, problem.best = sigma, None
+        status, evaluations = problem.minimise(near.p, near.initial)
+        used += evaluations
+        return problem.best or near, status.success
 
     point = _Point(outcome.estimate, outcome.initial, outcome.objective)
-    if least.weighted:
-        point, _ = with_noise(task, least.sigma, point, again, least.residuals, ROUNDS)
+    if problem.weighted:
+        point, _ = with_noise(task, problem.sigma, point, solve, problem.residuals, MAX_SIGMA_ROUNDS)
     return replace(
         outcome,
         estimate=point.p,
@@ -118,29 +184,38 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         status=status,
         iterations=outcome.iterations + used,
         evaluations=outcome.evaluations + used,
-        refined=least.refined(point),
+        refined=problem.refined(point),
         initial=point.initial,
-        latent=least.shots.latent(point.p, point.initial),
+        latent=problem.forward.latent(point.p, point.initial),
     )
 
 
-def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
-    """Those of the weak form, or where there is none those of the relaxed model."""
-    make = relaxed_starts if isinstance(task.problem, LatentProblem) else make_starts
-    return make(task, given, count, seed)
+def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> Sequence[StartPoint]:
+    """Make the starts of the weak methods, or of the relaxed model if states are hidden; see `make_starts`."""
+    if isinstance(task.problem, LatentProblem):
+        return relaxed_starts(task, given, count, seed)
+    return make_starts(task, given, count, seed)
 
 
 class _Late(Exception):
-    """The time limit has passed."""
+    """Raised from within SciPy's solver when the time limit has passed or the user has stopped the fit."""
 
 
 class _Settled(Exception):
-    """The parameters no longer move."""
+    """Raised from within SciPy's solver when the parameters no longer move."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """Parameters and initial states, with what was found there."""
+    """A point of the search.
+
+    Attributes
+    ----------
+    p : ndarray, (J,)
+    initial : tuple of ndarray, (begins,)
+    cost : float
+        Half the sum of squares there, and the prior if there is one.
+    """
 
     p: FloatArray
     initial: tuple[FloatArray, ...]
@@ -148,32 +223,59 @@ class _Point:
 
 
 class _LeastSquares:
-    """The problem over `θ = (free parameters, initial states in working coordinates)`."""
+    """The least-squares problem over `θ = (free parameters, initial values of all trajectories)`.
+
+    Attributes
+    ----------
+    weights : list of ndarray, (time, K)
+        One over the scale of each value; zero where nothing was measured.
+    additive : bool
+        Whether residuals are plain differences.
+    weighted : bool
+        Whether residuals are in units of σ, so that σ and the estimate depend on each other.
+    sigma : ndarray, (K,)
+        σ by which the residuals are divided.
+    tolerance : float
+        Of the forward solutions and of the search.
+    forward : Shots
+        The forward solutions of all trajectories.
+    best : _Point or None
+        The best point that was evaluated.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task, data = task, task.problem.data
-        # One over the scale of each value; zero where nothing was measured.
         self.weights = [np.where(q.measured, 1.0 / q.scales, 0.0) for q in data.trajectories]
         self.additive = task.options.residuals == "additive"
         noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
-        # Without noise any scale will do.
+        # Noise-free data: any scale will do.
         self.sigma = task.problem.sigma if noisy else task.problem.spread
-        self.tolerance = min(task.options.tolerance, 1e-6)
-        self.shots = shots(task.problem, self.tolerance, self.additive)
+        self.tolerance = min(task.options.tolerance, MAX_SOLVER_TOLERANCE)
+        self.forward = shots(task.problem, self.tolerance, self.additive)
         self.best: _Point | None = None
 
     def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> tuple[Status, int]:
-        """Search from a point; the best one met is kept in `best`. Returns the status and evaluations.
+        """Search from a point and keep the best point that was evaluated in `best`.
 
-        With `logs` all that begins positive and has no other logarithm moves on a log scale, unless bounds let it be
-        negative.
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        initial : tuple of ndarray, (begins,)
+        logs : bool
+            Whether quantities that start positive move on a log scale. Excepted are those that are logarithms already,
+            and parameters whose bounds let them be negative.
+
+        Returns
+        -------
+        status : Status
+        evaluations : int
         """
         lower, upper = self.task.box
         open_ends = np.full(sum(map(len, initial)), np.inf)
         low, high = np.concatenate([lower, -open_ends]), np.concatenate([upper, open_ends])
         theta = np.concatenate([p[self.task.free], *initial])
-        margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
+        margin = INTERIOR_MARGIN * np.where(np.isfinite(high - low), high - low, 1.0)
         theta = np.clip(theta, low + margin, high - margin)
         scale = Scale(np.zeros(len(theta), dtype=bool))
         if logs:
@@ -191,15 +293,16 @@ class _LeastSquares:
             x = scale.natural(q)
             K = self._jacobian(x) * scale.slope(x)
             steps.append((q, self.best.cost if self.best else np.inf))
-            if len(steps) > STILL and self._settled(steps[-1 - STILL], steps[-1], K):
+            if len(steps) > _STANDSTILL.steps and self._settled(steps[-1 - _STANDSTILL.steps], steps[-1], K):
                 raise _Settled
             return K
 
         begin, ends = scale.working(theta), (scale.working(low), scale.working(high))
         try:
-            # On a log scale a step of one is as long as another: what is hidden does not run away.
-            together = np.where(scale.log, 1.0, np.maximum(np.abs(theta), HIDDEN)) if logs else None
-            solved = least_squares(residual, jacobian, begin, ends, tolerances, limit, scale=together)
+            # On a log scale all steps count alike. By the scales of the Jacobian, quantities that noise hides would run
+            # away, as hardly any residual depends on them.
+            lengths = np.where(scale.log, 1.0, np.maximum(np.abs(theta), HIDDEN_INITIAL_VALUE)) if logs else None
+            solved = least_squares(residual, jacobian, begin, ends, tolerances, limit, scale=lengths)
         except _Late:
             return Status.TIME, 0 if self.best is None else 1
         except _Settled:
@@ -210,44 +313,68 @@ class _LeastSquares:
         return Status.CONVERGED if solved.converged else Status.ITERATIONS, solved.evaluations
 
     def _settled(self, before: tuple[FloatArray, float], now: tuple[FloatArray, float], K: FloatArray) -> bool:
-        """Whether little was gained since, and less moved: δᵀ I δ for parameters, I their information."""
-        if self.additive or before[1] - now[1] > GAINED:
+        """Return True if parameters and cost have hardly changed between two steps.
+
+        The parameters have moved by `√(δᵀ I δ)` standard errors, with I their information when initial values adapt.
+
+        Parameters
+        ----------
+        before, now : (ndarray, float)
+            θ on the scale of the search, and the best cost until then.
+        K : ndarray, (rows, θ)
+            Jacobian at the later step.
+        """
+        if self.additive or before[1] - now[1] > _STANDSTILL.max_gain:
             return False
         F = int(self.task.free.sum())
         delta = (now[0] - before[0])[:F]
-        return bool(delta @ _information(K, F) @ delta < MOVED**2)
+        return bool(delta @ _information(K, F) @ delta < _STANDSTILL.max_move**2)
 
     def _positive(self, theta: FloatArray, lower: FloatArray) -> tuple[Scale, FloatArray]:
-        """What may move on a log scale, and the least that it is worth; initial states are all measured."""
+        """Return the scale of a search by relative steps, and the least value `(θ,)` of each quantity on a log scale.
+
+        All states must be measured, so that the initial values are those of the columns.
+        """
         trajectories = len(self.weights)
         plain = [kind == "gaussian" for kind in self.task.problem.data.noise]
         parameters = (lower >= 0) & ~self.task.scale.log[self.task.free]
         log = np.append(parameters, plain * trajectories) & (theta > 0)
-        least = np.append(np.zeros(len(lower)), np.tile(HIDDEN * self.sigma, trajectories))
+        least = np.append(np.zeros(len(lower)), np.tile(HIDDEN_INITIAL_VALUE * self.sigma, trajectories))
         return Scale(log), np.where(log, least, -np.inf)
 
     def _snap(self, theta: FloatArray, active: Any, low: FloatArray, high: FloatArray) -> None:
-        """Put what the solver left just inside a bound onto it: it keeps to the interior."""
+        """Put quantities that ended just inside a bound onto it, if the cost allows: the solver keeps to the interior.
+
+        Parameters
+        ----------
+        theta, low, high : ndarray, (θ,)
+        active : ndarray of int, (θ,)
+            -1 or 1 for quantities at their lower or upper bound.
+        """
         if self.best is None or not np.any(active):
             return
         moved = np.where(active < 0, low, np.where(active > 0, high, theta))
         r = self.residual(moved)
-        if r is not None and 0.5 * float(r @ r) <= self.best.cost * (1 + 1e-6) + 1e-9:
+        if r is not None and 0.5 * float(r @ r) <= self.best.cost * (1 + _SNAP.relative_cost) + _SNAP.absolute_cost:
             p, initial = self._split(moved)
             self.best = _Point(p, initial, 0.5 * float(r @ r))
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        """Return all parameters `(J,)` and the initial values of each trajectory from θ."""
         F = int(self.task.free.sum())
-        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.shots.begins))
+        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.forward.begins))
 
     def residual(self, theta: FloatArray) -> FloatArray | None:
-        """Residuals of all trajectories `(rows,)`; None where the model cannot be solved."""
+        """Compute the residuals of all trajectories and of the prior, `(rows,)`; None if the model cannot be solved.
+
+        Raises `_Late` when the fit has to stop.
+        """
         if self.task.stop():
             raise _Late
         p, initial = self._split(theta)
         parts = []
-        for k, (data, x0) in enumerate(zip(self.shots.data, initial, strict=True)):
-            x = self.shots.columns(k, p, x0)
+        for k, (data, x0) in enumerate(zip(self.forward.data, initial, strict=True)):
+            x = self.forward.columns(k, p, x0)
             if x is None:
                 return None
             with np.errstate(all="ignore"):
@@ -258,21 +385,22 @@ class _LeastSquares:
         r = np.concatenate(parts)
         with np.errstate(over="ignore"):
             cost = 0.5 * float(r @ r)
-        if not cost < HOPELESS:
+        if not cost < HOPELESS_COST:
             return None
         if self.best is None or cost < self.best.cost:
             self.best = _Point(p, initial, cost)
         return r
 
     def _jacobian(self, theta: FloatArray) -> FloatArray:
+        """Compute the Jacobian of the residuals, `(rows, θ)`; initial values act on their own trajectory alone."""
         p, initial = self._split(theta)
         rows = sum(weights.size for weights in self.weights)
         rows += 0 if self.task.prior is None else len(self.task.prior.index)
-        F, begins = int(self.task.free.sum()), self.shots.begins
+        F, begins = int(self.task.free.sum()), self.forward.begins
         K, row = np.zeros((rows, len(theta))), 0
         for k, x0 in enumerate(initial):
-            block = self.shots.sensitivity(k, p, x0)
-            if block is None:  # solved a moment ago without sensitivities: take no step from here
+            block = self.forward.sensitivity(k, p, x0)
+            if block is None:  # it could be solved, but not with sensitivities: a zero gradient ends the search here
                 return K
             block = block * (self.weights[k] if self.additive else self.weights[k] / self.sigma)[:, :, None]
             flat = block.reshape(-1, block.shape[2])
@@ -286,30 +414,31 @@ class _LeastSquares:
         return K
 
     def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
-        """`x^data - x` of each trajectory in working coordinates, over the scale, `(time, K)`; zero where missing."""
-        found = []
-        for k, (data, x0) in enumerate(zip(self.shots.data, point.initial, strict=True)):
-            x = self.shots.columns(k, point.p, x0)
+        """Return `x^data - x` of each trajectory over the scale, `(time, K)`; zero where nothing was measured."""
+        parts = []
+        for k, (data, x0) in enumerate(zip(self.forward.data, point.initial, strict=True)):
+            x = self.forward.columns(k, point.p, x0)
             assert x is not None
-            found.append(np.where(self.weights[k] > 0, (data - x) * self.weights[k], 0.0))
-        return tuple(found)
+            parts.append(np.where(self.weights[k] > 0, (data - x) * self.weights[k], 0.0))
+        return tuple(parts)
 
     def refined(self, point: _Point) -> Refined:
-        """Covariance, σ, states and goodness of fit at a point."""
+        """Compute covariance, σ, states and goodness of fit at a point."""
         task, F = self.task, int(self.task.free.sum())
-        known = task.problem.data.sigma is not None
-        if self.weighted and not known:
+        sigma_given = task.problem.data.sigma is not None
+        if self.weighted and not sigma_given:
             self.sigma = noise_of(task)(np.concatenate(self.residuals(point)))
         pairs = list(enumerate(point.initial))
-        states = tuple(u for k, x0 in pairs if (u := self.shots.states(k, point.p, x0)) is not None)
+        states = tuple(u for k, x0 in pairs if (u := self.forward.states(k, point.p, x0)) is not None)
         theta = np.concatenate([point.p[task.free], *point.initial])
         priors = 0 if task.prior is None else len(task.prior.index)
         K = self._jacobian(theta)
         covariance = symmetric_inverse(K.T @ K)
         freedom = degrees_of_freedom(task)
         if self.additive:
-            # Plain differences have no likelihood behind them: σ is the filter's, and nothing is tested.
-            spread = [(task.problem.sigma * self.shots.slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
+            # Plain differences belong to no likelihood: σ is that of the filter, and there is no goodness of fit. With
+            # (KᵀK)⁻¹ = C the covariance is K⁺ V K⁺ᵀ = C (Kᵀ V K) C.
+            spread = [(task.problem.sigma * self.forward.slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
             noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance
@@ -322,7 +451,7 @@ class _LeastSquares:
                 residuals=None,
             )
         residuals = self.residuals(point)
-        sigma = self.sigma if known or self.weighted else noise_of(task)(np.concatenate(residuals))
+        sigma = self.sigma if sigma_given or self.weighted else noise_of(task)(np.concatenate(residuals))
         misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
         return Refined(
             covariance=covariance[:F, :F],
@@ -339,7 +468,10 @@ class _LeastSquares:
 
 
 def _information(K: FloatArray, F: int) -> FloatArray:
-    """Of the first F columns: the others are fitted too, and what they absorb is no information about these."""
+    """Compute the information `(F, F)` about the first F columns of K when the others are fitted too.
+
+    With `I = KᵀK` it is the Schur complement `I₁₁ - I₁₂ I₂₂⁻¹ I₂₁`: what the others absorb tells nothing about these.
+    """
     I = K.T @ K
     return np.asarray(I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F])
 

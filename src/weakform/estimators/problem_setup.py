@@ -1,4 +1,4 @@
-"""A model and data as the problem that an estimator needs."""
+"""Setup of the problem that an estimator solves, from a model and data: in the weak form, or with states on a mesh."""
 
 from __future__ import annotations
 
@@ -17,18 +17,44 @@ from . import ESTIMATORS
 from .estimation_problem import Problem
 from .estimator import Estimator
 
-SAMPLES, VALUES = 8, 4
-"""Samples of a trajectory, and values of a state, that a weak form needs."""
+MIN_SAMPLES_FOR_WEAK_FORM = 8
+"""Samples of each trajectory below which there is no weak form: too few for test functions and for the filter that
+estimates the noise. By judgement."""
+MIN_VALUES_FOR_WEAK_FORM = 4
+"""Measured values of each state below which there is no weak form. By judgement."""
 
 
 def is_sparse(data: Dataset) -> bool:
-    """Whether there are too few samples for test functions and the level of the noise."""
-    few = min(len(q.times) for q in data.trajectories) < SAMPLES
-    return few or bool((data.measurements < VALUES).any())
+    """Return True if there are too few samples for test functions and for an estimate of the noise."""
+    few = min(len(q.times) for q in data.trajectories) < MIN_SAMPLES_FOR_WEAK_FORM
+    return few or bool((data.measurements < MIN_VALUES_FOR_WEAK_FORM).any())
 
 
 def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: Basis) -> tuple[Estimator, Problem]:
-    """The problem as the estimator needs it; where only a part is measured, another one may take its place."""
+    """Set up the problem that an estimator needs.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    matched : Matched
+        The model with the columns that are measured.
+    estimator : Estimator
+    basis : Basis
+        Test functions of the weak form.
+
+    Returns
+    -------
+    estimator : Estimator
+        The same, or the one that replaces it (`Estimator.hidden_state_method`) if there is no weak form of the data.
+    problem : Problem
+
+    Raises
+    ------
+    FitError
+        If the method cannot handle the data; the message names those that can.
+    DataError
+        If there are too few samples for the method.
+    """
     unknown = unknown_times(parameters.shared, len(matched.data.trajectories))
     between = _between(parameters, matched.data)
     whole = matched.complete and not parameters.model.initial and not unknown and not between
@@ -39,22 +65,21 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
         except FitError:  # gaps that no test function bridges, or too few weak residuals
             if estimator.hidden_state_method is None or basis != Local():
                 raise
-    chosen = (
-        estimator
-        if estimator.handles_hidden_states or estimator.hidden_state_method is None
-        else ESTIMATORS[estimator.hidden_state_method]
-    )
-    switched = {se.Symbol(name) for name in parameters.shared.switches}
-    seen = [name for name, e in parameters.shared.observables.items() if e.free_symbols & switched]
-    if unknown and seen:
+    chosen = estimator
+    if not estimator.handles_hidden_states and estimator.hidden_state_method is not None:
+        chosen = ESTIMATORS[estimator.hidden_state_method]
+    switches = {se.Symbol(name) for name in parameters.shared.switches}
+    switching = [name for name, e in parameters.shared.observables.items() if e.free_symbols & switches]
+    if unknown and switching:
         raise FitError(
-            f"The named expression {seen[0]!r} switches at a time that is not known; fix what tells the time."
+            f"The named expression {switching[0]!r} switches at a time that is not known before the fit: {unknown}. "
+            "Fix the parameters on which the time depends."
         )
     if unknown and not chosen.solves_equations:
         able = " or ".join(e.name for e in ESTIMATORS.values() if e.solves_equations)
         raise FitError(
-            f"Method {estimator.name!r} needs to know beforehand when something happens, but here {unknown}. Fix what "
-            f"tells the time, or use a method that solves the equations: {able}."
+            f"Method {estimator.name!r} needs to know the times of all events before the fit, but {unknown}. Fix the "
+            f"parameters on which the time depends, or use a method that solves the equations: {able}."
         )
     if chosen.handles_hidden_states:
         return chosen, LatentProblem.build(parameters, matched.data)
@@ -62,24 +87,30 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
         e.name for e in ESTIMATORS.values() if e.handles_hidden_states or e.hidden_state_method is not None
     )
     if not whole:
-        what = f"{', '.join(matched.hidden)} not measured" if matched.hidden else "initial values given"
-        what = (
-            "states that jump"
-            if matched.complete is False and not matched.hidden and not parameters.model.initial
-            else what
-        )
-        what = "an input or a switch that jumps between two samples" if between else what
         raise FitError(
-            f"Method {estimator.name!r} needs every state measured as it stands, but here: {what}; use {able}."
+            f"Method {estimator.name!r} needs every state measured directly and continuous between samples, but here: "
+            f"{_describe_obstacle(parameters, matched, between)}. Use {able}."
         )
     raise DataError(
-        f"At least {SAMPLES} samples of each trajectory and {VALUES} values of each state are needed for the weak "
-        f"form; method {estimator.name!r} has no other way. Use {able}."
+        f"Method {estimator.name!r} needs at least {MIN_SAMPLES_FOR_WEAK_FORM} samples of each trajectory and "
+        f"{MIN_VALUES_FOR_WEAK_FORM} values of each state for its weak form, but there are fewer. Use {able}."
     )
 
 
+def _describe_obstacle(parameters: Parameters, matched: Matched, between: bool) -> str:
+    """Describe why the data have no weak form."""
+    if between:
+        return "an input or a switch jumps between two samples"
+    if matched.hidden:
+        return f"{', '.join(matched.hidden)} not measured"
+    return "initial values are given" if parameters.model.initial or matched.complete else "states jump"
+
+
 def _between(parameters: Parameters, data: Dataset) -> bool:
-    """Whether an input or a switch jumps between two samples, which no weak form and no interval may straddle."""
+    """Return True if an input or a switch jumps between two samples.
+
+    Neither a test function nor an interval of the mesh may contain such a jump.
+    """
     for k, q in enumerate(data.trajectories):
         inputs = inputs_of(parameters.shared, data, k)
         jumps = inputs.jumps if inputs is not None else np.empty(0)
@@ -90,6 +121,7 @@ def _between(parameters: Parameters, data: Dataset) -> bool:
 
 
 def _weak(parameters: Parameters, data: Dataset, basis: Basis) -> WeakProblem:
+    """Build the weak form; raise `FitError` if it has fewer residuals than there are free parameters."""
     problem = WeakProblem.build(parameters.scale.substituted(parameters.model), data, basis)
     count = int(parameters.free.sum())
     if problem.size < count:

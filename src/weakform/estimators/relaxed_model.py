@@ -1,16 +1,18 @@
-"""The relaxed model: for systems of which only a part is measured.
+"""The relaxed model: estimation for systems with hidden states or given initial values.
 
-1. From every start: the model is let bend, and made stiff level by level (`collocation.relaxed`).
-2. From the best of them, with the exact constraint: σ, unless given, is the root mean square of the residuals, in turn
-   with the estimate; where the error of the discretisation is not small against the standard errors, the intervals that
-   make it are halved.
+1. From every start: the model is first a soft constraint, which becomes stiff level by level
+   (`collocation.soft_constraint`, `collocation.continuation`).
+2. From the best of the points reached, with the exact constraint: σ, unless given, is the root mean square of the
+   residuals, updated in turn with the estimate. Where the error of the discretisation is not small against the standard
+   errors, the intervals that cause it are halved.
 
-The covariance is the inverse of the information about the parameters that is left when states and initial values adapt.
+The covariance is the inverse of the information about the parameters that remains when states and initial values adapt.
+N is the number of nodes of all trajectories, F that of free parameters.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,54 +26,89 @@ from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
 from ..optimize.box_quadratic import minimise_in_box
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
-from .estimation_problem import Outcome, Refined, Task
+from .discretisation_policy import DISCRETISATION
+from .estimation_problem import HiddenStateStart, RelaxationSettings, StartPoint, Task
 from .estimator import Estimator
 from .forward_residuals import PartlySeen
 from .initial_guess import check_beginnings, first_beginnings, first_states, natural_sizes, velocities
 from .noise_level import counts, degrees_of_freedom, with_noise, within_misfit
+from .outcome import Outcome, Refined
 from .start_points import between
 
-STARTS, MORE = 8, 24
-"""Starts, and starts where the time at which something happens is to be found: few are near enough."""
-ROUNDS, HALVINGS = 8, 6
-BIAS, SHARE = 0.1, 0.02
-"""Error of the discretisation in standard errors that does not matter, and the share of the largest defect above which
-an interval is halved."""
-SMALL, MUCH = 0.05, 0.3
-"""Error of the rule at a sample, in σ, as in `wendy`: what is not small must fall on a finer mesh."""
-EXACT, UNSETTLED = 1e-3, 0.5
-"""Share of what varies below which noise is no measure of that; and the log-likelihood that may still change with the
-last mesh: more, and the states are none of the equations."""
-FLAT = 1e-8
-"""Eigenvalue of the information, with unit diagonal, below which a direction is not determined."""
-SETTLED = 0.01
-"""Log-likelihood that a converged estimate may still gain, or change on a finer mesh."""
-GIVEN, FORWARD = 0.03, 1e-6
-"""The size of the walk at which a start that is given begins, and the tolerance of the solution there."""
-DECADES = ((0.1, 10.0), (1.0, 100.0))
-"""Ranges of starts without bounds, around the natural size of a parameter, in turn after all `WAYS`: what is over
-long before the data end is faster than it."""
-AGREE, LARGE = 3, 20_000
-"""Starts that must agree before the others are left out, and the nodes of a problem that is large."""
-OUTSIDE = 5
-"""How often states outside of the domain are taken from their neighbours."""
-REACH = 1.0
-"""How far a parameter without bounds may move in one level, relative to its size."""
-LEAST_NOISE = 0.01
-"""σ of the search, as a share of the spread of a column: less noise only makes the search harder."""
-WAYS = ((1.0, LEAST_NOISE), (0.1, LEAST_NOISE), (1.0, 0.3), (0.1, 0.1))
-"""How tightly parameters are held, and σ of the search, start by start: what one way leads to another may pass by."""
+DEFAULT_HIDDEN_STATE_STARTS = 8
+"""Starts, unless the user sets their number. By judgement; benchmarks/hidden.py measures how often single starts and
+the default reach the best optimum."""
+STARTS_FOR_UNKNOWN_TIMES = 24
+"""Starts where the time of an event is to be estimated, as few of them are near enough. By judgement."""
+MIN_SEARCH_NOISE = 0.01
+"""Smallest σ of the search, as a share of the spread of a column: less noise only makes the search harder. By
+judgement."""
+SEARCH_SETTINGS = (
+    RelaxationSettings(parameter_range=1.0, noise_share=MIN_SEARCH_NOISE),
+    RelaxationSettings(parameter_range=0.1, noise_share=MIN_SEARCH_NOISE),
+    RelaxationSettings(parameter_range=1.0, noise_share=0.3),
+    RelaxationSettings(parameter_range=0.1, noise_share=0.1),
+)
+"""Settings of the starts, in turn: a search with one setting may miss an optimum that another reaches. By judgement."""
+START_RANGES = ((0.1, 10.0), (1.0, 100.0))
+"""Ranges of unbounded parameters around their natural sizes, each for all `SEARCH_SETTINGS` in turn. A process that is
+over long before the data end is faster than the natural size. The second range came with the mean effects of
+`natural_sizes`, when flip-flop kinetics had ended in a second optimum."""
+UNBOUNDED_RANGE = 1.0
+"""Distance that a parameter without bounds may move in one level, relative to its size. By judgement."""
+MAX_DOMAIN_REPAIRS = 5
+"""How often states outside of the domain of the equations are replaced by their neighbours. By judgement."""
+SOLUTION_WALK_SIZE = 0.03
+"""Relative size of the random walk, by which the model may be missed, where a search from a forward solution begins. By
+judgement: the solution obeys the model, but its parameters are only a start."""
+SOLUTION_TOLERANCE = 1e-6
+"""Relative tolerance of the forward solution from which a search begins. By judgement."""
+MAX_SIGMA_ROUNDS = 8
+"""Updates of σ in turn with the estimate on one mesh. By judgement."""
+RELATIVE_INFORMATION_DAMPING = 1e-8
+"""Damping of the information relative to its diagonal, which keeps directions that the data do not determine from
+counting in the test for convergence. By judgement."""
+SETTLED_GAIN = 0.01
+"""Log-likelihood that a converged estimate may still gain, change on a finer mesh, or differ by between starts that
+agree (relative, if the objective is larger than one). By judgement."""
 
 
-def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
-    """Starts `(P + D + 3,)`: parameters, a constant for each state, one if given, and one of the `WAYS`.
+@dataclass(frozen=True)
+class _RefinementPolicy:
+    """Thresholds of the mesh refinement besides those of `DISCRETISATION`; all by judgement."""
+
+    meshes: int = 6
+    """Largest number of meshes, each with some intervals of the last one halved."""
+    min_defect_share: float = 0.02
+    """Truncation error of an interval, as a share of the largest, above which it is halved."""
+    max_unsettled: float = 0.5
+    """Change of the log-likelihood with the last mesh above which the states are no solution of the equations."""
+
+
+@dataclass(frozen=True)
+class _AgreementPolicy:
+    """When the remaining starts may be skipped; all by judgement."""
+
+    starts: int = 3
+    """Converged starts that must agree on the best objective, or starts in a row that bring nothing better."""
+    min_nodes: int = 20_000
+    """Nodes above which a problem with hidden states is large: only then agreement saves starts."""
+
+
+_REFINEMENT = _RefinementPolicy()
+_AGREEMENT = _AgreementPolicy()
+
+
+def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[HiddenStateStart]:
+    """Make the starts of a problem with hidden states.
 
     Parameters
     ----------
     task : Task
     given : tuple of ndarray, (P,)
-        NaN where nothing is given.
+        Starts of the user, on the scale of the task; NaN where no value is given.
     count : int, optional
+        Number of starts.
     seed : int
     """
     problem = _problem(task)
@@ -80,69 +117,74 @@ def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: i
     sizes = _sizes(problem)
     paces = velocities(problem)
     units = natural_sizes(task, float(np.exp(np.mean(np.log(sizes)))))
-    made = []
-    several = MORE if unknown_times(problem.shared, len(problem.data.trajectories)) else STARTS
-    for k in range(several if count is None else count):
+    points: list[HiddenStateStart] = []
+    unknown = unknown_times(problem.shared, len(problem.data.trajectories))
+    default = STARTS_FOR_UNKNOWN_TIMES if unknown else DEFAULT_HIDDEN_STATE_STARTS
+    for k in range(default if count is None else count):
         share = rng.uniform(size=len(lower))
-        decade = DECADES[k // len(WAYS) % len(DECADES)]
-        constants = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
-        p = np.where(task.free, task.scale.working(between(lower, upper, share, units, decade)), task.base)
-        # Those that are given may all be wrong in the same way: every second is drawn.
-        own = k % 2 == 0 and k // 2 < len(given)
-        if own:
+        reach = START_RANGES[k // len(SEARCH_SETTINGS) % len(START_RANGES)]
+        levels = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
+        p = np.where(task.free, task.scale.working(between(lower, upper, share, units, reach)), task.base)
+        # The starts of the user may all be wrong in the same way: every second start is drawn.
+        from_user = k % 2 == 0 and k // 2 < len(given)
+        if from_user:
             p = np.where(np.isnan(given[k // 2]), p, given[k // 2])
         if task.prior is not None:
             p = task.prior.allowed(p)
-        way = WAYS[0 if own else k % len(WAYS)]
-        own |= k >= STARTS and k % 2 == 1  # of many starts some from their own solutions, too: phases may wind
-        made.append(np.concatenate([np.clip(p, task.lower, task.upper), constants, [own, *way]]))
-    check_beginnings(problem, made)
-    return made
+        # Of many starts some drawn ones begin from their own solution, too: the continuation may lose count of the
+        # turns of a phase. It helped with a third-order chain of which the last state is measured (CHANGELOG, 1.2.0).
+        from_solution = from_user or (k >= DEFAULT_HIDDEN_STATE_STARTS and k % 2 == 1)
+        settings = SEARCH_SETTINGS[0 if from_user else k % len(SEARCH_SETTINGS)]
+        points.append(HiddenStateStart(np.clip(p, task.lower, task.upper), levels, from_solution, settings))
+    check_beginnings(problem, points)
+    return points
 
 
 def _problem(task: Task) -> LatentProblem:
+    """Return the problem of a task, which must have hidden states."""
     assert isinstance(task.problem, LatentProblem)
     return task.problem
 
 
 def _sizes(problem: LatentProblem) -> FloatArray:
-    """Sizes that a state of which nothing is known may have: those of measured states and of initial values, or one."""
-    names, found = problem.data.names or (), []
+    """Return the sizes that a hidden state may have: those of measured states and of given initial values, or one."""
+    names, sizes = problem.data.names or (), []
     for k, name in enumerate(names):
         if name in problem.shared.states:
-            found.append(float(np.nanmax(np.abs(np.concatenate([q.values[:, k] for q in problem.data.trajectories])))))
-    found += [abs(float(expr)) for expr in problem.shared.initial.values() if expr.is_Number and expr != 0]
-    return np.array([size for size in found if size > 0] or [1.0])
+            sizes.append(float(np.nanmax(np.abs(np.concatenate([q.values[:, k] for q in problem.data.trajectories])))))
+    sizes += [abs(float(expr)) for expr in problem.shared.initial.values() if expr.is_Number and expr != 0]
+    return np.array([size for size in sizes if size > 0] or [1.0])
 
 
 def _limits(task: Task) -> Search:
-    """Where parameters may go."""
+    """Return the bounds, prior and stopping rule of a search, without a limit on the move in one level."""
     return Search(task.lower, task.upper, prior=task.prior, stop=task.stop)
 
 
-def search(task: Task, start: FloatArray | None) -> Outcome:
-    """One estimate from one start."""
-    assert start is not None
+def search(task: Task, start: StartPoint | None) -> Outcome:
+    """Search from one start, with a constraint that becomes stiff level by level."""
+    assert isinstance(start, HiddenStateStart)
     problem = _problem(task)
     meshes = problem.meshes()
-    given, hold, noise = start[-3:]
-    sigma = np.maximum(problem.sigma, noise * problem.spread)
+    settings = start.settings
+    sigma = np.maximum(problem.sigma, settings.noise_share * problem.spread)
     relaxed = problem.relaxed(meshes, sigma, task.free)
-    p = start[: len(problem.model.parameters)]
-    X = _inside(relaxed, p, first_states(problem, meshes, start))
+    p = start.parameters
+    X = _inside(relaxed, p, first_states(problem, meshes, p, start.state_levels))
     width = task.upper - task.lower
-    held = np.where(np.isfinite(width), width, REACH * np.where(p == 0, 1.0, np.abs(p)))
-    limits = replace(_limits(task), held=hold * held)
-    # Most parameters of which nothing is known are positive, and poles lie at zero: signs change only if they must.
+    ranges = np.where(np.isfinite(width), width, UNBOUNDED_RANGE * np.where(p == 0, 1.0, np.abs(p)))
+    limits = replace(_limits(task), held=settings.parameter_range * ranges)
+    # Most unbounded parameters are positive, and poles are at zero: a sign changes only if the search ends at zero.
     low = np.where(np.isneginf(task.lower) & ~task.scale.log & (p > 0), 0.0, task.lower)
     high = np.where(np.isposinf(task.upper) & ~task.scale.log & (p < 0), 0.0, task.upper)
     point = relax(relaxed, p, X, replace(limits, lower=low, upper=high))
-    if (task.free & ((point.p == low) & (low > task.lower) | (point.p == high) & (high < task.upper))).any():
-        point = min(point, relax(relaxed, p, X, limits), key=lambda found: found.value)
-    if given:
+    at_sign = (point.p == low) & (low > task.lower) | (point.p == high) & (high < task.upper)
+    if (task.free & at_sign).any():
+        point = min(point, relax(relaxed, p, X, limits), key=lambda candidate: candidate.value)
+    if start.from_solution:
         point = _near(task, relaxed, start, point, limits)
-    if noise > LEAST_NOISE:  # what starts are compared by has the same σ for all
-        point = settle(relaxed.with_sigma(np.maximum(problem.sigma, LEAST_NOISE * problem.spread)), point, limits)
+    if settings.noise_share > MIN_SEARCH_NOISE:  # starts can be compared only with the same σ for all
+        point = settle(relaxed.with_sigma(np.maximum(problem.sigma, MIN_SEARCH_NOISE * problem.spread)), point, limits)
     status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)
@@ -150,8 +192,11 @@ def search(task: Task, start: FloatArray | None) -> Outcome:
 
 
 def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
-    """States with which the equations are defined: noise may take the data out of the domain, not the states."""
-    for _ in range(OUTSIDE):
+    """Replace states `(N, D)` at which the equations are not defined by those of the nearest node where they are.
+
+    Noise may take the data out of the domain of the equations; the states must stay in it.
+    """
+    for _ in range(MAX_DOMAIN_REPAIRS):
         with np.errstate(all="ignore"):
             good = relaxed.defined(p, X)
         if good.all() or not good.any():
@@ -159,73 +204,89 @@ def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
         real = np.flatnonzero(good & ~relaxed.layout.ahead)
         if not len(real):
             break
-        places = np.arange(len(X))
-        right = np.clip(np.searchsorted(real, places), 0, len(real) - 1)
+        nodes = np.arange(len(X))
+        right = np.clip(np.searchsorted(real, nodes), 0, len(real) - 1)
         left = np.maximum(right - 1, 0)
-        nearest = np.where(places - real[left] < np.abs(real[right] - places), real[left], real[right])
+        nearest = np.where(nodes - real[left] < np.abs(real[right] - nodes), real[left], real[right])
         X = np.where(good[:, None], X, X[nearest])
     return X
 
 
 def enough(task: Task, outcomes: list[Outcome]) -> bool:
-    """Whether other starts would only cost time: where a problem is large, or all is measured, and starts agree.
+    """Return True if the remaining starts may be skipped.
 
-    Where all is measured, some that bring nothing better are enough, too.
+    If every state is measured: when starts agree on the best objective, or several in a row bring nothing better. If
+    states are hidden: when starts agree and the problem is large, since small ones can afford to look further.
     """
     best = min(outcome.objective for outcome in outcomes)
-    near = [o.objective <= best + SETTLED * max(1.0, abs(best)) for o in outcomes]
+    near = [o.objective <= best + SETTLED_GAIN * max(1.0, abs(best)) for o in outcomes]
     agreed = sum(o.status.converged and good for o, good in zip(outcomes, near, strict=True))
     problem = _problem(task)
     if set(problem.shared.states) <= set(problem.data.names or ()):
-        return agreed >= AGREE or len(outcomes) - 1 - near.index(True) >= AGREE
-    return agreed >= AGREE and sum(map(len, problem.meshes())) > LARGE
+        return agreed >= _AGREEMENT.starts or len(outcomes) - 1 - near.index(True) >= _AGREEMENT.starts
+    return agreed >= _AGREEMENT.starts and sum(map(len, problem.meshes())) > _AGREEMENT.min_nodes
 
 
-def _near(task: Task, relaxed: Relaxed, start: FloatArray, found: Point, limits: Search) -> Point:
-    """From a start that is given also by the model's own solution there; kept unless it is worse."""
-    problem, p = _problem(task), start[: len(task.free)]
+def _near(task: Task, relaxed: Relaxed, start: HiddenStateStart, point: Point, limits: Search) -> Point:
+    """Search also from the model's forward solution at a start, and return that result unless it is worse.
+
+    Parameters
+    ----------
+    task : Task
+    relaxed : Relaxed
+        The problem of the search.
+    start : HiddenStateStart
+    point : Point
+        The result of the search from a soft constraint.
+    limits : Search
+    """
+    problem, p = _problem(task), start.parameters
     meshes = problem.meshes()
-    solved = PartlySeen(problem, FORWARD, meshes=meshes).latent(p, first_beginnings(problem, start))
+    solved = PartlySeen(problem, SOLUTION_TOLERANCE, meshes=meshes).latent(p, first_beginnings(problem, start))
     if solved is None:
-        return found
-    near = relax(relaxed, p, solved.point.X, limits, GIVEN)
-    return near if near.value <= found.value + SETTLED else found
+        return point
+    near = relax(relaxed, p, solved.point.X, limits, SOLUTION_WALK_SIZE)
+    return near if near.value <= point.value + SETTLED_GAIN else point
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
-    """The exact constraint with a σ that agrees with the residuals, on a mesh that is fine enough."""
+    """Refine an outcome: the exact constraint, a σ that agrees with the residuals, and a mesh that is fine enough."""
     if outcome.latent is None:
         return outcome
     problem, limits = _problem(task), _limits(task)
     meshes, point = outcome.latent.meshes, outcome.latent.point
-    sigma = np.where(problem.sigma > 0, problem.sigma, LEAST_NOISE * problem.spread)
-    before, last, singular = np.inf, np.inf, False
-    for left_over in reversed(range(HALVINGS)):
+    sigma = np.where(problem.sigma > 0, problem.sigma, MIN_SEARCH_NOISE * problem.spread)
+    last_error, last_cost, singular = np.inf, np.inf, False
+    for remaining in reversed(range(_REFINEMENT.meshes)):
         relaxed = problem.relaxed(meshes, sigma, task.free)
         point, sigma = _settled(task, relaxed, point, limits)
         relaxed = relaxed.with_sigma(sigma)
         try:
-            arrow, H, left = information(relaxed, point.p, point.X)
+            arrow, H, gradient = information(relaxed, point.p, point.X)
         except NotPositiveDefinite:
             return _lost(task, relaxed, outcome, Latent(meshes, point))
         H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
-        bias, off, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
+        bias, error, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
         cost = point.value + float(counts(task) @ np.log(sigma))
-        moved = abs(cost - last)
-        noisy = bool((sigma > EXACT * problem.spread).all())
-        stays = left_over < HALVINGS - 2 and off > SMALL and off > before / 2
-        singular = noisy and (stays or (not left_over and moved > UNSETTLED))
-        fine = bias <= BIAS and not (noisy and (off > MUCH or moved > SETTLED))
-        if singular or fine or not halve.any() or task.stop():
+        change = abs(cost - last_cost)
+        noisy = bool((sigma > DISCRETISATION.exact_share * problem.spread).all())
+        # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
+        halved_twice = remaining < _REFINEMENT.meshes - 2
+        stays = halved_twice and error > DISCRETISATION.small_error and error > last_error / 2
+        singular = noisy and (stays or (not remaining and change > _REFINEMENT.max_unsettled))
+        unsettled = noisy and (error > DISCRETISATION.large_error or change > SETTLED_GAIN)
+        fine = bias <= DISCRETISATION.max_bias and not unsettled
+        # After the last mesh nothing solves on a finer one: residuals and states must belong to the same mesh.
+        if singular or fine or not halve.any() or not remaining or task.stop():
             break
-        before, last = off, cost
+        last_error, last_cost = error, cost
         meshes, X = refined(relaxed, meshes, point, halve)
         point = replace(point, X=X)
     return replace(
         outcome,
         estimate=point.p,
         objective=point.value,
-        status=Status.STUCK if singular else _status(task, point, H, left),
+        status=Status.STUCK if singular else _status(task, point, H, gradient),
         iterations=point.steps,
         refined=replace(
             _refined(task, relaxed, Latent(meshes, point), H, np.inf if singular else bias),
@@ -236,23 +297,33 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
 
 
 def _lost(task: Task, relaxed: Relaxed, outcome: Outcome, latent: Latent) -> Outcome:
-    """An end at which nothing can be linearised: an estimate without errors, and no success."""
+    """Return the outcome for a point at which the problem cannot be linearised: no covariance, and status `STUCK`."""
     F = int(task.free.sum())
     kept = _refined(task, relaxed, latent, np.zeros((F, F)), np.inf)
     kept = replace(kept, covariance=np.full((F, F), np.nan), information=None)
     return replace(outcome, status=Status.STUCK, refined=kept, latent=latent)
 
 
-def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status:
-    """Whether what is left of the gradient promises a better likelihood: `½ gᵀ H⁻¹ g`, where parameters may move."""
+def _status(task: Task, point: Point, H: FloatArray, gradient: FloatArray) -> Status:
+    """Judge convergence by the likelihood that a step inside the box still promises, `½ gᵀ H⁻¹ g` without bounds.
+
+    Parameters
+    ----------
+    task : Task
+    point : Point
+    H : ndarray, (F, F)
+        Information about the free parameters, with the prior.
+    gradient : ndarray, (F,)
+        Of the objective without the prior.
+    """
     p, (lower, upper) = point.p[task.free], task.box
     if task.prior is not None:
-        left = left + task.prior.gradient(point.p)[task.free]
-    # Along what the data do not determine there is nothing to gain, and only rounding in the gradient.
-    damped = H + np.diag(FLAT * np.abs(H.diagonal()) + np.finfo(float).tiny)
-    step = minimise_in_box(left, damped, np.minimum(lower - p, 0.0), np.maximum(upper - p, 0.0))
-    gain = -float(left @ step + 0.5 * step @ (damped @ step))
-    if gain < SETTLED:
+        gradient = gradient + task.prior.gradient(point.p)[task.free]
+    # Along directions that the data do not determine there is nothing to gain: their gradient is rounding.
+    damped = H + np.diag(RELATIVE_INFORMATION_DAMPING * np.abs(H.diagonal()) + np.finfo(float).tiny)
+    step = minimise_in_box(gradient, damped, np.minimum(lower - p, 0.0), np.maximum(upper - p, 0.0))
+    gain = -float(gradient @ step + 0.5 * step @ (damped @ step))
+    if gain < SETTLED_GAIN:
         return Status.CONVERGED
     if task.stop():
         return Status.TIME
@@ -260,7 +331,7 @@ def _status(task: Task, point: Point, H: FloatArray, left: FloatArray) -> Status
 
 
 def _settled(task: Task, relaxed: Relaxed, point: Point, limits: Search) -> tuple[Point, FloatArray]:
-    """The solution and σ in turn."""
+    """Solve with the exact constraint and update σ in turn; return the point and σ `(K,)`."""
     plain = relaxed.with_sigma(np.ones(len(relaxed.sigma)))
 
     def solve(sigma: FloatArray, near: Point) -> tuple[Point, bool]:
@@ -272,11 +343,11 @@ def _settled(task: Task, relaxed: Relaxed, point: Point, limits: Search) -> tupl
             return tuple(_by_trajectory(task, plain.residual(at.p, at.X)))
 
     first, _ = solve(relaxed.sigma, point)
-    return with_noise(task, relaxed.sigma, first, solve, residuals, ROUNDS)
+    return with_noise(task, relaxed.sigma, first, solve, residuals, MAX_SIGMA_ROUNDS)
 
 
 def _by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
-    """Rows of all samples, trajectory by trajectory."""
+    """Split rows of all samples by trajectory."""
     ends = np.cumsum([len(q.times) for q in task.problem.data.trajectories])[:-1]
     return np.split(rows, ends)
 
@@ -284,10 +355,30 @@ def _by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
 def _discretisation(
     problem: LatentProblem, relaxed: Relaxed, latent: Latent, arrow: Arrow, H: FloatArray
 ) -> tuple[float, float, BoolArray]:
-    """The error of the rule: in the parameters, in standard errors; at the samples, in σ; and where most of it is made.
+    """Measure the error of the rule on a mesh, and find the intervals that cause it.
 
-    The truncation is what half the step would change in the defects; carried through the linear system of a step it
-    shifts the parameters by `C Bᵀ K⁻¹ τ`, and the states by `K⁻¹ τ`.
+    The truncation error τ is what half the step would change in the defects. Carried through the linear system of a
+    step it shifts the parameters by `C Bᵀ K⁻¹ τ`, and the states by `K⁻¹ τ`.
+
+    Parameters
+    ----------
+    problem : LatentProblem
+    relaxed : Relaxed
+        The problem on the mesh.
+    latent : Latent
+    arrow : Arrow
+        Linear system of a step at this point.
+    H : ndarray, (F, F)
+        Information about the free parameters.
+
+    Returns
+    -------
+    bias : float
+        Largest shift of a parameter, in standard errors.
+    error : float
+        Largest shift of an observable at a sample, in σ.
+    halve : ndarray of bool, (N,)
+        Intervals to halve, by the node at which each begins.
     """
     L, point = relaxed.layout, latent.point
     with np.errstate(all="ignore"):
@@ -295,7 +386,7 @@ def _discretisation(
         fine = problem.relaxed(meshes, relaxed.sigma, relaxed.free)
         begins = np.flatnonzero(fine.layout.inner)
         first, middle = begins[::2], begins[1::2]
-        for _ in range(2):  # makes the middle better than the rule itself
+        for _ in range(2):  # two passes make the middle more accurate than the rule itself
             v = fine.constraint(point.p, X)
             X[middle] += 0.5 * (v[middle] - v[first])
         v = fine.constraint(point.p, X)
@@ -304,16 +395,19 @@ def _discretisation(
         solved = arrow.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
         pull = arrow.B.reshape(-1, arrow.B.shape[3]).T @ solved.ravel()
         C = symmetric_inverse(H)
-        known = np.isfinite(C.diagonal())
-        shift = np.abs(C[np.ix_(known, known)] @ pull[known]) / np.sqrt(np.abs(C.diagonal()[known]))
+        determined = np.isfinite(C.diagonal())
+        variances = np.abs(C.diagonal()[determined])
+        shift = np.abs(C[np.ix_(determined, determined)] @ pull[determined]) / np.sqrt(variances)
         bias = float(shift.max(initial=0.0))
-        moved = relaxed.residual(point.p, point.X + solved[:, 0, :, 0]) - relaxed.residual(point.p, point.X)
-        off = float(np.nanmax(np.abs(moved), initial=0.0))
+        change = relaxed.residual(point.p, point.X + solved[:, 0, :, 0]) - relaxed.residual(point.p, point.X)
+        error = float(np.nanmax(np.abs(change), initial=0.0))
         defect = np.max(np.abs(truncation) / sizes(point.X), axis=1)
-    return bias if np.isfinite(bias) else np.inf, off, L.inner & (defect > SHARE * np.nanmax(defect))
+    halve = L.inner & (defect > _REFINEMENT.min_defect_share * np.nanmax(defect))
+    return bias if np.isfinite(bias) else np.inf, error, halve
 
 
 def _refined(task: Task, relaxed: Relaxed, latent: Latent, H: FloatArray, bias: float) -> Refined:
+    """Compute covariance, residuals, states and goodness of fit at a point, with the information H `(F, F)`."""
     problem, point, meshes, sigma = _problem(task), latent.point, latent.meshes, relaxed.sigma
     with np.errstate(all="ignore"):
         r = -relaxed.residual(point.p, point.X)
@@ -335,7 +429,7 @@ def _refined(task: Task, relaxed: Relaxed, latent: Latent, H: FloatArray, bias: 
 
 ESTIMATOR = Estimator(
     "relaxed",
-    "the relaxed model, for systems of which only a part is measured",
+    "relaxed model, for systems with hidden states",
     search,
     refine,
     starts=starts,

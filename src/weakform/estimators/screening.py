@@ -1,7 +1,7 @@
-"""Many draws of the parameters at once, on a few windows of the data: which of them are worth a search.
+"""Screening of many draws of the parameters by their weak residual on a few windows of the data.
 
 The weak residual of a dozen test functions tells good starts from hopeless ones. All draws go through the compiled
-right-hand side in one call; the parameters in which the model is linear are solved for, draw by draw, by their normal
+right-hand side in one call. The parameters in which the model is linear are solved for, draw by draw, by their normal
 equations on the same windows.
 """
 
@@ -16,13 +16,29 @@ from ..weak.weak_form import WeakForm
 from ..weak.weak_problem import WeakProblem
 from .estimation_problem import Task
 
-WINDOWS = 16
-RIDGE = 1e-12
+TOTAL_WINDOWS = 16
+"""Test functions on which draws are compared, over all trajectories together. By judgement."""
+MIN_WINDOWS_PER_TRAJECTORY = 2
+"""Test functions of a trajectory where there are many trajectories. By judgement."""
+RELATIVE_RIDGE = 1e-12
+"""Ridge of the normal equations, whose columns have unit length: it keeps them solvable where a parameter has no effect
+in the windows, and is far below anything that the data tell. By judgement."""
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Test functions of one trajectory, each with the samples that it sees."""
+    """Some test functions of one trajectory, each with the samples in its support.
+
+    Attributes
+    ----------
+    form : WeakForm
+    samples : ndarray of int, (windows, width)
+        Samples in the support of each test function, padded with zeros.
+    phi : ndarray, (windows, width)
+        Values of the test functions there, zero where padded.
+    left_side : ndarray, (windows, D)
+        `Φ'u` of the weak equations.
+    """
 
     form: WeakForm
     samples: IntArray
@@ -31,22 +47,35 @@ class _Windows:
 
     @classmethod
     def of(cls, form: WeakForm, count: int) -> _Windows:
+        """Select about `count` test functions, spread evenly over the trajectory."""
         functions = form.functions
         chosen = np.unique(np.linspace(0, functions.count - 1, count).round().astype(int))
         rows = []
         for block, within in zip(*np.divmod(chosen, functions.length), strict=True):
-            seen = np.flatnonzero(functions.phi[block, within])
-            seen = seen[functions.window[block, seen] < functions.samples]
-            rows.append((functions.window[block, seen], functions.phi[block, within, seen], (block, within)))
+            support = np.flatnonzero(functions.phi[block, within])
+            support = support[functions.window[block, support] < functions.samples]
+            rows.append((functions.window[block, support], functions.phi[block, within, support], (block, within)))
         width = max(len(samples) for samples, _, _ in rows)
         samples = np.zeros((len(rows), width), dtype=np.intp)
         phi = np.zeros((len(rows), width))
-        for k, (here, values, _) in enumerate(rows):
-            samples[k, : len(here)], phi[k, : len(here)] = here, values
+        for k, (indices, values, _) in enumerate(rows):
+            samples[k, : len(indices)], phi[k, : len(indices)] = indices, values
         return cls(form, samples, phi, np.array([form.left_side[block, :, within] for _, _, (block, within) in rows]))
 
     def evaluate(self, P: FloatArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Residuals `(draws, windows, D)`, and their derivatives by some parameters `(draws, windows, D, columns)`."""
+        """Compute the weak residuals of draws, and their derivatives by some parameters.
+
+        Parameters
+        ----------
+        P : ndarray, (draws, J)
+        columns : ndarray of int
+            Parameters of the derivatives.
+
+        Returns
+        -------
+        residuals : ndarray, (draws, windows, D)
+        derivatives : ndarray, (draws, windows, D, columns)
+        """
         form, system = self.form, self.form.system
         at, draws = self.samples.ravel(), len(P)
         times = form.times[at]
@@ -55,6 +84,7 @@ class _Windows:
         u, own = np.tile(form.u[at], (draws, 1)), np.repeat(P, len(at), axis=0)
         rows = system.rows(np.tile(times, draws), u, own, names, driven).reshape(draws, *self.samples.shape, -1)
         summed = np.einsum("wn,qwni->qwi", self.phi, rows)
+        # The rows hold the structural nonzeros of f and of fp, one behind the other: `place` says where each belongs.
         place = system.places(names)
         first = len(system.structure("f"))
         r = np.broadcast_to(self.left_side, (draws, *self.left_side.shape)).copy()
@@ -68,7 +98,19 @@ class _Windows:
 
 
 def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
-    """Draws `(draws, J)` with finite residuals, their linear parameters solved for, the most promising first."""
+    """Rank draws by their weak residual and drop those whose residual is not finite.
+
+    Parameters
+    ----------
+    task : Task
+    P : ndarray, (draws, J)
+
+    Returns
+    -------
+    list of ndarray, (J,)
+        The most promising first; the parameters in which the model is linear are replaced by their least-squares
+        values, clipped into the box.
+    """
     windows = _chosen(task.weak)
     linear = np.flatnonzero(task.linear) if not task.is_linear else np.zeros(0, dtype=np.intp)
     weights = task.weak.weights
@@ -91,6 +133,7 @@ def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
                 moved = np.clip(Q[:, linear] + theta, task.lower[linear], task.upper[linear])
                 theta = moved - Q[:, linear]
                 Q[:, linear] = moved
+            # The model is affine in theta: r + G theta is the residual after the step, without another evaluation.
             size = np.sum((r + np.einsum("qri,qi->qr", G, theta)) ** 2, axis=1)
         P[todo], best[todo] = Q, np.where(good & np.isfinite(size), size, np.inf)
     order = np.argsort(best, kind="stable")
@@ -98,16 +141,26 @@ def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
 
 
 def _chosen(problem: WeakProblem) -> list[_Windows]:
-    """Windows of all trajectories, or of some where they have all parameters in common."""
+    """Select windows of all trajectories, or of at most `TOTAL_WINDOWS` of them if they share all parameters."""
     forms = problem.forms
     if not problem.model.variants:
-        forms = forms[:: -(-len(forms) // WINDOWS)]
-    return [_Windows.of(form, max(WINDOWS // len(forms), 2)) for form in forms]
+        forms = forms[:: -(-len(forms) // TOTAL_WINDOWS)]
+    return [_Windows.of(form, max(TOTAL_WINDOWS // len(forms), MIN_WINDOWS_PER_TRAJECTORY)) for form in forms]
 
 
 def _solved(G: FloatArray, r: FloatArray) -> FloatArray:
-    """Least squares of each draw: `argmin ‖r + G θ‖`, with columns of unit length."""
+    """Solve the least-squares problem of each draw, `argmin ‖r + G θ‖`, with columns scaled to unit length.
+
+    Parameters
+    ----------
+    G : ndarray, (draws, rows, columns)
+    r : ndarray, (draws, rows)
+
+    Returns
+    -------
+    ndarray, (draws, columns)
+    """
     size = np.maximum(np.sqrt(np.einsum("qri,qri->qi", G, G)), np.finfo(float).tiny)
     G = G / size[:, None, :]
-    gram = G.transpose(0, 2, 1) @ G + RIDGE * np.eye(G.shape[2])
+    gram = G.transpose(0, 2, 1) @ G + RELATIVE_RIDGE * np.eye(G.shape[2])
     return np.asarray(-np.linalg.solve(gram, np.einsum("qri,qr->qi", G, r)[:, :, None])[:, :, 0] / size)

@@ -1,11 +1,13 @@
-"""Where to begin. Starts decide success, so they are made with care, seeded, and all kept in the result.
+"""The points from which the weak methods start.
+
+Starts decide whether a search succeeds. They are seeded, and every one is kept in the result.
 
 - Linear models: the weak least-squares estimate, in closed form.
-- Partly linear models: only the nonlinear parameters are drawn: inside the bounds; where there are none, on a log scale
-  over 10⁻³..10³ times a natural unit (one, the size of a state, the time span, or a quotient of these). For each draw
-  the linear ones are solved for (variable projection on the weak residual). Many draws are screened by their weak
-  residual on a few windows (`sieve`) and the best few are optimised.
-- A start that is given competes with these, or stands alone with `starts=1`.
+- Partly linear models: only the nonlinear parameters are drawn, uniformly inside their bounds. Where there are none, on
+  a log scale over 10⁻³..10³ times a natural unit (one, the size of a state, the time span, or a quotient of these). For
+  each draw the linear parameters are solved for (variable projection on the weak residual). Many draws are screened by
+  their weak residual on a few windows (`screening`), and the search runs from the best few.
+- A start given by the user competes with these, or is the only one with `starts=1`.
 """
 
 from __future__ import annotations
@@ -18,23 +20,33 @@ from .estimation_problem import Task
 from .screening import sieved
 from .weak_least_squares import project_linear
 
-SEARCH = (1e-3, 1e3)
-FAR = 100.0
-DRAWS = 150
+UNBOUNDED_REACH = (1e-3, 1e3)
+"""Range of the draws of a parameter without bounds, in natural units. By judgement."""
+MIN_DECADES_RATIO = 100.0
+"""Ratio of positive bounds from which every second draw is log-uniform between them: a uniform draw would hardly ever
+be near the lower bound. By judgement."""
+SCREENED_DRAWS = 150
+"""Draws of the nonlinear parameters that are screened. By judgement."""
 DEFAULT_STARTS = 4
+"""Starts of a model that is not linear in its parameters, unless the user sets their number. By judgement."""
 
 
 def make_starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
-    """Starts `(J,)` to optimise from, the most promising first.
+    """Make the starts of a weak method.
 
     Parameters
     ----------
     task : Task
     given : tuple of ndarray, (J,)
-        In what the estimators work with; NaN where nothing is given.
+        Starts of the user on the scale of the task; NaN where no value is given.
     count : int, optional
-        How many in all; by default as many as the model needs.
+        Number of starts; by default as many as the model needs.
     seed : int
+
+    Returns
+    -------
+    list of ndarray, (J,)
+        The starts of the user first, then the most promising of the draws.
     """
     starts = _candidates(task, [_completed(task, p) for p in given], count, seed)
     if task.prior is None:
@@ -43,6 +55,7 @@ def make_starts(task: Task, given: tuple[FloatArray, ...], count: int | None, se
 
 
 def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: int) -> list[FloatArray]:
+    """Return complete starts `(J,)` inside the box: those of the user, closed form if linear, then screened draws."""
     starts = [np.clip(p, task.lower, task.upper) for p in given]
     if count is not None and len(starts) >= count:
         return starts[:count]
@@ -55,28 +68,28 @@ def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: in
     if not draws and not starts:
         raise UndefinedError(
             "No start could be made: the right-hand side is not finite at the data for any of "
-            f"{DRAWS} draws of the nonlinear parameters. Give start={{...}} or bounds={{...}} for "
+            f"{SCREENED_DRAWS} draws of the nonlinear parameters. Give start={{...}} or bounds={{...}} for "
             f"{', '.join(np.array(task.weak.model.parameters)[task.free])}."
         )
     return starts + draws[: wanted - len(starts)]
 
 
 def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
-    """Draws with finite residuals, in the order of their weak residual on a few windows."""
+    """Draw the nonlinear parameters and return the draws `(J,)` with finite residuals, the most promising first."""
     drawn = task.free & ~task.linear if not task.is_linear else task.free
     lower, upper, units = task.scale.natural(task.lower)[drawn], task.scale.natural(task.upper)[drawn], _units(task)
     # Stratified in each parameter, so that few draws cover the range.
-    n = int(drawn.sum())
-    cells = (np.array([rng.permutation(DRAWS) for _ in range(n)]).T + rng.uniform(size=(DRAWS, n))) / DRAWS
-    P = np.tile(task.base, (DRAWS, 1))
-    every_other = np.arange(DRAWS)[:, None] % 2 == 1
+    n, draws = int(drawn.sum()), SCREENED_DRAWS
+    cells = (np.array([rng.permutation(draws) for _ in range(n)]).T + rng.uniform(size=(draws, n))) / draws
+    P = np.tile(task.base, (draws, 1))
+    every_other = np.arange(draws)[:, None] % 2 == 1
     P[:, drawn] = between(lower, upper, cells, rng.choice(units, size=cells.shape), decades=every_other)
     P[:, drawn] = task.scale.working(P)[:, drawn]
     return sieved(task, P)
 
 
 def _units(task: Task) -> FloatArray:
-    """Natural units of a parameter of which nothing is known."""
+    """Return natural units for a parameter without bounds: one, sizes of states, the time span, and quotients."""
     forms = task.weak.forms
     sizes = {float(size) for form in forms for size in np.abs(form.u).max(axis=0) if size > 0}
     span = max(float(q.times[-1] - q.times[0]) for q in task.weak.data.trajectories)
@@ -88,26 +101,48 @@ def between(
     upper: FloatArray,
     share: FloatArray,
     unit: FloatArray,
-    reach: tuple[float, float] = SEARCH,
+    reach: tuple[float, float] = UNBOUNDED_REACH,
     *,
     decades: bool | BoolArray = False,
 ) -> FloatArray:
-    """Uniform between two bounds; where one or both are missing, log-uniform over `reach` from the bound or zero.
+    """Map shares of the unit interval to parameter values inside their bounds.
 
-    With `decades` log-uniform also between positive bounds that are two orders of magnitude apart or more.
+    The map is linear between two bounds. If one or both are missing, it is log-linear over `reach`, upwards from a
+    lower bound or from zero, downwards from an upper bound.
+
+    Parameters
+    ----------
+    lower, upper : ndarray, (J,)
+        Bounds; infinite where there are none.
+    share : ndarray, (J,) or (draws, J)
+        Between 0 and 1.
+    unit : ndarray
+        Natural unit of each value, in the shape of `share` or one that broadcasts to it.
+    reach : (float, float)
+        Least and largest distance in natural units.
+    decades : bool or ndarray of bool
+        Where True the map is log-linear also between positive bounds that are two orders of magnitude apart or more.
+
+    Returns
+    -------
+    ndarray, in the shape of `share`
     """
     span = unit * reach[0] * (reach[1] / reach[0]) ** share
     with np.errstate(invalid="ignore"):
-        between = lower + (upper - lower) * share
-        far = decades & (lower > 0) & (upper >= FAR * lower)
-        between = np.where(far, lower * (upper / np.where(far, lower, 1.0)) ** share, between)
+        inside = lower + (upper - lower) * share
+        far = decades & (lower > 0) & (upper >= MIN_DECADES_RATIO * lower)
+        inside = np.where(far, lower * (upper / np.where(far, lower, 1.0)) ** share, inside)
     above = np.where(np.isfinite(lower), lower, 0.0) + span
     one_sided = np.where(np.isfinite(upper), upper - span, above)
-    return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), between, one_sided))
+    return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), inside, one_sided))
 
 
 def _completed(task: Task, given: FloatArray) -> FloatArray:
-    """A start that is given, with what it lacks."""
+    """Fill in the values that a start `(J,)` of the user omits.
+
+    A parameter with two bounds gets the middle between them, one in which the model is linear its weak least-squares
+    value. Raises `FitError` for any other.
+    """
     names = np.array(task.weak.model.parameters)
     p = given.copy()
     missing = np.isnan(p) & ~task.linear
@@ -116,7 +151,7 @@ def _completed(task: Task, given: FloatArray) -> FloatArray:
     missing &= ~bounded
     if missing.any():
         raise FitError(
-            f"The start lacks {', '.join(names[missing])}: only parameters with bounds, or in which the model is "
-            "linear, may be left out."
+            f"The start lacks {', '.join(names[missing])}: only parameters with two finite bounds, or in which the "
+            "model is linear, may be omitted. Give a value or bounds for each."
         )
     return np.where(np.isnan(p), project_linear(task, p), p) if np.isnan(p).any() else p

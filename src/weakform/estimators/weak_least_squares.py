@@ -1,7 +1,7 @@
 """Least squares in the parameters of a task: closed form where the model is linear in them, iterated where it is not.
 
 A model affine in the free parameters has `r(p) = r(p₀) + G (p - p₀)` with G constant, so that least squares is one
-solve. Either way may be given whitened residuals.
+linear solve. Both cases take plain or whitened residuals.
 """
 
 from __future__ import annotations
@@ -14,15 +14,36 @@ from ..optimize.least_squares import LeastSquares, Tolerances, solve_linear, sol
 from ..optimize.least_squares import least_squares as bounded_least_squares
 from ..results.status import Status
 from ..support.array_types import FloatArray
-from .estimation_problem import Task
+from .estimation_problem import StartPoint, Task
 
-Function = Callable[[FloatArray], FloatArray]
+GRADIENT_TOLERANCE = 1e-15
+"""Gradient tolerance of SciPy's solver. Its gradient test is absolute, and so depends on the units of the parameters:
+this value leaves the decision to cost and step. By judgement."""
+POLISH_COST_SLACK = 1e-12
+"""Relative increase of the cost that counts as rounding when the last Gauss–Newton step is taken. By judgement."""
+FACE_DISTANCE = 1e-6
+"""Distance from the faces of the box at which an interior method starts, as a share of its width, or of
+the parameter (at least of one) where a bound is missing. By judgement."""
+
+VectorFunction = Callable[[FloatArray], FloatArray]
+"""A function of the parameters `(J,)`: a residual `(rows,)` or its Jacobian `(rows, J)`."""
 
 
 def least_squares(
-    task: Task, residual: Function, jacobian: Function, start: FloatArray | None, max_iterations: int
+    task: Task, residual: VectorFunction, jacobian: VectorFunction, start: StartPoint | None, max_iterations: int
 ) -> tuple[FloatArray, Status, int]:
     """Minimise `½‖residual(p)‖²` over the free parameters inside the box.
+
+    Parameters
+    ----------
+    task : Task
+    residual : callable
+        `residual(p)`, `(rows,)`.
+    jacobian : callable
+        Its derivative by all parameters, `(rows, J)`.
+    start : ndarray, (J,), or None
+        Not used if the model is linear in the free parameters.
+    max_iterations : int
 
     Returns
     -------
@@ -32,10 +53,10 @@ def least_squares(
     """
     if task.is_linear:
         return _linear(task, residual, jacobian)
-    assert start is not None
+    assert isinstance(start, np.ndarray)
     lower, upper = task.box
 
-    def guarded(theta: FloatArray) -> FloatArray | None:
+    def finite_residual(theta: FloatArray) -> FloatArray | None:
         r = residual(task.expand(theta))
         return r if np.isfinite(r).all() else None
 
@@ -44,18 +65,27 @@ def least_squares(
 
     # The cost is flat to second order: a relative tolerance on the step is its square on the cost.
     tolerance = task.options.tolerance
-    tolerances = Tolerances(max(tolerance**2, np.finfo(float).eps), tolerance, 1e-15)
+    tolerances = Tolerances(max(tolerance**2, np.finfo(float).eps), tolerance, GRADIENT_TOLERANCE)
     theta = _inside(start[task.free], lower, upper)
-    solved = bounded_least_squares(guarded, derivative, theta, (lower, upper), tolerances, max_iterations)
+    solved = bounded_least_squares(finite_residual, derivative, theta, (lower, upper), tolerances, max_iterations)
     if not solved.defined:
         return task.expand(theta), Status.START, 1
     status = Status.CONVERGED if solved.converged else Status.ITERATIONS
-    return task.expand(_polished(guarded, derivative, solved, task)), status, solved.evaluations
+    return task.expand(_polished(finite_residual, derivative, solved, task)), status, solved.evaluations
 
 
-def _linear(task: Task, residual: Function, jacobian: Function) -> tuple[FloatArray, Status, int]:
+def _linear(task: Task, residual: VectorFunction, jacobian: VectorFunction) -> tuple[FloatArray, Status, int]:
+    """Solve the least-squares problem of a model that is affine in the free parameters.
+
+    Returns
+    -------
+    estimate : ndarray, (J,)
+    status : Status
+        `START` if the residual is not finite at either point of expansion.
+    evaluations : int
+    """
     lower, upper = task.box
-    # Anywhere will do, but a quotient of parameters may not exist at zero.
+    # Any point of expansion will do, but a quotient of parameters may not exist at zero: then it is one.
     for base in (np.clip(np.zeros(len(lower)), lower, upper), np.clip(np.ones(len(lower)), lower, upper)):
         p = task.expand(base)
         r, G = residual(p), jacobian(p)[:, task.free]
@@ -70,9 +100,13 @@ def _linear(task: Task, residual: Function, jacobian: Function) -> tuple[FloatAr
 
 
 def _polished(
-    residual: Callable[[FloatArray], FloatArray | None], jacobian: Function, solved: LeastSquares, task: Task
+    residual: Callable[[FloatArray], FloatArray | None], jacobian: VectorFunction, solved: LeastSquares, task: Task
 ) -> FloatArray:
-    """One full Gauss–Newton step more: rounding of the cost stops the solver short of what the step can reach."""
+    """Take one more full Gauss–Newton step, and return the free parameters `(F,)`.
+
+    Rounding of the cost stops the solver short of what a step can reach. The step is dropped if it leaves the box or
+    increases the cost by more than rounding.
+    """
     lower, upper = task.box
     r = residual(solved.x)
     if r is None:
@@ -80,21 +114,21 @@ def _polished(
     moved = solved.x + solve_linear(jacobian(solved.x), r)
     better = residual(moved)
     inside = ((moved >= lower) & (moved <= upper)).all()
-    return moved if inside and better is not None and better @ better <= (r @ r) * (1 + 1e-12) else solved.x
+    return moved if inside and better is not None and better @ better <= (r @ r) * (1 + POLISH_COST_SLACK) else solved.x
 
 
 def _inside(theta: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Clipped into the box and just off its faces, as an interior method needs it."""
+    """Clip theta `(F,)` into the box and just off its faces, as an interior method needs it."""
     width = np.where(np.isfinite(upper - lower), upper - lower, np.maximum(np.abs(theta), 1.0))
-    return np.asarray(np.clip(theta, lower + 1e-6 * width, upper - 1e-6 * width))
+    return np.asarray(np.clip(theta, lower + FACE_DISTANCE * width, upper - FACE_DISTANCE * width))
 
 
 def project_linear(task: Task, p: FloatArray) -> FloatArray:
-    """Replace the linear parameters of p by their weak least-squares values, clipped into the box."""
+    """Replace the linear parameters of p `(J,)` by their weak least-squares values, clipped into the box."""
     if not task.linear.any():
         return p
     p = p.copy()
-    for value in (0.0, 1.0):
+    for value in (0.0, 1.0):  # a quotient of parameters may not exist at zero
         p[task.linear] = np.clip(value, task.lower[task.linear], task.upper[task.linear])
         r, G = task.weak.residual(p), task.weak.jacobian(p)[:, task.linear]
         if np.isfinite(r).all() and np.isfinite(G).all():

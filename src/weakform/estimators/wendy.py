@@ -1,17 +1,19 @@
-"""WENDy without its bias: the weak likelihood finds the parameters, the states that obey the model make them exact.
+"""WENDy without its bias: the weak likelihood finds the parameters, and states that obey the model make them exact.
 
-1. Weak least squares on few test functions from every start (`quick`); where step 2 does not lead from there to the
-   noise of the data, WENDy-MLE. Its log-determinant widens the domain of convergence and biases the estimate.
-2. From the best of them, and from the data denoised by it, the Gauss–Helmert iteration on the finest test functions
-   (`collocation.helmert`): linearised about the denoised states, no log-determinant, no information left out. σ, unless
-   given, is the root mean square of the residuals, which the iteration finds together with the states.
-3. The error of the discretisation is carried through to the parameters; where it is not small against their standard
-   errors the mesh is made finer; that of a very long series keeps its nodes, and has the error taken out.
+1. Weak least squares on few test functions from every start (`coarse_least_squares`). If step 2 does not lead from
+   there to the noise of the data, WENDy-MLE. Its log-determinant widens the domain of convergence and biases the
+   estimate.
+2. From the best of these estimates, and from the data denoised by it, the Gauss–Helmert iteration on the finest test
+   functions (`collocation.gauss_helmert`): linearised about the denoised states, without the log-determinant, and with
+   no information left out. σ, unless given, is the root mean square of the residuals, which the iteration determines
+   together with the states.
+3. The error of the discretisation is carried through to the parameters. Where it is not small against their standard
+   errors the mesh is halved; the mesh of a very long series keeps its nodes, and the error is subtracted instead.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
@@ -25,35 +27,76 @@ from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..weak.weak_form import WeakForm
 from . import coarse_least_squares, mle
-from .estimation_problem import Outcome, Refined, Task
+from .discretisation_policy import DISCRETISATION
+from .estimation_problem import StartPoint, Task
 from .estimator import Estimator
 from .noise_level import counts, degrees_of_freedom, noise_of, within_misfit
+from .outcome import Outcome, Refined
 
 MAX_ITERATIONS = 100
-BIAS = 0.1
-TOLERABLE = 0.3
-"""Shift of an estimate by the rule, in standard errors: worth a finer mesh, but not a worse solution on it."""
+"""Iterations of the refinement on one mesh, unless the option `max_iterations` is set. By judgement."""
+STEP_TOLERANCE_FACTOR = 10.0
+"""Factor of the root of the option `tolerance` that gives the tolerance of the refinement, in standard errors: with the
+default of 1e-8 it ends when a step moves the parameters by less than 1e-3. By judgement."""
+MIN_SEARCH_GAIN = 0.1
+"""Decrease of the objective that the next step of the search must promise; below it the refinement takes over. By
+judgement."""
+MAX_TOLERABLE_BIAS = 0.3
+"""Shift of the parameters by the error of the rule, in standard errors, up to which the solution on a coarse mesh is
+kept if the iteration on the finer one does not converge. By judgement."""
 FINEST = 16
-NEAR = 10.0
-"""Standard errors of the last step, times the root of the tolerance: 1e-3 by default."""
-ENOUGH = 0.1
-"""Log-likelihood that a step of the search must promise."""
-LONG, PIECE, ROUGH = 200_000, 20_000, 1.0
-"""Samples of a trajectory that is long, those of its pieces, and standard errors to which these need to be solved."""
-CORRECTIONS = 3
-"""How often the error of the rule is taken out of a long series, before its mesh is halved."""
-SMALL, LARGE = 0.05, 0.3
-"""Error of the rule in one interval, in σ: what is not small must fall when the intervals are halved, and what is large
-is a reason to halve them. Where it stays, the equations have a pole between two states, as `V*P/(Km + P)` has at a
-negative P: the rule does not see it, and no solution goes there."""
-EXACT = 1e-3
-"""Share of the variation of a state below which noise is no measure of that."""
-FEW, CLEARLY = 2, 0.2
-"""Substeps that tell roughly how large the error of the rule is, and the share of `BIAS` at which that will do."""
+"""Largest number of mesh nodes for each sample; a power of two, as meshes are halved. By judgement: beyond it the
+relaxed model takes over, which halves only the intervals that need it."""
+MIN_SUBSTEPS = 2
+"""Runge–Kutta steps in each interval that roughly measure the error of the rule; if they find it doubtful,
+`collocation.mesh.SUBSTEPS` measure it again. By judgement."""
+CLEAR_BIAS_SHARE = 0.2
+"""Share of `DISCRETISATION.max_bias` below which the rough measure of the bias is trusted. By judgement."""
+
+
+@dataclass(frozen=True)
+class _LongSeriesPolicy:
+    """Thresholds for very long series.
+
+    Over a long time a small error of the parameters moves all states along. When pieces were introduced, a series of
+    10⁶ samples took 49 in place of 74 CPU s. The thresholds are by judgement; docs/method.md, step 4.
+    """
+
+    min_samples: int = 200_000
+    """Mean number of samples of a trajectory above which the series is long."""
+    piece_samples: int = 20_000
+    """Samples of the pieces that are solved first."""
+    piece_tolerance: float = 1.0
+    """Tolerance of the pieces, in standard errors: their solution is only a start."""
+    max_corrections: int = 3
+    """How often the error of the rule is subtracted before the mesh is halved."""
+
+
+_LONG = _LongSeriesPolicy()
+
+
+@dataclass(frozen=True)
+class _MeshSolution:
+    """A solution together with the mesh that it belongs to.
+
+    Attributes
+    ----------
+    solution : Solution
+    mesh : Mesh
+    nodes_per_sample : int
+        Mesh nodes for each sample.
+    bias : float
+        Largest shift of a parameter by the error of the rule, in standard errors.
+    """
+
+    solution: Solution
+    mesh: Mesh
+    nodes_per_sample: int
+    bias: float
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
-    """Refine the best estimate; the outcome is unchanged where that is not possible."""
+    """Refine an outcome of the search by steps 2 and 3; return it unchanged if that is not possible."""
     problem = task.weak
     p, sigma = outcome.estimate, problem.sigma
     if not (np.isfinite(outcome.objective) and (sigma > 0).all()):
@@ -64,7 +107,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         task.free,
         task.lower,
         task.upper,
-        tolerance=NEAR * float(np.sqrt(task.options.tolerance)),
+        tolerance=STEP_TOLERANCE_FACTOR * float(np.sqrt(task.options.tolerance)),
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
         stop=task.stop,
         prior=task.prior,
@@ -72,42 +115,51 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     )
     pairs = zip(problem.forms, problem.data.trajectories, strict=True)
     mesh = Mesh.of([Part(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
-    finer, iterations, good, before, singular = 1, 0, None, np.inf, False
-    long, corrections = len(mesh.times) > len(mesh.systems) * LONG, 0
+    accepted: _MeshSolution | None = None
+    nodes_per_sample, iterations, last_error, singular = 1, 0, np.inf, False
+    long, corrections = len(mesh.times) > len(mesh.systems) * _LONG.min_samples, 0
     try:
         cleaned = zip(problem.forms, problem.denoise(p), strict=True)
         states = np.concatenate([form.system.to_working(u) for form, u in cleaned])
         if long:
             # Over a long time a small error of the parameters moves all states along: pieces first, which cannot drift.
-            rough = replace(settings, tolerance=ROUGH)
-            pieces = solve(mesh.cut(PIECE), sigma, p, states, rough)
+            rough = replace(settings, tolerance=_LONG.piece_tolerance)
+            pieces = solve(mesh.cut(_LONG.piece_samples), sigma, p, states, rough)
             p, sigma, states, iterations = pieces.p, pieces.sigma, pieces.states, pieces.iterations
         while True:
             solution = solve(mesh, sigma, p, states, settings)
             iterations += solution.iterations
             if not (np.isfinite(solution.p).all() and np.isfinite(solution.states).all()):
                 break
-            will_do = good is not None and good[0].stop.converged and good[3] <= TOLERABLE and before <= SMALL
-            if will_do and not solution.stop.converged:
+            coarse_suffices = (
+                accepted is not None
+                and accepted.solution.stop.converged
+                and accepted.bias <= MAX_TOLERABLE_BIAS
+                and last_error <= DISCRETISATION.small_error
+            )
+            if coarse_suffices and not solution.stop.converged:
                 break
             p, sigma = solution.p, solution.sigma
-            bias, off = _discretisation(mesh, solution, settings)
-            good = (solution, mesh, finer, bias)
-            singular = finer > 2 and off > SMALL and off > before / 2  # the first halving of a coarse mesh tells little
+            bias, error = _discretisation(mesh, solution, settings)
+            accepted = _MeshSolution(solution, mesh, nodes_per_sample, bias)
+            # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
+            singular = nodes_per_sample > 2 and error > DISCRETISATION.small_error and error > last_error / 2
             if singular:
                 break
-            if (bias <= BIAS and off <= LARGE) or finer == FINEST or solution.stop is Stop.TIME:
+            accurate = bias <= DISCRETISATION.max_bias and error <= DISCRETISATION.large_error
+            if accurate or nodes_per_sample == FINEST or solution.stop is Stop.TIME:
                 break
-            if long and corrections < CORRECTIONS and np.isfinite(bias) and off <= LARGE:
+            correctable = np.isfinite(bias) and error <= DISCRETISATION.large_error
+            if long and corrections < _LONG.max_corrections and correctable:
                 mesh, states, corrections = mesh.corrected(p, solution.states), solution.states, corrections + 1
                 continue
-            finer, before = 2 * finer, off
+            nodes_per_sample, last_error = 2 * nodes_per_sample, error
             mesh, states = mesh.halved(p, solution.states)
     except NotPositiveDefinite:
-        singular = good is not None and before > SMALL
-    if good is None:
+        singular = accepted is not None and last_error > DISCRETISATION.small_error
+    if accepted is None:
         return outcome
-    solution, mesh, finer, bias = good
+    solution, bias = accepted.solution, accepted.bias
     if singular:
         solution, bias = replace(solution, stop=Stop.STUCK), np.inf
     return replace(
@@ -116,50 +168,66 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         objective=0.5 * solution.misfit,
         status=Status.of(solution.stop),
         iterations=outcome.iterations + iterations,
-        refined=_refined(task, mesh, solution, finer, bias),
+        refined=_refined(task, accepted.mesh, solution, accepted.nodes_per_sample, bias),
         rough=False,
     )
 
 
 def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> tuple[float, float]:
-    """The largest error of the rule: carried through to the parameters, in standard errors; of one interval, in σ."""
+    """Measure the error of the rule on a mesh.
+
+    With τ the truncation error of the intervals, the parameters shift by `(GᵀS⁻¹G)⁻¹ GᵀS⁻¹ τ`.
+
+    Returns
+    -------
+    bias : float
+        Largest shift of a parameter, in standard errors; infinite if it cannot be computed.
+    error : float
+        Largest error of one interval, in σ.
+    """
     free, p, x = settings.free, solution.p, solution.states
     with np.errstate(all="ignore"):
         line = mesh.linearise(p, x)
         factor = line.covariance(mesh.variances(solution.sigma))
         G = factor.whiten(line.G[:, :, free].reshape(line.c.size, -1))
         covariance = symmetric_inverse(solution.information)
-        known = np.isfinite(covariance.diagonal())
-        covariance = covariance[np.ix_(known, known)]
+        determined = np.isfinite(covariance.diagonal())
+        covariance = covariance[np.ix_(determined, determined)]
 
-        def shift(substeps: int) -> tuple[FloatArray, float]:
-            wrong = mesh.truncation(p, x, substeps)
-            pull = G.T @ factor.whiten(wrong.ravel())
-            off = float(np.max(np.abs(wrong) / np.maximum(solution.sigma, EXACT * x.std(axis=0))))
-            return np.asarray(np.abs(covariance @ pull[known]) / np.sqrt(covariance.diagonal())), off
+        def compute_shifts(substeps: int) -> tuple[FloatArray, float]:
+            truncation = mesh.truncation(p, x, substeps)
+            pull = G.T @ factor.whiten(truncation.ravel())
+            unit = np.maximum(solution.sigma, DISCRETISATION.exact_share * x.std(axis=0))
+            error = float(np.max(np.abs(truncation) / unit))
+            return np.asarray(np.abs(covariance @ pull[determined]) / np.sqrt(covariance.diagonal())), error
 
-        # Few substeps tell where the rule is good; where they find that it is not, or not clearly, many do.
-        found, off = shift(FEW)
-        if not (np.isfinite(found).all() and found.max(initial=0.0) < CLEARLY * BIAS and off < LARGE):
-            found, off = shift(SUBSTEPS)
-    return float(found.max(initial=0.0)) if np.isfinite(found).all() else np.inf, off
+        # Few substeps suffice where the rule is good; where they find that it is not, or not clearly, many are taken.
+        shifts, error = compute_shifts(MIN_SUBSTEPS)
+        clearly_small = shifts.max(initial=0.0) < CLEAR_BIAS_SHARE * DISCRETISATION.max_bias
+        if not (np.isfinite(shifts).all() and clearly_small and error < DISCRETISATION.large_error):
+            shifts, error = compute_shifts(SUBSTEPS)
+    return float(shifts.max(initial=0.0)) if np.isfinite(shifts).all() else np.inf, error
 
 
 def _refined(task: Task, mesh: Mesh, solution: Solution, finer: int, bias: float) -> Refined:
+    """Compute covariance, residuals, states and goodness of fit from a solution on a mesh."""
     sigma = solution.sigma
     measured = tuple(q.measured for q in task.weak.data.trajectories)
-    ends = np.cumsum([len(there) for there in measured])[:-1]
+    ends = np.cumsum([len(mask) for mask in measured])[:-1]
     residuals = np.split((mesh.residuals(solution.states) / sigma)[mesh.samples], ends)
     states = tuple(np.split(mesh.system.from_working(solution.states[mesh.samples]), ends))
     covariance = symmetric_inverse(solution.information)
     if solution.held is not None:
-        # Conditional on the held direction: the information without it.
+        # Conditional on the held direction h: with B a basis of its complement, B (BᵀHB)⁻¹ Bᵀ.
         d = np.maximum(np.sqrt(np.abs(solution.information.diagonal())), np.finfo(float).tiny)
         basis = np.linalg.qr(np.column_stack([solution.held, np.eye(len(d))]))[0][:, 1:] / d[:, None]
         covariance = basis @ symmetric_inverse(basis.T @ solution.information @ basis) @ basis.T
     elif task.options.covariance == "sandwich":
         covariance = _sandwich(task, mesh, solution, covariance)
-    plain = solution.held is None and task.options.covariance != "sandwich"
+    is_inverse = solution.held is None and task.options.covariance != "sandwich"
+    stiffness = 0.0
+    if not bias <= DISCRETISATION.max_bias:
+        stiffness = max(map(_stiffness, task.weak.forms, states, repeat(solution.p)))
     return Refined(
         covariance=covariance,
         sigma=sigma,
@@ -169,15 +237,15 @@ def _refined(task: Task, mesh: Mesh, solution: Solution, finer: int, bias: float
         finer=finer,
         bias=bias,
         held=solution.held,
-        residuals=tuple(np.where(there, r, np.nan) for there, r in zip(measured, residuals, strict=True)),
-        information=solution.information if plain else None,
+        residuals=tuple(np.where(mask, r, np.nan) for mask, r in zip(measured, residuals, strict=True)),
+        information=solution.information if is_inverse else None,
         leftover=of_mesh(mesh, solution, task.moving(solution.p)),
-        stiffness=0.0 if bias <= BIAS else max(map(_stiffness, task.weak.forms, states, repeat(solution.p))),
+        stiffness=stiffness,
     )
 
 
 def _stiffness(form: WeakForm, states: FloatArray, p: FloatArray) -> float:
-    """The fastest decay of the equations along states `(time, D)`, over the time between samples."""
+    """Compute the fastest decay rate of the equations along states `(time, D)`, times the interval between samples."""
     with np.errstate(all="ignore"):
         F = form.system.evaluate(form.times, states, p, ("fu",))["fu"].dense((form.system.D, form.system.D))
         rates = np.linalg.eigvals(np.moveaxis(np.where(np.isfinite(F), F, 0.0), -1, 0)).real
@@ -185,9 +253,19 @@ def _stiffness(form: WeakForm, states: FloatArray, p: FloatArray) -> float:
 
 
 def _sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray) -> FloatArray:
-    """`Σ_m M_m ε̂_m² M_mᵀ` with `M = C Gᵀ S⁻¹ A`, by which each value of noise moves the estimate.
+    """Compute the sandwich covariance `Σ_m M_m ε̂_m² M_mᵀ` with `M = C Gᵀ S⁻¹ A`, by which each noise value moves p.
 
-    Right also where the variance differs from sample to sample; scaled by values over degrees of freedom.
+    It is valid also where the variance differs from sample to sample. It is scaled by the number of values over the
+    degrees of freedom.
+
+    Parameters
+    ----------
+    C : ndarray, (F, F)
+        Inverse of the information.
+
+    Returns
+    -------
+    ndarray, (F, F)
     """
     x = solution.states
     with np.errstate(all="ignore"):
@@ -201,17 +279,17 @@ def _sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray) -> Floa
     return np.asarray(C @ (flat.T @ flat) @ C) * values / max(degrees_of_freedom(task), 1)
 
 
-def search(task: Task, start: FloatArray | None) -> Outcome:
-    """WENDy-MLE, as near to its minimum as the refinement needs it."""
-    return mle.search(task, start, enough=ENOUGH)
+def search(task: Task, start: StartPoint | None) -> Outcome:
+    """Run WENDy-MLE from one start, as near to its minimum as the refinement needs it."""
+    return mle.search(task, start, enough=MIN_SEARCH_GAIN)
 
 
 def enough(task: Task, outcomes: list[Outcome]) -> bool:
-    """Whether two searches have led to the best value."""
+    """Return True if at least two converged searches agree on the best objective."""
     del task
     best = min(outcome.objective for outcome in outcomes)
-    agree = [o for o in outcomes if o.status.converged and o.objective - best < 2 * ENOUGH]
-    return len(agree) > 1
+    agreeing = [o for o in outcomes if o.status.converged and o.objective - best < 2 * MIN_SEARCH_GAIN]
+    return len(agreeing) > 1
 
 
 ESTIMATOR = Estimator(

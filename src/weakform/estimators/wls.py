@@ -1,23 +1,25 @@
 """Weak least squares: `argmin ½‖r(p)‖²`, each equation weighted by one over its σ.
 
-Direct where the model is linear in the free parameters, iterated from a start where it is not. Noise in the data biases
-it, as the data stand on both sides of the regression; it is exact for noise-free data, and a start for the others.
+The solution is direct where the model is linear in the free parameters, and iterated from a start where it is not.
+Noise in the data biases the estimate, as the data stand on both sides of the regression. It is exact for noise-free
+data, and a start for the other methods.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..support.array_types import FloatArray
-from .estimation_problem import Outcome, Task
+from .estimation_problem import StartPoint, Task
 from .estimator import Estimator
+from .outcome import Outcome
 from .weak_least_squares import least_squares
 
 MAX_ITERATIONS = 200
+"""Evaluations of the residual, unless the option `max_iterations` is set. The default that `Options` documents."""
 
 
-def search(task: Task, start: FloatArray | None) -> Outcome:
-    """One estimate from one start; linear models need none."""
+def search(task: Task, start: StartPoint | None) -> Outcome:
+    """Fit weak least squares from one start; a model that is linear in its parameters needs none."""
     limit = task.options.max_iterations or MAX_ITERATIONS
     p, status, evaluations = least_squares(task, task.weak.residual, task.weak.jacobian, start, limit)
     r = task.weak.residual(p)

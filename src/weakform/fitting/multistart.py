@@ -12,6 +12,7 @@ from ..data.matching import Matched
 from ..diagnostics.autocorrelation import hangs_together
 from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Task, wls
 from ..estimators.distinct_optima import rank
+from ..estimators.estimation_problem import StartPoint, extract_parameters
 from ..estimators.iterative_weights import settled
 from ..estimators.noise_free_data import fits_to_rounding, follows_to_rounding, is_noise_free
 from ..estimators.start_points import make_starts
@@ -80,7 +81,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     estimator, task = prepared.estimator, prepared.task
     needs_no_start = task.is_linear and estimator.closed_form
     make = estimator.starts or make_starts
-    points: Sequence[FloatArray | None] = [None] if needs_no_start else make(task, prepared.guesses, starts, seed)
+    points: Sequence[StartPoint | None] = [None] if needs_no_start else make(task, prepared.guesses, starts, seed)
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and not estimator.minimises_weak_residual and task.problem.forms:
         noise_free = fits_to_rounding(task.weak, lambda: wls.ESTIMATOR.search(task, points[0]).objective)
@@ -93,7 +94,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
             notes.append("The priors were ignored: noise-free data leave them no weight.")
         estimator = wls.ESTIMATOR
         points = [None] if task.is_linear else points
-    pairs: list[tuple[FloatArray | None, Outcome]] = []
+    pairs: list[tuple[StartPoint | None, Outcome]] = []
     least = np.nan
     for k, point in enumerate(points, 1):
         task.stop.tell(f"search ({estimator.name})", k, len(points), least)
@@ -113,7 +114,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     natural = task.scale.natural
     records = tuple(
         StartRecord(
-            start=None if point is None else natural(point[: len(task.free)]),
+            start=None if point is None else natural(extract_parameters(point)),
             estimate=natural(outcome.estimate),
             objective=outcome.objective,
             status=outcome.status,
@@ -125,12 +126,12 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     return SearchResult(estimator, task, records, tuple(outcome for _, outcome in pairs), noise_free, tuple(notes))
 
 
-def _search_from(estimator: Estimator, task: Task, point: FloatArray | None) -> Outcome:
+def _search_from(estimator: Estimator, task: Task, point: StartPoint | None) -> Outcome:
     """Search from one start; a start whose arithmetic breaks down is a failed start, not the end of the fit."""
     try:
         return estimator.search(task, point)
     except (np.linalg.LinAlgError, ArithmeticError):
-        estimate = task.base.copy() if point is None else point[: len(task.free)].copy()
+        estimate = task.base.copy() if point is None else extract_parameters(point).copy()
         return Outcome(estimate, np.inf, Status.START, iterations=0, evaluations=0)
 
 

@@ -332,6 +332,9 @@ def run_growing_horizon(context: Context) -> Iterator[Attempt | Abandoned]:
     estimator = replace(output_error.ESTIMATOR, search=grown)
     options = context.fallback_options()
     prepared = prepare(context.parameters, context.matched, estimator, options, Local(), watch=task.stop)
+    if not prepared.task.problem.forms:  # too few samples, or an input that jumps between two samples
+        yield Abandoned("the data have no weak form")
+        return
     for record in context.first.searched.records[: policy.horizon_places]:
         guess = task.scale.working(record.estimate)
         try:
