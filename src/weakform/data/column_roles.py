@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 from ..support.errors import DataError
 from ..support.wording import listed, suggestion
 from .cell_parsing import is_time
-from .data_validation import check_amount
+from .data_validation import Given, check_amount, checked
 from .dataset import Dataset
 from .long_format import is_long, widened
 from .text_reader import Table
-from .value_checks import Given, checked
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError
 from ..support.wording import suggestion
 from . import data_validation
+from .data_validation import Given, checked
 from .doses import Doses, checked_doses
 from .trajectory import Trajectory, Truth
-from .value_checks import Given, checked
 
 
 @dataclass(frozen=True, init=False, eq=False)
