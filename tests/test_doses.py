@@ -160,7 +160,7 @@ def test_a_nonmem_table():
         (lambda: wf.Doses("A", [0, 1], [1, 2, 3]), "as many amounts"),
         (lambda: wf.Doses("A", [0, np.nan], 1), "finite"),
         (lambda: wf.Doses("A", 0, 1, duration=-1), "negative"),
-        (lambda: wf.Doses("A", 0, 1, duration=1, lag="late"), "lag that is a parameter"),
+        (lambda: wf.Doses("A", 0, 1, duration=1, lag="late"), "lag of an infusion must be a number"),
         (lambda: [1, 2], "must be Doses"),
     ],
 )

@@ -372,7 +372,7 @@ def partly(folder, header):
 def test_columns_that_nobody_asks_for_are_named(folder, capsys):
     partly(folder, "t,fy,weight")
     assert run("fit", "partly.txt", "partly.csv") == 0
-    assert "Columns that the model does not have were left out: weight." in " ".join(capsys.readouterr().out.split())
+    assert "Columns that are not in the model were left out: weight." in " ".join(capsys.readouterr().out.split())
     partly(folder, "t,fy,f_x")
     assert run("check", "partly.txt", "partly.csv") == 1
     assert "Did you mean 'fx'?" in capsys.readouterr().out
