@@ -124,7 +124,7 @@ def test_subjects_with_doses_of_their_own():
     fit = wf.fit(wf.Model.from_text(ORAL), data.with_doses(table), bounds=BOUNDS)
     assert fit.success
     assert near(fit, TRUTH)
-    with pytest.raises(DataError, match="doses of 'z', which is no trajectory"):
+    with pytest.raises(DataError, match="given for 'z', which is not a trajectory"):
         data.with_doses({"z": wf.Doses("A", 0, 1)})
 
 
