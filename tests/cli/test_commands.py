@@ -224,7 +224,7 @@ GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" 
         pytest.param("day,N\n", "needs a header row", id="header alone"),
         pytest.param("", "needs a header row", id="empty"),
         pytest.param("1,2\n3,4\n", "must be a header", id="no header"),
-        pytest.param("day,N,N\n1,2,3\n", "'N' is there twice", id="column twice"),
+        pytest.param("day,N,N\n1,2,3\n", "'N' occurs twice", id="column twice"),
         pytest.param(
             ",".join(["day"] + [f"c{k}" for k in range(1000)]) + "\n" + ",".join("1" * 1001) + "\n",
             "No column 'N'",
