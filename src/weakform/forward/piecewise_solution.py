@@ -16,7 +16,7 @@ import numpy as np
 from ..model.expression_map import BESIDE
 from ..support.array_types import BoolArray, FloatArray
 from .initial_value_problem import Setting
-from .jumps import TIME_ROUNDING, Known
+from .jumps import TIME_ROUNDING, Jumps, Known
 from .sensitivity_equations import compiled_sensitivities
 from .simulation_status import SimulationStatus
 
@@ -44,6 +44,36 @@ SENSITIVITY_COST = 4
 
 class _Spent(Exception):
     """The budget of evaluations, or of jumps, is spent."""
+
+
+class _WatchedTrigger:
+    """A watched trigger as an event of `solve_ivp`: the solution ends where it passes through zero.
+
+    Parameters
+    ----------
+    jumps : Jumps
+    which : int
+        Position among the watched triggers.
+    p : ndarray, (J,)
+    D : int
+    now : float
+        Time at which the solution begins.
+    direction : float
+        1 for a rising trigger, -1 for a falling one.
+    """
+
+    terminal = True
+
+    def __init__(self, jumps: Jumps, which: int, p: FloatArray, D: int, now: float, direction: float) -> None:
+        self.jumps, self.which, self.p, self.D = jumps, which, p, D
+        self.now, self.direction = now, direction
+
+    def __call__(self, t: float, y: FloatArray) -> float:
+        """Return the trigger, moved slightly beyond zero; at the first time a value that has not passed it."""
+        # A jump that has just occurred left its trigger at zero up to rounding: that is no second zero.
+        g = float(self.jumps.triggers(t, y[: self.D], self.p)[self.which])
+        size = 1.0 + float(np.abs(y[: self.D]).max())
+        return g - self.direction * TRIGGER_MARGIN * size if t > self.now else -self.direction
 
 
 class Course:
@@ -277,20 +307,10 @@ class Course:
         jumps, p, n = self.setting.jumps, self.setting.p, len(self.setting.jumps.by_state)
         inside, nodes = self._nodes(edge)
         modes = self.inputs[self.switches][jumps.modes]
-        looks = []
+        watched = []
         for k in range(n + len(jumps.modes)):
             on = modes[k - n] != 0 if k >= n else self.held[jumps.by_state[k]]
-            sign = -1.0 if on else 1.0
-
-            def look(t: float, y: FloatArray, k: int = k, sign: float = sign, now: float = self.now) -> float:
-                """Return trigger k, moved slightly beyond zero; at the first time a value that has not passed it."""
-                # A jump that has just occurred left its trigger at zero up to rounding: that is no second zero.
-                g = float(jumps.triggers(t, y[: self.D], p)[k])
-                return g - sign * TRIGGER_MARGIN * (1.0 + float(np.abs(y[: self.D]).max())) if t > now else -sign
-
-            look.terminal = True  # type: ignore[attr-defined]
-            look.direction = sign  # type: ignore[attr-defined]
-            looks.append(look)
+            watched.append(_WatchedTrigger(jumps, k, p, self.D, self.now, -1.0 if on else 1.0))
         try:
             solved = solve_ivp(
                 lambda t, y: self.rhs(y, t).copy(),
@@ -298,7 +318,7 @@ class Course:
                 self.y,
                 method="LSODA",
                 t_eval=nodes[1:],
-                events=looks,
+                events=watched,
                 rtol=self.setting.rtol,
                 atol=self.setting.atol.ravel(),
                 max_step=min(self.max_step or np.inf, self._careful),
