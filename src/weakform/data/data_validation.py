@@ -217,7 +217,7 @@ def check_columns(trajectories: Sequence[Trajectory], labels: Mapping[int, str])
             raise DataError(f"{label} has no measured value at all; leave the column out.")
         if len(values) > 1 and np.ptp(values) == 0:
             raise DataError(
-                f"{label} never varies (it is always {values[0]:g}), so it tells nothing about the parameters. "
+                f"{label} never varies (it is always {values[0]:g}) and carries no information about the parameters. "
                 "Put its value into the equations as a constant."
             )
 

@@ -311,10 +311,10 @@ class Dataset:
         from .column_roles import Roles, dataset
         from .pandas_reader import frame_table, plain_frame
 
-        known = [f.name for f in fields(Roles)]
+        allowed = [f.name for f in fields(Roles)]
         for name in roles:
-            if name not in known:
-                raise DataError(f"Unknown argument {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
+            if name not in allowed:
+                raise DataError(f"Unknown argument {name!r}.{suggestion(name, allowed)} Known: {', '.join(allowed)}.")
         if roles.get("time") is not None:
             roles["time"] = str(roles["time"])
         names = roles.get("names")

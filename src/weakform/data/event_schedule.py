@@ -44,7 +44,7 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
     """
     if not any(q.doses for q in data.trajectories):
         return data, model
-    known = list(model.parameters)
+    parameters = list(model.parameters)  # extended by the names in amounts and lags
     taken = {"t": "time", **dict.fromkeys(model.states, "a state"), **dict.fromkeys(model.inputs, "an input")}
     taken |= dict.fromkeys(model.observables, "a named expression")
     infusions: dict[tuple[str, Expr], str] = {}
@@ -65,16 +65,16 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
                 notes.append(
                     f"The dose at t = {dose.time:g}{where} is after the last sample and has no effect on the fit."
                 )
-            amount = _expression(dose.amount, known, "The amount of a dose", taken)
+            amount = _expression(dose.amount, parameters, "The amount of a dose", taken)
             if dose.duration is None:
-                arrives = dose.time + _expression(dose.lag, known, "The lag of a dose", taken)
+                arrives = dose.time + _expression(dose.lag, parameters, "The lag of a dose", taken)
                 # `waits=False`: a dose at the very first time has its effect too.
                 own_events.append(Event(TIME - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False))
             else:
                 infused.append(_infusion(dose, amount, infusions, model))
         events.append(own_events)
         rates.append(infused)
-    driven = model.infused({name: key for key, name in infusions.items()}, known)
+    driven = model.infused({name: key for key, name in infusions.items()}, parameters)
     names = list(infusions.values())
     trajectories = [_with_rates(q, parts, names) for q, parts in zip(data.trajectories, rates, strict=True)]
     joined = data.replaced(
@@ -171,10 +171,10 @@ def _with_rates(q: Trajectory, parts: list[tuple[str, float, float, float]], nam
 def switches_of(model: Model) -> Inputs | None:
     """Return the switches of a model as inputs that hold; None without switches, or if the time of one is unknown."""
     times = [model.timed(trigger) for trigger in model.switches.values()]
-    known = [float(time) for time in times if time is not None and time.is_Number]
-    if not times or len(known) < len(times):
+    numeric = [float(time) for time in times if time is not None and time.is_Number]
+    if not times or len(numeric) < len(times):
         return None
-    at = np.array(known)
+    at = np.array(numeric)
     edges = np.unique(np.append(at, at.min() - 1.0))
     return Inputs(edges, (edges[:, None] >= at).astype(float), (True,) * len(at))
 
