@@ -91,7 +91,7 @@ def match(data: Dataset, model: Model) -> Matched:
     left = tuple(name for name in model.parameters if name not in reduced.parameters)
     if left:
         verb = "occurs" if len(left) == 1 else "occur"
-        notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured, and is not fitted.")
+        notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured: left out of the fit.")
     jumps = bool(model.events) or any(variant.events for variant in model.variants)
     complete = set(measured) == set(model.states) and not model.initial and not jumps
     if complete:
