@@ -124,7 +124,7 @@ def test_subjects_with_doses_of_their_own():
     fit = wf.fit(wf.Model.from_text(ORAL), data.with_doses(table), bounds=BOUNDS)
     assert fit.success
     assert near(fit, TRUTH)
-    with pytest.raises(DataError, match="doses of 'z', which is no trajectory"):
+    with pytest.raises(DataError, match="given for 'z', which is not a trajectory"):
         data.with_doses({"z": wf.Doses("A", 0, 1)})
 
 
@@ -181,7 +181,7 @@ def test_a_nonmem_table_without_id_has_one_subject():
         (lambda: wf.Doses("A", [0, 1], [1, 2, 3]), "as many amounts"),
         (lambda: wf.Doses("A", [0, np.nan], 1), "finite"),
         (lambda: wf.Doses("A", 0, 1, duration=-1), "negative"),
-        (lambda: wf.Doses("A", 0, 1, duration=1, lag="late"), "lag that is a parameter"),
+        (lambda: wf.Doses("A", 0, 1, duration=1, lag="late"), "lag of an infusion must be a number"),
         (lambda: [1, 2], "must be Doses"),
     ],
 )

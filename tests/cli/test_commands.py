@@ -224,7 +224,7 @@ GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" 
         pytest.param("day,N\n", "needs a header row", id="header alone"),
         pytest.param("", "needs a header row", id="empty"),
         pytest.param("1,2\n3,4\n", "must be a header", id="no header"),
-        pytest.param("day,N,N\n1,2,3\n", "'N' is there twice", id="column twice"),
+        pytest.param("day,N,N\n1,2,3\n", "'N' occurs twice", id="column twice"),
         pytest.param(
             ",".join(["day"] + [f"c{k}" for k in range(1000)]) + "\n" + ",".join("1" * 1001) + "\n",
             "No column 'N'",
@@ -372,7 +372,7 @@ def partly(folder, header):
 def test_columns_that_nobody_asks_for_are_named(folder, capsys):
     partly(folder, "t,fy,weight")
     assert run("fit", "partly.txt", "partly.csv") == 0
-    assert "Columns that the model does not have were left out: weight." in " ".join(capsys.readouterr().out.split())
+    assert "Columns that are not in the model were left out: weight." in " ".join(capsys.readouterr().out.split())
     partly(folder, "t,fy,f_x")
     assert run("check", "partly.txt", "partly.csv") == 1
     assert "Did you mean 'fx'?" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Datasets: what is accepted, and one clear error for each thing that is not."""
+"""Datasets: accepted arguments, and one clear error for each argument that is not."""
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ def changed(array, index, value):
         pytest.param((NINE, NINE), {"inputs": {"q": np.full(9, np.nan)}}, "must be known", id="an unknown input"),
     ],
 )
-def test_one_clear_error(arguments, more, message):
+def test_wrong_argument_gives_one_clear_error(arguments, more, message):
     with pytest.raises(DataError, match=message):
         wf.Dataset(*arguments, **more)
 
@@ -52,34 +52,34 @@ def test_one_clear_error(arguments, more, message):
         pytest.param(changed(U, (slice(None), 1), np.nan), "y has no measured value", id="no value of a state"),
     ],
 )
-def test_a_column_that_is_fitted_varies(values, message):
+def test_fit_refuses_column_that_is_constant_or_empty(values, message):
     model = wf.Model.from_text("x' = -a*x\ny' = a*x - b*y")
     with pytest.raises(DataError, match=message):
         wf.fit(model, wf.Dataset(T, values, names=["x", "y"]))
 
 
-def test_rows_in_any_order():
+def test_rows_in_any_order_give_the_same_trajectory():
     order = np.random.default_rng(0).permutation(len(T))
     inputs = {"q": np.sin(T)}
-    sorted_, mixed = (
+    in_order, shuffled = (
         wf.Dataset(T[i], U[i], sigma=1.0 + np.abs(U[i]), inputs={"q": inputs["q"][i]})
         for i in (np.arange(len(T)), order)
     )
-    assert any("sorted" in note for note in mixed.notes)
-    for a, b in zip(vars(sorted_.trajectories[0]).values(), vars(mixed.trajectories[0]).values(), strict=True):
+    assert any("sorted" in note for note in shuffled.notes)
+    for a, b in zip(vars(in_order.trajectories[0]).values(), vars(shuffled.trajectories[0]).values(), strict=True):
         if isinstance(a, np.ndarray):
             assert np.array_equal(a, b)
-    assert np.array_equal(sorted_.trajectories[0].inputs.values, mixed.trajectories[0].inputs.values)
+    assert np.array_equal(in_order.trajectories[0].inputs.values, shuffled.trajectories[0].inputs.values)
 
 
-def test_masked_integers():
+def test_masked_integers_are_missing_values():
     counts = np.ma.masked_array(np.arange(30), mask=np.arange(30) == 4)
     assert np.isnan(wf.Dataset(T, counts).trajectories[0].values).sum() == 0
     assert wf.Dataset(T, counts).samples == 29
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "build",
     [
         pytest.param(lambda: wf.Dataset(1.0, U), id="one time"),
         pytest.param(lambda: wf.Dataset(T, U, noise=None), id="no noise"),
@@ -93,21 +93,21 @@ def test_masked_integers():
         ),
     ],
 )
-def test_every_refusal_is_one_of_our_errors(wrong):
+def test_every_refusal_is_a_weakform_error(build):
     with pytest.raises(wf.WeakformError):
-        wrong()
+        build()
 
 
-def test_a_single_state_may_be_a_vector():
+def test_single_state_may_be_a_vector():
     data = wf.Dataset(T, U[:, 0], sigma=0.1)
     assert (data.D, data.samples, data.sigma.shape) == (1, 30, (1,))
 
 
-def test_noise_by_state():
+def test_each_state_may_have_its_kind_of_noise():
     assert wf.Dataset(T, U, ["gaussian", "lognormal"]).noise == ("gaussian", "lognormal")
 
 
-def test_non_positive_rows_at_the_ends_are_dropped_and_said():
+def test_non_positive_rows_at_the_ends_are_dropped_and_reported():
     data = wf.Dataset(T, changed(changed(U, (0, 0), 0.0), (-1, 1), -2.0), "lognormal")
     assert data.samples == 28
     assert "2 rows" in data.notes[0]
@@ -115,8 +115,20 @@ def test_non_positive_rows_at_the_ends_are_dropped_and_said():
     assert wf.Dataset(T, changed(U, (0, 0), 0.0)).samples == 30
 
 
-def test_the_data_given_are_not_changed_and_not_shared():
+def test_dataset_copies_its_arrays():
     values = U.copy()
     data = wf.Dataset(T, values)
     values[0, 0] = 99.0
     assert data.trajectories[0].values[0, 0] == U[0, 0]
+
+
+def test_repeated_measurements_are_counted_by_state():
+    """Three values of x at t = 1, two of them with y; two complete rows at t = 2: 2 + 1 repeats of x and 1 + 1 of y."""
+    t = np.array([0.0, 1, 1, 1, 2, 2, 3])
+    u = np.array([[1.0, 1], [2, 2], [3, 3], [4, np.nan], [5, 5], [6, 6], [7, 7]])
+    first = wf.Dataset(t, u)
+    assert first.repeated_measurements.tolist() == [3, 2]
+    assert (first.measurements + first.repeated_measurements).tolist() == [7, 6]
+    without = wf.Dataset([0, 1, 2], u[:3])
+    assert without.repeated_measurements.tolist() == [0, 0]
+    assert wf.Dataset.join([first, without, first]).repeated_measurements.tolist() == [6, 4]

@@ -1,4 +1,4 @@
-"""Known inputs, held or linear, with jumps."""
+"""Known inputs, held or interpolated linearly, with jumps."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from weakform.model.inputs import Inputs
 
 
 @pytest.mark.parametrize("hold", [True, False])
-def test_known_inputs(hold):
+def test_parameters_of_a_driven_model_are_recovered(hold):
     model = wf.Model.from_text("T' = a*Q - b*(T - 20)", inputs=["Q"])
     t = np.linspace(0, 60, 121)
     Q = np.where((t >= 10) & (t < 30), 50.0, 5.0)
@@ -22,7 +22,7 @@ def test_known_inputs(hold):
     assert wf.fit(model, data).predict([0.0, 100.0]).states[-1, 0] == pytest.approx(22.5, abs=0.3)
 
 
-def test_weak_methods_at_the_jumps_of_inputs():
+def test_weak_methods_allow_jumps_of_inputs():
     t = np.linspace(0, 50, 101)
     Q = np.where((t // 10) % 2 == 0, 1.0, 0.0)
     model = wf.Model.from_text("T' = k*(T0 - T) + a*Q", inputs=["Q"])
@@ -37,7 +37,7 @@ def test_weak_methods_at_the_jumps_of_inputs():
         assert (np.abs(fit.estimate - p) < 4 * fit.errors).all()
 
 
-def test_an_input_without_data_is_refused():
+def test_input_without_data_is_refused():
     model = wf.Model.from_text("u' = a*u + q", inputs=["q"])
     with pytest.raises(wf.WeakformError, match="input 'q'"):
         wf.fit(model, wf.Dataset(np.arange(9.0), np.arange(9.0)))

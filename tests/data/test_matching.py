@@ -1,4 +1,4 @@
-"""Columns belong to states by name, in any order."""
+"""Columns are matched to states by name, in any order."""
 
 import numpy as np
 import pytest
@@ -28,22 +28,22 @@ def test_columns_are_matched_to_states_by_name():
 def test_columns_in_another_order_give_the_same_fit():
     problem = wf.problems.get("lotka-volterra")
     q = problem.simulate(M=150, noise=0.03, seed=2).trajectories[0]
-    one = wf.fit(problem.model, wf.Dataset(q.times, q.values, names=["u1", "u2"]))
-    two = wf.fit(problem.model, wf.Dataset(q.times, q.values[:, ::-1], names=["u2", "u1"]))
-    assert np.allclose(one.estimate, two.estimate, rtol=1e-10)
+    in_order = wf.fit(problem.model, wf.Dataset(q.times, q.values, names=["u1", "u2"]))
+    swapped = wf.fit(problem.model, wf.Dataset(q.times, q.values[:, ::-1], names=["u2", "u1"]))
+    assert np.allclose(in_order.estimate, swapped.estimate, rtol=1e-10)
 
 
-def test_columns_in_another_order_carry_their_truth():
+def test_truth_follows_columns_in_another_order():
     data = LV.simulate(M=80, noise=0.02)
     swapped = wf.Model.from_text("u2' = -p3*u2 + p4*u1*u2\nu1' = p1*u1 - p2*u1*u2", parameters=["p1", "p2", "p3", "p4"])
     assert wf.fit(swapped, data, bounds=LV.bounds).metrics().forward_error < 0.05
 
 
-def test_names_that_differ_by_their_case_are_told():
+def test_names_that_differ_only_by_case_are_reported():
     predators = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
     with pytest.raises(DataError, match=r"'Lynx' is neither a state .* Did you mean 'lynx'"):
         for_model(wf.Dataset(T, U, names=["hare", "Lynx"]), predators)
-    slipping = wf.Model.from_text("hare' = a*hare - b*Hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
-    notes = for_model(wf.Dataset(T, U, names=["hare", "lynx"]), slipping).notes
-    assert notes == ("The parameter Hare looks like the state hare: is it a slip of the pen?",)
+    misspelt = wf.Model.from_text("hare' = a*hare - b*Hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
+    notes = for_model(wf.Dataset(T, U, names=["hare", "lynx"]), misspelt).notes
+    assert notes == ("The parameter Hare looks like the state hare; is it a misspelling?",)
     assert not for_model(wf.Dataset(T, U, names=["hare", "lynx"]), predators).notes

@@ -1,4 +1,4 @@
-"""Missing values take information and nothing else."""
+"""Missing values cost information and do not bias the estimate."""
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ def jittered(n, duration, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_gaps_and_uneven_times_do_no_more_than_take_information(name):
-    """A seeded check of benchmarks/designs.py: a third of the entries missing at jittered times."""
+def test_gaps_and_uneven_times_only_cost_information(name):
+    """A small seeded version of benchmarks/designs.py: a third of the entries missing, at jittered times."""
     problem = wf.problems.get(name)
     times = jittered(257, problem.duration, 4)
     grid_states = simulate(problem.model, problem.parameters, problem.initial, times, rtol=1e-10).states
@@ -31,14 +31,14 @@ def test_gaps_and_uneven_times_do_no_more_than_take_information(name):
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
     assert fit.success
     assert relative_error(problem, fit) < {"goodwin": 0.3, "protein-transduction": 0.15}.get(name, 0.06)
-    off = np.abs(fit.estimate - problem.parameters) / fit.errors
-    assert np.nanmax(off) < 4.5
+    deviation = np.abs(fit.estimate - problem.parameters) / fit.errors
+    assert np.nanmax(deviation) < 4.5
     assert fit.goodness.p_value > 1e-3
     assert ("values missing" if len(problem.initial) > 1 else "without any value left out") in str(fit)
 
 
-def test_what_is_not_measured_carries_no_weight():
-    """A state observed at other times than the other gives the estimate of the joint likelihood, whatever is filled."""
+def test_missing_values_carry_no_weight():
+    """States observed at alternating times give the estimate of the joint likelihood, whatever fills the gaps."""
     t, _ = LV.solution(200)
     noisy = values_at(LV, t, 0.03, 1)
     noisy[::2, 0] = np.nan
@@ -49,7 +49,7 @@ def test_what_is_not_measured_carries_no_weight():
     assert relative_error(LV, fit) < 0.03
 
 
-def test_a_state_that_one_trajectory_lacks():
+def test_state_missing_in_one_trajectory_is_fitted():
     t, u = LV.solution(100)
     noisy = u + 0.05 * np.random.default_rng(1).standard_normal(u.shape)
     rows = [
@@ -61,7 +61,7 @@ def test_a_state_that_one_trajectory_lacks():
     assert (np.abs(fit.estimate - LV.parameters) < 4 * fit.errors).all()
 
 
-def test_a_state_measured_only_at_the_start():
+def test_state_measured_only_at_the_start_is_fitted():
     model = wf.Model.from_text("x' = a*x - b*x*y\ny' = -c*y + d*x*y")
     t = np.linspace(0, 12, 100)
     u = simulate(model, [1.0, 0.5, 0.7, 0.3], [2.0, 1.0], t).states

@@ -1,4 +1,4 @@
-"""Sigma by point, and noise that is correlated between states."""
+"""Standard errors of single points, and noise that is correlated between states."""
 
 import numpy as np
 
@@ -6,18 +6,18 @@ import weakform as wf
 from support import LV
 
 
-def test_sigma_of_the_points():
+def test_sigma_of_points_weights_them():
     t, u = LV.solution(150)
     rng = np.random.default_rng(3)
     se = np.where(rng.uniform(size=u.shape) < 0.5, 0.05, 1.0)
     fit = wf.fit(LV.model, wf.Dataset(t, u + se * rng.standard_normal(u.shape), sigma=se), bounds=LV.bounds)
-    blind = wf.fit(LV.model, wf.Dataset(t, u + se * rng.standard_normal(u.shape)), bounds=LV.bounds)
-    assert (fit.errors < 0.5 * blind.errors).all()
+    unweighted = wf.fit(LV.model, wf.Dataset(t, u + se * rng.standard_normal(u.shape)), bounds=LV.bounds)
+    assert (fit.errors < 0.5 * unweighted.errors).all()
     assert (np.abs(fit.estimate - LV.parameters) < 4 * fit.errors).all()
     assert fit.goodness.chi_square_p > 1e-3
 
 
-def test_sigma_of_points_has_the_units_of_the_state():
+def test_sigma_of_points_has_the_unit_of_the_state():
     t, u = LV.solution(100)
     noisy = 1e-3 * (u + 0.1 * np.random.default_rng(1).standard_normal(u.shape))
     model = wf.Model.from_text("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
@@ -27,7 +27,7 @@ def test_sigma_of_points_has_the_units_of_the_state():
     assert "u1 0.0001" in str(point)
 
 
-def test_correlated_noise():
+def test_covariance_of_correlated_noise_reduces_errors():
     t, u = LV.solution(200)
     C = np.array([[0.09, 0.085], [0.085, 0.09]])
     noisy = u + np.random.default_rng(4).standard_normal(u.shape) @ np.linalg.cholesky(C).T

@@ -1,4 +1,4 @@
-"""Tables: separators, roles of columns, and errors that name the line."""
+"""Tables: separators, roles of columns, and errors with the line number."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from weakform.support.errors import DataError
 @pytest.mark.parametrize(
     "separator", [pytest.param(",", id="comma"), pytest.param(";", id="semicolon"), pytest.param("\t", id="tab")]
 )
-def test_csv_and_frame(tmp_path, separator):
+def test_csv_and_frame_give_the_same_data(tmp_path, separator):
     frame = pd.DataFrame({"time": T, "x": U[:, 0], "y": U[:, 1], "unused": 1.0})
     path = tmp_path / "data.csv"
     path.write_text("\ufeff" + frame.to_csv(index=False, sep=separator), encoding="utf-8")
@@ -28,7 +28,7 @@ def test_csv_and_frame(tmp_path, separator):
     [
         pytest.param("t,x\n0,1\n1,oops\n", "line 3, column 'x': 'oops' is not a number", id="a word"),
         pytest.param("t,x\n0,1,2\n", "line 2: 3 values for 2 columns", id="a value too many"),
-        pytest.param("t,t\n0,1\n", "must be there and differ", id="column twice"),
+        pytest.param("t,t\n0,1\n", "all names must differ", id="column twice"),
         pytest.param("", "needs a header row", id="empty"),
         pytest.param("t\n" + "\n".join(map(str, range(9))), "only the time column", id="time alone"),
     ],
@@ -40,7 +40,7 @@ def test_csv_errors_name_the_line(tmp_path, text, message):
         wf.Dataset.from_csv(path)
 
 
-def test_csv_missing_column_and_file(tmp_path):
+def test_missing_column_or_file_is_refused(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("t,x\n0,1\n1,2\n")
     with pytest.raises(DataError, match=r"No column 'z'.*its columns are: t, x"):
@@ -49,7 +49,7 @@ def test_csv_missing_column_and_file(tmp_path):
         wf.Dataset.from_csv(tmp_path / "none.csv")
 
 
-def test_tables_with_roles(tmp_path):
+def test_columns_take_their_roles(tmp_path):
     frame = pd.DataFrame(
         {
             "who": ["x"] * 12 + ["y"] * 12,
@@ -78,7 +78,7 @@ def test_tables_with_roles(tmp_path):
     assert (np.diff(backwards.trajectories[0].times) > 0).all()
 
 
-def test_numbers_of_subjects_stay_apart(tmp_path):
+def test_numeric_labels_of_trajectories_stay_distinct(tmp_path):
     rows = [f"{i},{t},{v}" for i, v in ((1234561, 1), (1234562, 2)) for t, v in enumerate(np.arange(12) * v + v)]
     (tmp_path / "d.csv").write_text("who,t,x\n" + "\n".join(rows))
     data = wf.Dataset.from_csv(tmp_path / "d.csv", trajectory="who")
@@ -88,7 +88,7 @@ def test_numbers_of_subjects_stay_apart(tmp_path):
         wf.Dataset.from_csv(tmp_path / "e.csv", trajectory="who")
 
 
-def test_a_table_without_a_header(tmp_path):
+def test_table_without_a_header_is_refused(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("\n".join(f"{t},{n}" for t, n in zip(TIMES, GROWN, strict=True)))
     with pytest.raises(wf.WeakformError, match="header"):
@@ -96,7 +96,7 @@ def test_a_table_without_a_header(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "build",
     [
         pytest.param(lambda: wf.Dataset.from_frame(np.c_[T, U]), id="an array"),
         pytest.param(lambda: wf.Dataset.from_frame(pd.DataFrame()), id="an empty frame"),
@@ -106,6 +106,6 @@ def test_a_table_without_a_header(tmp_path):
         pytest.param(lambda: wf.Dataset.from_csv(5), id="a number for a file"),
     ],
 )
-def test_every_refusal_is_one_of_our_errors(wrong):
+def test_every_refusal_is_a_weakform_error(build):
     with pytest.raises(wf.WeakformError):
-        wrong()
+        build()

@@ -1,4 +1,4 @@
-"""Times as they come: repeated, and in bursts."""
+"""Irregular times: repeated, and in bursts."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_repeated_times_are_repeated_measurements():
     assert np.allclose(fit.errors, mean.errors, rtol=0.25)
 
 
-def test_bursts_of_samples():
+def test_bursts_of_samples_are_fitted():
     rng = np.random.default_rng(1)
     for times in (
         np.cumsum(np.tile([1.0, 0.01], 10)),

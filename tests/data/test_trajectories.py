@@ -1,4 +1,4 @@
-"""Several trajectories share parameters, whatever their order and noise."""
+"""Several trajectories share parameters, independent of their order and noise."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ def test_several_trajectories_share_parameters():
         u = simulate(LV.model, LV.parameters, start, t).states
         parts.append(wf.Dataset(t, u + 0.1 * np.random.default_rng(k).standard_normal(u.shape), names=["u1", "u2"]))
     joint = wf.fit(LV.model, wf.Dataset.join(parts, ["a", "b", "c"]), bounds=LV.bounds)
-    alone = [wf.fit(LV.model, part, bounds=LV.bounds) for part in parts]
+    separate = [wf.fit(LV.model, part, bounds=LV.bounds) for part in parts]
     assert len(joint.denoised) == len(joint.basis) == 3
-    assert (joint.errors < np.min([fit.errors for fit in alone], axis=0)).all()
+    assert (joint.errors < np.min([fit.errors for fit in separate], axis=0)).all()
     assert relative_error(LV, joint) < 0.03
     assert "c: 60 samples" in str(joint)
     for k in range(3):
@@ -28,16 +28,16 @@ def test_several_trajectories_share_parameters():
 
 @settings(max_examples=6)
 @given(order=st.permutations(range(3)))
-def test_the_order_of_trajectories_does_not_matter(order):
+def test_order_of_trajectories_does_not_matter(order):
     t, _ = LV.solution(150)
     noisy = values_at(LV, t, 0.05, 3)
     parts = [wf.Dataset(t[k : k + 50], noisy[k : k + 50]) for k in (0, 50, 100)]
-    one = wf.fit(LV.model, wf.Dataset.join(parts), bounds=LV.bounds)
-    two = wf.fit(LV.model, wf.Dataset.join([parts[k] for k in order]), bounds=LV.bounds)
-    assert np.allclose(one.estimate, two.estimate, rtol=1e-5)
+    in_order = wf.fit(LV.model, wf.Dataset.join(parts), bounds=LV.bounds)
+    permuted = wf.fit(LV.model, wf.Dataset.join([parts[k] for k in order]), bounds=LV.bounds)
+    assert np.allclose(in_order.estimate, permuted.estimate, rtol=1e-5)
 
 
-def test_own_noise_by_trajectory():
+def test_trajectories_may_have_separate_noise():
     t, u = LV.solution(120)
     rng = np.random.default_rng(1)
     quiet, loud = u + 0.05 * rng.standard_normal(u.shape), u + 1.0 * rng.standard_normal(u.shape)
@@ -46,14 +46,14 @@ def test_own_noise_by_trajectory():
     own = wf.fit(LV.model, wf.Dataset.join(parts, own_noise=True), bounds=LV.bounds)
     assert (own.errors < 0.4 * shared.errors).all()
     assert (np.abs(own.estimate - LV.parameters) < 4 * own.errors).all()
-    given = [wf.Dataset(t, quiet, sigma=0.05), wf.Dataset(t, loud, sigma=1.0)]
-    told = wf.fit(LV.model, wf.Dataset.join(given), bounds=LV.bounds)
-    assert np.allclose(told.estimate, own.estimate, atol=own.errors.max())
-    assert told.goodness.chi_square_p > 1e-3
+    with_sigma = [wf.Dataset(t, quiet, sigma=0.05), wf.Dataset(t, loud, sigma=1.0)]
+    known = wf.fit(LV.model, wf.Dataset.join(with_sigma), bounds=LV.bounds)
+    assert np.allclose(known.estimate, own.estimate, atol=own.errors.max())
+    assert known.goodness.chi_square_p > 1e-3
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("build", "message"),
     [
         pytest.param(lambda: wf.Dataset.join([]), "list of datasets", id="none"),
         pytest.param(
@@ -66,6 +66,6 @@ def test_own_noise_by_trajectory():
         ),
     ],
 )
-def test_one_clear_error(make, words):
-    with pytest.raises(wf.WeakformError, match=words):
-        make()
+def test_join_refuses_datasets_that_do_not_fit_together(build, message):
+    with pytest.raises(wf.WeakformError, match=message):
+        build()

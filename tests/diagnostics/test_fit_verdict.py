@@ -73,7 +73,7 @@ def test_a_bound_and_no_information_elsewhere_leave_the_other_errors_alone():
     ("equations", "said"),
     [
         ("N' = a*b*N*(1 - N/K)", "Only the product a·b can be determined"),
-        ("N' = (a + b)*N*(1 - N/K)", "a, b can be moved together"),
+        ("N' = (a + b)*N*(1 - N/K)", "a, b can change together"),
         ("N' = a*N*(1 - N/K)", ""),
     ],
 )
@@ -87,7 +87,7 @@ def test_what_no_data_can_determine_is_said_where_every_state_is_measured(equati
 def test_what_moves_together_with_a_ratio_is_named_with_it():
     fit = wf.fit(wf.Model.from_text("x' = r*x*(1 - y/K)"), wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, names=["x"]))
     assert fit.undetermined == {"K", "r", "y"}
-    assert "K, r, y can be moved together" in " ".join(fit.warnings)
+    assert "K, r, y can change together" in " ".join(fit.warnings)
 
 
 def test_a_degenerate_estimate_is_no_proof_against_all_data():

@@ -1,4 +1,4 @@
-"""The Cramér–Rao bound against the formula of a linear problem."""
+"""The Cramér–Rao bound against the closed form of a linear problem."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ import weakform as wf
 from weakform.forward.cramer_rao import cramer_rao
 
 
-def test_cramer_rao_of_a_linear_problem():
-    """U' = -k u, u(0) known: the bound is σ²/Σ(t u)²."""
+def test_cramer_rao_matches_closed_form_of_a_linear_problem():
+    """For u' = -k u with u(0) known the bound is σ²/Σ(t u)²."""
     model = wf.Model.from_text("u' = -k*u")
     t = np.linspace(0, 3, 50)
     u = 2 * np.exp(-0.7 * t)

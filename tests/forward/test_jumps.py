@@ -1,4 +1,4 @@
-"""Forward solutions with jumps: against closed forms, and their sensitivities against differences."""
+"""Forward solutions with jumps against closed forms, their sensitivities against differences; steady states."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ CASES = {
     "an event by a state": ("x' = v\nv' = -g\nx(0) = 5\nv(0) = 0\nwhen x < 0: x = 0, v = -e*v", {"g": 2.0, "e": 0.8}),
     "a switch by a state": ("x' = if(x < 3, a, b*x)\nx(0) = 1", {"a": 0.7, "b": 0.05}),
     "a reset that depends on its time": ("x' = -k*x\nx(0) = 2\nat t = tau: x = x + t**2", {"k": 0.5, "tau": 2.6}),
-    "what follows from a jump": (
+    "an event caused by a jump": (
         "x' = k\nn' = 0*k\nx(0) = 0\nn(0) = 0\nat t = tau: n = 1\nwhen n > 0.5: x = 0",
         {"k": 0.7, "tau": 1.6},
     ),
@@ -29,7 +29,10 @@ CASES = {
         "x' = k\ny' = if(x > 5, 2, 0)\nx(0) = 0\ny(0) = 0\nat t = tau: x = x + 10",
         {"k": 0.3, "tau": 2.6},
     ),
-    "two at once": ("x' = -k*x\ny' = k*x\nx(0) = 1\ny(0) = 0\nat t = 5: x = x + y\nat t = 5: y = 0", {"k": 0.3}),
+    "two events at one time": (
+        "x' = -k*x\ny' = k*x\nx(0) = 1\ny(0) = 0\nat t = 5: x = x + y\nat t = 5: y = 0",
+        {"k": 0.3},
+    ),
 }
 
 
@@ -38,65 +41,65 @@ def test_sensitivities_agree_with_differences(case):
     text, values = CASES[case]
     model = wf.Model.from_text(text)
     p = np.array([values[name] for name in model.parameters])
-    found = simulate(model, p, None, TIMES, sensitivities=True, rtol=1e-10)
-    assert found.success
+    solved = simulate(model, p, None, TIMES, sensitivities=True, rtol=1e-10)
+    assert solved.success
     for j in range(len(p)):
         h = 1e-5 * abs(p[j])
         ends = [simulate(model, p + s * h * np.eye(len(p))[j], None, TIMES, rtol=1e-10).states for s in (1, -1)]
-        # A sample at the very time of a jump that moves has no derivative.
-        away = np.abs(ends[0] - ends[1]).max(axis=1) < 0.05
-        assert away.sum() > 35
+        # A sample exactly at the time of a jump that moves with the parameter has no derivative.
+        smooth = np.abs(ends[0] - ends[1]).max(axis=1) < 0.05
+        assert smooth.sum() > 35
         slope = (ends[0] - ends[1]) / (2 * h)
-        np.testing.assert_allclose(found.by_parameters[away, :, j], slope[away], rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(solved.by_parameters[smooth, :, j], slope[smooth], rtol=2e-4, atol=2e-5)
 
 
-def test_sensitivities_by_the_beginning():
+def test_sensitivities_to_initial_values_agree_with_differences():
     model = wf.Model.from_text("x' = v\nv' = -g\nwhen x < 0: x = 0, v = -e*v\nat t = 4: v = v/2")
     p, u0 = np.array([0.8, 2.0]), np.array([5.0, 0.3])
-    found = simulate(model, p, u0, TIMES, sensitivities=True, rtol=1e-10)
+    solved = simulate(model, p, u0, TIMES, sensitivities=True, rtol=1e-10)
     for d in range(2):
         h = 1e-5
         ends = [simulate(model, p, u0 + s * h * np.eye(2)[d], TIMES, rtol=1e-10).states for s in (1, -1)]
-        np.testing.assert_allclose(found.by_initial[:, :, d], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(solved.by_initial[:, :, d], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-4)
 
 
-def test_doses_are_those_of_the_closed_form():
+def test_doses_match_closed_form():
     model = wf.Model.from_text("A' = -k*A\nA(0) = 0\nat t = 0, 2.5, 5: A = A + D")
-    found = simulate(model, {"D": 3.0, "k": 0.7}, None, TIMES).states[:, 0]
+    solved = simulate(model, {"D": 3.0, "k": 0.7}, None, TIMES).states[:, 0]
     exact = sum(np.where(s <= TIMES, 3 * np.exp(-0.7 * (TIMES - s)), 0.0) for s in (0, 2.5, 5))
-    np.testing.assert_allclose(found, exact, rtol=1e-6)
+    np.testing.assert_allclose(solved, exact, rtol=1e-6)
 
 
-def test_what_a_jump_makes_true_happens_at_once():
+def test_event_caused_by_a_jump_happens_at_the_same_time():
     model = wf.Model.from_text("x' = k\nn' = 0*k\nx(0) = 0\nn(0) = 0\nat t = 2: x = x + 5\nwhen x > 6: n = n + 1")
-    found = simulate(model, [1.0], None, [0.0, 1.9, 2.0, 3.0])
-    np.testing.assert_allclose(found.states[:, 1], [0, 0, 1, 1])
+    solved = simulate(model, [1.0], None, [0.0, 1.9, 2.0, 3.0])
+    np.testing.assert_allclose(solved.states[:, 1], [0, 0, 1, 1])
 
 
 @pytest.mark.slow
-def test_events_without_end_are_given_up():
+def test_endless_events_end_in_a_failed_status():
     model = wf.Model.from_text("x' = -k\nx(0) = 1\nwhen x < 0: x = 1e-7")
     assert not simulate(model, [1.0], None, [0.0, 5.0]).success
 
 
-def test_a_condition_that_stays_at_zero():
+def test_condition_that_stays_at_zero_does_not_switch():
     model = wf.Model.from_text("x' = if(dose > 0, 1, 0.1)\nn' = if(x < 0, 1, 0)\nx(0) = 0\nn(0) = 0")
-    found = simulate(model, {"dose": 0.0}, None, [0.0, 1.0, 2.0])
-    np.testing.assert_allclose(found.states, [[0, 0], [0.1, 0], [0.2, 0]], atol=1e-9)
+    solved = simulate(model, {"dose": 0.0}, None, [0.0, 1.0, 2.0])
+    np.testing.assert_allclose(solved.states, [[0, 0], [0.1, 0], [0.2, 0]], atol=1e-9)
 
 
-def test_an_event_that_stays_true_happens_once():
+def test_event_whose_condition_stays_true_happens_once():
     model = wf.Model.from_text("n' = 0*k\nx' = k\nn(0) = 0\nx(0) = 0\nat t = 1, 2, 3: n = n + 1\nwhen n >= 3: x = 100")
-    found = simulate(model, [1.0], None, [0.0, 1.0, 2.2, 3.0, 4.1, 5.7])
-    np.testing.assert_allclose(found.states[:, 1], [0, 1, 2.2, 100, 101.1, 102.7], rtol=1e-8)
+    solved = simulate(model, [1.0], None, [0.0, 1.0, 2.2, 3.0, 4.1, 5.7])
+    np.testing.assert_allclose(solved.states[:, 1], [0, 1, 2.2, 100, 101.1, 102.7], rtol=1e-8)
 
 
-def test_a_sample_next_to_an_event_by_rounding():
+def test_sample_at_an_event_up_to_rounding_is_after_it():
     model = wf.Model.from_text("x' = -k*x\nx(0) = 1\nat t = 0.3: x = x + 1")
     times = np.array([0, 1, 2, 3, 4]) * 0.1
-    found = simulate(model, [1.0], None, times, sensitivities=True)
-    assert found.success
-    assert found.states[3, 0] == pytest.approx(np.exp(-0.3) + 1)
+    solved = simulate(model, [1.0], None, times, sensitivities=True)
+    assert solved.success
+    assert solved.states[3, 0] == pytest.approx(np.exp(-0.3) + 1)
 
 
 STEADY = {
@@ -112,7 +115,7 @@ STEADY = {
 
 
 @pytest.mark.parametrize("case", STEADY)
-def test_steady_states_are_those_that_are_reached(case):
+def test_steady_state_is_the_one_that_is_reached(case):
     text, values, expected = STEADY[case]
     model = wf.Model.from_text(text)
     p = np.array([values[name] for name in model.parameters])
@@ -120,27 +123,27 @@ def test_steady_states_are_those_that_are_reached(case):
     np.testing.assert_allclose(steady_state(model, p, u0).state, expected, rtol=1e-6)
 
 
-def test_a_steady_state_where_what_is_conserved_depends_on_parameters():
+def test_steady_state_whose_conserved_quantity_depends_on_parameters():
     model = wf.Model.from_text("a' = -(k + g)*a\nb' = k*a\nc' = g*a")
     u0 = np.array([4.0, 0.0, 0.0])
-    found = steady_state(model, np.array([3.0, 1.0]), u0)  # g, k
-    np.testing.assert_allclose(found.state, [0, 1, 3], atol=1e-6)
-    np.testing.assert_allclose(found.by_parameters[1], [-4 / 16, 4 * 3 / 16], rtol=1e-4)
+    solved = steady_state(model, np.array([3.0, 1.0]), u0)  # g, k
+    np.testing.assert_allclose(solved.state, [0, 1, 3], atol=1e-6)
+    np.testing.assert_allclose(solved.by_parameters[1], [-4 / 16, 4 * 3 / 16], rtol=1e-4)
 
 
 @pytest.mark.parametrize("text", ["x' = k*x\nx(0) = 1", "x' = k\nx(0) = 1", "x' = k*(x - 1)*(3 - x)\nx(0) = 0.9999"])
-def test_no_steady_state(text):
+def test_model_without_steady_state_gives_none(text):
     assert steady_state(wf.Model.from_text(text), np.array([1.0]), np.array([0.9999])) is None
 
 
-def test_what_happens_at_the_only_time_happens_once():
+def test_dose_at_the_only_time_is_applied_once():
     model = wf.Model.from_text("A' = -k*A\nA(0) = 0\nat t = 0, 12: A = A + 100")
     for times in ([0.0], [0.0, 1.0]):
         assert wf.simulate(model, {"k": 0.8}, None, times).states[0, 0] == 100
     assert wf.simulate(model, {"k": 0.8}, [1.0], [12.0]).states[0, 0] == 101
 
 
-def test_an_initial_value_before_a_dose_has_no_band_of_what_is_there_after_it():
+def test_initial_value_before_a_dose_has_its_own_interval():
     model = wf.Model.from_text("A' = -ka*A\nC' = ka*A/20 - ke*C\nC(0) = 0")
     t, ka, ke = np.arange(1, 13.0), 0.6, 0.15
     C = 80 * ka / 20 / (ka - ke) * (np.exp(-ke * t) - np.exp(-ka * t))

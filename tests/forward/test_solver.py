@@ -1,4 +1,4 @@
-"""Forward solutions: right, bounded, and honest about failure."""
+"""Forward solutions: accuracy, bounded work, and a status after every failure."""
 
 import time
 
@@ -12,7 +12,7 @@ from weakform.model.inputs import Inputs
 from weakform.support.errors import DataError
 
 
-def test_exponential_decay():
+def test_exponential_decay_and_its_sensitivities_match_closed_form():
     model = wf.Model.from_text("u' = -k*u")
     t = np.linspace(0, 3, 50)
     solved = simulate(model, [0.7], [2.0], t, sensitivities=True)
@@ -32,7 +32,7 @@ def test_sensitivities_match_differences(name):
     solved = simulate(problem.model, p, u0, times, sensitivities=True, **tight)
     assert solved.success
 
-    def differences(make, values):
+    def differences(solve, values):
         columns = []
         for k, value in enumerate(values):
             h = 1e-4 * max(abs(value), 0.1)
@@ -40,7 +40,7 @@ def test_sensitivities_match_differences(name):
             for step in (h, -h, 2 * h, -2 * h):
                 moved = np.array(values, dtype=float)
                 moved[k] += step
-                ends.append(make(moved).states)
+                ends.append(solve(moved).states)
             columns.append((8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * h))
         return np.stack(columns, axis=2)
 
@@ -53,7 +53,7 @@ def test_sensitivities_match_differences(name):
 
 @pytest.mark.parametrize(("name", "index", "value"), [("lorenz", 0, -10.0), ("hindmarsh-rose", 1, -10.0)])
 @pytest.mark.parametrize("sensitivities", [False, True])
-def test_blow_up_is_a_status_and_quick(name, index, value, sensitivities):
+def test_blow_up_ends_quickly_with_a_failed_status(name, index, value, sensitivities):
     problem = wf.problems.get(name)
     p = problem.parameters
     p[index] = value
@@ -78,7 +78,7 @@ def test_finite_time_blow_up_keeps_only_what_was_solved():
     assert np.allclose(solved.states[kept, 0], 1 / (1 - t[kept]), rtol=1e-4)
 
 
-def test_robertson():
+def test_robertson_matches_reference_values():
     model = wf.Model.from_text("a' = -k1*a + k3*b*c\nb' = k1*a - k2*b**2 - k3*b*c\nc' = k2*b**2")
     solved = simulate(model, [0.04, 3e7, 1e4], [1.0, 0.0, 0.0], [0.0, 0.4, 40.0, 4e3, 4e5, 4e7], atol=1e-14)
     assert solved.success
@@ -88,7 +88,7 @@ def test_robertson():
     assert np.allclose(solved.states.sum(axis=1), 1.0, atol=1e-6)
 
 
-def test_stiff_van_der_pol():
+def test_stiff_van_der_pol_follows_the_slow_manifold():
     model = wf.Model.from_text("x' = y\ny' = mu*(1 - x**2)*y - x")
     solved = simulate(model, [1000.0], [2.0, 0.0], np.linspace(0, 2000, 21))
     assert solved.success
@@ -104,46 +104,46 @@ def test_work_is_bounded():
     assert solved.evaluations <= 2001
 
 
-def test_bad_input():
+def test_wrong_shapes_orders_and_values_are_refused():
     model = wf.Model.from_text("u' = -k*u")
     for arguments in (([1.0, 2.0], [1.0], [0, 1]), ([1.0], [1.0], [1, 0]), ([np.nan], [1.0], [0, 1])):
         with pytest.raises(DataError):
             simulate(model, *arguments)
 
 
-def test_a_short_pulse_of_an_input_is_not_stepped_over():
+def test_short_pulse_of_an_input_is_not_stepped_over():
     t = np.linspace(0, 100, 1001)
     pulse = np.zeros(1001)
     pulse[500] = 1.0
     model = wf.Model.from_text("x' = -k*x + q", inputs=["q"])
-    found = simulate(model, [1.0], [0.0], t, inputs=Inputs(t, pulse[:, None], (False,)))
-    assert found.states.max() == pytest.approx(0.0952, abs=0.01)
+    solved = simulate(model, [1.0], [0.0], t, inputs=Inputs(t, pulse[:, None], (False,)))
+    assert solved.states.max() == pytest.approx(0.0952, abs=0.01)
 
 
 def test_held_inputs_are_solved_exactly():
     model = wf.Model.from_text("x' = q - k*x", inputs=["q"])
     inputs = Inputs(np.array([0.0, 1.0, 2.0]), np.array([[0.0], [1.0], [0.0]]), (True,))
     at = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
-    found = simulate(model, [2.0], [0.0], at, inputs=inputs, sensitivities=True).states[:, 0]
+    x = simulate(model, [2.0], [0.0], at, inputs=inputs, sensitivities=True).states[:, 0]
     rise = 0.5 * (1 - np.exp(-2 * 1.0))
     exact = [0, 0, 0, 0.5 * (1 - np.exp(-1.0)), rise, rise * np.exp(-2.0)]
-    assert np.allclose(found, exact, atol=1e-7)
+    assert np.allclose(x, exact, atol=1e-7)
 
 
-def test_inputs_must_be_given():
+def test_missing_inputs_are_refused():
     with pytest.raises(wf.WeakformError, match="needs the inputs"):
         simulate(wf.Model.from_text("u' = a*u + q", inputs=["q"]), [1], [1], [0, 1])
 
 
 def test_no_step_goes_beyond_the_last_time():
-    # A solution that ends at t = 4: a long step, as smooth solutions invite, would meet the root of less than zero.
+    # The solution ends at t = 4: a long step, as a smooth solution allows, would meet the root of a negative number.
     t = np.linspace(0, 3, 25)
     solved = wf.simulate(wf.Model.from_text("x' = -k*sqrt(x)"), {"k": 1.0}, [4.0], t)
     assert solved.success
     assert np.allclose(solved.states[:, 0], (2 - t / 2) ** 2, rtol=1e-6)
 
 
-def test_initial_values_of_the_model_are_those_at_zero_wherever_the_times_begin():
+def test_initial_values_of_the_model_are_those_at_time_zero():
     model = wf.Model.from_text("x' = -k*x\ntwice = 2*x\nx(0) = A")
     p = {"A": 100.0, "k": 1.0}
     whole = simulate(model, p, None, [0.0, 0.25, 1.0], sensitivities=True)
@@ -153,7 +153,7 @@ def test_initial_values_of_the_model_are_those_at_zero_wherever_the_times_begin(
     assert np.array_equal(late.observables["twice"], whole.observables["twice"][1:])
     assert late.times.tolist() == [0.25, 1.0]
     assert np.allclose(late.states[:, 0], 100 * np.exp([-0.25, -1.0]), rtol=1e-7)
-    # A state that is given is that at the first time.
+    # Given initial states are those at the first time.
     assert np.allclose(simulate(model, p, [100.0], [0.25, 1.0]).states[:, 0], 100 * np.exp([0.0, -0.75]), rtol=1e-7)
-    # Where the times begin earlier, as with a dose before time zero, they hold there.
+    # If the times begin earlier, as with a dose before time zero, the initial values hold there.
     assert np.allclose(simulate(model, p, None, [-1.0, 1.0]).states[:, 0], 100 * np.exp([0.0, -2.0]), rtol=1e-7)

@@ -195,7 +195,7 @@ def test_many_cells_in_few_bytes(server, tmp_path):
             new.writestr(entry, data)
     status, found = table(server, "far.xlsx", out.read_bytes())
     assert status == 422
-    assert "reaches over" in found["error"]
+    assert "extends over" in found["error"]
 
 
 def test_uploads_are_bounded(server):

@@ -1,4 +1,4 @@
-"""Measurements, validated once, where they enter."""
+"""Measurements, validated once, where they enter the package."""
 
 from .dataset import Dataset
 

@@ -1,4 +1,8 @@
-"""Tables into datasets: which column is what."""
+"""Roles of the columns of a table, and the dataset that follows from them.
+
+A column is the time, a measured state, its standard errors, a known input, or the name of the trajectory of each row.
+Roles that are not given are inferred: the time by its name, the states from the columns that have no other role.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,15 @@ from numpy.typing import ArrayLike
 from ..support.errors import DataError
 from ..support.wording import listed, suggestion
 from .cell_parsing import is_time
-from .data_validation import check_amount
+from .data_validation import Given, check_amount, checked
 from .dataset import Dataset
 from .long_format import is_long, widened
 from .text_reader import Table
-from .value_checks import Given, checked
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are."""
+    """Roles of the columns of a table; see the parameters of `Dataset.from_csv`."""
 
     time: str | None = None
     names: Sequence[str] | Mapping[str, str | Sequence[str]] | None = None
@@ -34,42 +37,55 @@ class Roles:
 
 
 def time_column(names: Sequence[str]) -> str:
-    """The column that is called like a time, if there is one; else the first."""
+    """Return the column that is named like a time, if there is exactly one; else the first column."""
     named = [name for name in names if is_time(name)]
     return named[0] if len(named) == 1 else names[0]
 
 
 def wide(table: Table, time: str | None = None, trajectory: str | None = None) -> Table:
-    """A table with a column for each name, also where it has one value a row."""
+    """Return a table with one column for each measured name; a long table (one value per row) is pivoted."""
     return widened(table, time or time_column(list(table.columns)), trajectory) if is_long(table) else table
 
 
 def dataset(source: Table, roles: Roles) -> Dataset:
-    """A dataset from a table."""
+    """Build a dataset from a table.
+
+    Parameters
+    ----------
+    source : Table
+    roles : Roles
+
+    Returns
+    -------
+    Dataset
+        One trajectory, or one for each label in the column `roles.trajectory`.
+    """
     source = source.without(word for word in roles.missing if isinstance(word, str))
     if isinstance(roles.names, Mapping):
         if any(not isinstance(c, str) for c in roles.names.values()):
             source, roles = _stacked(source, roles)
     elif roles.names is not None and not all(isinstance(name, str) for name in roles.names):
         raise DataError(
-            f"names must be names of columns; received {roles.names!r}. Several columns of one state have its name: "
-            "names={'OD': ['OD_1', 'OD_2']}."
+            f"names must be names of columns; received {roles.names!r}. If several columns repeat the measurement of "
+            "one state, list them under its name: names={'OD': ['OD_1', 'OD_2']}."
         )
+    # A long table whose own columns are requested, such as `value`, stays as it is.
     if roles.names is None or not set(_renamed(roles.names).values()) & set(source.columns):
         source = wide(source, roles.time, roles.trajectory)
     if roles.trajectory is None and source.group is not None:
         roles = replace(roles, trajectory=source.group)
     if roles.sigma is None and source.errors:
-        asked = list(source.errors) if roles.names is None else list(_renamed(roles.names).values())
-        given = {column: name for name, column in _renamed(roles.names or asked).items()}
-        roles = replace(roles, sigma={given[c]: source.errors[c] for c in asked if c in source.errors})
+        requested = list(source.errors) if roles.names is None else list(_renamed(roles.names).values())
+        state_of = {column: name for name, column in _renamed(roles.names or requested).items()}
+        roles = replace(roles, sigma={state_of[c]: source.errors[c] for c in requested if c in source.errors})
     columns, where = source.columns, source.where
     if not isinstance(roles.trajectory, str | None):
         roles = replace(roles, trajectory=str(roles.trajectory))
     if not columns:
-        raise DataError(f"{where} has no columns; a time column and one for each state are needed.")
+        raise DataError(f"{where} has no columns; a time column and a column for each state are needed.")
     if isinstance(roles.names, str):
         raise DataError(f"names must be a list, such as [{roles.names!r}]; received {roles.names!r}.")
+    # Explicit roles come first: what remains of the columns is the time and the states.
     inputs = _renamed(roles.inputs)
     errors = dict(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
     taken = {*inputs.values(), *errors.values(), *([roles.trajectory] if roles.trajectory else [])}
@@ -101,7 +117,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     times, note = source.times(time)
     notes = [*source.notes, *([note] if note else [])]
     if roles.time is None and not is_time(time):
-        notes.append(f"The column {time!r} was taken for time, as no column is called so.")
+        notes.append(f"The column {time!r} was taken as the time, because no column is named like one.")
     driven = {name: source.numbers(c) for name, c in inputs.items()}
     sigma: Any = roles.sigma if points is None else points
     if roles.trajectory is None:
@@ -112,7 +128,7 @@ def dataset(source: Table, roles: Roles) -> Dataset:
     for label in labels:
         rows = group == label
         try:
-            trajectory, said = checked(
+            trajectory, attributes = checked(
                 Given(
                     times[rows],
                     table[rows],
@@ -123,53 +139,74 @@ def dataset(source: Table, roles: Roles) -> Dataset:
                     hold=roles.hold,
                 )
             )
-            parts.append(Dataset(trajectories=[trajectory], **vars(said)))
+            parts.append(Dataset(trajectories=[trajectory], **vars(attributes)))
         except DataError as error:
             raise DataError(f"{roles.trajectory} {label}: {error}") from None
     joined = Dataset.join(parts, labels)
+    # Samples are counted after the join: a single trajectory may have fewer than a dataset needs.
     check_amount(joined.trajectories)
     return joined.replaced(notes=(*notes, *joined.notes), selected=roles.names is not None)
 
 
 def _stacked(source: Table, roles: Roles) -> tuple[Table, Roles]:
-    """With repeated measurements that stand side by side in rows of their own."""
+    """Move repeated measurements from columns side by side into rows below each other.
+
+    Parameters
+    ----------
+    source : Table
+    roles : Roles
+        Its `names` map some state to several columns: `{"OD": ["OD_1", "OD_2"]}`.
+
+    Returns
+    -------
+    Table
+        One column for each state.
+    Roles
+        The roles of its columns.
+    """
     names: Mapping[str, Any] = roles.names if isinstance(roles.names, Mapping) else {}
-    every: dict[str, list[str]] = {}
-    for name, said in names.items():
-        every[name] = list(said) if isinstance(said, list | tuple) else [said]
-        lacking = [str(c) for c in every[name] if not isinstance(c, str) or c not in source.columns]
-        if lacking or not every[name]:
+    columns_of: dict[str, list[str]] = {}
+    for name, columns in names.items():
+        columns_of[name] = list(columns) if isinstance(columns, list | tuple) else [columns]
+        lacking = [str(c) for c in columns_of[name] if not isinstance(c, str) or c not in source.columns]
+        if lacking or not columns_of[name]:
             raise DataError(
-                f"names[{name!r}] must be a column, or a list of columns that repeat it; received {said!r}. The "
+                f"names[{name!r}] must be a column, or a list of columns that repeat it; received {columns!r}. The "
                 f"columns of {source.where} are: {listed(source.columns)}."
                 f"{suggestion((lacking or [''])[0], source.columns)}"
             )
-    given = _renamed(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
-    if not all(isinstance(c, str) for c in given.values()):
+    sigma = _renamed(roles.sigma) if isinstance(roles.sigma, Mapping) else {}
+    if not all(isinstance(c, str) for c in sigma.values()):
         raise DataError(f"sigma must name one column for each state; received {roles.sigma!r}.")
-    measured = [c for parts in every.values() for c in parts]
-    roles_of = [roles.time, roles.trajectory, *_renamed(roles.inputs).values(), *given.values()]
-    twice = [c for k, c in enumerate(measured) if c in measured[:k] or c in roles_of]
+    measured = [c for parts in columns_of.values() for c in parts]
+    other_roles = [roles.time, roles.trajectory, *_renamed(roles.inputs).values(), *sigma.values()]
+    twice = [c for k, c in enumerate(measured) if c in measured[:k] or c in other_roles]
     if twice:
         raise DataError(
-            f"The column {twice[0]!r} is named twice, once of them to be measured; each column has one meaning."
+            f"The column {twice[0]!r} is named twice, at least once as a measurement; each column has one role."
         )
     free = [c for c in source.columns if c not in measured and c not in source.errors.values()]
     time = roles.time if roles.time is not None else time_column(free or list(source.columns))
     if time in measured:
         raise DataError(f"{source.where} has no column left for the time: {listed(source.columns)}.")
-    shared = [time, *_renamed(roles.inputs).values(), *given.values()]
+    shared = [time, *_renamed(roles.inputs).values(), *sigma.values()]
     shared += [group for group in (roles.trajectory, source.group) if group]
-    repeats = {name: parts for name, parts in every.items() if len(parts) > 1}
-    plain = {name: name if name in repeats else parts[0] for name, parts in every.items()}
+    repeats = {name: parts for name, parts in columns_of.items() if len(parts) > 1}
+    plain = {name: name if name in repeats else parts[0] for name, parts in columns_of.items()}
     return source.stacked(repeats, shared) if repeats else source, replace(roles, names=plain, time=time)
 
 
 def label_of(value: Any) -> str:
-    """The name of a trajectory; whole numbers without a point."""
-    written = getattr(value, "text", "")
-    if written.strip():
-        return str(written).strip()
+    """Return a cell as the label of a trajectory: the text as written in the file, or a whole number without a point.
+
+    Parameters
+    ----------
+    value : object
+        A cell of the column that tells trajectories apart. An empty cell is refused.
+    """
+    text = getattr(value, "text", "")
+    if text.strip():
+        return str(text).strip()
     if value is None or value != value or str(value).strip() in ("", "nan", "<NA>"):
         raise DataError(
             "A row has no value in the column that tells trajectories apart; fill it, or leave the row out."
@@ -180,4 +217,5 @@ def label_of(value: Any) -> str:
 
 
 def _renamed(names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the column for each name; a plain list keeps the names of the columns."""
     return dict(names) if isinstance(names, Mapping) else {name: name for name in names}

@@ -1,8 +1,9 @@
 """Measurements, validated once, where they enter.
 
-A dataset is one or more trajectories of the same states, the kind of noise of each state, and what is known of its
-size. Arrays of states are `(time, state)`. Everything behind this room may rely on: finite, strictly increasing times;
-values that are finite and allowed by their noise, or NaN where missing; a finite scale for each that is there.
+A dataset is one or more trajectories of the same states, the kind of noise of each state, and the size of the noise if
+it is known. Arrays of states are `(time, state)`. All other parts of the package may rely on: finite, strictly
+increasing times; values that are finite and allowed by their noise, or NaN where missing; a finite scale for each
+measured value.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError
 from ..support.wording import suggestion
 from . import data_validation
+from .data_validation import Given, checked
 from .doses import Doses, checked_doses
 from .trajectory import Trajectory, Truth
-from .value_checks import Given, checked
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -31,32 +32,33 @@ class Dataset:
     Parameters
     ----------
     t : array_like, (time,)
-        Times, evenly spaced or not; a repeated time is a repeated measurement.
+        Times, evenly spaced or not. A repeated time is a repeated measurement.
     U : array_like, (time, D)
         Measured states; `(time,)` for a single state. NaN is a missing value.
     noise : str or sequence of str
-        `"gaussian"` (additive), `"lognormal"` (multiplicative) or `"poisson"` (counts), one word for all states or one
-        for each.
+        Kind of noise: one word for all states or one for each. `"gaussian"` (additive), `"lognormal"`
+        (multiplicative), `"poisson"` or `"negative-binomial"` (counts), or `"student"` (heavy tails).
     sigma : float or array_like, optional
-        Standard deviation of the noise in the coordinates in which it is additive (of the logarithm where it is
+        Standard deviation of the noise in the coordinates in which it is additive (of the logarithm if it is
         log-normal): one number, one for each state `(D,)`, one for each point `(time, D)`; or a covariance of the
         states `(D, D)`. Estimated if not given; 0 means noise-free.
     doses : Doses, or sequence of them, optional
         Amounts that were put into states.
     names : sequence of str, optional
-        Names of the columns, those of a pandas frame or series by default. Columns without names are taken in the order
-        of the model's states; each name must be one of the model's.
+        Names of the columns; by default those of a pandas frame or series. Each name must be one of the model's.
+        Columns without names are taken in the order of the model's states.
     inputs : mapping of str to array_like, (time,), optional
-        Known inputs by name, at the same times.
+        Known inputs by name, at the same times. An input with its own times is a tuple `(times, values)`, or
+        `(times, values, "hold" or "linear")`.
     hold : bool
-        Whether inputs keep their value until the next sample, as switches do; else they are interpolated linearly.
+        Whether inputs keep their value until the next sample, as switches do; otherwise they are interpolated linearly.
     truth : Truth, optional
         For simulated data.
     trajectories : sequence of Trajectory, optional
-        In place of `t` and `U`, trajectories that are checked already, as readers of files and `join` have them; then
+        Trajectories that are validated already, in place of `t` and `U`. Readers of files and `join` use this form:
         `noise` is one word for each state, `sigma` is `(D,)`, and `inputs` are names.
     covariance, own_noise, notes, selected
-        The attributes, for such trajectories.
+        The attributes of the same names; only with `trajectories`.
 
     Attributes
     ----------
@@ -64,18 +66,18 @@ class Dataset:
     noise : tuple of str, (D,)
     sigma : ndarray, (D,), or None
     covariance : ndarray, (D, D), or None
-        Of the states, where it was given.
+        Covariance of the noise between the states, if it was given.
     names : tuple of str, or None
-        Of the columns.
+        Names of the columns.
     inputs : tuple of str
         Names of the inputs.
     own_noise : bool
-        Whether each trajectory has noise of its own size.
+        Whether the noise of each trajectory has a separate size.
     notes : tuple of str
-        What was changed on the way in, in words.
+        What was changed or decided when the data were read.
     selected : bool
-        Whether the columns were chosen by name, so that each must be one of the model's; false for a table all of whose
-        columns were read.
+        Whether the columns were chosen by name, so that each must be one of the model's; false if all columns of a
+        table were read.
 
     Examples
     --------
@@ -118,10 +120,11 @@ class Dataset:
         if trajectories is None:
             if t is None or U is None:
                 raise DataError("A dataset needs times t and values U: Dataset(t, U).")
-            given = Given(t, U, noise, sigma, names=names, inputs=inputs or {}, hold=hold)
-            trajectory, parts = checked(given)
+            arguments = Given(t, U, noise, sigma, names=names, inputs=inputs or {}, hold=hold)
+            trajectory, parts = checked(arguments)
             trajectory = replace(trajectory, doses=checked_doses(doses))
             if truth is not None and len(truth.states) != len(trajectory.times):
+                # Rows were merged or dropped: the truth keeps the same times.
                 truth = replace(
                     truth, states=truth.states[np.isin(data_validation.numbers(t, "times"), trajectory.times)]
                 )
@@ -139,39 +142,40 @@ class Dataset:
                 "notes": tuple(notes),
             }
         for name, value in {"own_noise": own_noise, "selected": selected, **values}.items():
-            object.__setattr__(self, name, value)  # what the constructor of a frozen dataclass does itself
+            object.__setattr__(self, name, value)  # as the generated constructor of a frozen dataclass does
 
     def reweighed(self, weights: Sequence[FloatArray]) -> Dataset:
-        """The same with other weights `(time, D)` of the values of each trajectory."""
+        """Return the dataset with other weights of its values, `(time, D)` for each trajectory."""
         parts = tuple(q.reweighed(w) for q, w in zip(self.trajectories, weights, strict=True))
         return self.replaced(trajectories=parts)
 
     def replaced(self, **changes: Any) -> Dataset:
-        """The same dataset with some attributes changed."""
+        """Return the dataset with some attributes changed."""
         return Dataset(**{**{field.name: getattr(self, field.name) for field in fields(self)}, **changes})
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the columns are called in messages."""
+        """Names of the columns for messages, `(D,)`."""
         return data_validation.labels(self.names, self.D)
 
     @classmethod
     def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None, own_noise: bool = False) -> Dataset:
-        """Several experiments, subjects or segments as one dataset.
+        """Join several experiments, subjects or segments to one dataset.
 
         Parameters
         ----------
         datasets : sequence of Dataset
-            With the same names, kinds of noise and inputs.
+            They must have the same names, kinds of noise and inputs.
         labels : sequence of str, optional
             A name for each trajectory; numbers by default.
         own_noise : bool
-            Whether the noise of each trajectory has a size of its own, found from the data alone. Sizes that are given
-            may always differ.
+            Whether the noise of each trajectory has a separate size, estimated from the data alone. Sizes that are
+            given may always differ.
 
         Returns
         -------
         Dataset
+            With the trajectories of all datasets, in their order.
         """
         if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
             raise DataError(f"join takes a list of datasets; received {datasets!r}.")
@@ -194,37 +198,40 @@ class Dataset:
         missing: Sequence[float | str] = (),
         sheet: str | None = None,
     ) -> Dataset:
-        """Read a table with a header row: a column for each name, or one value a row (`id, time, name, value[, sd]`).
+        """Read a table with a header row.
+
+        The table has one column for each name (wide), or one value per row: `id, time, name, value[, sd]` (long).
 
         Parameters
         ----------
         path : str or Path
-            Text separated by commas, semicolons or tabs, also packed (`.csv.gz`); Parquet or Excel with the extra
+            Text separated by commas, semicolons or tabs, also compressed (`.csv.gz`); Parquet or Excel with the extra
             `table`.
         time : str, optional
-            The time column; the first one that has no other role by default.
+            The time column; by default the column named like a time, or else the first one that has no other role.
         names : sequence of str, or mapping, optional
-            The measured columns, all others by default; a mapping renames: `{"hare": "Hare pelts"}`, and a list of
-            columns is one that is measured several times: `{"OD": ["OD_1", "OD_2"]}`.
+            The measured columns; by default all columns without another role. A mapping renames columns:
+            `{"hare": "Hare pelts"}`. A list of columns repeats the measurement of one state:
+            `{"OD": ["OD_1", "OD_2"]}`.
         noise : str or sequence of str
             As for `Dataset`.
         sigma : as for `Dataset`, or mapping
-            `{"hare": "hare_se"}` takes standard errors of the points from columns.
+            A mapping takes standard errors of the points from columns: `{"hare": "hare_se"}`.
         inputs : sequence of str, or mapping
-            Columns of known inputs.
+            Columns of known inputs; a mapping renames them.
         hold : bool
             As for `Dataset`.
         trajectory : str, optional
             The column that tells experiments, subjects or segments apart.
         missing : sequence of float or str
-            What stands for a missing value, such as -999 or `"<LOD"`.
+            Values that stand for a missing one, such as -999 or `"<LOD"`.
         sheet : str, optional
-            Of a spreadsheet; the first by default.
+            The sheet of a spreadsheet; the first by default.
 
         Returns
         -------
         Dataset
-            Its `notes` say what was decided on the way.
+            Its `notes` list what was decided when the table was read.
 
         Examples
         --------
@@ -241,15 +248,16 @@ class Dataset:
         return dataset(read_table(Path(path), sheet), roles)
 
     def with_doses(self, doses: Any, into: str | None = None) -> Dataset:
-        """The same data with doses.
+        """Return the data with doses added.
 
         Parameters
         ----------
         doses : Doses, sequence, mapping, path or data frame
-            For every trajectory; by label of the trajectory; or a table with a row for each dose: columns `time` and
-            `amount`, and where there are several `id` (the label of the trajectory), `state` and `duration`.
+            Doses for every trajectory; a mapping from the label of a trajectory to its doses; or a table with one row
+            for each dose. A table has the columns `time` and `amount`, and optionally `id` (the label of the
+            trajectory), `state`, `duration`, `rate` and `lag`.
         into : str, optional
-            The state that is dosed, where a table does not say.
+            The state that is dosed, if a table has no column `state`.
 
         Returns
         -------
@@ -263,18 +271,23 @@ class Dataset:
     def from_nonmem(
         cls, source: Any, *, into: str, measured: str, noise: str = "gaussian", sigma: ArrayLike | None = None
     ) -> Dataset:
-        """Read a table with doses and measurements one below the other, as NONMEM has it.
+        """Read a table in the format of NONMEM, with doses and measurements in rows below each other.
 
         Parameters
         ----------
         source : path or data frame
-            Columns `TIME`, `AMT` and `DV`, and where needed `ID`, `EVID` (0 or 1), `MDV` and `RATE`; a dot is nothing.
-            A value that stands before the dose of the same time was measured before it.
+            With the columns `TIME`, `AMT` and `DV`, and optionally `ID`, `EVID` (0 or 1), `MDV` and `RATE`; a dot is an
+            empty cell. A value in a row above a dose of the same time was measured before the dose.
         into : str
             The state that is dosed.
         measured : str
-            What `DV` is: a state, or a named expression of the model.
+            The state, or named expression of the model, that `DV` measures.
         noise, sigma : as for `Dataset`
+
+        Returns
+        -------
+        Dataset
+            One trajectory for each subject.
         """
         from .nonmem import from_nonmem
 
@@ -282,13 +295,14 @@ class Dataset:
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
-        """Take columns of a data frame (pandas, polars); the index is the time where it looks like one.
+        """Build a dataset from a data frame (pandas, polars).
 
         Parameters
         ----------
         frame : data frame
+            The index of a pandas frame is the time if it looks like one.
         **roles
-            The arguments of `from_csv`, but `sheet`.
+            The keyword arguments of `from_csv`, except `sheet`.
 
         Returns
         -------
@@ -297,10 +311,10 @@ class Dataset:
         from .column_roles import Roles, dataset
         from .pandas_reader import frame_table, plain_frame
 
-        known = [f.name for f in fields(Roles)]
+        allowed = [f.name for f in fields(Roles)]
         for name in roles:
-            if name not in known:
-                raise DataError(f"Unknown argument {name!r}.{suggestion(name, known)} Known: {', '.join(known)}.")
+            if name not in allowed:
+                raise DataError(f"Unknown argument {name!r}.{suggestion(name, allowed)} Known: {', '.join(allowed)}.")
         if roles.get("time") is not None:
             roles["time"] = str(roles["time"])
         names = roles.get("names")
@@ -320,8 +334,17 @@ class Dataset:
 
     @property
     def measurements(self) -> FloatArray:
-        """Measured values of each state, `(D,)`."""
+        """Number of measured values of each state, `(D,)`; repeated measurements at one time count as one."""
         return np.asarray(np.sum([q.measured.sum(axis=0) for q in self.trajectories], axis=0), dtype=float)
+
+    @property
+    def repeated_measurements(self) -> FloatArray:
+        """Number of values of each state that were merged into another one at the same time, `(D,)`.
+
+        `measurements + repeated_measurements` is the number of all values that were measured.
+        """
+        repeats = [q.repeats for q in self.trajectories if q.repeats is not None]
+        return np.asarray(np.sum(repeats, axis=0) if repeats else np.zeros(self.D), dtype=float)
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -344,6 +367,6 @@ class Dataset:
         more = f"; and {len(self.trajectories) - 5} more trajectories" if len(self.trajectories) > 5 else ""
         gaps = self.samples * self.D - int(self.measurements.sum())
         missing = f"; {gaps} value{'s' * (gaps != 1)} missing" if gaps else ""
-        given = sum(len(doses.each) for q in self.trajectories for doses in q.doses)
-        missing += f"; {given} dose{'s' * (given > 1)}" if given else ""
+        count = sum(len(doses.each) for q in self.trajectories for doses in q.doses)
+        missing += f"; {count} dose{'s' * (count > 1)}" if count else ""
         return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"

@@ -1,4 +1,4 @@
-"""Several datasets of the same columns as one."""
+"""Joining of several datasets of the same columns to one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from .dataset import Dataset
 
 
 def joined(datasets: Sequence[Dataset], labels: Sequence[str] | None, own_noise: bool) -> Dataset:
-    """See `Dataset.join`."""
+    """Join datasets; see `Dataset.join`."""
     first = datasets[0]
-    for k, other in enumerate(datasets[1:], 2):
+    for k, data in enumerate(datasets[1:], 2):
         for what in ("names", "noise", "inputs"):
-            if getattr(other, what) != getattr(first, what):
+            if getattr(data, what) != getattr(first, what):
                 raise DataError(
-                    f"Dataset {k} has other {what} than the first: {getattr(other, what)} and "
+                    f"Dataset {k} has other {what} than the first: {getattr(data, what)} and "
                     f"{getattr(first, what)}. Give all of them the same."
                 )
-        if not _same(first.covariance, other.covariance):
-            raise DataError(f"Dataset {k} has another covariance of the states than the first. Give all the same.")
-        if (first.sigma is None) != (other.sigma is None):
+        if not _same(first.covariance, data.covariance):
+            raise DataError(
+                f"Dataset {k} has another covariance of the states than the first. Give all of them the same."
+            )
+        if (first.sigma is None) != (data.sigma is None):
             raise DataError(f"sigma is given for some datasets only (see dataset {k}); give it for all, or for none.")
+    # A dataset has one σ for each state: where they differ, the scales of the points carry the ratio.
     sigma = first.sigma
     if sigma is not None and not all(_same(sigma, data.sigma) for data in datasets):
         datasets = [_relative_to(data, sigma) for data in datasets]
@@ -42,7 +45,7 @@ def joined(datasets: Sequence[Dataset], labels: Sequence[str] | None, own_noise:
 
 
 def _relative_to(data: Dataset, sigma: FloatArray) -> Dataset:
-    """The same data with the difference of their σ from another one carried by the points."""
+    """Return the data with their σ `(D,)` replaced by `sigma`, and the ratio of both in the scales of the points."""
     assert data.sigma is not None
     if (data.sigma == 0).any() or (sigma == 0).any():
         raise DataError("Noise-free data (sigma 0) cannot be joined with noisy ones.")
@@ -50,16 +53,17 @@ def _relative_to(data: Dataset, sigma: FloatArray) -> Dataset:
 
 
 def _joined_notes(datasets: Sequence[Dataset], names: list[str]) -> tuple[str, ...]:
-    """Notes of all datasets, equal ones once, with the trajectories that they are about."""
-    about: dict[str, list[str]] = {}
+    """Collect the notes of all datasets, equal ones once, each preceded by the labels of its trajectories."""
+    labels_of: dict[str, list[str]] = {}
     position = 0
     for data in datasets:
-        mine = names[position : position + len(data.trajectories)]
+        own_labels = names[position : position + len(data.trajectories)]
         position += len(data.trajectories)
         for note in data.notes:
-            about.setdefault(note, []).extend(mine)
-    return tuple(f"{', '.join(who)}: {note}" for note, who in about.items())
+            labels_of.setdefault(note, []).extend(own_labels)
+    return tuple(f"{', '.join(labels)}: {note}" for note, labels in labels_of.items())
 
 
 def _same(a: FloatArray | None, b: FloatArray | None) -> bool:
+    """Return True if both arrays are None or equal."""
     return a is b or (a is not None and b is not None and np.array_equal(a, b))

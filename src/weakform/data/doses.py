@@ -1,4 +1,4 @@
-"""Doses: amounts that are put into a state at known times, at once or over a while."""
+"""Doses: amounts that are put into a state at known times, instantly (a bolus) or over some time (an infusion)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Amount = float | str
 
 @dataclass(frozen=True)
 class Dose:
-    """One dose; see `Doses`."""
+    """One dose; see `Doses` for its attributes."""
 
     state: str
     time: float
@@ -32,16 +32,16 @@ class Doses:
     Parameters
     ----------
     state : str
-        The state that jumps, or is infused.
+        The state that receives the doses.
     times : float or array_like
-        When; a dose before the first sample counts, one after the last has no effect. A value that was measured at the
-        very time of a dose is taken after it.
+        Times of the doses. A dose before the first sample counts; one after the last sample has no effect. A value
+        measured exactly at the time of a dose is the value after it.
     amounts : float, str, or sequence of them
-        How much: one amount for all, or one for each; or text in the names of parameters, such as `"F*100"`.
+        One amount for all doses, or one for each: a number, or an expression of parameters such as `"F*100"`.
     duration : float or array_like, optional
-        How long each is infused, at a constant rate; at once by default. Infusions that overlap add up.
+        Durations of infusions at a constant rate; instantaneous by default. Infusions that overlap add up.
     lag : float or str
-        How long after its time a dose arrives: a number, or the name of a parameter.
+        Delay between the time of a dose and its arrival: a number, or the name of a parameter.
 
     Examples
     --------
@@ -61,16 +61,17 @@ class Doses:
             raise DataError(f"A dose needs the name of a state; received {self.state!r}.")
         times = _numbers(self.times, "times")
         if not len(times):
-            raise DataError("There are no times of doses.")
-        for what, given in (("amounts", self._amounts(len(times))), ("durations", self._durations(len(times)))):
-            if len(given) != len(times):
-                raise DataError(f"{len(times)} doses need as many {what}, or one for all; received {len(given)}.")
+            raise DataError("The times of doses are empty; give at least one time.")
+        for what, values in (("amounts", self._amounts(len(times))), ("durations", self._durations(len(times)))):
+            if len(values) != len(times):
+                raise DataError(f"{len(times)} doses need as many {what}, or one for all; received {len(values)}.")
         if not isinstance(self.lag, str) and np.ndim(self.lag):
-            raise DataError(f"The lag of doses is one number, or the name of a parameter; received {self.lag!r}.")
+            raise DataError(f"The lag of doses must be one number, or the name of a parameter; received {self.lag!r}.")
         if not isinstance(self.lag, str):
             _numbers(self.lag, "lag")
 
     def _amounts(self, count: int) -> list[Amount]:
+        """Return an amount for each of `count` doses."""
         if isinstance(self.amounts, str):
             return [self.amounts] * count
         if isinstance(self.amounts, Sequence) and any(isinstance(a, str) for a in self.amounts):
@@ -79,6 +80,7 @@ class Doses:
         return [*values] * count if len(values) == 1 else [*values]
 
     def _durations(self, count: int) -> list[float | None]:
+        """Return a duration for each of `count` doses; None for an instantaneous one."""
         if self.duration is None:
             return [None] * count
         values = _numbers(self.duration, "durations")
@@ -88,28 +90,29 @@ class Doses:
 
     @property
     def each(self) -> tuple[Dose, ...]:
-        """One by one, in the order of time."""
+        """The single doses, sorted by time."""
         times = _numbers(self.times, "times")
         lag = self.lag if isinstance(self.lag, str) else float(self.lag)
         parts = zip(times, self._amounts(len(times)), self._durations(len(times)), strict=True)
-        return tuple(Dose(self.state, float(t), a, d, lag) for t, a, d in sorted(parts, key=lambda one: one[0]))
+        return tuple(Dose(self.state, float(t), a, d, lag) for t, a, d in sorted(parts, key=lambda part: part[0]))
 
 
 def _numbers(values: ArrayLike, what: str) -> FloatArray:
+    """Convert the times, amounts, durations or lag of doses to finite numbers, `(n,)`."""
     try:
-        found = np.atleast_1d(np.array(values, dtype=float))
+        array = np.atleast_1d(np.array(values, dtype=float))
     except (TypeError, ValueError):
         raise DataError(f"The {what} of doses must be numbers; received {values!r}.") from None
-    if found.ndim != 1 or not np.isfinite(found).all():
+    if array.ndim != 1 or not np.isfinite(array).all():
         raise DataError(f"The {what} of doses must be finite numbers; received {values!r}.")
-    return found
+    return array
 
 
 def checked_doses(doses: object) -> tuple[Doses, ...]:
-    """Doses of a trajectory as they are kept."""
-    found = (doses,) if isinstance(doses, Doses) else doses
-    if found is None:
+    """Validate the doses of a trajectory: None, one `Doses`, or a sequence of them; return a tuple."""
+    several = (doses,) if isinstance(doses, Doses) else doses
+    if several is None:
         return ()
-    if not isinstance(found, Sequence) or not all(isinstance(one, Doses) for one in found):
+    if not isinstance(several, Sequence) or not all(isinstance(each, Doses) for each in several):
         raise DataError(f"doses must be Doses(...), or a list of them; received {doses!r}.")
-    return tuple(found)
+    return tuple(several)

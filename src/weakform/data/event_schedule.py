@@ -1,7 +1,8 @@
-"""What happens along each trajectory: doses as jumps and infusions, switches as inputs that hold.
+"""Translation of doses and switches into events and inputs of the model of each trajectory.
 
-A dose at once is an event of the model of its trajectory; an infusion is an input, `rate` while it lasts, that adds to
-the equation of its state. A switch at a known time is an input that jumps from 0 to 1.
+An instantaneous dose is an event that adds its amount to a state. An infusion is an input that adds to the equation of
+its state: amount over duration while it lasts, and zero before and after. A switch at a known time is an input that
+jumps from 0 to 1.
 """
 
 from __future__ import annotations
@@ -27,10 +28,23 @@ from .trajectory import Trajectory
 
 
 def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
-    """The doses of a dataset in the models of its trajectories; the same where there are none."""
+    """Write the doses of a dataset into the models of its trajectories.
+
+    Parameters
+    ----------
+    data : Dataset
+    model : Model
+
+    Returns
+    -------
+    Dataset
+        With the rates of infusions as inputs, and notes on doses that have no effect.
+    Model
+        With the parameters that doses name, the inputs of infusions, and the events of each trajectory.
+    """
     if not any(q.doses for q in data.trajectories):
         return data, model
-    known = list(model.parameters)
+    parameters = list(model.parameters)  # extended by the names in amounts and lags
     taken = {"t": "time", **dict.fromkeys(model.states, "a state"), **dict.fromkeys(model.inputs, "an input")}
     taken |= dict.fromkeys(model.observables, "a named expression")
     infusions: dict[tuple[str, Expr], str] = {}
@@ -38,28 +52,29 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
     rates: list[list[tuple[str, float, float, float]]] = []
     notes: list[str] = []
     for q in data.trajectories:
-        happens: list[Event] = []
+        own_events: list[Event] = []
         infused: list[tuple[str, float, float, float]] = []
         for dose in (each for doses in q.doses for each in doses.each):
             if dose.state not in model.states:
                 raise DataError(
-                    f"A dose goes into {dose.state!r}, which is not a state of the model: {listed(model.states)}."
+                    f"A dose is given into {dose.state!r}, which is not a state of the model: {listed(model.states)}."
                     f"{suggestion(dose.state, model.states)}"
                 )
             if not isinstance(dose.lag, str) and dose.time + dose.lag > q.times[-1]:
                 where = f" of {q.label}" if q.label else ""
                 notes.append(
-                    f"The dose at t = {dose.time:g}{where} comes after the last sample: it has no effect on the fit."
+                    f"The dose at t = {dose.time:g}{where} is after the last sample and has no effect on the fit."
                 )
-            amount = _expression(dose.amount, known, "The amount of a dose", taken)
+            amount = _expression(dose.amount, parameters, "The amount of a dose", taken)
             if dose.duration is None:
-                arrives = dose.time + _expression(dose.lag, known, "The lag of a dose", taken)
-                happens.append(Event(TIME - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False))
+                arrives = dose.time + _expression(dose.lag, parameters, "The lag of a dose", taken)
+                # `waits=False`: a dose at the very first time has its effect too.
+                own_events.append(Event(TIME - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False))
             else:
                 infused.append(_infusion(dose, amount, infusions, model))
-        events.append(happens)
+        events.append(own_events)
         rates.append(infused)
-    driven = model.infused({name: key for key, name in infusions.items()}, known)
+    driven = model.infused({name: key for key, name in infusions.items()}, parameters)
     names = list(infusions.values())
     trajectories = [_with_rates(q, parts, names) for q, parts in zip(data.trajectories, rates, strict=True)]
     joined = data.replaced(
@@ -71,22 +86,55 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
 def _infusion(
     dose: Dose, amount: Expr, infusions: dict[tuple[str, Expr], str], model: Model
 ) -> tuple[str, float, float, float]:
-    """The input of an infusion, with its rate, begin and end."""
+    """Describe an infusion as an input.
+
+    Parameters
+    ----------
+    dose : Dose
+        With a duration.
+    amount : expression
+        Its amount, of numbers and parameters.
+    infusions : dict
+        Names of the inputs of all infusions, by state and factor; extended here. Infusions into one state with numeric
+        amounts share one input of factor 1; an amount with parameters is a factor of its own.
+    model : Model
+
+    Returns
+    -------
+    str
+        Name of the input.
+    rate, begin, end : float
+        Value of the input, and when it begins and ends.
+    """
     if isinstance(dose.lag, str):
-        raise DataError("An infusion cannot have a lag that is a parameter; give the lag as a number.")
+        # The times at which inputs jump must be known before a fit.
+        raise DataError(
+            f"The lag of an infusion must be a number, because inputs change at known times; received {dose.lag!r}."
+        )
     assert dose.duration is not None
     number = amount.is_Number
     factor = se.Integer(1) if number else amount
     count = sum(state == dose.state for state, _ in infusions)
     name = infusions.setdefault((dose.state, factor), f"{INFUSION}{dose.state}" + (f"_{count}" if count else ""))
     if name in (*model.states, *model.parameters, *model.inputs):
-        raise DataError(f"The model has the name {name!r}, which an infusion needs; rename it.")
+        raise DataError(f"The model uses the name {name!r}, which is reserved for an infusion; rename it.")
     begin = dose.time + float(dose.lag)
     return name, (float(amount) if number else 1.0) / dose.duration, begin, begin + dose.duration
 
 
 def _expression(amount: Amount, known: list[str], what: str, taken: Mapping[str, str]) -> Expr:
-    """A number, or an expression of parameters, some of which may be new."""
+    """Parse an amount or a lag: a number, or an expression of parameters.
+
+    Parameters
+    ----------
+    amount : float or str
+    known : list of str
+        Names of parameters; new ones in the expression are appended.
+    what : str
+        What is parsed, for error messages.
+    taken : mapping of str to str
+        Names that mean something else, and what.
+    """
     if not isinstance(amount, str):
         return se.RealDouble(amount)
     new = [name for name in re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w*\s*\()", amount) if name not in known]
@@ -98,9 +146,19 @@ def _expression(amount: Amount, known: list[str], what: str, taken: Mapping[str,
 
 
 def _with_rates(q: Trajectory, parts: list[tuple[str, float, float, float]], names: list[str]) -> Trajectory:
-    """A trajectory with the rates of its infusions as inputs."""
+    """Return a trajectory with the rates of its infusions as additional inputs.
+
+    Parameters
+    ----------
+    q : Trajectory
+    parts : list of tuple
+        Input, rate, begin and end of each infusion.
+    names : list of str
+        Names of all such inputs, in their order.
+    """
     if not names:
         return q
+    # An input keeps its first value at all earlier times: one edge before everything makes that value zero.
     first = min([float(q.times[0]), *(begin for _, _, begin, _ in parts)])
     edges = np.unique([first - 1.0, first, *(t for _, _, begin, end in parts for t in (begin, end))])
     values = np.zeros((len(edges), len(names)))
@@ -111,32 +169,39 @@ def _with_rates(q: Trajectory, parts: list[tuple[str, float, float, float]], nam
 
 
 def switches_of(model: Model) -> Inputs | None:
-    """Switches at known times as inputs that hold; None where the time of one is not known."""
+    """Return the switches of a model as inputs that hold; None without switches, or if the time of one is unknown."""
     times = [model.timed(trigger) for trigger in model.switches.values()]
-    known = [float(time) for time in times if time is not None and time.is_Number]
-    if not times or len(known) < len(times):
+    numeric = [float(time) for time in times if time is not None and time.is_Number]
+    if not times or len(numeric) < len(times):
         return None
-    at = np.array(known)
+    at = np.array(numeric)
     edges = np.unique(np.append(at, at.min() - 1.0))
     return Inputs(edges, (edges[:, None] >= at).astype(float), (True,) * len(at))
 
 
 def jump_times(model: Model) -> list[float]:
-    """Times at which states jump, as far as they are known."""
+    """Return the times at which states jump, sorted; only those that are known before a fit."""
     times = [model.timed(event.trigger) for event in model.events]
     return sorted({float(time) for time in times if time is not None and time.is_Number})
 
 
 def unknown_times(model: Model, trajectories: int) -> str:
-    """What happens at times that are not known before the fit, in words; empty where there is nothing."""
+    """Return what happens at times that are unknown before the fit, in words; an empty text if there is nothing.
+
+    Parameters
+    ----------
+    model : Model
+    trajectories : int
+        How many there are.
+    """
     for k in range(trajectories):
         own = model.of(k)
         triggers = [*own.switches.values(), *(event.trigger for event in own.events)]
         for trigger in triggers:
             time = own.timed(trigger)
             if time is None:
-                return f"something happens when {trigger} passes through zero, which depends on the states"
+                return f"an event or a switch occurs when {trigger} passes through zero, which depends on the states"
             if not time.is_Number:
                 names = ", ".join(sorted(map(str, time.free_symbols)))
-                return f"the time of a jump depends on {names}, still to be estimated"
+                return f"the time of a jump depends on {names}, which is to be estimated"
     return ""

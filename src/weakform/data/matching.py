@@ -1,4 +1,4 @@
-"""A dataset and a model brought together: which column is which state or observable, which input drives what."""
+"""Matching of a dataset with a model: which column is which state or observable, and which input drives what."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from .data_validation import check_columns
 from .dataset import Dataset
 from .event_schedule import scheduled, switches_of
 
-LATE = 5.0
-"""Time before the first sample, in durations of the series, that is said to be long."""
+LATE_BEGIN_DURATIONS = 5.0
+"""Time between t = 0, to which initial values refer, and the first sample, in durations of the series; a note warns if
+it is longer. By judgement."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """A model and data that belong together.
+    """A model and a dataset whose columns are matched.
 
     Attributes
     ----------
     model : Model
-        With the observables that are measured, and the parameters that they leave.
+        Without the observables that were not measured, and the parameters that occur only in them.
     data : Dataset
-        The columns that are measured: the states in their order where `complete`.
+        The measured columns; the states in the order of the model if `complete`.
     complete : bool
-        Whether every state is measured as it stands, and no initial value is given.
+        Whether every state is measured directly, with no given initial value and no jump.
     left : tuple of str
-        Parameters that occur only in expressions that nobody measured.
+        Parameters that occur only in expressions that were not measured; they are not fitted.
     """
 
     model: Model
@@ -43,12 +44,28 @@ class Matched:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """States that are not measured themselves."""
+        """States that are not measured directly."""
         return tuple(s for s in self.model.states if s not in (self.data.names or ()))
 
 
 def match(data: Dataset, model: Model) -> Matched:
-    """Find out what is measured; refuse names that are nobody's, with a suggestion."""
+    """Match the columns and inputs of a dataset with a model.
+
+    Parameters
+    ----------
+    data : Dataset
+    model : Model
+
+    Returns
+    -------
+    Matched
+
+    Raises
+    ------
+    DataError
+        If an input of the model is not in the data, or a column has no meaning in the model. The message suggests a
+        similar name.
+    """
     for name in model.inputs:
         if name not in data.inputs:
             raise DataError(
@@ -58,20 +75,23 @@ def match(data: Dataset, model: Model) -> Matched:
     both = [name for name in data.names or () if name in data.inputs]
     if both:
         raise DataError(
-            f"{both[0]!r} is both a measured column and an input of the data: an input is known, a measured column has "
-            "noise. Take it out of names=... or of inputs=..., or rename one."
+            f"{both[0]!r} is both a measured column and an input of the data; an input is known exactly, a measured "
+            "column has noise. Remove it from names=... or from inputs=..., or rename one of them."
         )
     data, model = scheduled(data, model)
     measured, notes = _measured(data, model)
     states = {se.Symbol(state) for state in model.states}
     for name in measured:
         if name in model.observables and not model.observables[name].free_symbols & states:
-            raise DataError(f"The observable {name!r} depends on no state, so that measuring it says nothing.")
+            raise DataError(
+                f"The observable {name!r} depends on no state; it must contain at least one, or its measurements carry "
+                "no information."
+            )
     reduced = model.measured_by(measured)
     left = tuple(name for name in model.parameters if name not in reduced.parameters)
     if left:
         verb = "occurs" if len(left) == 1 else "occur"
-        notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured, and left the fit.")
+        notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured: left out of the fit.")
     jumps = bool(model.events) or any(variant.events for variant in model.variants)
     complete = set(measured) == set(model.states) and not model.initial and not jumps
     if complete:
@@ -95,63 +115,100 @@ def match(data: Dataset, model: Model) -> Matched:
 
 
 def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
-    """Names of what the columns are, and notes on what is left out."""
+    """Find the state or observable that each column measures.
+
+    Parameters
+    ----------
+    data : Dataset
+    model : Model
+
+    Returns
+    -------
+    measured : list of str
+        The states and observables that are measured, in the order of the columns.
+    notes : list of str
+        A note on columns that are left out.
+    """
     plain = [state for state in model.states if state not in model.hidden]
-    known = [*plain, *model.hidden, *model.observables]
+    measurable = [*plain, *model.hidden, *model.observables]
     if data.names is None:
         if len(plain) != data.D:
             raise DataError(
                 f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} "
-                f"column{'s' * (data.D > 1)} without names. Say what they are with names=[...]: states, or named "
+                f"column{'s' * (data.D > 1)} without names. Name the columns with names=[...]: states, or named "
                 f"expressions ({listed(model.observables) or 'none'})."
             )
         return plain, []
-    measured = [name for name in data.names if name in known]
-    others = [name for name in data.names if name not in (*known, *model.inputs)]
-    for name in others:
-        lacking = [k for k in known if k not in measured]
+    measured = [name for name in data.names if name in measurable]
+    unmatched = [name for name in data.names if name not in (*measurable, *model.inputs)]
+    for name in unmatched:
+        lacking = [k for k in measurable if k not in measured]
+        # A column that was chosen, or that looks like a misspelt state, is never left out silently.
         if data.selected or misspelt(name, lacking):
             raise DataError(
                 f"The column {name!r} is neither a state of the model nor one of its named expressions: "
-                f"{listed(known)}.{suggestion(name, lacking)} Rename it, or leave it out; if columns are to be taken "
-                "by their position, give names=[...] in the order of the columns."
+                f"{listed(measurable)}.{suggestion(name, lacking)} Rename it, or leave it out; to take columns by "
+                "their position, give names=[...] in the order of the columns."
             )
     if not measured:
         raise DataError(
-            f"No column of the data is a state of the model or one of its named expressions: {listed(known)}. The "
-            f"columns are: {listed(data.names)}.{suggestion(data.names[0], known)} Rename them, or pass names={{...}}."
+            f"No column of the data is a state of the model or one of its named expressions: {listed(measurable)}. The "
+            f"columns are: {listed(data.names)}.{suggestion(data.names[0], measurable)} Rename them, or pass "
+            "names={...}."
         )
-    return measured, [left_out(others, known, measured)] if others else []
+    return measured, [left_out(unmatched, measurable, measured)] if unmatched else []
 
 
 def left_out(columns: Sequence[str], known: Iterable[str], measured: Iterable[str]) -> str:
-    """A note on columns that are no state or named expression of the model; one of them may be meant for another."""
+    """Write a note on columns that were left out, with a suggestion if one of them may be a misspelt state.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Columns that are no state or named expression of the model.
+    known : iterable of str
+        The states and named expressions of the model.
+    measured : iterable of str
+        Those of them that are measured.
+    """
     hidden = [name for name in known if name not in measured]
     guess = next(
         (f" {c!r} is no name of the model.{suggestion(c, hidden)}" for c in columns if suggestion(c, hidden)), ""
     )
-    return f"Columns that the model does not have were left out: {listed(columns)}.{guess}"
+    return f"Columns that are not in the model were left out: {listed(columns)}.{guess}"
 
 
 def slips(model: Model, data: Dataset) -> list[str]:
-    """Parameters that may be slips of the pen: their names are next to those of something else."""
-    others = dict.fromkeys(model.states, "the state")
-    others |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in others}
-    others |= dict.fromkeys(model.observables, "the definition")
+    """Write a note on each parameter that may be misspelt: its name is close to that of a state, column or definition.
+
+    A misspelt state in an equation is read as a new parameter, so that the model stays valid.
+    """
+    meanings = dict.fromkeys(model.states, "the state")
+    meanings |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in meanings}
+    meanings |= dict.fromkeys(model.observables, "the definition")
     near = {
-        p: [f"{what} {other}" for other, what in others.items() if other != p and slip(p, other)]
+        p: [f"{what} {name}" for name, what in meanings.items() if name != p and slip(p, name)]
         for p in model.parameters
     }
-    return [slipped(name, *found) for name, found in near.items() if found]
+    return [slipped(parameter, *similar) for parameter, similar in near.items() if similar]
 
 
 def slipped(name: str, *others: str) -> str:
-    """What to say of a parameter that looks like something else."""
-    return f"The parameter {name} looks like {' and '.join(others)}: is it a slip of the pen?"
+    """Write the note on a parameter whose name is close to `others`, such as `the state x`."""
+    return f"The parameter {name} looks like {' and '.join(others)}; is it a misspelling?"
 
 
 def _check_beginning(data: Dataset, model: Model) -> list[str]:
-    """An initial value is that at t = 0; data may not begin earlier, and those that begin much later get a note."""
+    """Check when the data begin if the model gives initial values, which are those at t = 0.
+
+    Data that begin earlier are refused.
+
+    Returns
+    -------
+    list of str
+        A note if the data begin much later.
+    """
+    # `y(0) = 2*x(0)` turns x(0) into a parameter with `x(0) = x(0)`: such a value is fitted, not given.
     given = [state for state, e in model.initial.items() if e != se.Symbol(f"{state}(0)")]
     for q in data.trajectories:
         if given and q.times[0] < 0:
@@ -160,37 +217,48 @@ def _check_beginning(data: Dataset, model: Model) -> list[str]:
                 f"{given[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count time "
                 "from the moment at which the initial values hold."
             )
-        if given and q.times[0] > LATE * (q.times[-1] - q.times[0]):
+        if given and q.times[0] > LATE_BEGIN_DURATIONS * (q.times[-1] - q.times[0]):
             where = f" of {q.label}" if q.label else ""
             return [
                 f"{given[0]}(0) is the value at t = 0, long before the first sample{where}, t = {q.times[0]:g}; if it "
-                "holds at the first sample, count time from there."
+                "holds at the first sample, count time from that sample."
             ]
     return []
 
 
 def for_model(data: Dataset, model: Model) -> Dataset:
-    """The columns of a model's states, in their order; refuses data that lack one."""
+    """Return the dataset with a column for each state of the model, in their order.
+
+    Raises
+    ------
+    DataError
+        If a state is not measured, or only by a named expression, or if the model has given initial values or jumps.
+    """
     matched = match(data, model)
     if matched.hidden:
         raise DataError(
             f"The model's state {matched.hidden[0]!r} has no column in the data, whose columns are: "
-            f"{listed(data.names or ())}.{suggestion(matched.hidden[0], data.names or ())} Here every state must be "
-            "measured; rename a column, or pass names={...} to tell which column is which state."
+            f"{listed(data.names or ())}.{suggestion(matched.hidden[0], data.names or ())} Every state must be "
+            "measured for this; rename a column, or pass names={...} to say which column is which state."
         )
     if not matched.complete:
-        raise DataError("Here every state must be measured as it stands, without named expressions or initial values.")
+        raise DataError(
+            "Every state must be measured directly for this, without named expressions, initial values or jumps."
+        )
     return matched.data
 
 
 def system_of(model: Model, data: Dataset, k: int) -> System:
-    """The right-hand side of trajectory k, in working coordinates, with its inputs."""
+    """Return the right-hand side of trajectory k, in working coordinates, with its inputs."""
     inputs = inputs_of(model, data, k)
     return model.of(k).system(data.noise, data.covariance).driven_by(inputs)
 
 
 def inputs_of(model: Model, data: Dataset, k: int) -> Inputs | None:
-    """The inputs of trajectory k, in the order of the model's."""
+    """Return the inputs of trajectory k in the order of the model, followed by its switches at known times.
+
+    None if there is neither, or if the time of a switch is unknown and the model has no inputs.
+    """
     inputs, switches = data.trajectories[k].inputs, switches_of(model.of(k))
     own = None
     if inputs is not None and model.inputs:

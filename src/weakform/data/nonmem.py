@@ -1,4 +1,4 @@
-"""Doses from tables: one row for each dose, or NONMEM's way, doses and measurements in one table."""
+"""Doses from tables: one row for each dose, or the format of NONMEM with doses and measurements in one table."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from .pandas_reader import frame_table
 from .text_reader import Table, read_table
 
 ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
-UNREAD = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")
-"""Columns of NONMEM that change what doses or values mean, and are not read."""
-BEFORE = 1e-9
-"""How long after a sample of the same time a dose is given that stands behind it, relative to the time that passes."""
+UNSUPPORTED_COLUMNS = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")
+"""Columns of NONMEM that change the meaning of doses or values and are not supported; they are refused if not zero."""
+DOSE_DELAY_SHARE = 1e-9
+"""Delay of a dose in a row below a measurement of the same time, as a share of the duration of the whole table. A
+measurement at the time of a dose is taken after it, so that a dose without delay would change the value before it. By
+judgement."""
 
 
 def table_of(source: Any) -> Table:
-    """A table from a path or a data frame."""
+    """Read a table from a path or a data frame."""
     if isinstance(source, str | Path):
         return read_table(Path(source))
     if hasattr(source, "columns"):
@@ -35,40 +37,59 @@ def table_of(source: Any) -> Table:
 
 
 def with_doses(data: Dataset, doses: Any, into: str | None = None) -> Dataset:
-    """See `Dataset.with_doses`."""
+    """Add doses to the trajectories of a dataset; see `Dataset.with_doses`."""
     labels = [q.label for q in data.trajectories]
     if isinstance(doses, Doses) or (isinstance(doses, Sequence) and not isinstance(doses, str)):
-        given: dict[str, tuple[Doses, ...]] = dict.fromkeys(labels, checked_doses(doses))
+        by_label: dict[str, tuple[Doses, ...]] = dict.fromkeys(labels, checked_doses(doses))
     elif isinstance(doses, Mapping):
-        given = {str(label): checked_doses(one) for label, one in doses.items()}
+        by_label = {str(label): checked_doses(value) for label, value in doses.items()}
     else:
-        given = _from_rows(table_of(doses), labels, into)
-    unknown = [label for label in given if label not in labels]
+        by_label = _from_rows(table_of(doses), labels, into)
+    unknown = [label for label in by_label if label not in labels]
     if unknown:
         guess = suggestion(unknown[0], labels)
-        raise DataError(f"There are doses of {unknown[0]!r}, which is no trajectory: {listed(labels)}.{guess}")
-    parts = tuple(replace(q, doses=(*q.doses, *given.get(q.label, ()))) for q in data.trajectories)
+        raise DataError(
+            f"Doses are given for {unknown[0]!r}, which is not a trajectory; the trajectories are: {listed(labels)}."
+            f"{guess}"
+        )
+    parts = tuple(replace(q, doses=(*q.doses, *by_label.get(q.label, ()))) for q in data.trajectories)
     return data.replaced(trajectories=parts)
 
 
 def _from_rows(table: Table, labels: list[str], into: str | None) -> dict[str, tuple[Doses, ...]]:
-    """Doses by trajectory from a table with a row for each."""
+    """Read doses from a table with one row for each dose.
+
+    Parameters
+    ----------
+    table : Table
+    labels : list of str
+        Labels of all trajectories.
+    into : str, or None
+        The state that is dosed, if the table has no column `state`.
+
+    Returns
+    -------
+    dict of str to tuple of Doses
+        The doses of each trajectory, by its label.
+    """
     names = {name.strip().lower(): name for name in table.columns}
     for needed in (TIME, AMOUNT):
         if needed not in names:
             raise DataError(
-                f"A table of doses needs the columns time and amount, and may have id, state and duration; those of "
-                f"{table.where} are: {listed(table.columns)}."
+                "A table of doses needs the columns time and amount, and may have id, state, duration, rate and lag; "
+                f"the columns of {table.where} are: {listed(table.columns)}."
             )
     if ID not in names and len(labels) > 1:
-        raise DataError(f"{table.where} needs a column id, which tells whose dose each is: {listed(labels)}.")
-    if STATE not in names and into is None:
-        raise DataError(f"{table.where} has no column state; say with into=... which state the doses go into.")
-    odd = [name for name in names if name not in (ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG)]
-    if odd:
         raise DataError(
-            f"{table.where} has the column {odd[0]!r}, which means nothing here: doses have id, time, amount, state, "
-            "duration, rate and lag. Leave it out."
+            f"{table.where} needs a column id with the trajectory of each dose; the trajectories are: {listed(labels)}."
+        )
+    if STATE not in names and into is None:
+        raise DataError(f"{table.where} has no column state; name the state that receives the doses with into=....")
+    unknown = [name for name in names if name not in (ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG)]
+    if unknown:
+        raise DataError(
+            f"{table.where} has the column {unknown[0]!r}, which is not supported; a table of doses may have id, time, "
+            "amount, state, duration, rate and lag. Leave it out."
         )
     times, amounts = table.numbers(names[TIME]), table.numbers(names[AMOUNT])
     durations = table.numbers(names[DURATION]) if DURATION in names else np.zeros(len(times))
@@ -76,24 +97,24 @@ def _from_rows(table: Table, labels: list[str], into: str | None) -> dict[str, t
         rates = np.nan_to_num(table.numbers(names[RATE]))
         durations = np.where(rates > 0, amounts / np.where(rates > 0, rates, 1.0), durations)
     times = times + (np.nan_to_num(table.numbers(names[LAG])) if LAG in names else 0.0)
-    who = [label_of(v) for v in table.columns[names[ID]]] if ID in names else [labels[0]] * len(times)
+    subjects = [label_of(v) for v in table.columns[names[ID]]] if ID in names else [labels[0]] * len(times)
     states = [str(v) for v in table.columns[names[STATE]]] if STATE in names else [str(into)] * len(times)
-    found: dict[str, tuple[Doses, ...]] = {}
-    for label, state, t, amount, duration in zip(who, states, times, amounts, durations, strict=True):
+    by_label: dict[str, tuple[Doses, ...]] = {}
+    for label, state, t, amount, duration in zip(subjects, states, times, amounts, durations, strict=True):
         lasting = float(duration) if np.isfinite(duration) and duration > 0 else None
-        found[label] = (*found.get(label, ()), Doses(state, float(t), float(amount), lasting))
-    return found
+        by_label[label] = (*by_label.get(label, ()), Doses(state, float(t), float(amount), lasting))
+    return by_label
 
 
 def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -> Dataset:
-    """See `Dataset.from_nonmem`."""
+    """Read a table in the format of NONMEM; see `Dataset.from_nonmem`."""
     table = table_of(source)
     names = {name.strip().upper().lstrip("#"): name for name in table.columns}
     for needed in ("TIME", "AMT", "DV"):
         if needed not in names:
             raise DataError(
-                f"A NONMEM table needs the columns TIME, AMT and DV, and may have ID, EVID, MDV and RATE; those of "
-                f"{table.where} are: {listed(table.columns)}."
+                "A NONMEM table needs the columns TIME, AMT and DV, and may have ID, EVID, MDV and RATE; the columns "
+                f"of {table.where} are: {listed(table.columns)}."
             )
     n = len(table.columns[names["TIME"]])
 
@@ -102,37 +123,39 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
             return np.full(n, default)
         return _numbers(table, names[name], default)
 
-    who = [label_of(v) for v in table.columns[names["ID"]]] if "ID" in names else ["1"] * n
+    subjects = [label_of(v) for v in table.columns[names["ID"]]] if "ID" in names else ["1"] * n
     times, amounts, rates = column("TIME", np.nan), column("AMT"), column("RATE")
     events, missing = column("EVID", np.nan), column("MDV")
     values = column("DV", np.nan)
     dosed = np.where(np.isnan(events), amounts > 0, np.isin(events, (1, 4)))
-    other = ~np.isnan(events) & ~np.isin(events, (0, 1, 2))
-    if other.any():
+    unsupported = ~np.isnan(events) & ~np.isin(events, (0, 1, 2))
+    if unsupported.any():
         raise DataError(
-            f"{table.where} has events of EVID {events[other][0]:g}; only 0 (a measurement) and 1 (a dose) are read. "
-            "Write resets into the model: at t = ...: x = 0."
+            f"{table.where} has events of EVID {events[unsupported][0]:g}; only 0 (a measurement) and 1 (a dose) are "
+            "supported. Write resets into the model: at t = ...: x = 0."
         )
-    for name in UNREAD:
+    for name in UNSUPPORTED_COLUMNS:
         if column(name).any():
             raise DataError(
-                f"{table.where} uses the column {name}, which is not read; write a row for each dose or value."
+                f"{table.where} uses the column {name}, which is not supported; write a row for each dose or value."
             )
     for name, rows, what in (("CMT", dosed, "doses go"), ("DVID", ~dosed, "values belong")):
         if name in names and len(np.unique(column(name)[rows])) > 1:
             raise DataError(
-                f"By the column {name} of {table.where} {what} to more than one compartment, which is not read; make "
-                "Dataset(...) and doses=[Doses(...), ...] yourself, one for each."
+                f"By the column {name} of {table.where} {what} to more than one compartment, which is not supported; "
+                "build Dataset(...) with doses=[Doses(...), ...], one for each compartment."
             )
     if (rates < 0).any():
-        raise DataError(f"{table.where} has a RATE below zero, which NONMEM estimates; give rates as numbers.")
-    seen = ~dosed & (missing == 0) & np.isfinite(values) & (np.isnan(events) | (events == 0))
+        raise DataError(
+            f"{table.where} has a RATE below zero, which asks NONMEM to estimate it; give rates as positive numbers."
+        )
+    used = ~dosed & (missing == 0) & np.isfinite(values) & (np.isnan(events) | (events == 0))
     parts = []
-    labels = list(dict.fromkeys(who))
-    group = np.array(who)
+    labels = list(dict.fromkeys(subjects))
+    group = np.array(subjects)
     for label in labels:
-        mine = group == label
-        rows = mine & seen
+        own_rows = group == label
+        rows = own_rows & used
         if not rows.any():
             raise DataError(f"{label} has no measurement; leave out its rows.")
         try:
@@ -143,7 +166,7 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
                     noise,
                     sigma,
                     names=[measured],
-                    doses=_doses(np.flatnonzero(mine & dosed), times, amounts, rates, seen & mine, into=into),
+                    doses=_doses(np.flatnonzero(own_rows & dosed), times, amounts, rates, used & own_rows, into=into),
                 )
             )
         except DataError as error:
@@ -152,22 +175,33 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
 
 
 def _doses(
-    rows: Any, times: FloatArray, amounts: FloatArray, rates: FloatArray, seen: BoolArray, *, into: str
+    rows: Any, times: FloatArray, amounts: FloatArray, rates: FloatArray, measured: BoolArray, *, into: str
 ) -> list[Doses]:
-    """Doses of one subject; one that stands behind a measurement of the same time is given a moment later."""
-    found = []
+    """Build the doses of one subject; a dose in a row below a measurement of the same time is slightly delayed.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        The rows of its doses.
+    times, amounts, rates : ndarray, (table rows,)
+    measured : ndarray of bool, (table rows,)
+        Rows with a measurement of this subject.
+    into : str
+        The state that is dosed.
+    """
+    doses = []
     span = float(np.ptp(times[np.isfinite(times)])) or 1.0
     for row in rows:
-        before = seen[:row] & (times[:row] == times[row])
-        t = float(times[row]) + (BEFORE * span if before.any() else 0.0)
+        earlier = measured[:row] & (times[:row] == times[row])
+        t = float(times[row]) + (DOSE_DELAY_SHARE * span if earlier.any() else 0.0)
         rate = float(rates[row])
-        found.append(Doses(into, t, float(amounts[row]), float(amounts[row]) / rate if rate > 0 else None))
-    return found
+        doses.append(Doses(into, t, float(amounts[row]), float(amounts[row]) / rate if rate > 0 else None))
+    return doses
 
 
 def _numbers(table: Table, name: str, default: float) -> FloatArray:
-    """A column in which a dot, or nothing, means the default."""
+    """Return a column as numbers, `(rows,)`; an empty cell or a dot becomes the default."""
     values = table.columns[name]
     cells = [default if str(v).strip() in (".", "", "nan", "None", "NA") else v for v in values]
-    found = Table(table.where, {name: cells}, table.lines).numbers(name)
-    return np.where(np.isnan(found), default, found)
+    parsed = Table(table.where, {name: cells}, table.lines).numbers(name)
+    return np.where(np.isnan(parsed), default, parsed)

@@ -1,11 +1,11 @@
-"""Tables that pandas reads, and data frames."""
+"""Tables read with pandas (Parquet, spreadsheets), and data frames."""
 
 from __future__ import annotations
 
 import re
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,27 @@ from ..support.errors import DataError
 from ..support.optional_imports import extra
 from ..support.wording import listed, suggestion
 from .cell_parsing import cell, is_time, moments
-from .text_reader import MAX_COLUMNS, SHEETS, Table
+from .text_reader import MAX_COLUMN_COUNT, SHEET_ENDINGS, Table
 
-MAX_CELLS, LARGE_SHEET, PACKED = 5_000_000, 20_000_000, 100
-"""Cells of a spreadsheet, and the bytes that it may unpack to: so many, or so many times its own."""
+
+@dataclass(frozen=True)
+class _SheetPolicy:
+    """How large a spreadsheet may be. A file of few bytes may expand to millions of empty cells."""
+
+    max_cells: int = 5_000_000
+    """Cells between the first and the last cell of a sheet; more are refused. Tested in tests/serve/test_server.py. By
+    judgement."""
+    small_bytes: int = 20_000_000
+    """Expanded size in bytes up to which the ratio does not matter. By judgement."""
+    max_ratio: int = 100
+    """Expanded size over the size of the file; more is refused. By judgement."""
+
+
+_SHEET_POLICY = _SheetPolicy()
 
 
 def plain_frame(frame: Any) -> Any:
-    """A frame of pandas or polars as it is, a table of Arrow as one of pandas; others are refused."""
+    """Return a frame of pandas or polars unchanged, or a table of Arrow as a frame of pandas; refuse anything else."""
     if hasattr(frame, "column_names") and hasattr(frame, "to_pandas"):
         frame = frame.to_pandas()
     columns = getattr(frame, "columns", None)
@@ -32,12 +45,24 @@ def plain_frame(frame: Any) -> Any:
             f"A data frame with columns of different names is needed; received a {type(frame).__name__}.{hint}"
         )
     if not len(frame):
-        raise DataError("The frame has no rows.")
+        raise DataError("The frame has no rows; at least one sample is needed.")
     return frame
 
 
 def frame_table(frame: Any, time: str | None = None) -> Table:
-    """The columns of a data frame (pandas, polars and the like), and its index where that is the time."""
+    """Convert a data frame (pandas, polars) to a table.
+
+    Parameters
+    ----------
+    frame : data frame
+    time : str, optional
+        The time column, if it was named.
+
+    Returns
+    -------
+    Table
+        The columns of the frame, and its index as well if that is the time or has several levels.
+    """
     columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     index = getattr(frame, "index", None)
     if index is None or not hasattr(index, "dtype"):
@@ -49,35 +74,46 @@ def frame_table(frame: Any, time: str | None = None) -> Table:
         return Table("the frame", {**{str(n): index.get_level_values(n).to_numpy() for n in names}, **columns})
     name = "time" if index.name is None else str(index.name)
     dates = "time" in str(index.dtype) or (len(index) > 0 and isinstance(index[0], str) and moments(index) is not None)
-    told = dates or name == time or (index.name is not None and is_time(name))
-    named = time is not None or any(map(is_time, columns))
-    if name not in columns and (told or (not named and index.dtype.kind == "f")):
+    is_surely_time = dates or name == time or (index.name is not None and is_time(name))
+    has_time_column = time is not None or any(map(is_time, columns))
+    if name not in columns and (is_surely_time or (not has_time_column and index.dtype.kind == "f")):
         return Table("the frame", {name: index.to_numpy(), **columns})
-    if not named and not _counts_rows(index):
+    # An index that is neither the time nor a count of rows is never ignored silently.
+    if not has_time_column and not _counts_rows(index):
         raise DataError(
-            "The frame has an index, and no column that is called like a time: say which is the time, time='...', "
-            "and use reset_index() first if it is the index."
+            "The frame has an index and no column that is named like a time: say which is the time with time='...', "
+            "after reset_index() if it is the index."
         )
     return Table("the frame", columns)
 
 
 def _counts_rows(index: Any) -> bool:
-    """Whether an index is the number of each row."""
+    """Return True if an index is the number of each row."""
     return bool(index.dtype.kind in "iu" and len(index) and (np.asarray(index) == np.arange(len(index))).all())
 
 
 def sheet_names(path: Path) -> list[str]:
-    """The sheets of a spreadsheet; none of other files."""
-    if path.suffix.lower() not in SHEETS:
+    """Return the names of the sheets of a spreadsheet; an empty list for other files."""
+    if path.suffix.lower() not in SHEET_ENDINGS:
         return []
     return list(_opened(path, lambda pd: pd.ExcelFile(_checked_sheet(path)).sheet_names))
 
 
 def with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
-    """A Parquet file or a sheet."""
+    """Read a Parquet file or a sheet of a spreadsheet.
+
+    Parameters
+    ----------
+    path : Path
+    ending : str
+        Its ending in lower case, such as `.xlsx`.
+    sheet : str, or None
+        Name of the sheet; the first by default.
+    """
 
     def read(pd: Any) -> tuple[Any, tuple[str, ...]]:
-        if ending not in SHEETS:
+        """Return the frame and the notes."""
+        if ending not in SHEET_ENDINGS:
             if sheet is not None:
                 raise DataError(f"{path} has no sheets; leave out sheet = {sheet!r}.")
             return pd.read_parquet(path), ()
@@ -90,11 +126,11 @@ def with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
             return pd.read_excel(book, sheet_name=chosen), (note,) if sheet is None and len(names) > 1 else ()
 
     frame, notes = _opened(path, read)
-    if frame.shape[1] > MAX_COLUMNS:
-        raise DataError(f"{path} has {frame.shape[1]:,} columns; at most {MAX_COLUMNS:,} are read.")
+    if frame.shape[1] > MAX_COLUMN_COUNT:
+        raise DataError(f"{path} has {frame.shape[1]:,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
     if len(set(map(str, frame.columns))) < frame.shape[1]:
         raise DataError(f"{path}: column names must differ; received {list(frame.columns)}.")
-    if ending in SHEETS:
+    if ending in SHEET_ENDINGS:
         frame = frame.dropna(how="all")
         columns = {str(name): _sheet_cells(frame[name].to_numpy()) for name in frame.columns}
         return Table(str(path), columns, [int(k) + 2 for k in frame.index], notes=notes)
@@ -102,7 +138,7 @@ def with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
 
 
 def _sheet_cells(values: Any) -> Any:
-    """Cells of a spreadsheet; words for nothing are nothing."""
+    """Parse a column of a spreadsheet; words that stand for a missing value become NaN, as in text tables."""
     if values.dtype.kind != "O":
         return values
     cells = [np.nan if v is None else cell(v, ",") if isinstance(v, str) else v for v in values]
@@ -111,7 +147,7 @@ def _sheet_cells(values: Any) -> Any:
 
 
 def _opened(path: Path, read: Callable[[Any], Any]) -> Any:
-    """What pandas reads of a file, or one error that says why not."""
+    """Apply `read(pandas)` to a file; turn every failure into one error that gives the reason."""
     try:
         import pandas as pd
     except ImportError:
@@ -124,40 +160,41 @@ def _opened(path: Path, read: Callable[[Any], Any]) -> Any:
         raise DataError(f"Cannot read {path}: No such file or directory.") from None
     except ImportError as error:
         raise DataError(f"{path} cannot be read: {error}. Try: {extra('table')}") from None
-    except Exception as error:  # whatever these libraries make of a broken file
+    except Exception as error:  # the parsers of these libraries raise many kinds of errors on broken files
         raise DataError(f"{path} cannot be read as a table: {type(error).__name__}: {error}") from None
 
 
 def _checked_sheet(path: Path) -> Path:
-    """A spreadsheet that is not many times as large as its file: few bytes may stand for millions of empty cells."""
+    """Check that a spreadsheet does not expand to far more than its file, and return its path; see `_SheetPolicy`."""
     if not zipfile.is_zipfile(path):
         return path
     with zipfile.ZipFile(path) as packed:
         whole, size = sum(entry.file_size for entry in packed.infolist()), path.stat().st_size
-        if whole > max(LARGE_SHEET, PACKED * size):
+        if whole > max(_SHEET_POLICY.small_bytes, _SHEET_POLICY.max_ratio * size):
             raise DataError(
-                f"{path} unpacks to {whole / 1e6:.0f} MB, {whole // size} times its size; export it as CSV."
+                f"{path} expands to {whole / 1e6:.0f} MB, {whole // size} times its size; export it as CSV."
             )
         for entry in packed.infolist():
             if entry.filename.startswith("xl/worksheets/") and entry.filename.endswith(".xml"):
                 cells = _extent(packed, entry.filename)
-                if cells > MAX_CELLS:
+                if cells > _SHEET_POLICY.max_cells:
                     raise DataError(
-                        f"{path} has a sheet that reaches over {cells:,} cells, most of them empty; delete what lies "
-                        "far out, or export it as CSV."
+                        f"{path} has a sheet that extends over {cells:,} cells, most of them empty; delete the distant "
+                        "cells, or export it as CSV."
                     )
     return path
 
 
 def _extent(packed: zipfile.ZipFile, name: str) -> int:
-    """Cells between the first and the last of a sheet, from the places that its cells name."""
+    """Return the number of cells between the first and the last of a sheet, from the addresses in its XML."""
+    # The XML is read in blocks and never parsed as a whole; `rest` completes an address cut by the end of a block.
     rows, columns, rest = 0, 0, b""
     with packed.open(name) as sheet:
         while block := sheet.read(1 << 20):
             for letters, number in re.findall(rb"""\br\s*=\s*["']([A-Z]{1,3})(\d{1,7})["']""", rest + block):
-                place = 0
+                column = 0
                 for letter in letters:
-                    place = 26 * place + letter - 64
-                rows, columns = max(rows, int(number)), max(columns, place)
+                    column = 26 * column + letter - 64
+                rows, columns = max(rows, int(number)), max(columns, column)
             rest = block[-32:]
     return rows * columns

@@ -1,8 +1,8 @@
-"""Reading tables of numbers: text here, Parquet and Excel in `sheets`; nothing in them is ever evaluated.
+"""Reading of tables of numbers from text; Parquet and spreadsheets are read by `pandas_reader`.
 
-A text table has a header row; its separator (comma, semicolon or tab) is the one most frequent there. Where it is not a
-comma, a comma may be the decimal sign. Lines that start with # are comments; an empty cell, NA and the like are missing
-values.
+A text table has a header row. Its separator (comma, semicolon or tab) is the most frequent one in the header; unless it
+is a comma, a comma may be the decimal sign. Lines that start with # are comments; an empty cell, NA and the like are
+missing values. Nothing in a table is ever evaluated as code.
 """
 
 from __future__ import annotations
@@ -23,31 +23,35 @@ from ..support.errors import DataError
 from ..support.whole_numbers import refuse_devices
 from .cell_parsing import cell, like_dates, moments
 
-MAX_COLUMNS = 10_000
-LARGEST = 1_000_000_000
-"""Bytes of a text that was packed."""
-SHEETS = (".xlsx", ".xls", ".ods")
-csv.field_size_limit(1_000_000)
+MAX_COLUMN_COUNT = 10_000
+"""Largest number of columns of a table; more are refused. By judgement."""
+MAX_EXPANDED_BYTES = 1_000_000_000
+"""Largest size, in bytes, of the text in a compressed file; a larger one is refused. By judgement."""
+MAX_CELL_CHARACTERS = 1_000_000
+"""Largest number of characters in a cell of a text table; more are refused. By judgement."""
+SHEET_ENDINGS = (".xlsx", ".xls", ".ods")
+"""Endings of spreadsheets."""
+csv.field_size_limit(MAX_CELL_CHARACTERS)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by name.
+    """A table: its columns by name.
 
     Attributes
     ----------
     where : str
-        What it is, for error messages.
+        Path or description of the table, for error messages.
     columns : dict
-        Lists of numbers, with text where a cell is not a number; or arrays.
+        Arrays, or lists of numbers with text in cells that are not numbers.
     lines : list of int, or None
-        Line of each row in its file.
+        Line of each row in the file.
     errors : dict of str to str
-        Columns that hold the standard deviations of other columns, where the table itself says so.
+        Name of the column of standard deviations of another column, if the table itself provides one.
     group : str, or None
-        The column that tells trajectories apart, where the table itself says so.
+        The column that tells trajectories apart, if the table itself provides one.
     notes : tuple of str
-        What was decided in reading it.
+        What was decided when the table was read.
     """
 
     where: str
@@ -58,7 +62,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def numbers(self, name: str) -> FloatArray:
-        """A column as numbers, with the line of what is not one."""
+        """Return a column as numbers, `(rows,)`; the error names the line of a cell that is not a number."""
         values = self.columns[name]
         if not isinstance(values, list):
             return _array(values, name, self.where)
@@ -73,12 +77,12 @@ class Table:
         return np.array(values, dtype=float)
 
     def without(self, words: Iterable[str]) -> Table:
-        """The same with nothing in cells that hold one of these words."""
-        known = {word.strip() for word in words}
-        if not known:
+        """Return the table with NaN in all cells that contain one of the words."""
+        missing = {word.strip() for word in words}
+        if not missing:
             return self
         columns = {
-            name: [np.nan if isinstance(v, str) and v.strip() in known else v for v in values]
+            name: [np.nan if isinstance(v, str) and v.strip() in missing else v for v in values]
             if isinstance(values, list) or getattr(getattr(values, "dtype", None), "kind", "") == "O"
             else values
             for name, values in self.columns.items()
@@ -86,57 +90,63 @@ class Table:
         return replace(self, columns=columns)
 
     def stacked(self, repeats: Mapping[str, Sequence[str]], shared: Iterable[str]) -> Table:
-        """With a row for each of the columns that repeat the same measurement, which then have one name.
+        """Return the table with repeated measurements in rows below each other, in place of columns side by side.
 
         Parameters
         ----------
-        repeats : mapping
-            The columns of each name; where one has fewer of them than another the rest is missing.
+        repeats : mapping of str to sequence of str
+            New name and columns of each repeated measurement. If a name has fewer columns than another one, its
+            remaining repeats are missing.
         shared : iterable of str
-            Columns that belong to each of them, such as the time; all others are told once.
+            Columns whose values belong to every repeat, such as the time. The values of all other columns occur once;
+            they are missing in the rows of further repeats.
         """
         count = max(map(len, repeats.values()))
-        gone, again = {column for columns in repeats.values() for column in columns}, set(shared)
-        nothing = [np.nan] * self.rows
+        removed, shared_names = {column for columns in repeats.values() for column in columns}, set(shared)
+        blank = [np.nan] * self.rows
 
-        def below(parts: list[Any]) -> Any:
-            parts = [*parts, *[nothing] * (count - len(parts))]
+        def interleave(parts: list[Any]) -> Any:
+            """Return the values of all parts row by row, filled up to `count` parts with missing values."""
+            parts = [*parts, *[blank] * (count - len(parts))]
             if isinstance(parts[0], list):
                 return [value for row in zip(*parts, strict=True) for value in row]
             return np.stack([np.asarray(part) for part in parts], axis=1).ravel()
 
         columns = {
-            name: below([values] * (count if name in again else 1))
+            name: interleave([values] * (count if name in shared_names else 1))
             for name, values in self.columns.items()
-            if name not in gone and name not in repeats
+            if name not in removed and name not in repeats
         }
-        columns |= {name: below([self.columns[c] for c in parts]) for name, parts in repeats.items()}
-        errors = {c: e for c, e in self.errors.items() if c not in gone}
+        columns |= {name: interleave([self.columns[c] for c in parts]) for name, parts in repeats.items()}
+        errors = {c: e for c, e in self.errors.items() if c not in removed}
         for name, parts in repeats.items():
             if all(c in self.errors for c in parts):
                 errors[name] = f"{name} error"
-                columns[errors[name]] = below([self.columns[self.errors[c]] for c in parts])
-        return replace(self, columns=columns, lines=self.lines and below([self.lines] * count), errors=errors)
+                columns[errors[name]] = interleave([self.columns[self.errors[c]] for c in parts])
+        return replace(self, columns=columns, lines=self.lines and interleave([self.lines] * count), errors=errors)
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def times(self, name: str) -> tuple[FloatArray, str]:
-        """The time column as numbers; dates become days since the first, and the second value says so."""
+        """Return the time column as numbers, `(rows,)`, and a note on how it was read, or an empty text.
+
+        Dates become days since the first one, durations become days.
+        """
         values = self.columns[name]
         kind = getattr(getattr(values, "dtype", None), "kind", "")
         if kind in "Mm" and kind:
             instants = np.asarray(values)
         else:
-            found = moments(values)
-            if found is None:
+            dates = moments(values)
+            if dates is None:
                 numbers = self.numbers(name)
                 return numbers, like_dates(numbers)
-            instants = found
+            instants = dates
         if np.isnat(instants).any():
-            raise DataError(f"{self.where}, column {name!r} has times that are missing; every row needs its time.")
+            raise DataError(f"{self.where}, column {name!r} has missing times; every row needs its time.")
         if instants.dtype.kind == "m":
             return (instants / np.timedelta64(1, "D")).astype(float), "Time is counted in days."
         instants = instants.astype("datetime64[us]")
@@ -147,6 +157,7 @@ class Table:
 
 
 def _hint(value: str) -> str:
+    """Return a hint on a cell that is not a number: a date, or a comma as the decimal sign; else an empty text."""
     text = value.strip()
     if len(text) >= 8 and sum(text.count(mark) for mark in "-/.:") >= 2 and any(c.isdigit() for c in text):
         return " If it is a date, write it as 2024-03-01 in the time column, or convert it to days."
@@ -156,6 +167,7 @@ def _hint(value: str) -> str:
 
 
 def _array(values: Any, name: str, where: str) -> FloatArray:
+    """Convert an array to numbers; the error names the column and the table."""
     from .data_validation import numbers
 
     try:
@@ -165,19 +177,23 @@ def _array(values: Any, name: str, where: str) -> FloatArray:
 
 
 def read_table(path: Path, sheet: str | None = None) -> Table:
-    """A table from a file; the kind is told by the ending of its name.
+    """Read a table from a file; the ending of its name tells the format.
 
     Parameters
     ----------
     path : Path
     sheet : str, optional
-        Of a spreadsheet; the first by default.
+        Name of the sheet of a spreadsheet; the first by default.
+
+    Returns
+    -------
+    Table
     """
     refuse_devices(path, DataError)
     if not isinstance(sheet, str | None):
         raise DataError(f"sheet must be the name of a sheet; received {sheet!r}.")
     ending = path.suffix.lower()
-    if ending in (".parquet", ".pq", *SHEETS):
+    if ending in (".parquet", ".pq", *SHEET_ENDINGS):
         from .pandas_reader import with_pandas
 
         return with_pandas(path, ending, sheet)
@@ -187,18 +203,19 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
 
 
 def _unpacked(path: Path) -> bytes:
-    """A text that is packed, unless it is far larger than its file."""
+    """Expand a compressed text (`.gz`), up to `MAX_EXPANDED_BYTES`."""
     try:
         with gzip.open(path) as packed:
-            raw = packed.read(LARGEST + 1)
+            raw = packed.read(MAX_EXPANDED_BYTES + 1)
     except (EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be unpacked: {error}.") from None
-    if len(raw) > LARGEST:
-        raise DataError(f"{path} unpacks to more than {LARGEST / 1e6:.0f} MB; split it.")
+    if len(raw) > MAX_EXPANDED_BYTES:
+        raise DataError(f"{path} expands to more than {MAX_EXPANDED_BYTES / 1e6:.0f} MB; split it.")
     return raw
 
 
 def _text(path: Path) -> Table:
+    """Read a text table, compressed or not."""
     try:
         raw = _unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     except OSError as error:
@@ -209,23 +226,23 @@ def _text(path: Path) -> Table:
     separator = max(",;\t", key=header.count)
     reader = csv.reader((line for _, line in kept), delimiter=separator)
     try:
-        # A quoted cell may go over several lines: the reader tells at which of them a row ends.
+        # A quoted cell may extend over several lines: `line_num` is the last line of the row.
         rows = [(kept[reader.line_num - 1][0], row) for row in reader if any(map(str.strip, row))]
     except csv.Error as error:
         raise DataError(f"{path}, line {kept[reader.line_num - 1][0]}: {error}.") from None
     if len(rows) < 2:
-        found = "it has one row only" if rows else "it is empty"
-        raise DataError(f"{path} needs a header row and rows of numbers; {found}.")
+        received = "it has only one row" if rows else "it is empty"
+        raise DataError(f"{path} needs a header row and rows of numbers; {received}.")
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
-    if len(names) > MAX_COLUMNS:
-        raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMNS:,} are read.")
+    if len(names) > MAX_COLUMN_COUNT:
+        raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
     if all(isinstance(cell(name, separator), float) for name in names):
         raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
     if len(set(names)) < len(names) or "" in names:
         twice = next(name for name in names if not name or names.count(name) > 1)
         raise DataError(
-            f"{path}, line {line}: column names must be there and differ; "
-            + (f"{twice!r} is there twice." if twice else f"column {names.index(twice) + 1} has none.")
+            f"{path}, line {line}: every column needs a name, and all names must differ; "
+            + (f"{twice!r} occurs twice." if twice else f"column {names.index(twice) + 1} has none.")
         )
     columns: dict[str, list[float | str]] = {name: [] for name in names}
     marks: dict[str, set[str]] = {name: set() for name in names}
@@ -238,21 +255,26 @@ def _text(path: Path) -> Table:
             marks[name] |= {sign for sign in ".," if sign in word and isinstance(columns[name][-1], float)}
             if len(marks[name]) > 1:
                 raise DataError(
-                    f"{path}, line {line}, column {name!r}: {word!r} has another decimal sign than the rows before; "
-                    "write all numbers with a point, or all with a comma, and none between thousands."
+                    f"{path}, line {line}, column {name!r}: {word!r} has another decimal sign than the rows above; "
+                    "write all numbers with a point, or all with a comma, and without a separator of thousands."
                 )
     return Table(str(path), dict(columns), [line for line, _ in rows[1:]], notes=notes)
 
 
 def _decoded(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:
-    """Bytes as text: UTF-8 or UTF-16, or what spreadsheets in the West write by default."""
+    """Decode bytes as UTF-8 or UTF-16, else as Windows-1252, the default of western spreadsheets.
+
+    Returns
+    -------
+    str
+    tuple of str
+        A note if the text is neither UTF-8 nor UTF-16.
+    """
     try:
         text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
         notes: tuple[str, ...] = ()
     except UnicodeDecodeError:
         text, notes = raw.decode("cp1252", errors="replace"), ("The file is not UTF-8; it was read as Windows-1252.",)
     if "\0" in text or sum(not c.isprintable() and c not in "\r\n\t" for c in text[:10_000]) > 10:
-        raise DataError(
-            f"{path} is not a text table: it has zero bytes or others that are no letters; export it as CSV."
-        )
+        raise DataError(f"{path} is not a text table: it contains zero bytes or control characters; export it as CSV.")
     return text, notes

@@ -1,4 +1,4 @@
-"""One run of the system as it was measured, and what is known of simulated data."""
+"""One measured run of the system, and the true values behind simulated data."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from ..support.array_types import BoolArray, FloatArray
 from ..support.compact_repr import Tidy
 from .doses import Doses
 
-EVEN = 0.01
-"""Steps that differ by less than this share are taken as even: printed tables round their times."""
+MAX_STEP_DEVIATION = 0.01
+"""Largest deviation of a time step from the mean step, as a share of it, at which times count as evenly spaced: printed
+tables round their times. By judgement."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What is known of simulated data.
+    """The true values behind simulated data.
 
     Attributes
     ----------
     parameters : ndarray, (J,)
     states : ndarray, (time, D)
-        The noise-free trajectory on the same times.
+        The noise-free trajectory at the sample times.
     initial : ndarray, (D,)
-        The state at the start of the simulation, time `begin`.
+        The state at the start of the simulation.
     sigma : ndarray, (D,)
-        Standard deviation of the noise, of the logarithm where it is log-normal.
+        Standard deviation of the noise; that of the logarithm if the noise is log-normal.
+    begin : float
+        The time at which the simulation starts.
     """
 
     parameters: FloatArray
@@ -37,31 +40,33 @@ class Truth:
     begin: float = 0.0
 
     def columns(self, order: list[int]) -> Truth:
-        """The states in another order."""
+        """Return the truth for some of the states, in another order."""
         return replace(self, states=self.states[:, order], initial=self.initial[order], sigma=self.sigma[order])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(Tidy):
-    """One run of the system.
+    """One measured run of the system.
 
     Attributes
     ----------
     times : ndarray, (time,)
         Increasing.
     values : ndarray, (time, D)
-        NaN where missing.
+        NaN if missing.
     scale : ndarray, (time, D), or None for ones
         Standard deviation of each value relative to the σ of its state.
     inputs : Inputs, or None
     label : str
-        Its name, where there are several.
+        Its name; empty if it is the only trajectory.
     within, repeats : ndarray, (D,), or None
-        Sum of squares of repeated measurements about their means, and its degrees of freedom.
-    weights : ndarray, (time, D), or None
-        The part of the scale that follows from the kind of noise and what is fitted; see `noise.kinds`.
+        Sum of squares of repeated measurements about their means, and its degrees of freedom: the number of measured
+        values less the number of means.
     density : float
-        What the means of repeated measurements lack in the likelihood of the data.
+        The term that the log-likelihood of the means lacks compared with that of all values; see
+        `data_validation.Merged`.
+    weights : ndarray, (time, D), or None
+        The part of the scale that depends on the kind of noise and on the fitted values; see `noise.kinds`.
     doses : tuple of Doses
     """
 
@@ -78,22 +83,22 @@ class Trajectory(Tidy):
 
     @property
     def step(self) -> float:
-        """The mean time between samples."""
+        """Mean time between samples."""
         return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
 
     @property
     def even(self) -> bool:
-        """Whether the times are evenly spaced, up to rounding."""
-        return bool(np.abs(np.diff(self.times) - self.step).max() <= EVEN * self.step)
+        """True if the times are evenly spaced, up to rounding."""
+        return bool(np.abs(np.diff(self.times) - self.step).max() <= MAX_STEP_DEVIATION * self.step)
 
     @property
     def measured(self) -> BoolArray:
-        """Which values are there, `(time, D)`."""
+        """Mask of the values that were measured, `(time, D)`."""
         return np.isfinite(self.values)
 
     @property
     def scales(self) -> FloatArray:
-        """`scale`, or ones."""
+        """The scales of all values, `(time, D)`: `scale`, or ones."""
         return np.ones(self.values.shape) if self.scale is None else self.scale
 
     @property
@@ -102,20 +107,21 @@ class Trajectory(Tidy):
         return self.scales if self.weights is None else self.scales / self.weights
 
     def rescaled(self, ratio: FloatArray) -> Trajectory:
-        """The same values with another scale, `(D,)` times as large."""
+        """Return the trajectory with its scales multiplied by `ratio`, `(D,)`."""
         within = None if self.within is None else self.within / ratio**2
-        # Values that were joined with others carry the ratio, too.
+        # The density has -log s of every value and +log s of every mean; there are `repeats` more values than means.
         lost = 0.0 if self.repeats is None else float(self.repeats @ np.log(ratio))
         return replace(self, scale=self.scales * ratio, within=within, density=self.density - lost)
 
     def reweighed(self, weights: FloatArray) -> Trajectory:
-        """The same values with other weights, `(time, D)`."""
+        """Return the trajectory with other weights, `(time, D)`."""
         return replace(self, scale=self.base * weights, weights=weights)
 
     def columns(self, order: list[int]) -> Trajectory:
-        """Some of the columns, in another order."""
+        """Return the trajectory with some of its columns, in another order."""
 
         def pick(array: FloatArray | None) -> FloatArray | None:
+            """Return the columns of an optional array."""
             return None if array is None else array[..., order]
 
         return replace(

@@ -156,7 +156,7 @@ def _assess_model(
     if refined is None or refined.residuals is None or searched.noise_free:
         return None
     located = misfits(problem.forms or forms, weak_residuals or standardised(forms, best.estimate))
-    repeats = sum(int(q.repeats.sum()) for q in data.trajectories if q.repeats is not None)
+    repeats = int(data.repeated_measurements.sum())
     return assess(
         refined.residuals,
         refined.misfit,

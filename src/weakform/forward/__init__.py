@@ -1,4 +1,4 @@
-"""Forward solutions, and the bound on what any estimator can know."""
+"""Forward solutions with sensitivities, and what follows from them: steady states, identifiability, error bounds."""
 
 from .simulation_status import SimulationStatus
 from .solver import Simulation, simulate

@@ -1,4 +1,4 @@
-"""The Cramér–Rao bound: the least covariance that any unbiased estimator of p can have from these samples.
+"""The Cramér–Rao bound: the smallest covariance that any unbiased estimator of p can have with given samples.
 
 The data inform about p and the initial state through the sensitivities of the forward solution, `K = [∂x/∂p, ∂x/∂u₀]/σ`
 in working coordinates; the bound is the p-block of `(KᵀK)⁻¹`, with columns scaled before inversion.
@@ -18,6 +18,10 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError
 from .solver import simulate
 
+BOUND_EVALUATIONS = 20_000_000
+"""Budget of evaluations of the one forward solution behind a bound, far above the default of `simulate`: a bound is
+computed once, and without it a study has no reference. By judgement."""
+
 
 def cramer_rao(
     model: Model,
@@ -30,27 +34,41 @@ def cramer_rao(
     begin: float | None = None,
     known_initial: bool = False,
 ) -> FloatArray:
-    """The bound on the covariance of the parameters, `(J, J)`.
+    """Compute the Cramér–Rao bound on the covariance of the parameters.
 
     Parameters
     ----------
     model : Model
     p : array_like, (J,)
+        True parameters.
     initial : array_like, (D,)
-        The state at `begin`, by default the first sample.
+        True state at the time `begin`.
     times : array_like, (time,)
+        Times of the samples.
     noise : sequence of str, (D,)
-    sigma : array_like, (D,)
+        Kind of noise of each state.
+    sigma : array_like, (D,) or (time, D)
+        Standard deviation of the noise in working coordinates.
     begin : float, optional
+        Time of the initial state; the first sample by default.
     known_initial : bool
-        Whether the initial state is known.
+        Whether the initial state is known, so that only the parameters are uncertain.
+
+    Returns
+    -------
+    ndarray, (J, J)
+
+    Raises
+    ------
+    DataError
+        If the model cannot be solved.
     """
     samples = np.asarray(times, dtype=float)
     first = float(samples[0]) if begin is None else float(begin)
     grid = samples if first == samples[0] else np.concatenate([[first], samples])
-    solved = simulate(model, p, initial, grid, sensitivities=True, max_evaluations=20_000_000)
+    solved = simulate(model, p, initial, grid, sensitivities=True, max_evaluations=BOUND_EVALUATIONS)
     if not solved.success or solved.by_parameters is None or solved.by_initial is None:
-        raise DataError(f"No Cramér–Rao bound: the model could not be solved ({solved.status.value}).")
+        raise DataError(f"The Cramér–Rao bound needs a solution of the model, which failed: {solved.status.value}.")
     K = np.concatenate([solved.by_parameters, solved.by_initial], axis=2)[-len(samples) :]
     states = solved.states[-len(samples) :]
     levels = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape)

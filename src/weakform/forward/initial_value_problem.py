@@ -1,4 +1,4 @@
-"""What a forward solution is of."""
+"""The initial value problem behind a forward solution, with the accuracy that is asked of it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from .jumps import Jumps
 
 @dataclass(frozen=True)
 class Setting:
-    """What is solved, and how well.
+    """An initial value problem and the accuracy of its solution.
 
     Attributes
     ----------
     model : Model
     p : ndarray, (J,)
     driven : Inputs, or None
+        Inputs of the model, without its switches.
     jumps : Jumps
     rtol : float
     atol : ndarray, (columns, D)
+        Absolute tolerances of the state (first row) and of the columns of its sensitivities.
     budget : int
-        Of evaluations.
+        Largest number of evaluations of the right-hand side.
     held : ndarray of bool, (events,), or None
-        Events that hold already, and have happened.
+        Events whose condition holds at the first time, and which have happened before.
     open : bool
-        Whether what happens at the very last time is left out.
+        Whether events and switches at exactly the last time are left out.
     """
 
     model: Model

@@ -1,11 +1,15 @@
-"""What happens at once along a forward solution, and what becomes of its sensitivities.
+"""Events and switches along a forward solution, and how sensitivities change at them.
 
 At a jump at the time τ(p, u₀) the states go from u to R(u, p), and the right-hand side from f to f⁺. With `S = [∂u/∂p,
 ∂u/∂u₀]` and `dτ = [∂τ/∂p, ∂τ/∂u₀]`,
 
     S⁺ = R_u (S + f dτ) + R_p - f⁺ dτ
 
-and where the time is that at which `g(t, u, p)` passes through zero, `dτ = -(g_u S + g_p)/(g_t + g_u f)`.
+with `R_t dτ` in addition if R depends on time. If τ is the time at which `g(t, u, p)` passes through zero,
+`dτ = -(g_u S + g_p)/(g_t + g_u f)`.
+
+A trigger g whose time depends on parameters alone is known before anything is solved (`Known`); any other trigger is
+watched while the equations are solved.
 """
 
 from __future__ import annotations
@@ -23,21 +27,22 @@ from ..model.model import Model
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import ModelError
 
-ROUNDING = 1e-12
-"""Relative error of a time at which something happens."""
+TIME_ROUNDING = 1e-12
+"""Relative rounding error of a computed time; two times that are closer are the same. Some thousand times the machine
+precision, by judgement; `test_a_sample_next_to_an_event_by_rounding` in tests/forward/test_jumps.py."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """Something that happens at a known time.
+    """An event or a switch at a known time.
 
     Attributes
     ----------
     time : float
     by_p : ndarray, (J,)
-        `∂τ/∂p`.
+        Derivative of the time by the parameters, `∂τ/∂p`.
     event : int
-        Which event, or -1 for a switch.
+        Position of the event, or -1 for a switch.
     """
 
     time: float
@@ -46,11 +51,18 @@ class Known:
 
 
 class Jumps:
-    """Events and switches of a model.
+    """Events and switches of a model, compiled.
 
     Parameters
     ----------
     model : Model
+
+    Attributes
+    ----------
+    by_state : list of int
+        Events whose time depends on the states.
+    modes : list of int
+        Switches whose time depends on the states.
     """
 
     def __init__(self, model: Model) -> None:
@@ -60,11 +72,11 @@ class Jumps:
         self._times = [model.timed(trigger) for trigger in triggers]
         self._switches = list(model.switches.values())
         self._switched = [model.timed(trigger) for trigger in self._switches]
-        moving = {se.Symbol(name) for name in ("t", *model.states, *model.inputs)}
+        varying = {se.Symbol(name) for name in ("t", *model.states, *model.inputs)}
         self.by_state = [k for k, time in enumerate(self._times) if time is None]
-        # What depends on parameters alone never changes.
+        # A switch that depends on parameters alone never changes along a solution.
         self.modes = [
-            k for k, time in enumerate(self._switched) if time is None and self._switches[k].free_symbols & moving
+            k for k, time in enumerate(self._switched) if time is None and self._switches[k].free_symbols & varying
         ]
         self._maps: dict[Any, Map] = {}
         watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
@@ -72,55 +84,92 @@ class Jumps:
 
     @property
     def any(self) -> bool:
-        """Whether anything happens at all."""
+        """True if the model has events or switches."""
         return bool(self.events or self._switches)
 
     @property
     def by_clock(self) -> bool:
-        """Whether some trigger that is watched depends on time itself."""
+        """True if some watched trigger depends on time explicitly."""
         return any(TIME in g.free_symbols for g in self._watched)
 
     @property
     def watched(self) -> bool:
-        """Whether something happens at a time that the solution itself tells."""
+        """True if some trigger must be watched, because its time depends on the solution."""
         return bool(self._watched)
 
     def _map(self, key: Any, expressions: Sequence[Any], *, states: bool = True) -> Map:
+        """Compile expressions once for each key; without `states` they depend on parameters alone."""
         if key not in self._maps:
             named = self.model.states if states else ()
             self._maps[key] = Map(expressions, named, self.model.driven if states else (), self.parameters)
         return self._maps[key]
 
     def known(self, p: FloatArray) -> list[Known]:
-        """What happens at times that parameters alone tell, in their order; events after switches."""
+        """Return the events and switches at times that depend on parameters alone, sorted by time.
+
+        At equal times switches come before events, as sorting is stable.
+        """
         sources = [(time, -1) for time in self._switched if time is not None]
         sources += [(time, k) for k, time in enumerate(self._times) if time is not None]
         if not sources:
             return []
         map_ = self._map("times", [time for time, _ in sources], states=False)
         value, _, by_p = map_.linearised(np.zeros(1), np.zeros((1, 0)), p)
-        found = [Known(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
-        return sorted(found, key=lambda one: one.time)
+        jumps = [Known(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
+        return sorted(jumps, key=lambda jump: jump.time)
 
     def switched(self, t: float, u: FloatArray, p: FloatArray, before: FloatArray | None = None) -> FloatArray:
-        """Switches at a time and state, `(switches,)`; those that depend on states stay where `before` has them."""
+        """Evaluate the switches at a time and state.
+
+        Parameters
+        ----------
+        t : float
+        u : ndarray, (D,)
+        p : ndarray, (J,)
+        before : ndarray, (switches,), optional
+            Values to keep for switches that depend on states: they change only when their trigger passes through zero.
+
+        Returns
+        -------
+        ndarray, (switches,)
+            1 if a switch is on, else 0.
+        """
         if not self._switches:
             return np.empty(0)
         idle = np.zeros((1, len(self.model.driven)))
         g = self._map("switches", self._switches)(np.array([t]), u[None], p, idle)[0]
-        slack = np.array([0.0 if time is None else ROUNDING * max(1.0, abs(t)) for time in self._switched])
-        found: FloatArray = (g >= -slack).astype(float)
+        # At its own time a switch at a known time is on, also if rounding leaves its trigger slightly below zero.
+        slack = np.array([0.0 if time is None else TIME_ROUNDING * max(1.0, abs(t)) for time in self._switched])
+        switches: FloatArray = (g >= -slack).astype(float)
         if before is not None:
-            found[self.modes] = before[self.modes]
-        return found
+            switches[self.modes] = before[self.modes]
+        return switches
 
     def triggers(self, t: float, u: FloatArray, p: FloatArray) -> FloatArray:
-        """What is watched: triggers of events, then of switches that depend on states."""
+        """Evaluate the watched triggers at a time and state, `(watched,)`: first those of events, then of switches."""
         idle = np.zeros((1, len(self.model.driven)))
         return np.asarray(self._map("watched", self._watched)(np.array([t]), u[None], p, idle)[0])
 
     def when(self, which: int, t: float, u: FloatArray, p: FloatArray, S: FloatArray, f: FloatArray) -> FloatArray:
-        """`dτ`, `(J + D,)`, of one that is watched; S is `(D, J + D)`."""
+        """Compute the derivative `dτ` of the time at which a watched trigger passes through zero.
+
+        Parameters
+        ----------
+        which : int
+            Position of the trigger among the watched ones.
+        t : float
+        u : ndarray, (D,)
+        p : ndarray, (J,)
+        S : ndarray, (D, J + D)
+            Sensitivities of the states just before.
+        f : ndarray, (D,)
+            Right-hand side just before.
+
+        Returns
+        -------
+        ndarray, (J + D,)
+            Zeros if the trigger does not change.
+        """
         g = self._watched[which]
         idle = np.zeros((1, len(self.model.driven)))
         map_ = self._map(("when", which), [g, g.diff(TIME)])
@@ -131,18 +180,37 @@ class Jumps:
         return -row / pace if pace != 0 else np.zeros_like(row)
 
     def pace(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
-        """The rate of change of one that is watched."""
+        """Compute the rate of change `g_t + g_u f` of a watched trigger; see `when` for the arguments."""
         g = self._watched[which]
         idle = np.zeros((1, len(self.model.driven)))
         value, by_u, _ = self._map(("when", which), [g, g.diff(TIME)]).linearised(np.array([t]), u[None], p, idle)
         return float(value[0, 1] + by_u[0, 0] @ f)
 
     def after(self, which: int, t: float, u: FloatArray, p: FloatArray, driven: FloatArray) -> tuple[FloatArray, ...]:
-        """States after an event `(D,)`, with R_u `(D, D)`, R_p `(D, J)` and R_t `(D,)`."""
+        """Compute the states after an event, and their derivatives.
+
+        Parameters
+        ----------
+        which : int
+            Position of the event.
+        t : float
+        u : ndarray, (D,)
+            States just before.
+        p : ndarray, (J,)
+        driven : ndarray, (I,)
+            Inputs, then switches, just before.
+
+        Returns
+        -------
+        R, R_u, R_p, R_t : ndarray, (D,), (D, D), (D, J), (D,)
+        """
         event = self.events[which]
         for state in event.after:
             if state not in self.model.states:
-                raise ModelError(f"An event changes {state!r}, which is not a state of the model.")
+                raise ModelError(
+                    f"An event changes {state!r}, which is not a state of the model, whose states are: "
+                    f"{', '.join(self.model.states)}."
+                )
         expressions = [event.after.get(state, se.Symbol(state)) for state in self.model.states]
         D = len(expressions)
         map_ = self._map(("after", which), [*expressions, *(se.sympify(e).diff(TIME) for e in expressions)])
@@ -150,23 +218,26 @@ class Jumps:
         return value[0, :D], by_u[0, :D], by_p[0, :D], value[0, D:]
 
     def set_by(self, which: int) -> BoolArray:
-        """Which states an event sets, `(D,)`."""
+        """Return a mask of the states that an event sets, `(D,)`."""
         return np.array([state in self.events[which].after for state in self.model.states])
 
     def holding(self, t: float, u: FloatArray, p: FloatArray) -> BoolArray:
-        """Which events hold at a time and state, `(events,)`; those at known times do afterwards."""
+        """Return a mask of the events whose condition holds at a time and state, `(events,)`.
+
+        An event at a known time holds after that time.
+        """
         held = np.zeros(len(self.events), dtype=bool)
-        for one in self.known(p):
-            if one.event >= 0:
-                held[one.event] = one.time < t
+        for jump in self.known(p):
+            if jump.event >= 0:
+                held[jump.event] = jump.time < t
         if self.by_state:
             held[self.by_state] = self.triggers(t, u, p)[: len(self.by_state)] >= 0
         return held
 
 
 def jumps_of(model: Model) -> Jumps:
-    """The events and switches of a model, with what is compiled of them; kept with the model."""
+    """Return the compiled events and switches of a model; they are cached in the model."""
     if "jumps" not in model.compiled:
         model.compiled["jumps"] = Jumps(model)
-    found: Jumps = model.compiled["jumps"]
-    return found
+    jumps: Jumps = model.compiled["jumps"]
+    return jumps

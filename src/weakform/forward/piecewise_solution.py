@@ -1,8 +1,8 @@
-"""A forward solution piece by piece: between two jumps the right-hand side is smooth.
+"""Forward solutions piece by piece, as the right-hand side is smooth between two jumps.
 
 Between jumps of inputs, of switches and of states the equations are solved by LSODA (SciPy's `odeint`) on compiled
-right-hand sides. Where the solution itself tells when something happens, the same method runs in `solve_ivp`, which
-looks for the zeros of triggers. A value at the very time of a jump is that after it.
+right-hand sides. If the time of a jump depends on the solution, the same method runs in `solve_ivp`, which looks for
+the zeros of triggers. A value at exactly the time of a jump is the value after it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,78 @@ import numpy as np
 from ..model.expression_map import BESIDE
 from ..support.array_types import BoolArray, FloatArray
 from .initial_value_problem import Setting
-from .jumps import ROUNDING, Known
+from .jumps import TIME_ROUNDING, Jumps, Known
 from .sensitivity_equations import compiled_sensitivities
 from .simulation_status import SimulationStatus
 
-MAX_STEPS = 20_000
-BESIDE_ZERO, FEWEST = 1e-12, 1000
-"""How far beyond zero a trigger has to go, relative to the states; and steps at least, where it depends on time."""
-SAME = 1e-9
-"""Time, relative to the duration, within which a sample is at an event."""
-AT_ZERO = 1e-9
-"""Time, relative to that which has passed, within which a trigger is at zero."""
+MAX_INPUT_STEPS = 20_000
+"""Largest number of steps that inputs which vary between samples can enforce: no step is longer than the time between
+two samples of the inputs, or than the duration over this number if that is more. By judgement."""
+TRIGGER_MARGIN = 1e-12
+"""How far beyond zero a watched trigger has to go, in units of one plus the size of the states: a trigger that has just
+fired is at zero up to rounding, and must not fire again. By judgement; tested in tests/forward/test_jumps.py."""
+MIN_WATCHED_STEPS = 1000
+"""Fewest steps over the duration if a watched trigger depends on time explicitly: it may pass through zero and back
+within one step, which a solver cannot predict from the states. By judgement."""
+SAMPLE_AT_EVENT = 1e-9
+"""Difference between the times of a sample and of a watched jump up to which the sample is taken after the jump;
+relative to the larger of the time and the duration. By judgement."""
+TRIGGER_AT_ZERO = 1e-9
+"""Time to the zero of a trigger up to which it counts as zero, relative to the larger of the time and 1. Its rate of
+change then decides whether it holds. By judgement."""
 MAX_EVENTS = 10_000
-"""Jumps in a row, or in all, after which a solution goes nowhere."""
+"""Largest number of jumps, in all and in one cascade; a solution with more is given up as too much work. By judgement;
+tested in tests/forward/test_jumps.py."""
+SENSITIVITY_COST = 4
+"""Evaluations that one evaluation with sensitivities counts as; see `max_evaluations` of `simulate`. By judgement."""
 
 
 class _Spent(Exception):
-    """The budget of evaluations is spent."""
+    """The budget of evaluations, or of jumps, is spent."""
+
+
+class _WatchedTrigger:
+    """A watched trigger as an event of `solve_ivp`: the solution ends where it passes through zero.
+
+    Parameters
+    ----------
+    jumps : Jumps
+    which : int
+        Position among the watched triggers.
+    p : ndarray, (J,)
+    D : int
+    now : float
+        Time at which the solution begins.
+    direction : float
+        1 for a rising trigger, -1 for a falling one.
+    """
+
+    terminal = True
+
+    def __init__(self, jumps: Jumps, which: int, p: FloatArray, D: int, now: float, direction: float) -> None:
+        self.jumps, self.which, self.p, self.D = jumps, which, p, D
+        self.now, self.direction = now, direction
+
+    def __call__(self, t: float, y: FloatArray) -> float:
+        """Return the trigger, moved slightly beyond zero; at the first time a value that has not passed it."""
+        # A jump that has just occurred left its trigger at zero up to rounding: that is no second zero.
+        g = float(self.jumps.triggers(t, y[: self.D], self.p)[self.which])
+        size = 1.0 + float(np.abs(y[: self.D]).max())
+        return g - self.direction * TRIGGER_MARGIN * size if t > self.now else -self.direction
 
 
 class Course:
-    """One forward solution, `(columns, D)` values: the state, then the columns of S, transposed."""
+    """One forward solution of an initial value problem.
+
+    A solution at one time has `(columns, D)` values: the state, then the columns of S, transposed.
+
+    Parameters
+    ----------
+    setting : Setting
+    start : ndarray, (columns, D)
+        The solution at the first time; one column without sensitivities, else `1 + J + D`.
+    times : ndarray, (time,)
+    """
 
     def __init__(self, setting: Setting, start: FloatArray, times: FloatArray) -> None:
         self.setting, self.times = setting, times
@@ -48,56 +99,72 @@ class Course:
         self.signal, self.switches = slice(1 + D, 1 + D + own), slice(1 + D + own, 1 + D + n)
         self.outputs = np.empty(D if self.columns == 1 else D + D * D + D * self.J)
         self.change = np.empty(self.columns * D)
-        # Views made once: a right-hand side is called ten thousand times.
+        # Views are created once, because the right-hand side is called some ten thousand times.
         by_column = self.change.reshape(self.columns, D)
         self.of_state, self.of_columns, self.of_parameters = by_column[0], by_column[1:], by_column[1 : 1 + self.J]
         if self.columns > 1:
             self.F = self.outputs[D : D + D * D].reshape(D, D)
             self.F_transposed, self.fp_transposed = self.F.T, self.outputs[D + D * D :].reshape(D, self.J).T
-        self.used, self.reached, self.cost = 0, float(times[0]), 1 if self.columns == 1 else 4
-        # A derivative may be no number where a state is zero, as that of x^n: then, and with inputs, each is looked at.
+        self.evaluations, self.reached, self.evaluation_cost = (
+            0,
+            float(times[0]),
+            1 if self.columns == 1 else SENSITIVITY_COST,
+        )
+        # The derivative of x^n by n is not a number at x = 0. Derivatives are checked only if a trial at zero shows
+        # that this can happen, or with inputs or switches. This and the views make sensitivities cost a third less.
         self.function.unsafe_real(np.concatenate([times[:1], np.zeros(D + n), p]), self.outputs)
-        self.careful = n > 0 or not np.isfinite(self.outputs).all()
+        self.checks_derivatives = n > 0 or not np.isfinite(self.outputs).all()
         self.result = np.full((len(times), self.columns * D), np.nan)
-        self.now, self.y, self.happened = float(times[0]), start.ravel().copy(), 0
+        self.now, self.y, self.jump_count = float(times[0]), start.ravel().copy(), 0
         self.held = np.zeros(len(setting.jumps.events), dtype=bool)
-        # A system at rest would step over a short pulse of an input: no step is longer than what tells samples apart.
+        # A system at rest would step over a short pulse of an input: no step is longer than the time between its
+        # samples.
         driven = setting.driven
-        self.moving = driven is not None and not all(driven.hold)
-        self.longest = 0.0
-        if driven is not None and self.moving:
+        self.has_varying_inputs = driven is not None and not all(driven.hold)
+        self.max_step = 0.0
+        if driven is not None and self.has_varying_inputs:
             least = float(np.diff(driven.times).min(initial=np.inf))
-            self.longest = max(least, (times[-1] - times[0]) / MAX_STEPS)
+            self.max_step = max(least, (times[-1] - times[0]) / MAX_INPUT_STEPS)
 
     def rhs(self, values: FloatArray, t: float) -> FloatArray:
-        """The change of all columns, `(columns·D,)`."""
-        self.used += self.cost
-        if self.used > self.setting.budget:
+        """Compute the derivatives of all columns by time, `(columns·D,)`.
+
+        The result is a view that the next call overwrites.
+        """
+        self.evaluations += self.evaluation_cost
+        if self.evaluations > self.setting.budget:
             raise _Spent
         self.reached = t
         D, inputs, outputs = self.D, self.inputs, self.outputs
         inputs[0] = t
         inputs[1 : 1 + D] = values[:D]
-        if self.moving and self.setting.driven is not None:
+        if self.has_varying_inputs and self.setting.driven is not None:
             inputs[self.signal] = self.setting.driven(np.array([t]))[0]
         self.function.unsafe_real(inputs, outputs)
         f = outputs[:D]
         if self.columns == 1:
             return f
-        if self.careful and not np.isfinite(outputs).all() and np.isfinite(f).all() and (values[:D] == 0).any():
-            there = f.copy()  # x^n log x is not a number at zero: derivatives from next to it
+        if (
+            self.checks_derivatives
+            and not np.isfinite(outputs).all()
+            and np.isfinite(f).all()
+            and (values[:D] == 0).any()
+        ):
+            at_zero = f.copy()  # x^n log x is not a number at zero: take derivatives at a tiny x instead
             inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
             self.function.unsafe_real(inputs, outputs)
-            f[:] = there
+            f[:] = at_zero
+        # Ṡ = F S + [f_p, 0], transposed.
         self.of_state[:] = f
         np.dot(values[D:].reshape(-1, D), self.F_transposed, out=self.of_columns)
         self.of_parameters += self.fp_transposed
         return self.change
 
     def _band(self, values: FloatArray, t: float) -> FloatArray:
-        """The Jacobian of all columns as a band: F for each, without what couples them to the first.
+        """Return the Jacobian of all columns as a band `(2D - 1, columns·D)`: F for each column.
 
-        Newton's method inside the solver needs no more, and a band is factorised in no time.
+        The coupling of the columns to the state is left out: Newton's method inside the solver does not need it, and a
+        band is factorised quickly.
         """
         self.rhs(values, t)
         D = self.D
@@ -107,7 +174,15 @@ class Course:
         return np.tile(band, self.columns)
 
     def run(self) -> tuple[FloatArray, SimulationStatus, int]:
-        """Values `(time, columns, D)`, how it ended, and the evaluations used."""
+        """Solve the problem.
+
+        Returns
+        -------
+        values : ndarray, (time, columns, D)
+            NaN from the first time that was not reached.
+        status : SimulationStatus
+        evaluations : int
+        """
         status = SimulationStatus.SUCCESS
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -119,73 +194,80 @@ class Course:
         if broken.any():
             self.result[np.argmax(broken) :] = np.nan
             status = SimulationStatus.BLOWS_UP if status is SimulationStatus.SUCCESS else status
-        return self.result.reshape(-1, self.columns, self.D), status, self.used
+        return self.result.reshape(-1, self.columns, self.D), status, self.evaluations
 
     def _pieces(self) -> SimulationStatus:
+        """Solve from jump to jump, up to the last time."""
         jumps, p, times = self.setting.jumps, self.setting.p, self.times
-        known = self._snapped(jumps.known(p)) if jumps.any else []
+        scheduled = self._snapped(jumps.known(p)) if jumps.any else []
         if jumps.any:
-            self._begin(known)
-        known = [one for one in known if one.time >= times[0]]
+            self._begin(scheduled)
+        scheduled = [jump for jump in scheduled if jump.time >= times[0]]
         self.result[0] = self.y
         driven = self.setting.driven
         edges = [] if driven is None else [float(t) for t in driven.jumps if times[0] < t < times[-1]]
         last = times[-1]
-        known = [one for one in known if one.time < last or (one.time == last and not self.setting.open)]
-        ahead = {*edges, float(last), *(one.time for one in known)}
-        for edge in sorted(edge for edge in ahead if edge > times[0]):  # what happens at the first has happened
+        scheduled = [jump for jump in scheduled if jump.time < last or (jump.time == last and not self.setting.open)]
+        ahead = {*edges, float(last), *(jump.time for jump in scheduled)}
+        for edge in sorted(edge for edge in ahead if edge > times[0]):  # `_begin` has handled the first time
             while self.now < edge:
                 if not self._piece(edge):
                     return SimulationStatus.BLOWS_UP
-            here = [one for one in known if one.time == edge]
-            if here:
-                self._happen(here)
+            due = [jump for jump in scheduled if jump.time == edge]
+            if due:
+                self._happen(due)
                 self.result[times == edge] = self.y
         return SimulationStatus.SUCCESS
 
-    def _snapped(self, known: list[Known]) -> list[Known]:
-        """At the very time of a sample, or of what happens before, where rounding alone keeps them apart."""
-        grid, found = self.times, []
-        for one in known:
-            k = int(np.argmin(np.abs(grid - one.time)))
-            near = abs(grid[k] - one.time) <= ROUNDING * max(abs(one.time), float(np.ptp(self.times)), 1e-300)
-            found.append(replace(one, time=float(grid[k])) if near else one)
-            grid = grid if near else np.append(grid, one.time)
-        return found
+    def _snapped(self, scheduled: list[Known]) -> list[Known]:
+        """Move jumps to the time of a sample, or of an earlier jump, if only rounding keeps the two apart."""
+        grid, snapped = self.times, []
+        for jump in scheduled:
+            k = int(np.argmin(np.abs(grid - jump.time)))
+            near = abs(grid[k] - jump.time) <= TIME_ROUNDING * max(abs(jump.time), float(np.ptp(self.times)), 1e-300)
+            snapped.append(replace(jump, time=float(grid[k])) if near else jump)
+            grid = grid if near else np.append(grid, jump.time)
+        return snapped
 
-    def _begin(self, known: list[Known]) -> None:
-        """Switches, and what happens at the first moment."""
+    def _begin(self, scheduled: list[Known]) -> None:
+        """Set the switches, and apply the events of the first time.
+
+        An event whose time has passed is applied only if it is `late` and the past is unknown (`held` is None). An
+        event that has happened by `held`, or one that waits (`Event.waits`) if the past is unknown, is not applied.
+        """
         jumps, p = self.setting.jumps, self.setting.p
         u = self.y[: self.D]
         self.inputs[self.switches] = jumps.switched(self.now, u, p)
         held = self.setting.held
-        late = [one.event >= 0 and held is None and jumps.events[one.event].late for one in known]
-        at_once = [
-            one
-            for one, passed in zip(known, late, strict=True)
-            if one.event >= 0 and (one.time == self.now or (one.time < self.now and passed))
+        late = [jump.event >= 0 and held is None and jumps.events[jump.event].late for jump in scheduled]
+        due = [
+            jump
+            for jump, passed in zip(scheduled, late, strict=True)
+            if jump.event >= 0 and (jump.time == self.now or (jump.time < self.now and passed))
         ]
         done = np.array([event.waits for event in jumps.events], dtype=bool) if held is None else held
-        at_once = [one for one in at_once if not done[one.event]]
-        rows = {one.event: self._row(one.by_p) for one in at_once}
+        due = [jump for jump in due if not done[jump.event]]
+        rows = {jump.event: self._row(jump.by_p) for jump in due}
         self._fire(list(rows), rows)
         if jumps.by_state:
             self.held = self._holding() & done
             self._cascade(None)
 
     def _row(self, by_p: FloatArray) -> FloatArray | None:
-        """`dτ` `(J + D,)` of a time that depends on parameters; None where there is nothing to tell."""
+        """Return `dτ`, `(J + D,)`, of a known time; None without sensitivities, or if no parameter changes the time."""
         return np.concatenate([by_p, np.zeros(self.D)]) if self.columns > 1 and by_p.any() else None
 
     def _nodes(self, edge: float) -> tuple[Any, FloatArray]:
+        """Return the positions of the samples up to an edge, and the times of the solver: now, samples, edge."""
         inside = np.flatnonzero((self.times > self.now) & (self.times <= edge))
         last = [edge] if not len(inside) or self.times[inside[-1]] < edge else []
         return inside, np.concatenate([[self.now], self.times[inside], last])
 
     def _piece(self, edge: float) -> bool:
-        """Solve up to an edge, or up to what happens before it; False where it cannot be solved."""
+        """Solve up to an edge, or up to a jump before it; return False if that failed."""
         driven = self.setting.driven
         if driven is not None:
+            # Held inputs are constant up to the edge: their value half-way avoids the ambiguity at both ends.
             between = driven(np.array([(self.now + edge) / 2]))[0]
             self.inputs[self.signal] = np.where(driven.hold, between, self.inputs[self.signal])
         if self.setting.jumps.watched:
@@ -205,10 +287,11 @@ class Course:
             atol=self.setting.atol.ravel(),
             full_output=True,
             mxstep=self.setting.budget,
-            hmax=self.longest,
-            tcrit=nodes[-1:],  # no step goes beyond, where there may be no solution any more
+            hmax=self.max_step,
+            tcrit=nodes[-1:],  # no step goes beyond the edge, where the solution may no longer exist
         )
         if info["message"] != "Integration successful.":
+            # Keep only times that the solver has passed; the last of them may be inaccurate and is left out, too.
             good = nodes <= min(self.reached, float(info["tcur"].max()))
             good[np.argmax(~good) - 1 if not good.all() else len(good) - 1 :] = False
             kept = good[1 : 1 + len(inside)]
@@ -218,25 +301,16 @@ class Course:
         return True
 
     def _watched_piece(self, edge: float) -> bool:
-        """The same, with an eye on what the solution itself makes happen."""
+        """Solve up to an edge, or up to the first zero of a watched trigger; return False if that failed."""
         from scipy.integrate import solve_ivp
 
         jumps, p, n = self.setting.jumps, self.setting.p, len(self.setting.jumps.by_state)
         inside, nodes = self._nodes(edge)
         modes = self.inputs[self.switches][jumps.modes]
-        looks = []
+        watched = []
         for k in range(n + len(jumps.modes)):
             on = modes[k - n] != 0 if k >= n else self.held[jumps.by_state[k]]
-            sign = -1.0 if on else 1.0
-
-            def look(t: float, y: FloatArray, k: int = k, sign: float = sign, now: float = self.now) -> float:
-                # What has just happened left the trigger at zero, give or take rounding: it has not passed it again.
-                g = float(jumps.triggers(t, y[: self.D], p)[k])
-                return g - sign * BESIDE_ZERO * (1.0 + float(np.abs(y[: self.D]).max())) if t > now else -sign
-
-            look.terminal = True  # type: ignore[attr-defined]
-            look.direction = sign  # type: ignore[attr-defined]
-            looks.append(look)
+            watched.append(_WatchedTrigger(jumps, k, p, self.D, self.now, -1.0 if on else 1.0))
         try:
             solved = solve_ivp(
                 lambda t, y: self.rhs(y, t).copy(),
@@ -244,12 +318,12 @@ class Course:
                 self.y,
                 method="LSODA",
                 t_eval=nodes[1:],
-                events=looks,
+                events=watched,
                 rtol=self.setting.rtol,
                 atol=self.setting.atol.ravel(),
-                max_step=min(self.longest or np.inf, self._careful),
+                max_step=min(self.max_step or np.inf, self._careful),
             )
-        except ValueError:  # a trigger that is no number has no zero
+        except ValueError:  # raised by the search for a zero if a trigger is not a number
             return False
         if solved.status < 0:
             return False
@@ -258,7 +332,7 @@ class Course:
         if solved.status == 0:
             self.y, self.now = solved.y[:, -1], edge
             return True
-        which = next(k for k, found in enumerate(solved.t_events) if len(found))
+        which = next(k for k, zeros in enumerate(solved.t_events) if len(zeros))
         self.now, self.y = float(solved.t_events[which][0]), np.array(solved.y_events[which][0])
         f = self.rhs(self.y, self.now)[: self.D].copy()
         row = None
@@ -266,11 +340,11 @@ class Course:
             S = self.y[self.D :].reshape(-1, self.D).T
             row = jumps.when(which, self.now, self.y[: self.D], p, S, f)
         event = jumps.by_state[which] if which < n else -1
-        if event >= 0 and self.held[event]:  # it has ended, and may happen again
+        if event >= 0 and self.held[event]:  # its condition has ended, so that it may happen again
             self.held[event] = False
         elif event >= 0:
-            also = [int(k) for k in np.flatnonzero(self._holding() & ~self.held)]
-            fired = sorted({event, *also})
+            simultaneous = [int(k) for k in np.flatnonzero(self._holding() & ~self.held)]
+            fired = sorted({event, *simultaneous})
             self.held[fired] = True
             self._fire(fired, dict.fromkeys(fired, row))
             self._cascade(row)
@@ -278,61 +352,80 @@ class Course:
             place = self.switches.start + jumps.modes[which - n]
             self.inputs[place] = 1.0 - self.inputs[place]
             self._bend(f, row)
-        near = np.abs(self.times - self.now) <= SAME * max(abs(self.now), float(np.ptp(self.times)))
+        near = np.abs(self.times - self.now) <= SAMPLE_AT_EVENT * max(abs(self.now), float(np.ptp(self.times)))
         self.result[near] = self.y
         return True
 
     @property
     def _careful(self) -> float:
-        """The longest step where a trigger depends on time, which a solver does not see coming."""
+        """Longest step while triggers are watched; see `MIN_WATCHED_STEPS`."""
         span = float(self.times[-1] - self.times[0])
-        return span / FEWEST if self.setting.jumps.by_clock else np.inf
+        return span / MIN_WATCHED_STEPS if self.setting.jumps.by_clock else np.inf
 
-    def _happen(self, here: list[Known]) -> None:
-        """What happens at a known time: switches first, then events in their order, then what follows from them."""
+    def _happen(self, due: list[Known]) -> None:
+        """Apply the jumps at a known time: switches first, then events in their order, then those that they cause."""
         jumps, p = self.setting.jumps, self.setting.p
         f = self.rhs(self.y, self.now)[: self.D].copy()
         turned = jumps.switched(self.now, self.y[: self.D], p, self.inputs[self.switches])
         if (turned != self.inputs[self.switches]).any():
-            row = next((self._row(one.by_p) for one in here if one.event < 0 and one.by_p.any()), None)
+            row = next((self._row(jump.by_p) for jump in due if jump.event < 0 and jump.by_p.any()), None)
             self.inputs[self.switches] = turned
             self._bend(f, row)
-        rows = {one.event: self._row(one.by_p) for one in here if one.event >= 0}
+        rows = {jump.event: self._row(jump.by_p) for jump in due if jump.event >= 0}
         self._fire(list(rows), rows)
         self._cascade(next((row for row in rows.values() if row is not None), None))
 
     def _fire(self, events: list[int], rows: dict[int, FloatArray | None]) -> None:
-        """Events of one moment: values of the moment before, where they say so, in their order."""
+        """Apply the events of one time, in their order.
+
+        Parameters
+        ----------
+        events : list of int
+        rows : dict of int to ndarray, (J + D,), or None
+            `dτ` of each event.
+        """
+        # An event that is `together` takes the values before all of them, as SBML does; see `Event`.
         before = self.y[: self.D].copy() if len(events) > 1 else None
         for event in events:
             self._jump(event, rows.get(event), before if self.setting.jumps.events[event].together else None)
 
     def _cascade(self, row: FloatArray | None) -> None:
-        """Events that a jump has made true, one after the other; others have ended by it."""
+        """Apply the events whose condition a jump has made true, repeatedly; `row` is `dτ` of that jump."""
         jumps = self.setting.jumps
         for _ in range(MAX_EVENTS if jumps.by_state else 0):
-            now = self._holding()
-            self.held &= now
-            fired = [int(k) for k in np.flatnonzero(now & ~self.held)]
+            holding = self._holding()
+            self.held &= holding
+            fired = [int(k) for k in np.flatnonzero(holding & ~self.held)]
             if not fired:
                 return
             self.held[fired] = True
             self._fire(fired, dict.fromkeys(fired, row))
 
     def _holding(self) -> BoolArray:
-        """Which events by states hold now, `(events,)`; at zero those that are about to."""
+        """Return a mask of the events by states whose condition holds now, `(events,)`.
+
+        A trigger at zero holds if it is rising.
+        """
         jumps, p, u = self.setting.jumps, self.setting.p, self.y[: self.D]
         held = np.zeros(len(jumps.events), dtype=bool)
         g = jumps.triggers(self.now, u, p)
         f = self.rhs(self.y, self.now)[: self.D].copy()
         for k, event in enumerate(jumps.by_state):
             pace = jumps.pace(k, self.now, u, p, f)
-            near = abs(g[k]) <= AT_ZERO * max(abs(pace) * max(abs(self.now), 1.0), 1e-300)
+            near = abs(g[k]) <= TRIGGER_AT_ZERO * max(abs(pace) * max(abs(self.now), 1.0), 1e-300)
             held[event] = pace >= 0 if near else g[k] >= 0
         return held
 
     def _bend(self, f: FloatArray, row: FloatArray | None) -> None:
-        """The right-hand side jumps at a time that parameters tell: `S⁺ = S + (f - f⁺) dτ`."""
+        """Update the sensitivities at a jump of the right-hand side: `S⁺ = S + (f - f⁺) dτ`.
+
+        Parameters
+        ----------
+        f : ndarray, (D,)
+            Right-hand side just before; the one after it is evaluated here.
+        row : ndarray, (J + D,), or None
+            `dτ`; None if nothing depends on the time of the jump.
+        """
         self._count()
         if row is not None:
             beyond = self.rhs(self.y, self.now)[: self.D].copy()
@@ -340,7 +433,17 @@ class Course:
             S += row[:, None] * (f - beyond)[None]
 
     def _jump(self, which: int, row: FloatArray | None, before: FloatArray | None = None) -> None:
-        """States change at once; by the values `before`, where other events of the same moment have changed them."""
+        """Apply an event: `u⁺ = R(u, p)` and `S⁺ = R_u (S + f dτ) + R_p + R_t dτ - f⁺ dτ`.
+
+        Parameters
+        ----------
+        which : int
+            Position of the event.
+        row : ndarray, (J + D,), or None
+            `dτ`; None if nothing depends on the time of the event.
+        before : ndarray, (D,), optional
+            States from which new values are computed, if earlier events of the same time must not count.
+        """
         self._count()
         jumps, D, J = self.setting.jumps, self.D, self.J
         signals = self.inputs[self.signal.start : self.switches.stop].copy()
@@ -365,6 +468,7 @@ class Course:
             self.y[D:] = S.T.ravel()
 
     def _count(self) -> None:
-        self.happened += 1
-        if self.happened > MAX_EVENTS:
+        """Count a jump; give up after `MAX_EVENTS`."""
+        self.jump_count += 1
+        if self.jump_count > MAX_EVENTS:
             raise _Spent

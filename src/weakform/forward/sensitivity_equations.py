@@ -1,4 +1,4 @@
-"""The right-hand side with what its sensitivities need, compiled."""
+"""The compiled right-hand side of the equations of the states and of their sensitivities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from ..model.model import Model
 
 
 def compiled_sensitivities(model: Model, sensitivities: bool) -> Any:
-    """`f`, or `f`, `F` and `f_p` row by row, as one compiled function of (t, u, p); kept with the model."""
+    """Compile the right-hand side of a model as one function of (t, u, inputs and switches, p); cached in the model.
+
+    Parameters
+    ----------
+    model : Model
+    sensitivities : bool
+        Whether the derivatives `F = ∂f/∂u` and `f_p` follow `f`, row by row.
+    """
     key = "sensitivities" if sensitivities else "states"
     if key not in model.compiled:
         expressions = list(model.expressions)

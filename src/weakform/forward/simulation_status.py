@@ -1,4 +1,4 @@
-"""How a forward solution ends."""
+"""Statuses of a forward solution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SimulationStatus(Enum):
-    """How a forward solution ended; the text says what to do."""
+    """The outcome of a forward solution; its value says what to do after a failure."""
 
     SUCCESS = "solved"
     BLOWS_UP = "the solution blows up or its right-hand side is not finite; check the parameters and the initial state"

@@ -2,9 +2,9 @@
 
     u' = f(t, u, p),    Ṡ = F S + [f_p, 0],    S = [∂u/∂p, ∂u/∂u₀],    S(0) = [0, I]
 
-solved by LSODA, which switches between stiff and non-stiff methods, piece by piece between jumps (see `course`). Work
-is bounded by a budget of evaluations; a solution that blows up or exhausts it is a failed status with NaN from the last
-time that was reached, never what the solver left in memory.
+solved by LSODA, which switches between stiff and non-stiff methods, piece by piece between jumps (see
+`piecewise_solution`). Work is bounded by a budget of evaluations. A solution that blows up or exhausts the budget has a
+failed status and NaN after the last time that was reached, never what the solver left in memory.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ from .piecewise_solution import Course
 from .simulation_status import SimulationStatus
 
 MAX_EVALUATIONS = 150_000
-SMALL = 1e-3
-"""What a state that passes through zero is not less than, as a share of what it begins with."""
+"""Default budget of evaluations of the right-hand side; a solution that needs more fails with `TOO_MUCH_WORK`. By
+judgement."""
+MIN_STATE_SHARE = 1e-3
+"""Size below which a state is not resolved relative to itself, as a share of its initial size, or of its largest size
+if it changes its sign: a relative tolerance alone would be zero when a state passes through zero. By judgement."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,8 +50,9 @@ class Simulation(Tidy):
     by_initial : ndarray, (time, D, D), or None
         `∂u/∂u₀`.
     evaluations : int
+        Evaluations of the right-hand side.
     seen : callable
-        What makes `observables`, when they are asked for.
+        Computes `observables` when they are requested.
     """
 
     times: FloatArray
@@ -61,18 +65,18 @@ class Simulation(Tidy):
 
     @cached_property
     def observables(self) -> dict[str, FloatArray]:
-        """Named expressions of the model along the solution, `(time,)` each."""
+        """Named expressions of the model along the solution, `(time,)` each, by name."""
         return self.seen()
 
     @property
     def success(self) -> bool:
-        """Whether all times were reached."""
+        """True if all times were reached."""
         return self.status is SimulationStatus.SUCCESS
 
 
 @np.errstate(all="ignore")
 def begin(model: Model, p: ArrayLike) -> dict[str, float]:
-    """Initial values that the model gives, by state."""
+    """Return the initial values that the model gives, by state, for parameters `(J,)`."""
     if not model.initial:
         return {}
     values = model.map("g")(np.zeros(1), np.ones((1, len(model.states))), np.array(p, dtype=float))[0]
@@ -99,28 +103,36 @@ def simulate(
     ----------
     model : Model
     p : array_like, (J,), or mapping
+        Parameters in the order of the model, or by name.
     u0 : array_like, (D,), mapping, or None
-        At `times[0]`. None takes the initial values that the model gives, `x(0) = ...`, which are those at t = 0, as in
-        a fit: what happens from then to `times[0]` is solved too. Where the times begin earlier, they hold there.
+        States at `times[0]`, in the order of the model or by name. None takes the initial values that the model gives,
+        `x(0) = ...`. These are the values at t = 0, as in a fit: the time from then to `times[0]` is solved too. If the
+        times begin before t = 0, the initial values are taken at `times[0]`.
     times : array_like, (time,)
         Increasing.
     inputs : Inputs, optional
-        Of a model that has some.
-    held : ndarray of bool, optional
-        Which events hold before the first time, and have happened; by default nothing has.
+        Required if the model has inputs.
+    held : ndarray of bool, (events,), optional
+        Events whose condition holds before the first time, and which have happened; none by default.
     open_end : bool
-        Whether what happens at the very last time is left out.
+        Whether to leave out events and switches at exactly the last time.
     sensitivities : bool
         Whether to solve for the derivatives by p and u0 too.
     rtol, atol : float
-        Tolerances of the solver; by default each state is followed relative to what it is.
+        Relative and absolute tolerance of the solver. By default the absolute tolerance of each state follows from its
+        size.
     max_evaluations : int
         Budget of evaluations of the right-hand side; one with sensitivities counts as four.
 
     Returns
     -------
     Simulation
-        With `times`, `states` `(time, D)` and a status.
+        With `times`, `states` `(time, D)`, a status, and if requested the sensitivities.
+
+    Raises
+    ------
+    DataError
+        If an argument has the wrong shape, is not finite, or lacks a value.
 
     Examples
     --------
@@ -138,7 +150,7 @@ def simulate(
         given = begin(model, p) if np.shape(p) == (J,) else {}
         lacking = [state for state in model.states if state not in given]
         if lacking:
-            raise DataError(f"The model gives no initial value of {lacking[0]!r}; give the state to begin with.")
+            raise DataError(f"The model gives no initial value of {lacking[0]!r}; give all initial states as u0.")
         u0, own = [given[state] for state in model.states], True
     parameters, initial, grid = (np.array(a, dtype=float) for a in (p, u0, times))
     if parameters.shape != (J,) or initial.shape != (D,) or grid.ndim != 1 or len(grid) < 1:
@@ -150,10 +162,10 @@ def simulate(
         raise DataError("Parameters, initial states and times must be finite numbers.")
     if (np.diff(grid) <= 0).any():
         raise DataError("The times must increase.")
-    # Its own initial values are those at t = 0: the way from there to the first time is solved, and left out.
-    way = int(own and grid[0] > 0)
-    grid = np.append(np.zeros(way), grid)
-    # Where a fit gives the values of switches, too, they are left out: the model itself tells them.
+    # The model's own initial values are those at t = 0: that time is added here, and removed from the result.
+    extra = int(own and grid[0] > 0)
+    grid = np.append(np.zeros(extra), grid)
+    # A fit appends the values of switches to the inputs; they are left out, because the solution computes switches.
     driven = None if inputs is None or not model.inputs else inputs.columns(range(len(model.inputs)))
     if (model.inputs and driven is None) or (inputs is not None and not model.driven):
         needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
@@ -161,14 +173,16 @@ def simulate(
     sizes = _sizes(initial)
     columns = 1 + (J + D if sensitivities else 0)
     start, tolerances = np.zeros((columns, D)), np.empty((columns, D))
-    start[0], tolerances[0] = initial, rtol * SMALL * sizes if atol is None else atol
+    start[0], tolerances[0] = initial, rtol * MIN_STATE_SHARE * sizes if atol is None else atol
     if sensitivities:
+        # The unit of ∂u/∂p is that of the state over that of the parameter, and the tolerances follow.
         start[1 + J :] = np.eye(D)
         scale = np.where(parameters != 0, np.abs(parameters), 1.0)
         tolerances[1 : 1 + J] = (rtol * sizes if atol is None else atol) / scale[:, None]
         tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
+        """Solve with the current tolerances; see `Course.run`."""
         setting = Setting(
             model,
             parameters,
@@ -184,14 +198,15 @@ def simulate(
 
     solved, status, evaluations = solve()
     if atol is None and status is SimulationStatus.SUCCESS:
-        # A state that falls by decades is to be known as well at its end as at its beginning.
+        # A state that falls by decades needs the same relative accuracy at its end as at its beginning: if it fell
+        # below the size that the tolerances assume, solve again with smaller ones.
         least = rtol * _least(solved[:, 0])
         if (least < tolerances[0]).any():
             tolerances[0] = np.minimum(tolerances[0], least)
-            again = solve()
-            if again[1] is SimulationStatus.SUCCESS:
-                solved, status, evaluations = again[0], again[1], evaluations + again[2]
-    solved, grid = solved[way:], grid[way:]
+            second = solve()
+            if second[1] is SimulationStatus.SUCCESS:
+                solved, status, evaluations = second[0], second[1], evaluations + second[2]
+    solved, grid = solved[extra:], grid[extra:]
     states = solved[:, 0]
     seen = partial(_seen, model, parameters, states, grid, driven)
     if not sensitivities:
@@ -205,7 +220,20 @@ def simulate(
 def _seen(
     model: Model, p: FloatArray, states: FloatArray, times: FloatArray, driven: Inputs | None
 ) -> dict[str, FloatArray]:
-    """Named expressions along a solution."""
+    """Compute the named expressions of a model along a solution.
+
+    Parameters
+    ----------
+    model : Model
+    p : ndarray, (J,)
+    states : ndarray, (time, D)
+    times : ndarray, (time,)
+    driven : Inputs, or None
+
+    Returns
+    -------
+    dict of str to ndarray, (time,)
+    """
     if not model.observables:
         return {}
     parts = [] if driven is None else [driven(times)]
@@ -218,29 +246,44 @@ def _seen(
 
 
 def _by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what: str) -> ArrayLike:
-    """Values in the order of the names, from a mapping."""
+    """Return values in the order of the names if they are a mapping; other values unchanged.
+
+    Parameters
+    ----------
+    values : array_like or mapping
+    names : sequence of str
+    what : str
+        What the values are, for error messages.
+    """
     if not isinstance(values, Mapping):
         return values
     for name in values:
         if name not in names:
             guess = suggestion(str(name), names)
-            raise DataError(f"{name!r} is not one of the {what}: {', '.join(names)}.{guess}")
+            raise DataError(f"{name!r} is not one of the {what}, which are: {', '.join(names)}.{guess}")
     lacking = [name for name in names if name not in values]
     if lacking:
-        raise DataError(f"simulate needs a value of {lacking[0]!r} among the {what}.")
+        raise DataError(f"The value of {lacking[0]!r} is missing; simulate needs all {what}: {', '.join(names)}.")
     return [float(values[name]) for name in names]
 
 
 def _sizes(initial: FloatArray) -> FloatArray:
-    """The size of each state to begin with; of one at zero the least of the others."""
+    """Return the initial size of each state, `(D,)`; for a state at zero the smallest size of the others."""
     size = np.abs(initial)
-    known = size[size > 0]
-    return np.where(size > 0, size, float(known.min()) if len(known) else 1.0)
+    nonzero = size[size > 0]
+    return np.where(size > 0, size, float(nonzero.min()) if len(nonzero) else 1.0)
 
 
 def _least(states: FloatArray) -> FloatArray:
-    """The least that a state is which never changes its sign, and a small share of the most of others, `(D,)`."""
+    """Return the smallest size at which each state must be resolved, `(D,)`.
+
+    It is the smallest size of a state that keeps its sign, and a small share of the largest size of any other.
+
+    Parameters
+    ----------
+    states : ndarray, (time, D)
+    """
     size = np.abs(states)
     one_sign = (states > 0).all(axis=0) | (states < 0).all(axis=0)
-    most = np.maximum(size.max(axis=0), np.finfo(float).tiny)
-    return np.asarray(np.where(one_sign, size.min(axis=0), SMALL * most))
+    largest = np.maximum(size.max(axis=0), np.finfo(float).tiny)
+    return np.asarray(np.where(one_sign, size.min(axis=0), MIN_STATE_SHARE * largest))

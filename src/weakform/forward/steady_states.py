@@ -1,12 +1,13 @@
-"""Steady states: where the right-hand side is zero, and how they depend on parameters.
+"""Steady states, at which the right-hand side is zero, and their dependence on parameters.
 
-From a state the model is followed until it hardly changes, and Newton's method takes the rest. What is conserved,
-`Nᵀ u`, is what it was in the beginning: `f(u, p) = 0` and `Nᵀ(u - u₀) = 0` together tell u, and their derivative
+The model is followed from an initial state until it hardly changes; Newton's method then refines the steady state.
+Conserved quantities `Nᵀ u` keep their initial values: `f(u, p) = 0` and `Nᵀ(u - u₀) = 0` together determine u, and the
+derivative of both,
 
-    [ F  ]        [ -f_p       ]
-    [ Nᵀ ] du  =  [ Nᵀ du₀ ]
+    [ F  ]        [ -f_p dp ]
+    [ Nᵀ ] du  =  [ Nᵀ du₀  ]
 
-its sensitivities. The conserved quantities are the left null space of f at states all around.
+gives its sensitivities. N spans the left null space of f at random states around the initial one.
 """
 
 from __future__ import annotations
@@ -22,14 +23,42 @@ from ..support.array_types import BoolArray, FloatArray
 from .jumps import jumps_of
 from .solver import simulate
 
-PROBES, NULL = 8, 1e-9
-"""States at which f is looked at for each of its dimensions, and the singular value below which something is zero."""
-FIRST, LONGEST, WORK = 10.0, 1e6, 30_000
-"""How long the model is followed at first and at most, in units of its slowest time; and evaluations for each part."""
-CLOSE, SETTLED, STEADY = 1e-4, 1e-2, 1e-9
-"""Relative rate of change, and change while the model was followed, below which Newton's method takes over; and its
-last step."""
-NEWTON = 20
+PROBES_PER_STATE = 8
+"""Random states at which f is evaluated to find conserved quantities, for each dimension plus one. By judgement."""
+NULL_SINGULAR_VALUE = 1e-9
+"""Singular value, relative to the largest, up to which a direction counts as conserved. By judgement."""
+MAX_SUBSPACE_CHANGE = 1e-6
+"""Largest distance between the conserved directions at two parameter values at which they count as the same; beyond it
+the conserved quantities depend on parameters. By judgement."""
+
+
+@dataclass(frozen=True)
+class _FollowPolicy:
+    """How long the model is followed towards a steady state, and when Newton's method takes over.
+
+    Durations are in units of the slowest time constant of the linearised model.
+    """
+
+    first_duration: float = 10.0
+    """Duration of the first part; each further part is at least ten times as long as the one before. By judgement."""
+    max_duration: float = 1e6
+    """Longest duration of a part, and of all parts over `first_duration`; a model that still moves has no steady state.
+    By judgement."""
+    max_evaluations: int = 30_000
+    """Budget of evaluations for one part. By judgement."""
+    max_rate: float = 1e-4
+    """Largest change of a state within the slowest time constant, relative to its size, at which Newton's method takes
+    over. By judgement."""
+    max_change: float = 1e-2
+    """Largest relative change of a state during the last part at which Newton's method takes over, and largest relative
+    distance that Newton's method may go; a farther steady state is another one. By judgement."""
+    newton_tolerance: float = 1e-9
+    """Relative size of a step at which Newton's method ends. By judgement."""
+    newton_steps: int = 20
+    """Largest number of steps of Newton's method. By judgement."""
+
+
+_FOLLOW = _FollowPolicy()
 
 
 @dataclass(frozen=True)
@@ -40,9 +69,11 @@ class Steady:
     ----------
     state : ndarray, (D,)
     by_parameters : ndarray, (D, J)
+        `∂u/∂p`.
     by_initial : ndarray, (D, D)
+        `∂u/∂u₀`.
     time : float
-        How long it took, after which it is steady.
+        Duration from the initial state until Newton's method took over.
     """
 
     state: FloatArray
@@ -53,24 +84,40 @@ class Steady:
 
 @np.errstate(all="ignore")
 def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) -> FloatArray:
-    """Directions N `(D, c)` with `Nᵀ f = 0` for all states."""
+    """Find the conserved quantities of a model.
+
+    Parameters
+    ----------
+    model : Model
+    p : ndarray, (J,)
+    u : ndarray, (D,)
+        A state, around which f is evaluated.
+    driven : ndarray, (switches,)
+        Values of the switches.
+
+    Returns
+    -------
+    ndarray, (D, c)
+        Directions N with `Nᵀ f = 0` for all states; columns of length one.
+    """
     D = len(u)
     rng = np.random.default_rng(0)
     size = np.maximum(np.abs(u), np.abs(u).max(initial=0.0) * 1e-3)
     size = np.where(size > 0, size, 1.0)
-    states = size * np.exp(rng.uniform(-2, 2, (PROBES * (D + 1), D)))
+    # Positive states within a factor of e² of the given size: a logarithm or a root in f is a number there.
+    states = size * np.exp(rng.uniform(-2, 2, (PROBES_PER_STATE * (D + 1), D)))
     signals = np.tile(driven, (len(states), 1)) if len(driven) else None
     f = model.map("f")(np.zeros(len(states)), states, p, signals)
     f = f[np.isfinite(f).all(axis=1)]
     if not len(f):
         return np.zeros((D, 0))
-    # Slow and fast states count alike.
+    # Rates differ by decades between slow and fast states: each is scaled to one, so that the slow ones count.
     pace = np.maximum(np.abs(f).max(axis=0), 1e-300)
     f = f / pace
     length = np.linalg.norm(f, axis=1, keepdims=True)
     f = f / np.where(length > 0, length, 1.0)
     _, s, V = np.linalg.svd(f, full_matrices=True)
-    rank = int((s > NULL * max(s.max(initial=0.0), 1e-300)).sum())
+    rank = int((s > NULL_SINGULAR_VALUE * max(s.max(initial=0.0), 1e-300)).sum())
     N = V[rank:].T / pace[:, None]
     return np.asarray(N / np.maximum(np.linalg.norm(N, axis=0), 1e-300))
 
@@ -83,7 +130,7 @@ def steady_state(
     *,
     happened: BoolArray | None = None,
 ) -> Steady | None:
-    """The steady state that the model reaches from a state; None where it reaches none.
+    """Find the steady state that the model reaches from a state.
 
     Parameters
     ----------
@@ -92,69 +139,79 @@ def steady_state(
     p : ndarray, (J,)
     u0 : ndarray, (D,)
     begin : float
-        The time at which it is there.
-    happened : ndarray of bool, optional
-        Events that hold already, and have happened.
+        The time of the state `u0`.
+    happened : ndarray of bool, (events,), optional
+        Events whose condition holds at `begin`, and which have happened.
+
+    Returns
+    -------
+    Steady, or None
+        None if the model does not come to rest.
     """
     D, J, jumps, f_map = len(u0), len(p), jumps_of(model), model.map("f")
 
-    def line(u: FloatArray, t: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def linearise(u: FloatArray, t: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return f `(D,)`, F `(D, D)` and f_p `(D, J)` at a state and time."""
         signals = jumps.switched(t, u, p)
         f, F, fp = f_map.linearised(np.array([t]), u[None], p, signals[None] if len(signals) else None)
         return f[0], F[0], fp[0]
 
     signals = jumps.switched(begin, u0, p)
     N = conserved(model, p, u0, signals)
-    timely = jumps.any or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
+    depends_on_time = jumps.any or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
     before, u, t, span = u0, u0.copy(), begin, 0.0
     while True:
         size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
-        f, F, _ = line(u, t)
+        f, F, _ = linearise(u, t)
         if not np.isfinite(f).all() or not np.isfinite(F).all():
             return None
         slowest, stable = _slowest(F, N.shape[1])
         relative = float(np.max(np.abs(f) / size, initial=0.0)) / slowest
         moved = float(np.max(np.abs(u - before) / size, initial=0.0))
-        if (not f.any() and span == 0.0) or (stable and relative < CLOSE and moved < SETTLED):
+        # An unstable steady state is kept only if the model begins exactly there.
+        at_rest = not f.any() and span == 0.0
+        if at_rest or (stable and relative < _FOLLOW.max_rate and moved < _FOLLOW.max_change):
             break
-        span = max(FIRST / slowest, 10 * span)
-        if span > LONGEST * max(FIRST / slowest, 1.0) or t - begin > LONGEST * FIRST / slowest:
+        span = max(_FOLLOW.first_duration / slowest, 10 * span)
+        longest = _FOLLOW.max_duration * max(_FOLLOW.first_duration / slowest, 1.0)
+        if span > longest or t - begin > _FOLLOW.max_duration * _FOLLOW.first_duration / slowest:
             return None
         done = happened if t == begin else jumps.holding(t, u, p)
-        clock = t if timely else 0.0  # far from zero a short step is lost in rounding
-        solved = simulate(model, p, u, [clock, clock + span], held=done, max_evaluations=WORK)
-        if not solved.success and stable and relative < CLOSE:
-            break  # so near to rest that a solver finds no step
+        clock = t if depends_on_time else 0.0  # far from zero a short step is lost in rounding
+        solved = simulate(model, p, u, [clock, clock + span], held=done, max_evaluations=_FOLLOW.max_evaluations)
+        if not solved.success and stable and relative < _FOLLOW.max_rate:
+            break  # so close to rest that the solver finds no step
         if not solved.success:
             return None
         before, u, t = u, solved.states[-1], t + span
     reached = u
-    for _ in range(NEWTON):
-        f, F, fp = line(u, t)
+    for _ in range(_FOLLOW.newton_steps):
+        f, F, fp = linearise(u, t)
         A = np.vstack([F, N.T])
         if not np.isfinite(A).all():
             return None
         step = np.linalg.lstsq(A, -np.concatenate([f, N.T @ (u - reached)]), rcond=None)[0]
         u = u + step
-        if float(np.max(np.abs(step) / np.maximum(np.abs(u), 1e-300), initial=0.0)) < STEADY:
+        if float(np.max(np.abs(step) / np.maximum(np.abs(u), 1e-300), initial=0.0)) < _FOLLOW.newton_tolerance:
             break
-    f, F, fp = line(u, t)
+    f, F, fp = linearise(u, t)
     A = np.vstack([F, N.T])
     size = np.maximum(np.abs(u), 1e-6 * max(np.abs(u).max(initial=0.0), 1e-300))
-    if (np.abs(u - reached) > SETTLED * size).any():  # Newton's method went elsewhere
+    if (np.abs(u - reached) > _FOLLOW.max_change * size).any():  # Newton's method went to another steady state
         u = reached
-        f, F, fp = line(u, t)
+        f, F, fp = linearise(u, t)
         A = np.vstack([F, N.T])
-    # Where the equations alone do not tell where it is, or what is conserved depends on parameters: as the way there.
+    # If the equations do not determine the state, or the conserved quantities depend on parameters, the linear system
+    # above does not hold: take the sensitivities of the forward solution that leads to the steady state.
     if np.linalg.matrix_rank(A) < D or _moves(model, p, u0, signals, N):
         solved = simulate(
             model,
             p,
             u0,
-            [begin, max(t, begin + FIRST)],
+            [begin, max(t, begin + _FOLLOW.first_duration)],
             held=happened,
             sensitivities=True,
-            max_evaluations=10 * WORK,
+            max_evaluations=10 * _FOLLOW.max_evaluations,
         )
         if not solved.success or solved.by_parameters is None or solved.by_initial is None:
             return None
@@ -167,7 +224,14 @@ def steady_state(
 
 
 def _slowest(F: FloatArray, conserved: int) -> tuple[float, bool]:
-    """The slowest rate at which a model changes, and whether it comes back to where it is."""
+    """Return the slowest rate of the linearised model, and True if it is stable.
+
+    Parameters
+    ----------
+    F : ndarray, (D, D)
+    conserved : int
+        Number of conserved quantities, whose rates are zero and are left out.
+    """
     values = np.linalg.eigvals(F)
     values = values[np.argsort(np.abs(values))][conserved:]
     rates = np.abs(values)
@@ -176,23 +240,37 @@ def _slowest(F: FloatArray, conserved: int) -> tuple[float, bool]:
 
 
 def _moves(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray, N: FloatArray) -> bool:
-    """Whether what is conserved depends on parameters."""
+    """Return True if the conserved quantities depend on parameters.
+
+    Parameters
+    ----------
+    model : Model
+    p : ndarray, (J,)
+    u : ndarray, (D,)
+    driven : ndarray, (switches,)
+    N : ndarray, (D, c)
+        The conserved directions at p; see `conserved`.
+    """
     for j in range(len(p)) if N.size else ():
-        other = conserved(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
-        if other.shape != N.shape or float(np.linalg.norm(other - N @ np.linalg.lstsq(N, other, rcond=None)[0])) > 1e-6:
+        moved = conserved(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
+        if moved.shape != N.shape:
+            return True
+        # The bases differ; what counts is the part of the new one outside the span of N.
+        outside = moved - N @ np.linalg.lstsq(N, moved, rcond=None)[0]
+        if float(np.linalg.norm(outside)) > MAX_SUBSPACE_CHANGE:
             return True
     return False
 
 
 class AtRest(Map):
-    """Initial values that are a steady state, as a map of the parameters.
+    """Initial values that are a steady state, as a function of the parameters.
 
     Parameters
     ----------
     model : Model
-        That begins at rest.
+        A model that begins at rest.
     begins : Map
-        Where it comes to rest from.
+        Initial values from which it comes to rest.
     """
 
     def __init__(self, model: Model, begins: Map) -> None:
@@ -202,7 +280,23 @@ class AtRest(Map):
     def linearised(
         self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Steady states `(n, D)`, and their derivatives by the states, which are zero, and by the parameters."""
+        """Compute steady states and their derivatives.
+
+        Parameters
+        ----------
+        t : ndarray, (n,)
+        u : ndarray, (n, D)
+        p : ndarray, (J,) or (n, J)
+        inputs : ndarray, (n, I), optional
+
+        Returns
+        -------
+        values : ndarray, (n, D)
+            NaN if the model does not come to rest.
+        by_states : ndarray, (n, D, D)
+            Zeros.
+        by_parameters : ndarray, (n, D, J)
+        """
         first, _, by_p = self.begins.linearised(t, u, p, inputs)
         n, D, J = len(t), self.D, self.J
         values, slopes = np.full((n, D), np.nan), np.zeros((n, D, J))
@@ -210,12 +304,12 @@ class AtRest(Map):
             own = p if p.ndim == 1 else p[k]
             if not (np.isfinite(first[k]).all() and np.isfinite(own).all()):
                 continue
-            found = steady_state(self.model, own, first[k], float(t[k]))
-            if found is not None:
-                values[k] = found.state
-                slopes[k] = found.by_parameters + found.by_initial @ by_p[k]
+            steady = steady_state(self.model, own, first[k], float(t[k]))
+            if steady is not None:
+                values[k] = steady.state
+                slopes[k] = steady.by_parameters + steady.by_initial @ by_p[k]
         return values, np.zeros((n, D, D)), slopes
 
     def __call__(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
-        """Steady states `(n, D)`."""
+        """Compute steady states, `(n, D)`; see `linearised` for the arguments."""
         return self.linearised(t, u, p, inputs)[0]

@@ -1,10 +1,11 @@
-"""What no data of this kind can tell: directions in the parameters along which nothing that is measured changes.
+"""Structural identifiability: directions in the parameters along which no measurement of this kind changes.
 
 With the sensitivities S_j = θ_j ∂h/∂θ_j of all measured columns at all samples, θ the free parameters and the initial
-values that are fitted, a null vector n of S is a direction `θ_j → θ_j exp(n_j s)` that leaves the measurements as they
-are. One that is the same everywhere, with small whole numbers, is a scaling: monomials such as b·y(0) are all that can
-be determined. A null vector that differs from point to point is a set of parameters that move together. Where only the
-points are special there is no null vector at most of them, so that the largest rank found counts.
+values that are fitted, a null vector n of S is a direction `θ_j → θ_j exp(n_j s)` that leaves the measurements
+unchanged. A null vector that is the same at all points, with small whole numbers, is a scaling: only monomials such as
+b·y(0) can be determined. A null vector that differs from point to point means that its parameters can change together
+without a change of the measurements. A point at which S has a null vector by coincidence does not count: the largest
+rank over all points decides.
 """
 
 from __future__ import annotations
@@ -22,25 +23,50 @@ from ..model.naming import initial_name
 from ..support.array_types import BoolArray, FloatArray
 from .solver import simulate
 
-TRAJECTORIES = 20
-"""Trajectories that are looked at, at most."""
-SAMPLES = 200
-"""Samples of a trajectory that are looked at, about, where every state is measured."""
-RTOL, NULL = 1e-10, 1e-7
-WHOLE, LARGEST = 1e-3, 4
-"""How near to a whole number an exponent must be, and how large it may be."""
+MAX_TRAJECTORIES = 20
+"""Largest number of trajectories that are analysed, to bound the work; further ones are left out. By judgement."""
+MAX_SAMPLES = 200
+"""About the largest number of samples of a trajectory that are analysed if every state is measured. By judgement."""
+SOLUTION_TOLERANCE = 1e-10
+"""Relative tolerance of the forward solutions, well below `_NullSpacePolicy.max_singular_value`. By judgement."""
+SOLUTION_EVALUATIONS = 2_000_000
+"""Budget of evaluations of one forward solution; if it is spent the point is left out. By judgement."""
+
+
+@dataclass(frozen=True)
+class _NullSpacePolicy:
+    """When a combination of parameters counts as without effect, and when as a scaling."""
+
+    max_singular_value: float = 1e-7
+    """Largest singular value of a null direction, relative to the largest one, with columns of length one; and largest
+    relative length of a column that counts as zero. By judgement."""
+    min_common_share: float = 1 - 1e-6
+    """Smallest eigenvalue of the mean projector, over all points, of a direction that all null spaces share; 1 is
+    exactly shared. By judgement."""
+    min_pivot: float = 1e-6
+    """Smallest pivot in the elimination to a basis with many zeros; a smaller one counts as zero. By judgement."""
+    exponent_tolerance: float = 1e-3
+    """Largest deviation of an exponent from a whole number, and largest share of the largest exponent that counts as
+    zero. By judgement."""
+    max_factor: int = 4
+    """Largest factor by which a null vector is multiplied in search of whole numbers; exponents are at most its square.
+    By judgement."""
+
+
+_NULL_SPACE = _NullSpacePolicy()
 
 
 @dataclass(frozen=True)
 class Freedom:
-    """Directions that the data cannot see.
+    """Directions in the parameters along which the measurements do not change.
 
     Attributes
     ----------
     names : tuple of str
-        Parameters and initial values that they move.
+        Parameters and initial values that change along them.
     scalings : tuple of tuple of int
-        Exponents n of scalings `θ_j → θ_j c^n_j`; none where parameters move together in another way.
+        Exponents n of scalings `θ_j → θ_j c^n_j`, one for each name; empty if the parameters change together in another
+        way.
     """
 
     names: tuple[str, ...]
@@ -48,31 +74,32 @@ class Freedom:
 
     @property
     def determined(self) -> tuple[str, ...]:
-        """Monomials that no scaling changes: what the data can determine."""
+        """Monomials that no scaling changes, such as `a·b^2/c`: the data can determine only these."""
         return tuple(_monomial(self.names, m) for m in _orthogonal(self.scalings)) if self.scalings else ()
 
     def __str__(self) -> str:
         some = " or ".join(self.names) if len(self.names) < 4 else f"one of {', '.join(self.names)}"
         count = len(self.scalings)
         advice = f"fix {some}" if count < 2 else f"fix {count} of {', '.join(self.names)}"
-        what = self.determined
-        if not what:
+        monomials = self.determined
+        if not monomials:
             if len(self.names) == 1:
                 return (
-                    f"{self.names[0]} can be moved without any change in what is measured: it cannot be determined, "
+                    f"{self.names[0]} can change without any effect on the measurements: it cannot be determined, "
                     f"whatever the data; {advice}, or measure something else."
                 )
             return (
-                f"{', '.join(self.names)} can be moved together without any change in what is measured: they cannot be "
+                f"{', '.join(self.names)} can change together without any effect on the measurements: they cannot be "
                 f"determined, whatever the data; {advice}, or measure something else."
             )
-        kind = ("the ratio " if "/" in what[0] else "the product ") if len(what) == 1 and len(self.names) == 2 else ""
-        words = f"Only {kind}{' and '.join(what)} can be determined, whatever the data"
+        single_pair = len(monomials) == 1 and len(self.names) == 2
+        kind = ("the ratio " if "/" in monomials[0] else "the product ") if single_pair else ""
+        words = f"Only {kind}{' and '.join(monomials)} can be determined, whatever the data"
         return f"{words}; {advice}, or measure something else."
 
 
 def _monomial(names: Sequence[str], exponents: Sequence[int]) -> str:
-    """Such as `a·b^2/c`."""
+    """Write a monomial, such as `a·b^2/c`."""
     above = [f"{n}^{e}" if e > 1 else n for n, e in zip(names, exponents, strict=True) if e > 0]
     below = [f"{n}^{-e}" if e < -1 else n for n, e in zip(names, exponents, strict=True) if e < 0]
     divisor = "·".join(below) if len(below) < 2 else f"({'·'.join(below)})"
@@ -80,10 +107,19 @@ def _monomial(names: Sequence[str], exponents: Sequence[int]) -> str:
 
 
 def _orthogonal(rows: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """Whole vectors orthogonal to all rows, a basis with many zeros; each begins with a positive number."""
+    """Find a basis of whole-number vectors orthogonal to all rows, with many zeros, in exact arithmetic.
+
+    Parameters
+    ----------
+    rows : tuple of tuple of int
+
+    Returns
+    -------
+    list of tuple of int
+    """
     A = [[Fraction(value) for value in row] for row in rows]
     n, pivots, row = len(rows[0]), [], 0
-    for column in range(n - 1, -1, -1):  # from the end, so that what comes first stays free
+    for column in range(n - 1, -1, -1):  # from the end, so that the first names are free and get positive exponents
         best = next((k for k in range(row, len(A)) if A[k][column]), None)
         if best is None:
             continue
@@ -94,20 +130,20 @@ def _orthogonal(rows: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
                 A[k] = [x - A[k][column] * y for x, y in zip(A[k], A[row], strict=True)]
         pivots.append(column)
         row += 1
-    found = []
+    vectors = []
     for free in (column for column in range(n) if column not in pivots):
         vector = [Fraction(0)] * n
         vector[free] = Fraction(1)
         for k, column in enumerate(pivots):
             vector[column] = -A[k][free]
         factor = np.lcm.reduce([value.denominator for value in vector])
-        found.append(tuple(int(value * int(factor)) for value in vector))
-    return found
+        vectors.append(tuple(int(value * int(factor)) for value in vector))
+    return vectors
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is measured, as it is to be fitted.
+    """A model and its measurements, analysed by forward solutions.
 
     Attributes
     ----------
@@ -115,8 +151,9 @@ class Experiment:
     data : Dataset
         The columns that are measured.
     free : ndarray of bool, (J,)
+        Parameters that are fitted.
     begins : tuple of float
-        When each trajectory begins.
+        Time of the initial values of each trajectory.
     """
 
     model: Model
@@ -126,28 +163,47 @@ class Experiment:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of θ: free parameters, then the initial values that are fitted."""
+        """Names of θ: free parameters, then the initial values that are fitted."""
         names = [name for name, free in zip(self.model.parameters, self.free, strict=True) if free]
         several = len(self.data.trajectories) > 1
-        for q in self.data.trajectories[:TRAJECTORIES]:
+        for q in self.data.trajectories[:MAX_TRAJECTORIES]:
             where = f" of {q.label}" if several else ""
             names += [f"{initial_name(s)}{where}" for s in self.model.states if s not in self.model.initial]
         return tuple(names)
 
     def sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
-        """`θ ∂h/∂θ`, `(values, len(names))`, at parameters and states at the beginning; None where it fails."""
+        """Compute `θ ∂h/∂θ` of all measured values at one point.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        initial : sequence of ndarray, (D,)
+            Initial state of each trajectory.
+
+        Returns
+        -------
+        ndarray, (values, len(names)), or None
+            None if the model cannot be solved.
+        """
         given = np.array([s in self.model.initial for s in self.model.states])
         J, D = len(p), len(given)
         parts = []
-        count = min(len(self.data.trajectories), TRAJECTORIES)
-        for k, q in enumerate(self.data.trajectories[:TRAJECTORIES]):
+        count = min(len(self.data.trajectories), MAX_TRAJECTORIES)
+        for k, q in enumerate(self.data.trajectories[:MAX_TRAJECTORIES]):
             model, inputs = self.model.of(k), inputs_of(self.model, self.data, k)
             start, _, by_p = model.map("g").linearised(np.zeros(1), initial[k][None], p)
             u0 = np.where(given, start[0], initial[k])
             before = int(q.times[0] > self.begins[k])
             grid = np.concatenate([[self.begins[k]], q.times]) if before else q.times
             solved = simulate(
-                model, p, u0, grid, inputs=inputs, sensitivities=True, rtol=RTOL, max_evaluations=2_000_000
+                model,
+                p,
+                u0,
+                grid,
+                inputs=inputs,
+                sensitivities=True,
+                rtol=SOLUTION_TOLERANCE,
+                max_evaluations=SOLUTION_EVALUATIONS,
             )
             if not solved.success or solved.by_parameters is None or solved.by_initial is None:
                 return None
@@ -155,6 +211,7 @@ class Experiment:
             states = solved.states[before:]
             _, hu, hp = model.map("h", self.data.names or self.model.states).linearised(q.times, states, p, driven)
             by_u0 = solved.by_initial[before:]
+            # Parameters act through the states, through given initial values, and in the observables themselves.
             total = hu @ (solved.by_parameters[before:] + by_u0 @ np.where(given[:, None], by_p[0], 0.0)) + hp
             block = np.zeros((*total.shape[:2], J + D * count))
             block[:, :, :J] = total * p
@@ -167,7 +224,9 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Complete:
-    """The same where every state is measured: what the right-hand side tells of its parameters along the data.
+    """A model all of whose states are measured, analysed by its right-hand side along the data.
+
+    No forward solution is needed: parameters without effect on the right-hand side cannot be determined.
 
     Attributes
     ----------
@@ -175,6 +234,7 @@ class Complete:
     data : Dataset
         With the columns of the states, in their order.
     free : ndarray of bool, (J,)
+        Parameters that are fitted.
     """
 
     model: Model
@@ -183,18 +243,30 @@ class Complete:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the free parameters."""
+        """Names of the free parameters."""
         return tuple(name for name, free in zip(self.model.parameters, self.free, strict=True) if free)
 
     def sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
-        """`θ ∂f/∂θ` over the size of each equation, `(values, len(names))`, at parameters; None where there is none."""
+        """Compute `θ ∂f/∂θ`, relative to the size of each equation, at one point.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        initial : sequence of ndarray
+            Unused; for the same interface as `Experiment`.
+
+        Returns
+        -------
+        ndarray, (values, len(names)), or None
+            None if no derivative is finite.
+        """
         del initial
         parts = []
-        for k, q in enumerate(self.data.trajectories[:TRAJECTORIES]):
-            some = slice(None, None, max(1, len(q.times) // SAMPLES))
+        for k, q in enumerate(self.data.trajectories[:MAX_TRAJECTORIES]):
+            thinned = slice(None, None, max(1, len(q.times) // MAX_SAMPLES))
             inputs = inputs_of(self.model, self.data, k)
-            driven = None if inputs is None else inputs(q.times[some])
-            by_p = self.model.of(k).map("f").linearised(q.times[some], q.values[some], p, driven)[2] * p
+            driven = None if inputs is None else inputs(q.times[thinned])
+            by_p = self.model.of(k).map("f").linearised(q.times[thinned], q.values[thinned], p, driven)[2] * p
             parts.append(by_p[np.isfinite(by_p).all(axis=(1, 2))])
         rows = np.concatenate(parts)
         size = np.sqrt(np.mean(np.sum(rows**2, axis=2), axis=0)) if len(rows) else np.ones(rows.shape[1])
@@ -205,10 +277,23 @@ class Complete:
 def freedoms(
     experiment: Experiment | Complete, points: Sequence[tuple[FloatArray, Sequence[FloatArray]]]
 ) -> list[Freedom]:
-    """Directions that the data cannot see at any of some points (parameters, and states at the beginning)."""
+    """Find directions in the parameters along which the measurements do not change.
+
+    Parameters
+    ----------
+    experiment : Experiment or Complete
+    points : sequence of tuple
+        Parameters `(J,)`, and the initial state `(D,)` of each trajectory. At least two points must be solvable.
+
+    Returns
+    -------
+    list of Freedom
+        Scalings with a common name in one entry; all other directions together in the last one.
+    """
     with np.errstate(all="ignore"):
-        found = [experiment.sensitivities(p, initial) for p, initial in points]
-    spaces = [_null_space(S) for S in found if S is not None]
+        sensitivities = [experiment.sensitivities(p, initial) for p, initial in points]
+    spaces = [_null_space(S) for S in sensitivities if S is not None]
+    # One point alone could have a null vector by coincidence.
     if len(spaces) < 2:
         return []
     size = min(space.shape[1] for space in spaces)
@@ -219,18 +304,19 @@ def freedoms(
     constant = _common(spaces)
     vectors = [_whole(vector) for vector in _sparse(constant).T] if constant.shape[1] else []
     scalings = [vector for vector in vectors if vector is not None]
-    made = _grouped(names, scalings)
+    result = _grouped(names, scalings)
     if size > len(scalings):
-        moving = set(names[np.abs(_beyond(spaces[0], scalings)).max(axis=1) > WHOLE])
-        # What moves together with the names of a scaling contains it.
-        apart = [freedom for freedom in made if not moving & set(freedom.names)]
-        moving |= {name for freedom in made if freedom not in apart for name in freedom.names}
-        made = [*apart, Freedom(tuple(str(name) for name in names if name in moving))]
-    return made
+        tolerance = _NULL_SPACE.exponent_tolerance
+        moving = set(names[np.abs(_beyond(spaces[0], scalings)).max(axis=1) > tolerance])
+        # A scaling that shares a name with these directions becomes part of them.
+        apart = [freedom for freedom in result if not moving & set(freedom.names)]
+        moving |= {name for freedom in result if freedom not in apart for name in freedom.names}
+        result = [*apart, Freedom(tuple(str(name) for name in names if name in moving))]
+    return result
 
 
 def _beyond(space: FloatArray, scalings: list[tuple[int, ...]]) -> FloatArray:
-    """What of a space is no scaling, as columns of largest entry one."""
+    """Return the part of a null space `(names, n)` orthogonal to all scalings, with columns of largest entry one."""
     if scalings:
         Q, _ = np.linalg.qr(np.array(scalings, dtype=float).T)
         U, _, _ = np.linalg.svd(space - Q @ (Q.T @ space), full_matrices=False)
@@ -239,67 +325,78 @@ def _beyond(space: FloatArray, scalings: list[tuple[int, ...]]) -> FloatArray:
 
 
 def _grouped(names: FloatArray, scalings: list[tuple[int, ...]]) -> list[Freedom]:
-    """Scalings that move a name in common belong together."""
+    """Group scalings that have a name in common, directly or through others; one `Freedom` for each group.
+
+    Parameters
+    ----------
+    names : ndarray of str, (n,)
+    scalings : list of tuple of int, (n,)
+    """
     groups: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for vector in scalings:
         moved = {j for j, exponent in enumerate(vector) if exponent}
-        same = [group for group in groups if group[0] & moved]
+        touching = [group for group in groups if group[0] & moved]
         groups = [group for group in groups if not group[0] & moved]
-        merged = [v for _, vectors in same for v in vectors]
-        groups.append((moved.union(*(where for where, _ in same)), [*merged, vector]))
+        merged = [v for _, vectors in touching for v in vectors]
+        groups.append((moved.union(*(members for members, _ in touching)), [*merged, vector]))
     return [
-        Freedom(tuple(str(names[j]) for j in sorted(where)), tuple(tuple(v[j] for j in sorted(where)) for v in vectors))
-        for where, vectors in groups
+        Freedom(
+            tuple(str(names[j]) for j in sorted(members)), tuple(tuple(v[j] for j in sorted(members)) for v in vectors)
+        )
+        for members, vectors in groups
     ]
 
 
 def _null_space(S: FloatArray) -> FloatArray:
-    """Null vectors of S as columns, in the coordinates of its columns."""
+    """Return the null vectors of S `(values, n)` as columns `(n, c)` of largest entry one."""
     norms = np.linalg.norm(S, axis=0)
-    some = norms > NULL * norms.max(initial=0.0)
-    unit = S / np.where(some, norms, 1.0)
-    _, w, Vt = np.linalg.svd(np.where(some, unit, 0.0), full_matrices=True)
+    nonzero = norms > _NULL_SPACE.max_singular_value * norms.max(initial=0.0)
+    # Columns of length one, so that a weak parameter is not taken for one without effect.
+    unit = S / np.where(nonzero, norms, 1.0)
+    _, w, Vt = np.linalg.svd(np.where(nonzero, unit, 0.0), full_matrices=True)
     w = np.concatenate([w, np.zeros(len(Vt) - len(w))])
-    null = Vt[w < NULL * max(float(w.max(initial=0.0)), 1.0)].T / np.where(some, norms, 1.0)[:, None]
+    is_null = w < _NULL_SPACE.max_singular_value * max(float(w.max(initial=0.0)), 1.0)
+    null = Vt[is_null].T / np.where(nonzero, norms, 1.0)[:, None]
     return np.asarray(null / np.maximum(np.abs(null).max(axis=0), np.finfo(float).tiny))
 
 
 def _common(spaces: list[FloatArray]) -> FloatArray:
-    """What the spaces have in common: the null vectors that are the same at all points."""
+    """Return the directions that all null spaces share, as columns `(n, c)`: eigenvectors 1 of the mean projector."""
     projectors = []
     for space in spaces:
         Q, _ = np.linalg.qr(space)
         projectors.append(Q @ Q.T)
     w, V = np.linalg.eigh(np.mean(projectors, axis=0))
-    return np.asarray(V[:, w > 1 - 1e-6])
+    return np.asarray(V[:, w > _NULL_SPACE.min_common_share])
 
 
 def _sparse(vectors: FloatArray) -> FloatArray:
-    """A basis of the same space with many zeros: reduced column echelon form."""
+    """Return a basis of the same space with many zeros, `(n, c)`: the reduced column echelon form."""
     A = vectors.T.copy()
     row = 0
     for column in range(A.shape[1]):
         if row == len(A):
             break
         pivot = row + int(np.argmax(np.abs(A[row:, column])))
-        if abs(A[pivot, column]) < 1e-6:
+        if abs(A[pivot, column]) < _NULL_SPACE.min_pivot:
             continue
         A[[row, pivot]] = A[[pivot, row]]
         A[row] /= A[row, column]
-        for other in range(len(A)):
-            if other != row:
-                A[other] -= A[other, column] * A[row]
+        for k in range(len(A)):
+            if k != row:
+                A[k] -= A[k, column] * A[row]
         row += 1
     return A.T
 
 
 def _whole(vector: FloatArray) -> tuple[int, ...] | None:
-    """A null vector as whole numbers, or None."""
+    """Return a null vector `(n,)` scaled to small whole numbers, or None if that is impossible."""
     size = np.abs(vector)
-    moved = size > WHOLE * size.max()
+    tolerance, largest = _NULL_SPACE.exponent_tolerance, _NULL_SPACE.max_factor
+    moved = size > tolerance * size.max()
     values = np.where(moved, vector, 0.0) / size[moved].min()
-    for factor in range(1, LARGEST + 1):
+    for factor in range(1, largest + 1):
         whole = np.round(values * factor)
-        if (np.abs(values * factor - whole) < WHOLE * factor).all() and np.abs(whole).max() <= LARGEST**2:
+        if (np.abs(values * factor - whole) < tolerance * factor).all() and np.abs(whole).max() <= largest**2:
             return tuple(int(n) for n in whole)
     return None

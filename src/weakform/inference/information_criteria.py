@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def values(fit: FitResult) -> int:
     """How many values were measured, repeats counted one by one."""
-    more = sum(float(q.repeats.sum()) for q in fit.data.trajectories if q.repeats is not None)
-    return int(fit.data.measurements.sum() + more)
+    return int((fit.data.measurements + fit.data.repeated_measurements).sum())
 
 
 def unknowns(fit: FitResult) -> int:
