@@ -60,8 +60,8 @@ class Happenings(Formulas):
                 changing |= {r.getVariable() for r in self.model.getListOfRules()} | self._event_targets
                 if rule is None and names_in(self.weights[key]) & {self.names[k] for k in changing if k in self.names}:
                     raise self.error(
-                        f"the initial value of the stoichiometry {key!r} depends on quantities that change, which cannot "
-                        "be translated."
+                        f"the initial value of the stoichiometry {key!r} depends on quantities that change, which "
+                        "cannot be translated."
                     )
                 if rule is None:
                     self.rules[key] = self.weights[key]
