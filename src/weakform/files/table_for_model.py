@@ -90,9 +90,9 @@ def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
                 f"{path}: the column {clock!r} is measured, as {name} of the model, and cannot be the time as well. "
                 f"Name the column of time, with --time or under [columns] of the model file: {listed(columns)}."
             )
-    names, others = _measured(file, columns, {clock, trajectory, *inputs.values()})
+    names, without_role = _measured(file, columns, {clock, trajectory, *inputs.values()})
     kinds = [how.noise or file.noise.get(name, "gaussian") for name in names]
-    return _Paired(table, names, kinds, others, time=time, trajectory=trajectory, inputs=inputs)
+    return _Paired(table, names, kinds, without_role, time=time, trajectory=trajectory, inputs=inputs)
 
 
 def each(said: str | list[str]) -> list[str]:
@@ -148,7 +148,7 @@ def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> 
     """
     how = how or Reading()
     paired = _paired(file, path, how)
-    names, others, sigma = paired.names, paired.others, None
+    names, without_role, sigma = paired.names, paired.others, None
     if file.sigma is not None:
         names_without_sigma = [name for name in names if name not in file.sigma]
         if names_without_sigma:
@@ -162,7 +162,7 @@ def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> 
     if how.doses is not None:
         data = data.with_doses(how.doses, how.into)
     measurable = [name for name in (*file.model.states, *file.model.observables) if name not in file.model.hidden]
-    notes = [left_out(others, measurable, names)] if others else []
+    notes = [left_out(without_role, measurable, names)] if without_role else []
     assumed = [(column, name) for name, column in names.items() if column != name and name not in file.columns]
     notes += [f"The column {column!r} was taken for {name}, the only state." for column, name in assumed]
     return data.replaced(notes=(*data.notes, *notes)) if notes else data
@@ -194,17 +194,17 @@ def _measured(
     named = every.items() if not excluded else [pair for pair in every.items() if pair[0] not in excluded]
     names = {name: column for name, column in named if column in columns or name in file.columns}
     assigned = {item for column in names.values() for item in each(column)}
-    others = [c for c in columns if c not in taken and c not in assigned and c not in excluded]
+    without_role = [c for c in columns if c not in taken and c not in assigned and c not in excluded]
     # With one state and one column there is only one way to match them, so the names may differ.
-    if not names and len(visible) == 1 and len(others) == 1:
-        return {visible[0]: others[0]}, []
+    if not names and len(visible) == 1 and len(without_role) == 1:
+        return {visible[0]: without_role[0]}, []
     unassigned = [name for name in every if name not in names and name not in excluded]
-    for column in others:
+    for column in without_role:
         guess = suggestion(column, unassigned)
         # A close name is an error if nothing matched at all; else only a misspelling is, since tables often have
         # further columns.
         if misspelt(column, unassigned) or (guess and not names):
-            alike = [candidate for candidate in others if guess and suggestion(candidate, unassigned) == guess]
+            alike = [candidate for candidate in without_role if guess and suggestion(candidate, unassigned) == guess]
             remedy = "Rename it, or leave it out of the table."
             if len(alike) > 1:
                 quoted = ", ".join(f'"{candidate}"' for candidate in alike)
@@ -214,4 +214,4 @@ def _measured(
             raise DataError(
                 f"The column {column!r} is neither a state nor a named expression of the model.{guess} {remedy}"
             )
-    return names or {name: every[name] for name in visible}, others if names else []
+    return names or {name: every[name] for name in visible}, without_role if names else []

@@ -345,7 +345,7 @@ class Document(Happenings):
         make another possible, so the search repeats until nothing is added.
         """
         model = self.model
-        own = {one.getId() for one in (*model.getListOfParameters(), *model.getListOfCompartments())}
+        own = {element.getId() for element in (*model.getListOfParameters(), *model.getListOfCompartments())}
         own -= {*self.rates, *self.rules}
         self.defaults = {key: formulas[key] for key in own & self.kept & set(formulas)}
         own -= self.kept

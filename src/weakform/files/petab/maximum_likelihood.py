@@ -197,7 +197,7 @@ class PetabFit:
         problem = self.problem
         width = max(map(len, self.parameters))
         lines = [
-            f"{problem.name}: {'success' if self.success else 'no success'}, {self.status.value}",
+            f"{problem.name}: {'success' if self.success else 'did not succeed'}, {self.status.value}",
             f"{len(problem.found.measurements)} measurements in {len(problem.found.experiments)} experiments; "
             f"log-likelihood {self.log_likelihood:.4f}, AIC {self.aic:.4f}, BIC {self.bic:.4f}",
             f"{self.agreed} of {self.tried} starts reached the best likelihood; {self.seconds:.1f} s",
@@ -336,7 +336,7 @@ def _followed(
             progress(f"{len(ends)} starts, best log-likelihood {-best:.3f}")
         agreed = sum(e.value < best + SEARCH_POLICY.same_likelihood for e in ends)
         enough = starts is None and agreed >= SEARCH_POLICY.agreeing_starts and len(ends) >= SEARCH_POLICY.min_starts
-        # Agreement means nothing if the noise says that even the common optimum is no fit.
+        # Agreement means nothing if χ² rejects even the common optimum.
         if left() < SEARCH_POLICY.refinement_share * limit or (
             enough and not _rejected(objective, min(ends, key=lambda e: e.value).x)
         ):
@@ -349,10 +349,10 @@ def _followed(
     return sorted(ends, key=lambda end: end.value)
 
 
-def _is_time_below(left: Callable[[], float], until: float, objective: float) -> bool:
-    """Return True if fewer than `until` CPU seconds are left; the minimiser asks this with the objective."""
+def _is_time_below(remaining_time: Callable[[], float], threshold: float, objective: float) -> bool:
+    """Return True if fewer than `threshold` CPU seconds remain; the minimiser passes the objective, which is unused."""
     del objective
-    return left() < until
+    return remaining_time() < threshold
 
 
 def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float], begin: float) -> PetabFit:

@@ -82,9 +82,9 @@ class Objective:
     """
 
     def __init__(self, likelihood: Likelihood) -> None:
-        self.likelihood, found = likelihood, likelihood.found
-        self.quantities = found.quantities
-        self.linear, self.noise = _inner(found)
+        self.likelihood, meaning = likelihood, likelihood.found
+        self.quantities = meaning.quantities
+        self.linear, self.noise = _inner(meaning)
         inner = {*self.linear, *self.noise}
         self.outer = [k for k, q in enumerate(self.quantities) if q.estimate and q.name not in inner]
         self.logs = np.array([q.scale != "lin" for q in self.quantities])
@@ -95,7 +95,7 @@ class Objective:
         self._of_linear = [names.index(name) for name in self.linear]
         self._of_noise = [names.index(name) for name in self.noise]
         symbols = {se.Symbol(name): k for k, name in enumerate(self.noise)}
-        group = [symbols.get(m.sigma, -1) for m in found.measurements]
+        group = [symbols.get(m.sigma, -1) for m in meaning.measurements]
         self._groups = [np.flatnonzero(np.array(group) == k) for k in range(len(self.noise))]
         # Position of each inner quantity among the parameters of formulas.
         self._places = {k: likelihood.own.index(names[k]) for k in (*self._of_linear, *self._of_noise)}
@@ -161,11 +161,11 @@ class Objective:
             solved = self._solved(course, theta)
             if solved is None:
                 return Evaluated(math.inf)
-            found, theta, stuck = solved
-            value = self.likelihood.value(found) - self._priors(theta)
+            predicted, theta, stuck = solved
+            value = self.likelihood.value(predicted) - self._priors(theta)
             if order == 0 or not math.isfinite(value):
                 return Evaluated(value if math.isfinite(value) else math.inf, theta=theta)
-            g, H = self.likelihood.derivatives(found)
+            g, H = self.likelihood.derivatives(predicted)
             g, H = self._outer(g, H, theta, stuck)
         if not (np.abs(g) < MAX_DERIVATIVE).all() or not (np.abs(H) < MAX_DERIVATIVE).all():
             return Evaluated(math.inf)

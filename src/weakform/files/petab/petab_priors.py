@@ -84,12 +84,12 @@ class Prior:
         The derivative is zero where both sides are infinite.
         """
         h = SLOPE_STEP * max(abs(x), MIN_STEP_SIZE)
-        left, right = self._plain(x - h), self._plain(x + h)
-        if math.isfinite(left) and math.isfinite(right):
-            return (right - left) / (2 * h)
+        below, above = self._plain(x - h), self._plain(x + h)
+        if math.isfinite(below) and math.isfinite(above):
+            return (above - below) / (2 * h)
         centre = self._plain(x)
-        finite_side = right if math.isfinite(right) else left
-        return 0.0 if not math.isfinite(finite_side) else (finite_side - centre) / (h if finite_side is right else -h)
+        finite_side = above if math.isfinite(above) else below
+        return 0.0 if not math.isfinite(finite_side) else (finite_side - centre) / (h if finite_side is above else -h)
 
     @cached_property
     def _lost(self) -> float:

@@ -1,6 +1,6 @@
 """The interpretation of the tables of a PEtab problem: formulas become expressions, conditions become periods.
 
-Both versions of PEtab are read by one reader; where they differ, the version is asked.
+One reader serves both versions of PEtab and branches where they differ.
 """
 
 from __future__ import annotations
