@@ -133,7 +133,7 @@ def _unseen(said: Parameters, data: Dataset, latent: LatentProblem | None) -> li
     A freedom is a direction of the parameters that no data of this kind can determine. Freedoms are sought at random
     points inside the bounds, because a freedom of a single point may be an accident.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(0)  # fixed, so that a model always gets the same findings
     lower, upper = said.bounds
     first_times = () if latent is None else tuple(float(mesh[0]) for mesh in latent.meshes())
     experiment = (
@@ -143,6 +143,7 @@ def _unseen(said: Parameters, data: Dataset, latent: LatentProblem | None) -> li
     )
     points = []
     for _ in range(FREEDOM_DRAWS):
+        # Away from the bounds: a term that vanishes at a bound would look like a freedom.
         share = rng.uniform(0.2, 0.8, size=len(lower))
         p = np.where(said.free, between(lower, upper, share, np.full(len(lower), 0.1)), said.base)
         points.append((p, [np.exp(0.5 * rng.standard_normal(len(said.model.states))) for _ in first_times]))
@@ -161,6 +162,7 @@ def _weak(problem: WeakProblem, said: Parameters, wrong: list[str], doubtful: li
         )
     _signal(problem, doubtful)
     _lognormal(data, doubtful)
+    # Parameters that enter linearly are solved for and need no bounds; the others are drawn at random.
     unbounded = [
         name
         for j, name in enumerate(names)

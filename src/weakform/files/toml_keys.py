@@ -118,6 +118,7 @@ def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str
             continue
         entries = known(entry, PARAMETER_KEYS, place)
         values = {key: _READERS[key](value, f"{place}: {key}") for key, value in entries.items()}
+        # The true value is known of simulated data alone: `fit` must not see it.
         if "truth" in values:
             truth[name] = values.pop("truth")
         if values:

@@ -136,6 +136,7 @@ class Formulas:
         if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(children) == 2:
             return f"({translate_child(children[0])}**{translate_child(children[1])})"
         if kind == "AST_FUNCTION_ROOT" and children:
+            # The degree of a root and the base of a logarithm are optional in MathML: 2 and 10.
             degree = translate_child(children[0]) if len(children) == 2 else "2"
             return f"({translate_child(children[-1])}**(1/{degree}))"
         if kind == "AST_FUNCTION_LOG" and children:
@@ -147,6 +148,8 @@ class Formulas:
         if kind == "AST_FUNCTION_PIECEWISE" and children:
             return self._piecewise(children, translate_child, local, depth)
         if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and children:
+            # min(a, b, c) as piecewise(a, a < b and a < c, b, b < c, c): each value is compared with later ones only,
+            # since it is reached only if no value before it is the smallest.
             sign, values = "<" if kind.endswith("MIN") else ">", [translate_child(child) for child in children]
             self.nodes += sum(map(len, values)) * len(values) // CHARACTERS_PER_NODE
             plain = [value for value in values if _is_number(value)]
@@ -210,6 +213,7 @@ class Formulas:
             raise self.error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
         if kind in _COMPARED and len(children) == 2:
             left, right = (self.text(child) for child in children)
+            # Strict and other comparisons differ only where the formula is zero; `events` treats those of time.
             return f"({left} - {right})" if ">" in _COMPARED[kind] else f"({right} - {left})"
         if kind == "LOGICAL_NOT" and len(children) == 1:
             return f"(-{self.rising(children[0], depth + 1)})"
@@ -263,6 +267,7 @@ class Formulas:
         MathML nests what a person writes in a row: without this, a sum of 150 terms would be 150 levels deep.
         """
         parts: list[tuple[str, str]] = []
+        # A stack and not a recursion: a chain may be far longer than the limit of nesting.
         stack = [(plain, node)]
         while stack:
             sign, part = stack.pop()

@@ -27,6 +27,7 @@ def _imports(text: str) -> bool:
     """
     for line in (*text.splitlines(), *re.sub(r"\\\s*\n", "", text).splitlines()):
         code = line.partition("//")[0]
+        # The part before // is code only if nothing before it may make // part of a text or of a block comment.
         plain = not any(mark in code for mark in '"/') and "*/" not in line
         if re.search(r"\bimport\b", code if plain else line):
             return True

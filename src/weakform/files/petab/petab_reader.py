@@ -125,6 +125,7 @@ class _Reader:
                 own[name] = self._parsed(model_table["defaults"][name], f"the value of {key}", ours=True)
             else:
                 own[name] = se.RealDouble(model_table["values"].get(name, math.nan))
+        # Quantities that the model does not have occur in formulas of observables and noise.
         extra = {key: se.Symbol(key) for key in self.quantities if key not in self.names}
         observables = self._observables()
         experiments, index = self._experiments()
@@ -319,6 +320,7 @@ class _Reader:
         for row in self.found["experiment"]:
             time = self._number(row.get("time", ""), "the time of an experiment")
             rows.setdefault(row.get("experimentId", ""), []).append((time, row.get("conditionId", "")))
+        # Measurements without an experiment belong to one that begins at zero and changes nothing.
         rows[""] = rows.get("", [(0.0, "")])
         for label, entries in rows.items():
             begins: dict[float, dict[str, Expr]] = {}
@@ -326,6 +328,7 @@ class _Reader:
                 if name and name not in conditions:
                     raise self._absent(f"the experiment {label!r} has the condition {name!r}", name, conditions)
                 begins.setdefault(time, {}).update(conditions.get(name, {}))
+            # Measurements after a pre-equilibration alone begin at zero.
             if list(begins) == [-math.inf]:
                 begins[0.0] = {}
             index[(label,)] = len(experiments)

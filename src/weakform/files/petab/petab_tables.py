@@ -61,6 +61,7 @@ def tables(path: str, where: str) -> dict[str, Any]:
     folder = Path(path).resolve().parent
     contents: dict[str, Any] = {kind: _table(folder, files.get(kind, []), kind, where) for kind in KINDS}
     sbml = _bytes(_inside(folder, model, where), where).decode("utf-8", errors="replace")
+    # The targets of conditions can change in time only if there is more than one period.
     moving = frozenset(row.get("targetId", "") for row in contents["condition"] if len(contents["experiment"]) > 1)
     contents["model"] = equations_of_sbml(sbml, f"{where}, {model}", _named(contents), moving)
     contents["version"] = int(version)
@@ -134,6 +135,7 @@ def _table(folder: Path, names: list[str], kind: str, where: str) -> Rows:
         reader = csv.reader(io.StringIO(text), delimiter="\t")
         try:
             header = [cell.strip() for cell in next(reader, [])]
+            # A row may be shorter than the header, without its trailing empty cells.
             for line in reader:
                 if any(cell.strip() for cell in line):
                     rows.append({column: cell.strip() for column, cell in zip(header, line, strict=False) if column})

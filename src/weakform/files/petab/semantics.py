@@ -145,6 +145,7 @@ def folded(found: Meaning) -> Meaning:
     ModelError
         If such a parameter has no value.
     """
+    # A parameter that a condition sets has more than one value, so it must stay.
     set_by = {name for _, periods in found.experiments for period in periods for name in period.values}
     numbers = {name: e for name, e in found.own.items() if e.is_Number and name not in set_by}
     used = found.model.measured_by(()).parameters
