@@ -14,6 +14,7 @@ import weakform as wf
 from support import EXAMPLES
 from weakform.cli.main import main
 from weakform.files.formats.translation import TASKS
+from weakform.files.petab.maximum_likelihood import _screened
 from weakform.files.petab.petab_objective import Objective
 from weakform.files.petab.petab_priors import PRIOR_ARGUMENTS, Prior
 from weakform.support.errors import FitError, ModelError
@@ -249,3 +250,13 @@ def test_prior_is_normalised_with_right_slope(kind):
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
     x = 2.0
     assert prior.slope(x) == pytest.approx((prior.log(x + 1e-5) - prior.log(x - 1e-5)) / 2e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [("", ""), ("", "-60"), ("60", "")])
+def test_starts_of_parameters_without_bounds_are_finite_and_inside(lower, upper):
+    objective = Objective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
+    objective.lower[0] = float(lower or -np.inf)
+    objective.upper[0] = float(upper or np.inf)
+    draws = _screened(objective, 5, 0, lambda: True)
+    assert len(draws) == 5
+    assert all(np.isfinite(x).all() and (x >= objective.lower).all() and (x <= objective.upper).all() for x in draws)

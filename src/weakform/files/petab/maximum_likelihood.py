@@ -265,16 +265,10 @@ def _screened(rough: Objective, count: int, seed: int, stop: Callable[[], bool])
         In working coordinates.
     """
     rng = np.random.default_rng([seed, 11])
-    low = np.where(
-        np.isfinite(rough.lower),
-        rough.lower,
-        np.maximum(-SEARCH_POLICY.unbounded_reach, rough.upper - SEARCH_POLICY.unbounded_reach),
-    )
-    high = np.where(
-        np.isfinite(rough.upper),
-        rough.upper,
-        np.minimum(SEARCH_POLICY.unbounded_reach, rough.lower + SEARCH_POLICY.unbounded_reach),
-    )
+    # Beside one bound the draws reach so far from it; without bounds, so far to both sides of zero.
+    reach, has_lower, has_upper = SEARCH_POLICY.unbounded_reach, np.isfinite(rough.lower), np.isfinite(rough.upper)
+    low = np.where(has_lower, rough.lower, np.where(has_upper, rough.upper - reach, -reach))
+    high = np.where(has_upper, rough.upper, np.where(has_lower, rough.lower + reach, reach))
     draws = []
     for k in range(count):
         x = rng.uniform(low, high)
