@@ -27,6 +27,7 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..weak.weak_form import WeakForm
 from .continuation import Point
+from .simpson_rule import hermite_midpoints, insert_midpoints
 from .soft_constraint import Functions, Layout, Relaxed
 
 MIN_INTERVALS_PER_SERIES = 100
@@ -395,20 +396,12 @@ def refined(
     states : ndarray, (finer N, D)
         States on them, with Hermite midpoints at the new nodes.
     """
-    L, F = relaxed.layout, relaxed.functions
-    f = F.f(L.times, point.X, relaxed.own(point.p, L.trajectory), L.after)
-    h = L.steps[:, None]
-    after = np.concatenate([point.X[1:], point.X[-1:]])
-    middle = 0.5 * (point.X + after) + h / 8 * (f - np.concatenate([f[1:], f[-1:]]))
-    finer, states, start = [], [], 0
-    for mesh in meshes:
-        own_part = slice(start + 1, start + 1 + len(mesh))
-        marked = halve[own_part][:-1]
-        where = np.flatnonzero(marked) + 1
-        finer.append(np.insert(mesh, where, (mesh[:-1] + np.diff(mesh) / 2)[marked]))
-        states += [
-            point.X[start : start + 1],
-            np.insert(point.X[own_part], where, middle[own_part][:-1][marked], axis=0),
-        ]
-        start += len(mesh) + 1
-    return tuple(finer), np.concatenate(states)
+    L, X = relaxed.layout, point.X
+    f = relaxed.functions.f(L.times, X, relaxed.own(point.p, L.trajectory), L.after)
+    begin = np.flatnonzero(halve & L.inner)
+    h = L.steps[begin]
+    times, old, _ = insert_midpoints(L.times, begin, L.times[begin] + h / 2)
+    states, _, _ = insert_midpoints(X, begin, hermite_midpoints(X[begin], X[begin + 1], h, f[begin], f[begin + 1]))
+    # Each trajectory begins with its extra node, which is not part of the mesh.
+    starts = np.cumsum([len(mesh) + 1 for mesh in meshes])[:-1]
+    return tuple(part[1:] for part in np.split(times, old[starts])), states

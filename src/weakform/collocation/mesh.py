@@ -33,7 +33,16 @@ import numpy as np
 from ..linalg.interval_chain import BandFactor, Chain, ChainFactor
 from ..model.system import System
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .simpson_rule import ROW_TENSORS, Pattern, dense_f, linearised
+from .simpson_rule import (
+    ROW_TENSORS,
+    Pattern,
+    dense_f,
+    hermite_midpoints,
+    improve_midpoints,
+    insert_midpoints,
+    linearised,
+    simpson_defects,
+)
 
 SUBSTEPS = 16
 """Number of Runge–Kutta steps with which `Mesh.truncation` solves the equations over one interval.
@@ -229,17 +238,19 @@ class Mesh:
                 left, right = starts[:-1], ends[1:]
             else:
                 left, right = starts[inside], ends[inside + 1]
-            middle_x = _middle(x[begin], x[begin + 1], h, dense_f(system, left), dense_f(system, right))
+            f0, f1 = dense_f(system, left), dense_f(system, right)
+            middle_x = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
             driven = None if middle is None else middle[intervals]
             rows = system.rows(self.times[begin] + h / 2, system.from_working(middle_x), p, names, driven)
             yield group, left, right, rows
 
     def defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
         """Compute `c(p, x)`, `(intervals, D)`, from p `(J,)` and x `(nodes, D)`."""
-        c = x[self.begin + 1] - x[self.begin]
+        c = np.empty((len(self.begin), x.shape[1]))
         for group, *rows in self._evaluated(x, p, ("f",)):
+            begin, h = self.begin[group.intervals], self.h[group.intervals]
             f0, f1, fm = (dense_f(group.system, part) for part in rows)
-            c[group.intervals] -= self.h[group.intervals, None] / 6 * (f0 + 4 * fm + f1)
+            c[group.intervals] = simpson_defects((x[begin], x[begin + 1]), h, f0, fm, f1)
         return c if self.offset is None else c + self.offset
 
     def linearise(self, p: FloatArray, x: FloatArray) -> Linearised:
@@ -271,30 +282,26 @@ class Mesh:
             Its new nodes are values that were not measured.
         states : ndarray, (finer nodes, D)
         """
-        place = np.arange(len(x)) + np.searchsorted(self.begin, np.arange(len(x)))
-        between = place[self.begin] + 1
-        nodes = len(x) + len(self.begin)
-        times, fine = np.empty(nodes), np.empty((nodes, x.shape[1]))
-        times[place], times[between] = self.times, self.times[self.begin] + self.h / 2
-        fine[place] = x
+        middles = np.empty((len(self.begin), x.shape[1]))
         for group, left, right, _ in self._evaluated(x, p, ("f",)):
             begin, h = self.begin[group.intervals], self.h[group.intervals]
             f0, f1 = dense_f(group.system, left), dense_f(group.system, right)
-            fine[between[group.intervals]] = _middle(x[begin], x[begin + 1], h, f0, f1)
-        measured = np.zeros(fine.shape, dtype=bool)
-        measured[place] = self.measured
-        data = fine.copy()
-        data[place] = np.where(self.measured, self.data, x)
+            middles[group.intervals] = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
+        times, _, _ = insert_midpoints(self.times, self.begin, self.times[self.begin] + self.h / 2)
+        states, old, new = insert_midpoints(x, self.begin, middles)
+        measured = np.zeros(states.shape, dtype=bool)
+        measured[old] = self.measured
+        data = states.copy()
+        data[old] = np.where(self.measured, self.data, x)
         scale = None
         if self.scale is not None:
-            scale = np.ones(fine.shape)
-            scale[place] = self.scale
-        begins = np.append(place[self.begins[:-1]], nodes)
-        mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=place[self.samples])
-        for _ in range(2):
-            c = mesh.defects(p, fine)
-            fine[between] += 0.5 * (c[1::2] - c[::2])
-        return mesh, fine
+            scale = np.ones(states.shape)
+            scale[old] = self.scale
+        begins = np.append(old[self.begins[:-1]], len(states))
+        mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=old[self.samples])
+        # Every interval was halved: first and second halves alternate.
+        halves = slice(None, None, 2), slice(1, None, 2)
+        return mesh, improve_midpoints(lambda fine: mesh.defects(p, fine), states, new, halves)
 
     def corrected(self, p: FloatArray, x: FloatArray) -> Mesh:
         """Return the mesh with the error of its rule at p `(J,)` and x `(nodes, D)` subtracted (deferred correction).
@@ -345,11 +352,6 @@ class Mesh:
             return value
 
         return f
-
-
-def _middle(x0: FloatArray, x1: FloatArray, h: FloatArray, f0: FloatArray, f1: FloatArray) -> FloatArray:
-    """Return the cubic Hermite midpoints `(intervals, D)` from states and f `(intervals, D)` at both ends."""
-    return 0.5 * (x0 + x1) + h[:, None] / 8 * (f0 - f1)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
-"""Simpson's rule with the cubic Hermite midpoint on many intervals, and its derivatives.
+"""Simpson's rule with the cubic Hermite midpoint on many intervals: the rule, its derivatives, and finer meshes.
 
     c = x₁ - x₀ - h/6 (f₀ + 4 f_½ + f₁),        x_½ = (x₀ + x₁)/2 + h/8 (f₀ - f₁)
 
-Right-hand sides are passed as rows of the structural nonzeros of `f`, `∂f/∂x` and `∂f/∂p` (`model.system`,
-`model.expression_map`).
+Both collocation problems use these functions: `mesh` with all states measured, `soft_constraint` with hidden ones.
+For the derivatives, right-hand sides are passed as rows of the structural nonzeros of `f`, `∂f/∂x` and `∂f/∂p`
+(`model.system`, `model.expression_map`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,96 @@ from ..support.array_types import FloatArray, IntArray
 
 ROW_TENSORS = ("f", "fu", "fp")
 """Tensors whose nonzeros make up a row, in this order: the right-hand side, ∂f/∂x and ∂f/∂p."""
+MIDPOINT_PASSES = 2
+"""Number of corrections of new midpoints by the rule on both halves of an interval.
+
+The Hermite midpoint has the order of the rule; after two corrections it is more accurate. By judgement.
+"""
+
+
+def hermite_midpoints(x0: FloatArray, x1: FloatArray, h: FloatArray, f0: FloatArray, f1: FloatArray) -> FloatArray:
+    """Compute `(x₀ + x₁)/2 + h/8 (f₀ - f₁)`, `(M, D)`, from states and f `(M, D)` at both ends and lengths `(M,)`."""
+    return 0.5 * (x0 + x1) + h[:, None] / 8 * (f0 - f1)
+
+
+def simpson_defects(
+    ends: tuple[FloatArray, FloatArray], h: FloatArray, f0: FloatArray, middle: FloatArray, f1: FloatArray
+) -> FloatArray:
+    """Compute `c = x₁ - x₀ - h/6 (f₀ + 4 f_½ + f₁)` on M intervals.
+
+    Parameters
+    ----------
+    ends : pair of ndarray, (M, D)
+        x₀ and x₁.
+    h : ndarray, (M,)
+    f0, middle, f1 : ndarray, (M, D)
+        The right-hand side at the beginning, in the middle and at the end of each interval.
+
+    Returns
+    -------
+    ndarray, (M, D)
+    """
+    return ends[1] - ends[0] - h[:, None] / 6 * (f0 + 4 * middle + f1)
+
+
+def insert_midpoints(values: FloatArray, begin: IntArray, middles: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Insert a row after the first node of some intervals.
+
+    Parameters
+    ----------
+    values : ndarray, (N, ...)
+        Values at the nodes: times or states.
+    begin : ndarray of int, (M,)
+        Nodes at which the halved intervals begin, ascending.
+    middles : ndarray, (M, ...)
+        Values in the middle of these intervals.
+
+    Returns
+    -------
+    values : ndarray, (N + M, ...)
+    old, new : ndarray of int, (N,), (M,)
+        Rows of the old nodes and of the midpoints.
+    """
+    nodes = np.arange(len(values))
+    old = nodes + np.searchsorted(begin, nodes)
+    new = old[begin] + 1
+    finer = np.empty((len(values) + len(begin), *values.shape[1:]))
+    finer[old], finer[new] = values, middles
+    return finer, old, new
+
+
+def improve_midpoints(
+    defects: Callable[[FloatArray], FloatArray],
+    states: FloatArray,
+    midpoints: IntArray,
+    halves: tuple[IntArray | slice, IntArray | slice],
+) -> FloatArray:
+    """Correct new midpoints by the rule on both halves of their intervals.
+
+    The rule on the first half carries the first end to the midpoint, where it arrives at `x_½ - c₁`; the rule on the
+    second half carries the second end back to about `x_½ + c₂`. The mean of both is the better midpoint.
+
+    Parameters
+    ----------
+    defects : callable
+        Computes c `(rows, D)` on the finer mesh from states `(N, D)`.
+    states : ndarray, (N, D)
+        States on the finer mesh; the midpoints are changed in place.
+    midpoints : ndarray of int, (M,)
+        Their nodes.
+    halves : pair of index arrays or slices, (M,)
+        Rows of c of the first and the second halves.
+
+    Returns
+    -------
+    ndarray, (N, D)
+        The states.
+    """
+    first, second = halves
+    for _ in range(MIDPOINT_PASSES):
+        c = defects(states)
+        states[midpoints] += 0.5 * (c[second] - c[first])
+    return states
 
 
 @dataclass(frozen=True)
@@ -115,7 +207,7 @@ def _by_numpy(
     """Compute what `linearised` returns without the compiled kernel, from full tensors at both ends and the middle."""
     (f0, F0, fp0), (f1, F1, fp1), (fm, Fm, fpm) = tensors
     H, I = h[:, None, None], np.eye(f0.shape[1])
-    c = ends[1] - ends[0] - h[:, None] / 6 * (f0 + 4 * fm + f1)
+    c = simpson_defects(ends, h, f0, fm, f1)
     # The midpoint depends on both ends and on p: ∂x_½/∂x₀ = I/2 + h/8 F₀, ∂x_½/∂x₁ = I/2 - h/8 F₁,
     # ∂x_½/∂p = h/8 (∂f₀/∂p - ∂f₁/∂p).
     left = -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0))

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..model.expression_map import Map
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .simpson_rule import Pattern, linearised
+from .simpson_rule import Pattern, hermite_midpoints, linearised, simpson_defects
 
 MIN_LOCAL_SIZE = 1e-3
 """Smallest size of a state at one time, as a share of its root mean square over the series.
@@ -276,8 +276,8 @@ class Relaxed:
 
     def _middle(self, X: FloatArray, f0: FloatArray, f1: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return times `(N,)` and Hermite midpoints `(N, D)` of the intervals, from f `(N, D)` at both ends of each."""
-        h = self.layout.steps[:, None]
-        return self.layout.times + h[:, 0] / 2, 0.5 * (X + _next(X)) + h / 8 * (f0 - f1)
+        h = self.layout.steps
+        return self.layout.times + h / 2, hermite_midpoints(X, _next(X), h, f0, f1)
 
     def constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """Compute v `(N, D)`: defects, initial values and jumps; zero at nodes without a constraint."""
@@ -285,10 +285,9 @@ class Relaxed:
         own = self.own(p, L.trajectory)
         f0 = F.f(L.times, X, own, L.after)
         f1 = f0 if L.before is None else F.f(L.times, X, own, L.before)
-        h = L.steps[:, None]
-        x1, f1 = _next(X), _next(f1)
+        f1 = _next(f1)
         middle = F.f(*self._middle(X, f0, f1), own, L.middle)
-        v = np.where(L.inner[:, None], x1 - X - h / 6 * (f0 + 4 * middle + f1), 0.0)
+        v = np.where(L.inner[:, None], simpson_defects((X, _next(X)), L.steps, f0, middle, f1), 0.0)
         if F.given.any():
             at = np.flatnonzero(L.ahead)
             start = F.g(L.times[at], X[at], self.own(p, L.trajectory[at]))
