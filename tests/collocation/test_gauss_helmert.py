@@ -10,6 +10,7 @@ from support import mesh_of
 from weakform.collocation.gauss_helmert import Settings, solve
 from weakform.collocation.mesh import Mesh, Part
 from weakform.collocation.watchdog import Step, Watch
+from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
 
 def settings_of(problem):
@@ -109,3 +110,14 @@ def test_watchdog_shortens_oscillating_steps(slope):
         x += share * float(step(x).dp[0])
         watch.see(np.array([x]), np.zeros((1, 1)), step(x), share, lambda at: at.cost)
     assert abs(x) < 1e-6
+
+
+def test_failed_eigendecomposition_is_reported_as_singular(monkeypatch):
+    problem, data, mesh = mesh_of("logistic", M=40, noise=0.05)
+
+    def broken_eigh(matrix):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setattr(np.linalg, "eigh", broken_eigh)
+    with pytest.raises(NotPositiveDefinite):
+        solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings_of(problem))

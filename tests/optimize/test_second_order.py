@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weakform.optimize import Cubic, Reaching, Stop, TrustRegion, minimise
 from weakform.optimize.box_quadratic import minimise_in_box
-from weakform.optimize.step_rules import quadratic
+from weakform.optimize.step_rules import STEP_FAILURES, quadratic
 
 INF = np.inf
 
@@ -158,3 +158,85 @@ def test_stop_names_reason():
     start = np.array([-1.2, 1.0])
     assert minimise(rosenbrock, start, *box, TrustRegion(), max_iterations=3).stop is Stop.ITERATIONS
     assert minimise(rosenbrock, start, *box, TrustRegion(), stop=lambda _: True).stop is Stop.TIME
+
+
+RULES = [TrustRegion, Reaching, Cubic]
+as_in_fits = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+"""Fits run with NumPy's floating-point warnings off; what overflows has to show in the result."""
+
+
+def broken_eigh(matrix):
+    raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+
+@as_in_fits
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("bad", [np.nan, INF])
+@pytest.mark.parametrize("which", ["gradient", "hessian"])
+def test_start_with_derivatives_that_are_not_finite_fails(rule, bad, which):
+    def f(x, order):
+        g, H = 2 * x, 2 * np.eye(2)
+        (g if which == "gradient" else H).flat[0] = bad
+        return Value(float(x @ x), g, H)
+
+    minimum = minimise(f, np.ones(2), np.full(2, -5.0), np.full(2, 5.0), rule())
+    assert minimum.stop is Stop.START
+    assert minimum.value == INF
+
+
+@as_in_fits
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("bad", [np.nan, INF])
+def test_point_with_derivatives_that_are_not_finite_is_not_accepted(n, bad):
+    """The gradient and Hessian of `½ ‖x‖²` break down nearer to zero than 1; the value does not."""
+
+    def f(x, order):
+        H = np.eye(n) if np.linalg.norm(x) > 1 else np.full((n, n), bad)
+        return Value(0.5 * float(x @ x), x.copy(), H)
+
+    minimum = minimise(f, np.full(n, 3.0), np.full(n, -9.0), np.full(n, 9.0), TrustRegion())
+    assert not minimum.stop.converged
+    assert np.isfinite(minimum.hessian).all()
+    assert np.isfinite(minimum.value)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_failed_eigendecomposition_ends_search_where_it_is(rule, monkeypatch):
+    monkeypatch.setattr(np.linalg, "eigh", broken_eigh)
+    start = np.array([-1.2, 1.0])
+    minimum = minimise(rosenbrock, start, np.full(2, -5.0), np.full(2, 5.0), rule())
+    assert minimum.stop is Stop.STUCK
+    assert (minimum.x == start).all()
+    assert minimum.value == rosenbrock(start, 0).value
+
+
+@as_in_fits
+@pytest.mark.parametrize("rule", RULES)
+def test_curvature_and_scale_that_underflow_end_search(rule):
+    """From a Hill model with free exponents: a gradient of 1e-213, a curvature of zero, and a squared scale of zero."""
+
+    def f(x, order):
+        return Value(float(x[0] ** 2), np.array([2 * x[0], 1e-213]), np.diag([2.0, 0.0]))
+
+    minimum = minimise(f, np.ones(2), np.full(2, -INF), np.full(2, INF), rule())
+    assert minimum.stop is Stop.STUCK
+
+
+@pytest.mark.parametrize("failure", [np.linalg.LinAlgError, OverflowError, ZeroDivisionError])
+@pytest.mark.parametrize("method", ["begin", "step"])
+def test_rule_that_cannot_compute_a_step_ends_search(method, failure, monkeypatch):
+    def fail(*arguments):
+        raise failure
+
+    monkeypatch.setattr(TrustRegion, method, fail)
+    start = np.array([-1.2, 1.0])
+    minimum = minimise(rosenbrock, start, np.full(2, -5.0), np.full(2, 5.0), TrustRegion())
+    assert minimum.stop is Stop.STUCK
+    assert (minimum.x == start).all()
+
+
+def test_radius_that_overflows_raises_step_failure():
+    """In the hard case the squared radius is compared with the length of the step."""
+    rule = TrustRegion(radius=1e200)
+    with pytest.raises(STEP_FAILURES):
+        rule.step(np.array([0.0, 1.0]), np.diag([-1.0, 1.0]), np.ones(2), np.full(2, -INF), np.full(2, INF))

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..linalg.blas_threads import single_thread
 from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
 from ..optimize import Stop, never
-from ..optimize.step_rules import TrustRegion
+from ..optimize.step_rules import STEP_FAILURES, TrustRegion
 from ..support.array_types import FloatArray
 from .mesh import Mesh
 from .watchdog import MAX_STEPS_WITHOUT_DECREASE, PENALTY_SLACK, Step, Watch
@@ -181,7 +181,7 @@ def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, sett
     Raises
     ------
     NotPositiveDefinite
-        If the constraint is singular at the start.
+        If the constraint is singular at the start, or if no direction can be found for parameters that run away.
     """
     with single_thread(), np.errstate(all="ignore"):
         first = _Iteration(mesh, sigma, settings, None).run(p, states)
@@ -355,14 +355,20 @@ class _Iteration:
         -------
         ndarray, (F,)
             δp of the free parameters.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If no step can be computed.
         """
         if not len(g):
             return g
-        rule = TrustRegion(radius=RADIUS_WITHOUT_LIMIT)
-        if self.held is None:
-            return rule.step(g, H, d, low, high)
-        spring = SPRING_INFORMATION * np.outer(self.held * d, self.held * d)
-        return rule.step(g, H + spring, d, low, high)
+        if self.held is not None:
+            H = H + SPRING_INFORMATION * np.outer(self.held * d, self.held * d)
+        try:
+            return TrustRegion(radius=RADIUS_WITHOUT_LIMIT).step(g, H, d, low, high)
+        except STEP_FAILURES as error:
+            raise NotPositiveDefinite("the parameters") from error
 
     def _excess(self, x: FloatArray) -> float:
         """Compute the root mean square residual at x `(nodes, D)` over the first σ, at least 1."""
@@ -437,9 +443,18 @@ class _Iteration:
 
 
 def _weakest(information: FloatArray) -> FloatArray:
-    """Return the direction of least information as a unit vector `(F,)` in units of conditional standard errors."""
+    """Return the direction of least information as a unit vector `(F,)` in units of conditional standard errors.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        If the information `(F, F)` has no eigendecomposition.
+    """
     d = np.sqrt(np.abs(information.diagonal()))
     if not (d > np.finfo(float).tiny).all():  # one parameter has no information: that is the direction
         return np.asarray(np.eye(len(d))[int(np.argmin(d))])
-    _, vectors = np.linalg.eigh(information / np.outer(d, d))
+    try:
+        _, vectors = np.linalg.eigh(information / np.outer(d, d))
+    except np.linalg.LinAlgError as error:
+        raise NotPositiveDefinite("the information") from error
     return np.asarray(vectors[:, 0])

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ..support.array_types import FloatArray
-from .step_rules import quadratic
+from .step_rules import STEP_FAILURES, quadratic
 
 MAX_REFUSED_STEPS = 60
 """Number of trial steps of an iteration.
@@ -46,7 +46,7 @@ class Stop(Enum):
     VALUE = "the value no longer changes"
     ITERATIONS = "the iteration limit was reached"
     TIME = "the time limit was reached"
-    START = "the objective is not finite at the start"
+    START = "the objective or one of its derivatives is not finite at the start"
     STUCK = "no step decreased the objective"
 
     @property
@@ -83,10 +83,16 @@ class Rule(Protocol):
     bounded: bool
 
     def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
-        """Prepare for the first step from the gradient, the scales and the extent of the region, all `(J,)`."""
+        """Prepare for the first step from the gradient, the scales and the extent of the region, all `(J,)`.
+
+        Raises one of `STEP_FAILURES` if that is not possible.
+        """
 
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return a step `(J,)` between `low` and `high`, from gradient, Hessian and scales."""
+        """Return a step `(J,)` between `low` and `high`, from gradient, Hessian and scales.
+
+        Raises one of `STEP_FAILURES` if there is none.
+        """
 
     def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:
         """Adapt to the ratio of actual to predicted decrease of a step s."""
@@ -140,6 +146,9 @@ def minimise(
 ) -> Minimum:
     """Minimise `objective(x, order)` over the box.
 
+    An evaluation fails if its value, gradient or Hessian is not finite. At the start this ends the minimisation with
+    `Stop.START`; later the point is refused. If the rule cannot compute a step, the search ends with `Stop.STUCK`.
+
     Parameters
     ----------
     objective : callable
@@ -163,9 +172,10 @@ def minimise(
     x = np.clip(start, lower, upper)
     first = objective(x, 2)
     evaluations = 1
-    if not np.isfinite(first.value) or first.gradient is None or first.hessian is None:
+    derivatives = _finite_derivatives(first)
+    if derivatives is None:
         return Minimum(x, np.inf, Stop.START, 0, evaluations)
-    value, g, H = first.value, first.gradient, first.hessian
+    value, (g, H) = first.value, derivatives
     largest = np.zeros_like(x)
     begun = False
     small_steps = 0
@@ -184,12 +194,18 @@ def minimise(
             return finish(Stop.TIME, iteration)
         if not begun:
             width = upper - lower
-            rule.begin(g, d, np.where(np.isfinite(width), 0.5 * width, np.abs(x)))
+            try:
+                rule.begin(g, d, np.where(np.isfinite(width), 0.5 * width, np.abs(x)))
+            except STEP_FAILURES:
+                return finish(Stop.STUCK, iteration)
             begun = True
         low, high = lower - x, upper - x
         accepted: tuple[FloatArray, FloatArray] | None = None
         for _ in range(MAX_REFUSED_STEPS):
-            s = rule.step(g, H, d, low, high)
+            try:
+                s = rule.step(g, H, d, low, high)
+            except STEP_FAILURES:
+                return finish(Stop.STUCK, iteration)
             predicted = -quadratic(g, H, s)
             if not predicted > 0:
                 break
@@ -206,17 +222,17 @@ def minimise(
             if ratio > MIN_RATIO_OF_ACCEPTED_STEP:
                 after = objective(moved, 2)
                 evaluations += 1
-                if np.isfinite(after.value) and after.gradient is not None and after.hessian is not None:
-                    accepted = after.gradient, after.hessian
+                accepted = _finite_derivatives(after)
+                if accepted is not None:
                     break
             if np.linalg.norm(d * s) <= tolerance * 1e-3:
                 break
             if stop(value):
                 return finish(Stop.TIME, iteration)
         if accepted is None:
-            # If the model promises no decrease beyond rounding, this is a minimum.
-            is_stuck = predicted > MIN_PROMISE_OF_STUCK * max(1.0, abs(value))
-            return finish(Stop.STUCK if is_stuck else Stop.STEP, iteration)
+            # If the model promises no decrease beyond rounding, this is a minimum; a promise of NaN says nothing.
+            is_minimum = predicted <= MIN_PROMISE_OF_STUCK * max(1.0, abs(value))
+            return finish(Stop.STEP if is_minimum else Stop.STUCK, iteration)
         change, before = abs(decrease), x
         x, value, (g, H) = moved, after.value, accepted
         step = x - before
@@ -227,6 +243,14 @@ def minimise(
         if small_steps and (ratio > 0.5 or small_steps > 2):
             return finish(Stop.VALUE, iteration + 1)
     return finish(Stop.ITERATIONS, max_iterations)
+
+
+def _finite_derivatives(evaluated: Evaluated) -> tuple[FloatArray, FloatArray] | None:
+    """Return gradient `(J,)` and Hessian `(J, J)` of an evaluation; None if it failed."""
+    g, H = evaluated.gradient, evaluated.hessian
+    if not np.isfinite(evaluated.value) or g is None or H is None:
+        return None
+    return (g, H) if np.isfinite(g).all() and np.isfinite(H).all() else None
 
 
 def _scales(g: FloatArray, H: FloatArray, largest: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,9 @@ not matter. They diagonalise `Ĥ = V diag(w) Vᵀ`. With `a = Vᵀĝ` the step i
   ‖ŝ‖. So each coordinate also stays within `|s_j| <= reach · extent_j`, with half the width of the box as extent. The
   reach shrinks and grows as the radius does.
 - Cubic regularisation: `λ = c ‖ŝ‖`, which minimises `m(s) + c/3 ‖ŝ‖³`, without bounds.
+
+If ĝ or Ĥ is not finite, its eigendecomposition fails, or a length overflows, there is no step, and a rule raises one of
+`STEP_FAILURES`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
+STEP_FAILURES = (np.linalg.LinAlgError, OverflowError, ZeroDivisionError)
+"""Exceptions of a rule that cannot compute a step; its caller reports the step as failed."""
 FIRST_RADIUS_SHARE = 0.1
 """First radius as a share of the extent of the box.
 
@@ -52,6 +57,39 @@ By judgement."""
 def quadratic(g: FloatArray, H: FloatArray, s: FloatArray) -> float:
     """Compute the quadratic model `m(s) = gᵀs + ½ sᵀHs`."""
     return float(g @ s + 0.5 * s @ (H @ s))
+
+
+def _diagonalise(g: FloatArray, H: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Diagonalise the scaled Hessian.
+
+    Parameters
+    ----------
+    g, d : ndarray, (J,)
+        Gradient and scales.
+    H : ndarray, (J, J)
+
+    Returns
+    -------
+    w : ndarray, (J,)
+        Eigenvalues of Ĥ, ascending.
+    V : ndarray, (J, J)
+        Eigenvectors of Ĥ.
+    a : ndarray, (J,)
+        Coefficients `Vᵀĝ` of the scaled gradient.
+
+    Raises
+    ------
+    LinAlgError
+        If the scaled gradient or Hessian is not finite, or if the eigenvalues do not converge.
+    """
+    with np.errstate(all="ignore"):
+        scaled, slope = H / np.outer(d, d), g / d
+    # LAPACK reports NaN as missing convergence for some sizes only, and returns NaN for others. Finite derivatives are
+    # not enough: with a gradient of 1e-213 and no curvature, d² underflows, and Ĥ is 0/0.
+    if not (np.isfinite(scaled).all() and np.isfinite(slope).all()):
+        raise np.linalg.LinAlgError("The scaled gradient or Hessian is not finite.")
+    w, V = np.linalg.eigh(scaled)
+    return w, V, V.T @ slope
 
 
 def _shift(w: FloatArray, a: FloatArray, excess: Callable[[float, float], float]) -> tuple[float, FloatArray]:
@@ -180,8 +218,7 @@ class TrustRegion:
 
     def _solve(self, g: FloatArray, H: FloatArray, d: FloatArray, radius: float) -> FloatArray:
         """Return the minimiser `(J,)` of the model within a radius, without bounds."""
-        w, V = np.linalg.eigh(H / np.outer(d, d))
-        a = V.T @ (g / d)
+        w, V, a = _diagonalise(g, H, d)
         tiny = RELATIVE_FLATNESS * max(abs(w[0]), abs(w[-1]), DIVISION_GUARD)
         if w[0] >= -tiny:
             # The Newton step. Along a flat direction the model gives no length, and the step has no component.
@@ -321,8 +358,7 @@ class Cubic:
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return the step `(J,)`; `low` and `high` are not used."""
         del low, high
-        w, V = np.linalg.eigh(H / np.outer(d, d))
-        a = V.T @ (g / d)
+        w, V, a = _diagonalise(g, H, d)
         _, c = _shift(w, a, lambda shift, norm: self.weight * norm - shift)
         return np.asarray(V @ c / d)
 
