@@ -244,7 +244,7 @@ class _Iteration:
             iteration += 1
             small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
             small |= bool((np.abs(step.dp) <= ROUNDING_TOLERANCE * np.abs(p)).all())
-            before = self._value(watch.now)
+            before = self._value(watch.last_step)
             if step.drift <= MAX_DRIFT_OF_WHOLE_STEP and watch.patient:
                 share = watch.share
                 x = x + share * (step.states - x)
@@ -276,13 +276,13 @@ class _Iteration:
                 step = self._step(p, x)
             except NotPositiveDefinite:
                 # The step led to where the constraint is singular: search along the step from the best point instead.
-                if watch.since < 0:
+                if watch.steps_since_best < 0:
                     raise
                 p, x, step = watch.best
-                watch.since = MAX_STEPS_WITHOUT_DECREASE
+                watch.steps_since_best = MAX_STEPS_WITHOUT_DECREASE
                 continue
             watch.see(p, x, step, share, self._value)
-            change = abs(before - self._value(watch.now))
+            change = abs(before - self._value(watch.last_step))
             flat = flat + 1 if share >= _VALLEY.min_share and change < _VALLEY.max_change else 0
             if flat >= _VALLEY.steps:
                 stop = Stop.VALUE

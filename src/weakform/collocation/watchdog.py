@@ -97,13 +97,13 @@ class Watch:
     """
 
     def __init__(self, p: FloatArray, x: FloatArray, step: Step) -> None:
-        self.best, self.now, self.since = (p, x, step.bare), step.bare, 0
+        self.best, self.last_step, self.steps_since_best = (p, x, step.bare), step.bare, 0
         self.share = 1.0
 
     @property
     def patient(self) -> bool:
         """Whether steps may still be taken without a decrease."""
-        return self.since < MAX_STEPS_WITHOUT_DECREASE
+        return self.steps_since_best < MAX_STEPS_WITHOUT_DECREASE
 
     def see(self, p: FloatArray, x: FloatArray, step: Step, share: float, value: Callable[[Step], float]) -> None:
         """Record a new point and update the share.
@@ -119,22 +119,24 @@ class Watch:
         value : callable
             The penalty function at the point where a step begins.
         """
-        along = float(step.scaled @ self.now.scaled)
-        turned = along < -REVERSAL_SHARE * self.now.size * step.size
+        along = float(step.scaled @ self.last_step.scaled)
+        turned = along < -REVERSAL_SHARE * self.last_step.size * step.size
         # Once shortened, the share is updated at every step, so that it can grow back to one.
-        if self.since >= 0 and (self.share < 1.0 or (turned and step.size > REVERSAL_SHARE * self.now.size)):
-            c = along / max(self.now.size**2, float(np.finfo(float).tiny))
+        if self.steps_since_best >= 0 and (
+            self.share < 1.0 or (turned and step.size > REVERSAL_SHARE * self.last_step.size)
+        ):
+            c = along / max(self.last_step.size**2, float(np.finfo(float).tiny))
             self.share = float(np.clip(share / max(1.0 - c, 0.5), MIN_STEP_SHARE, 1.0))
-        self.now = step.bare
-        if self.since < 0 or value(step) < value(self.best[2]) - PENALTY_SLACK:
-            self.best, self.since = (p, x, step.bare), 0
+        self.last_step = step.bare
+        if self.steps_since_best < 0 or value(step) < value(self.best[2]) - PENALTY_SLACK:
+            self.best, self.steps_since_best = (p, x, step.bare), 0
         else:
-            self.since += 1
+            self.steps_since_best += 1
 
     def back(self) -> tuple[FloatArray, FloatArray]:
         """Return the parameters and states of the best point; the next point becomes the best, whatever its value.
 
         The iteration then searches along the step from the best point for a decrease of the penalty function.
         """
-        self.since = -1
+        self.steps_since_best = -1
         return self.best[:2]

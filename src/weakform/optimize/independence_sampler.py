@@ -115,7 +115,7 @@ class Walk(Generic[E]):
         self.reference = _Reference(np.zeros(dimension), np.eye(dimension), tail)
         self.points = [self._start(dimension) for _ in range(chains)]
         self.kept: list[list[E]] = [[] for _ in self.points]
-        self.every = 2
+        self.local_period = 2
         self.steps = self.taken = self.lost = 0
 
     def _start(self, dimension: int) -> tuple[FloatArray, E]:
@@ -187,13 +187,13 @@ class Walk(Generic[E]):
             # The oldest third is dropped: chains began far from the density.
             self.reference, past = self.reference.learnt(np.array(past)), past[len(past) // 3 :]
         share, self.reference = best
-        self.every = LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else 2
+        self.local_period = LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else 2
         self.steps = self.taken = self.lost = 0
 
     def go_on(self, steps: int) -> None:
         """Take steps of each chain and keep all of them in `kept`."""
         for i in range(steps):
-            self._step(nearby=i % self.every == 0)
+            self._step(nearby=i % self.local_period == 0)
             for c, (_, current) in enumerate(self.points):
                 self.kept[c].append(current)
 
