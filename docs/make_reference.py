@@ -150,8 +150,8 @@ KEYS = {
     "state. Its meaning depends on the [kind of noise](noise.md).",
     "trajectory": "The column that identifies the experiment of each row.",
     "parameters": "A table for each parameter with bounds, a start, a prior or another property; see below.",
-    "columns": 'Names of the columns that differ from those of the states, the inputs, or `time`; `""` for a state that was '
-    "not measured although the table has a column of its name.",
+    "columns": "Names of the columns that differ from those of the states, the inputs, or `time`; "
+    '`""` for a state that was not measured although the table has a column of its name.',
     "units": "Units of the states and of `time`, for the report.",
     "initial": "Initial values of the states, for `weakform simulate` and for studies.",
     "duration": "The time of the last sample, for `weakform simulate` and for studies.",
