@@ -167,6 +167,17 @@ def threshold(count: int, level: float = 0.01) -> float:
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))
 
 
+def model_p_values(goodness: GoodnessOfFit) -> list[float]:
+    """P-values of what speaks against the model and not against sigma: residuals hang together, or exceed repeats."""
+    return [p for p in (goodness.portmanteau_p, goodness.lack_of_fit_p) if p is not None and not np.isnan(p)]
+
+
+def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
+    """Whether the sigma that was given is wrong, and nothing else is."""
+    wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTED
+    return wrong and min(model_p_values(goodness), default=1.0) >= REJECTED
+
+
 @dataclass(frozen=True)
 class Leaning:
     """A stretch of time in which values lie to one side of the fitted curve.

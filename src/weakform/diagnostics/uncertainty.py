@@ -11,6 +11,7 @@ from ..linalg.symmetric_matrix import symmetric_inverse
 from ..model.compilation import compiled
 from ..support.array_types import BoolArray, FloatArray
 from .poles import along
+from .practical_identifiability import is_blind
 
 EDGE, TELLING = 1e-6, 0.1
 """A parameter is at its bound if it is nearer than this share of its box, and than this share of its standard error:
@@ -43,11 +44,6 @@ class Quantified:
     kind: str
     at_bound: BoolArray
     bounds: FloatArray
-
-
-def is_blind(task: Task, refined: Refined | None) -> bool:
-    """Whether there are as many unknowns as values and no given sigma: then nothing is known of the noise."""
-    return refined is not None and refined.freedom <= 0 and task.problem.data.sigma is None
 
 
 def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
