@@ -1,4 +1,4 @@
-"""The status of a fit, from the evidence against it."""
+"""The status of a fit that converged: rejected, misstated, undetermined, unresolved, or a success."""
 
 from __future__ import annotations
 
@@ -11,15 +11,49 @@ from ..linalg.symmetric_matrix import symmetric_inverse
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
 from .goodness import REJECTED
-from .practical_identifiability import POORLY_DETERMINED, UNKNOWN
+from .practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
 
-UNRESOLVED = 0.5
-"""Error of the discretisation in standard errors that is no success."""
-INFLATED, KNOWN = 1e6, 0.01
-UNTENABLE = 2.0
-STILL = 4.0
-PIECES = 16
-NARROW = 0.01
+
+@dataclass(frozen=True)
+class _VerdictPolicy:
+    """Thresholds of a fit that converged; those of the test of the model are in `goodness`."""
+
+    max_bias: float = 0.5
+    """Error of the discretisation, in standard errors. Above, the fit is UNRESOLVED. By judgement;
+    `docs/when-not-to-trust.md` says so to users."""
+
+    max_weak_misfit: float = 2.0
+    """Root mean square of weak residuals over their standard deviations. Above, the model is REJECTED if the residuals
+    of the data have no test. By judgement: a right model has about one."""
+
+    max_inflation: float = 1e6
+    """Variance of a parameter over its variance if all others were known. Above, it is determined only together with
+    others, and the fit is UNDETERMINED. By judgement; `docs/when-not-to-trust.md` says so to users."""
+
+    well_known_error: float = 0.01
+    """Standard error, relative to the estimate. Below, an inflated variance does not matter. By judgement: in long
+    chaotic series all parameters are known well, and some combination of them far better."""
+
+    negligible_share_of_box: float = 0.01
+    """Size of an estimate, over the width of its box. Below, its error is compared with this share of the box: the
+    error of a parameter that is next to zero cannot be small relative to it. By judgement."""
+
+
+@dataclass(frozen=True)
+class _ConstancyPolicy:
+    """When data are constants and noise."""
+
+    deviations: float = 4.0
+    """Sum of squares, in standard deviations above that of noise. Below, a state is taken for constant. By
+    judgement."""
+
+    pieces: int = 16
+    """Pieces of time whose means are compared, in each trajectory. Slow variation that is below the noise of single
+    samples shows in the means: `test_a_weak_signal_in_many_samples_is_a_success` in `tests/test_hostile.py`."""
+
+
+VERDICT_POLICY = _VerdictPolicy()
+CONSTANCY_POLICY = _ConstancyPolicy()
 
 
 @dataclass(frozen=True)
@@ -29,28 +63,30 @@ class Evidence:
     Attributes
     ----------
     p : ndarray, (J,)
+        The estimate.
     covariance : ndarray, (J, J)
     inner : ndarray of bool, (J,)
         Free parameters that are not at a bound.
     test : float
         The p-value of the model; NaN if there is no test.
     misfit : float
-        Root mean square of the weak residuals over their standard deviations, about one for a right model; zero where
-        the residuals of a refinement say more.
+        Root mean square of the weak residuals over their standard deviations, about one for a right model; zero if the
+        residuals of the data are tested instead.
     constant : bool
         Whether the data are constants and noise.
     against : bool
-        Whether a parameter sits at a bound other than zero.
+        Whether a parameter is at a bound other than zero.
     unseen : bool
-        Whether the model has a freedom that no data of this kind can see.
+        Whether other parameter values may fit as well: the model has a freedom, a state is aliased, or the best start
+        is doubtful.
     width : ndarray, (J,), optional
-        Of the bounds.
+        Width of the bounds.
     bias : float
-        The error of the discretisation in standard errors.
+        Error of the discretisation, in standard errors.
     misstated : bool
-        Whether the noise is not what it was said to be, and that is all.
+        Whether the noise is not what it was assumed to be, and nothing else is wrong.
     blind : bool
-        Whether there are as many unknowns as values, and nothing is known of the noise.
+        Whether there are as many unknowns as values, and σ is unknown.
     """
 
     p: FloatArray
@@ -68,16 +104,31 @@ class Evidence:
 
 
 def verdict(status: Status, evidence: Evidence) -> Status:
-    """The status of a fit that converged, once it is known what it found."""
+    """Decide the status of a fit.
+
+    The first of these that holds decides: MISSTATED, UNDETERMINED (no variation, or σ is unknown), UNRESOLVED,
+    REJECTED, UNDETERMINED (other values fit as well, or the errors are too large).
+
+    Parameters
+    ----------
+    status : Status
+        Of the search; returned unchanged if the search did not converge.
+    evidence : Evidence
+
+    Returns
+    -------
+    Status
+    """
     if status is not Status.CONVERGED:
         return status
-    if evidence.misstated and evidence.bias <= UNRESOLVED:
+    if evidence.misstated and evidence.bias <= VERDICT_POLICY.max_bias:
         return Status.MISSTATED
     if evidence.constant or evidence.blind:
         return Status.UNDETERMINED
-    if evidence.bias > UNRESOLVED:
+    if evidence.bias > VERDICT_POLICY.max_bias:
         return Status.UNRESOLVED
-    if evidence.test < REJECTED or (np.isnan(evidence.test) and evidence.misfit > UNTENABLE):
+    is_untenable = np.isnan(evidence.test) and evidence.misfit > VERDICT_POLICY.max_weak_misfit
+    if evidence.test < REJECTED or is_untenable:
         return Status.REJECTED
     if evidence.against or evidence.unseen:
         return Status.UNDETERMINED
@@ -88,32 +139,39 @@ def verdict(status: Status, evidence: Evidence) -> Status:
     variance = block.diagonal()
     if np.isinf(variance).any():
         return Status.UNDETERMINED
-    # By how much the variance of each would shrink if all the others were known.
+    # The variance of each over its variance if all others were known: C_jj (C⁻¹)_jj.
     with np.errstate(all="ignore"):
-        inflated = variance * symmetric_inverse(block).diagonal() > INFLATED
-    # An estimate of next to zero is known if its error is small against its bounds.
+        is_inflated = variance * symmetric_inverse(block).diagonal() > VERDICT_POLICY.max_inflation
+    # An estimate of next to zero is determined if its error is small against its box.
     size = np.abs(evidence.p[inner])
     if evidence.width is not None:
-        size = np.maximum(size, np.where(np.isfinite(evidence.width), NARROW * evidence.width, 0.0)[inner])
-    share = np.sqrt(variance) / np.maximum(size, np.finfo(float).tiny)
-    nothing = (share > UNKNOWN).any() or (share > POORLY_DETERMINED).all()
-    # What is known well is determined, even if a combination is known far better, as in long chaotic series.
-    return Status.UNDETERMINED if (inflated & (share > KNOWN)).any() or nothing else status
+        share_of_box = VERDICT_POLICY.negligible_share_of_box * evidence.width
+        size = np.maximum(size, np.where(np.isfinite(evidence.width), share_of_box, 0.0)[inner])
+    relative = np.sqrt(variance) / np.maximum(size, np.finfo(float).tiny)
+    is_unknown = (relative > MAX_RELATIVE_ERROR).any() or (relative > POORLY_DETERMINED).all()
+    # A parameter that is known well is determined, even if a combination with others is known far better.
+    is_trade_off = (is_inflated & (relative > VERDICT_POLICY.well_known_error)).any()
+    return Status.UNDETERMINED if is_trade_off or is_unknown else status
 
 
 def is_constant(problem: Problem) -> bool:
-    """Whether no state varies more than its noise does, from sample to sample or from piece to piece."""
+    """Return True if no state varies more than its noise, neither from sample to sample nor from piece to piece.
+
+    For constants and noise, the sum of squares about the mean is χ², and so is that of the means of pieces of time. A
+    χ² with n degrees of freedom has the mean n and the standard deviation `√(2n)`.
+    """
     total, slow = np.zeros(len(problem.sigma)), np.zeros(len(problem.sigma))
     freedom = pieces = 0
     with np.errstate(all="ignore"):
         for form in problem.forms:
             x = form.x
             n = x.shape[1]
-            edges = np.unique(np.linspace(0, n, PIECES + 1).astype(int))[:-1]
+            edges = np.unique(np.linspace(0, n, CONSTANCY_POLICY.pieces + 1).astype(int))[:-1]
             counts = np.diff([*edges, n])
             off = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
             total += np.sum(off**2, axis=1)
             slow += np.sum(np.add.reduceat(off, edges, axis=1) ** 2 / counts, axis=1)
             freedom, pieces = freedom + n - 1, pieces + len(edges) - 1
-    quiet = total < freedom + STILL * np.sqrt(2 * freedom)
-    return bool(np.all(quiet & (slow < pieces + STILL * np.sqrt(2 * pieces))))
+    is_quiet = total < freedom + CONSTANCY_POLICY.deviations * np.sqrt(2 * freedom)
+    is_flat = slow < pieces + CONSTANCY_POLICY.deviations * np.sqrt(2 * pieces)
+    return bool(np.all(is_quiet & is_flat))
