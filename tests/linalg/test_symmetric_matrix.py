@@ -62,6 +62,10 @@ def test_inverse_has_infinite_variance_for_a_parameter_without_information():
     assert (inverse[2, :2] == 0).all()
 
 
+def test_inverse_of_a_matrix_that_is_not_finite_has_infinite_variances():
+    assert np.isinf(symmetric_inverse(np.array([[1.0, np.nan], [np.nan, 1.0]])).diagonal()).all()
+
+
 def test_inverse_below_a_limit_keeps_only_poorly_determined_directions():
     H = np.diag([1.0, 1.0])
     H[0, 1] = H[1, 0] = 0.999

@@ -85,7 +85,7 @@ class Comparison:
     Attributes
     ----------
     rivals : tuple of Rival
-    nested : tuple of Nested
+    nested : tuple of NestedModels
         Likelihood-ratio tests of models that are special cases of others.
     corrected : bool
         Whether models are compared by AICc; if there are too few values for it, they are by AIC.
@@ -155,7 +155,7 @@ class Comparison:
 
         Parameters
         ----------
-        one : Nested
+        one : NestedModels
             One of `nested`.
         """
         conclusion = "the data do not speak against it" if one.p_value > SIGNIFICANCE_LEVEL else "it is refuted"

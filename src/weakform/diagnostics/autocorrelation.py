@@ -141,7 +141,7 @@ def _columns(is_measured: BoolArray, trajectory: IntArray) -> list[_Column]:
 
 
 def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) -> FloatArray:
-    """Compute Q `(draws,)` of residuals `(rows, columns, draws)`; with `positive`, of positive correlations only."""
+    """Compute Q `(draws,)` of residuals `(rows, columns, draws)`; with `positive_only`, of positive correlations only."""
     total = np.zeros(e.shape[2])
     for d, column in enumerate(columns):
         part = e[column.rows, d]
@@ -161,14 +161,14 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
     ----------
     residuals : tuple of ndarray, (time, columns)
         Of each trajectory; NaN where missing.
-    absorbed : float
+    absorbed_share : float
         Number of fitted quantities over number of values.
     project_noise : callable, optional
         Computes the residuals that the fit leaves of noise `(rows, columns, draws)`. Without it Q is taken for χ².
 
     Returns
     -------
-    Serial
+    AutocorrelationTest
     """
     e, is_measured, columns = _arranged(residuals)
     freedom = sum(len(column.pairs) for column in columns)
@@ -203,7 +203,7 @@ def _arranged(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray,
     e : ndarray, (rows, columns)
         Zero where missing.
     is_measured : ndarray of bool, (rows, columns)
-    columns : list of _Column
+    columns : list of _ColumnPairs
         Pairs of values of each column.
     """
     rows = np.concatenate(residuals)

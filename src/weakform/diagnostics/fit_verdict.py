@@ -67,25 +67,25 @@ class Evidence:
     covariance : ndarray, (J, J)
     inner : ndarray of bool, (J,)
         Free parameters that are not at a bound.
-    test : float
+    p_value : float
         The p-value of the model; NaN if there is no test.
-    misfit : float
+    weak_misfit : float
         Root mean square of the weak residuals over their standard deviations, about one for a right model; zero if the
         residuals of the data are tested instead.
-    constant : bool
+    data_are_constant : bool
         Whether the data are constants and noise.
-    against : bool
+    at_nonzero_bound : bool
         Whether a parameter is at a bound other than zero.
-    unseen : bool
+    is_not_unique : bool
         Whether other parameter values may fit as well: the model has a freedom, a state is aliased, or the best start
         is doubtful.
-    width : ndarray, (J,), optional
+    box_width : ndarray, (J,), optional
         Width of the bounds.
     bias : float
         Error of the discretisation, in standard errors.
-    misstated : bool
+    noise_is_misstated : bool
         Whether the noise is not what it was assumed to be, and nothing else is wrong.
-    blind : bool
+    noise_is_unknown : bool
         Whether there are as many unknowns as values, and σ is unknown.
     """
 

@@ -33,7 +33,7 @@ REJECTED = 0.01
 has the measured share of right models that are rejected."""
 
 DOUBTED = 0.05
-"""P-value of a model. Below, and above `REJECTED`, the model is called doubtful: one right model in twenty has a
+"""P-value of a model. Below, and above `REJECTION_LEVEL`, the model is called doubtful: one right model in twenty has a
 p-value below. By judgement."""
 
 TESTABLE = 40
@@ -246,7 +246,7 @@ def leanings(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -
 
     Returns
     -------
-    list of Leaning
+    list of OneSidedStretch
         At most one for each column; the worst first.
     """
     stretches = []

@@ -140,11 +140,11 @@ class NoiseDoubts:
 
     Attributes
     ----------
-    words : tuple of str
-        One sentence for each finding.
-    exceptions : bool
+    sentences : tuple of str
+        One for each finding.
+    is_misstated : bool
         Whether there are outliers, or a scatter that is not that of the kind of noise.
-    instead : bool
+    explains_rejection : bool
         Whether the findings explain why the model was rejected.
     """
 
@@ -161,7 +161,7 @@ class _Column:
     ----------
     name, kind : str
         The label of the column, and its kind of noise.
-    place : pair of ndarray of int `(n,)` and int
+    position : pair of ndarray of int `(n,)` and int
         Rows among the samples of all trajectories, and the index of the column.
     trajectory, row : ndarray of int, (n,)
         Index of the trajectory, and of the sample in it.
@@ -191,16 +191,16 @@ def noise_doubts(
     ----------
     data : Dataset
     refined : Refined
-    rejected : bool
+    is_rejected : bool
         Whether the model is rejected.
-    repeated : bool
+    rejected_by_repeats : bool
         Whether repeated measurements reject the model; they show the noise without it, so that the noise is no excuse.
-    uneven : bool
+    allow_uneven : bool
         Whether the size of the noise may vary from sample to sample (the sandwich covariance).
 
     Returns
     -------
-    NoiseDoubts
+    NoiseFindings
     """
     words: list[str] = []
     exceptions = unequal = instead = False

@@ -66,7 +66,7 @@ def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) ->
     parameters : Parameters
     task : Task
     best : Outcome
-    rejected : bool
+    is_rejected : bool
         Whether the model is rejected.
 
     Returns

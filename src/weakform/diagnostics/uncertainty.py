@@ -77,7 +77,7 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
 
     Returns
     -------
-    Quantified
+    EstimateUncertainty
     """
     q = best.estimate
     width = task.upper - task.lower

@@ -72,7 +72,7 @@ def objections(
     refined : Refined, or None
     goodness : GoodnessOfFit, or None
         None if there are no residuals to test.
-    noise : NoiseDoubts
+    noise : NoiseFindings
         Findings about the noise, which are reported first.
 
     Returns
