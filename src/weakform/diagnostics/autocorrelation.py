@@ -141,7 +141,7 @@ def _columns(is_measured: BoolArray, trajectory: IntArray) -> list[_Column]:
 
 
 def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) -> FloatArray:
-    """Compute Q `(draws,)` of residuals `(rows, columns, draws)`; with `positive_only`, of positive correlations only."""
+    """Compute Q `(draws,)` of residuals `(rows, columns, draws)`; with `positive_only`, from positive ρ̂ alone."""
     total = np.zeros(e.shape[2])
     for d, column in enumerate(columns):
         part = e[column.rows, d]
