@@ -1,8 +1,8 @@
 """Fits give the numbers that version 1.2.0 gave; `make.py` wrote them, and says how to write them again.
 
 Rounding differs between processors and builds of BLAS, and branches amplify it: by default estimates must agree to a
-thousandth of a standard error. `WEAKFORM_EXACT_REFERENCE=1` asks for 1e-9, for a change that must not touch the numbers,
-on the machine on which `fits.json` was written.
+thousandth of a standard error. `WEAKFORM_EXACT_REFERENCE=1` asks for 1e-9, for a change that must not touch the
+numbers, on the machine on which `fits.json` was written.
 """
 
 import json

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..linalg.blas_threads import single_thread
-from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
+from ..linalg.symmetric_matrix import NotPositiveDefinite, scaled_eigendecomposition, symmetric_inverse
 from ..optimize import Stop, never
 from ..optimize.step_rules import STEP_FAILURES, TrustRegion
 from ..support.array_types import FloatArray
@@ -454,7 +454,7 @@ def _weakest(information: FloatArray) -> FloatArray:
     if not (d > np.finfo(float).tiny).all():  # one parameter has no information: that is the direction
         return np.asarray(np.eye(len(d))[int(np.argmin(d))])
     try:
-        _, vectors = np.linalg.eigh(information / np.outer(d, d))
+        _, vectors = scaled_eigendecomposition(information, d)
     except np.linalg.LinAlgError as error:
         raise NotPositiveDefinite("the information") from error
     return np.asarray(vectors[:, 0])

@@ -13,8 +13,8 @@ from ..basis import Local
 from ..collocation.hidden_state_problem import LatentProblem
 from ..data.dataset import Dataset
 from ..data.matching import Matched, for_model, match, slipped
-from ..diagnostics.fit_verdict import FEW
 from ..diagnostics.noise_checks import lonely
+from ..diagnostics.warning_texts import FEW
 from ..estimators.start_points import between
 from ..forward.structural_identifiability import Complete, Experiment, freedoms
 from ..model.naming import initial_name

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data.matching import Matched
-from ..diagnostics.fit_verdict import rivals
+from ..diagnostics.warning_texts import rivals
 from ..estimators.distinct_optima import APART, EQUAL
 from ..parameters import Parameters
 from ..results.records import Alternative

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...diagnostics.autocorrelation import chi_square_tail
 from ...linalg.blas_threads import single_thread
-from ...linalg.symmetric_matrix import symmetric_inverse
+from ...linalg.symmetric_matrix import scaled_eigendecomposition, symmetric_inverse
 from ...optimize import Reaching, TrustRegion, minimise
 from ...optimize.second_order import Minimum
 from ...results.status import Status
@@ -522,7 +522,7 @@ def _inverse(H: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     d = np.sqrt(np.maximum(H.diagonal(), 1e-300))
     try:
-        w, V = np.linalg.eigh(H / np.outer(d, d))
+        w, V = scaled_eigendecomposition(H, d)
     except np.linalg.LinAlgError:
         return np.full(H.shape, np.nan), np.ones(len(H), dtype=bool)
     flat = w < MIN_EIGENVALUE_SHARE * max(float(w[-1]), 1e-300)
