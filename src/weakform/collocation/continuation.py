@@ -316,7 +316,7 @@ class _Level:
                 p, X, v, promised = self.trial(line, mu)
                 value = self.objective(p, X, v)
             except (NotPositiveDefinite, np.linalg.LinAlgError):
-                value, promised = np.inf, -np.inf
+                p, X, value, promised = self.p, self.X, np.inf, -np.inf
             gain = self.value - value
             if gain >= 0:
                 ratio = gain / max(self.value - promised, np.finfo(float).tiny)

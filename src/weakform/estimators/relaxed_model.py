@@ -258,7 +258,9 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     meshes, point = outcome.latent.meshes, outcome.latent.point
     sigma = np.where(problem.sigma > 0, problem.sigma, MIN_SEARCH_NOISE * problem.spread)
     last_error, last_cost, singular = np.inf, np.inf, False
-    for remaining in reversed(range(_REFINEMENT.meshes)):
+    remaining = _REFINEMENT.meshes
+    while True:
+        remaining -= 1
         relaxed = problem.relaxed(meshes, sigma, task.free)
         point, sigma = _settled(task, relaxed, point, limits)
         relaxed = relaxed.with_sigma(sigma)

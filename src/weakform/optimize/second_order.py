@@ -132,6 +132,30 @@ def never(objective: float) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class _AcceptedStep:
+    """A step that decreased the objective.
+
+    Attributes
+    ----------
+    x : ndarray, (J,)
+        Where it led.
+    value : float
+    gradient : ndarray, (J,)
+    hessian : ndarray, (J, J)
+    decrease : float
+    ratio : float
+        Decrease over the decrease that the quadratic model promised.
+    """
+
+    x: FloatArray
+    value: float
+    gradient: FloatArray
+    hessian: FloatArray
+    decrease: float
+    ratio: float
+
+
 def minimise(
     objective: Callable[[FloatArray, int], Evaluated],
     start: FloatArray,
@@ -200,7 +224,8 @@ def minimise(
                 return finish(Stop.STUCK, iteration)
             begun = True
         low, high = lower - x, upper - x
-        accepted: tuple[FloatArray, FloatArray] | None = None
+        accepted: _AcceptedStep | None = None
+        predicted = np.nan
         for _ in range(MAX_REFUSED_STEPS):
             try:
                 s = rule.step(g, H, d, low, high)
@@ -222,8 +247,9 @@ def minimise(
             if ratio > MIN_RATIO_OF_ACCEPTED_STEP:
                 after = objective(moved, 2)
                 evaluations += 1
-                accepted = _finite_derivatives(after)
-                if accepted is not None:
+                derivatives = _finite_derivatives(after)
+                if derivatives is not None:
+                    accepted = _AcceptedStep(moved, after.value, *derivatives, decrease=decrease, ratio=ratio)
                     break
             if np.linalg.norm(d * s) <= tolerance * 1e-3:
                 break
@@ -233,8 +259,8 @@ def minimise(
             # If the model promises no decrease beyond rounding, this is a minimum; a promise of NaN says nothing.
             is_minimum = predicted <= MIN_PROMISE_OF_STUCK * max(1.0, abs(value))
             return finish(Stop.STEP if is_minimum else Stop.STUCK, iteration)
-        change, before = abs(decrease), x
-        x, value, (g, H) = moved, after.value, accepted
+        change, before, ratio = abs(accepted.decrease), x, accepted.ratio
+        x, value, g, H = accepted.x, accepted.value, accepted.gradient, accepted.hessian
         step = x - before
         if np.linalg.norm(d * step) <= tolerance or (np.abs(step) <= tolerance * np.abs(x)).all():
             return finish(Stop.STEP, iteration + 1)

@@ -154,6 +154,7 @@ def _on_sphere(w: FloatArray, a: FloatArray, radius: float) -> FloatArray:
         Coefficients of ŝ with `‖ŝ(λ)‖ = radius`; of a shorter step in the hard case.
     """
     shift = max(0.0, -float(w[0])) + RELATIVE_FLATNESS * (float(np.abs(w).max()) or 1.0)
+    c = np.zeros_like(a)
     for _ in range(MAX_SHIFT_ITERATIONS):
         c = -a / (w + shift)
         norm = float(np.linalg.norm(c))
