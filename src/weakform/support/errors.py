@@ -1,4 +1,4 @@
-"""Errors raised for invalid input. Each message says what is wrong, what was expected, what was received, what to do."""
+"""Errors for invalid input. Each message says what is wrong, what was expected, what was received and what to do."""
 
 
 class WeakformError(ValueError):

@@ -134,7 +134,7 @@ class Watch:
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
-        """Let the first Ctrl-C stop the search with the best estimate so far, and the second raise KeyboardInterrupt."""
+        """Let the first Ctrl-C stop the search with the best estimate so far, and a second raise KeyboardInterrupt."""
         # Python allows signal handlers only in the main thread, and a handler that the caller has set is not replaced.
         is_main_thread = threading.current_thread() is threading.main_thread()
         if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
