@@ -44,15 +44,15 @@ DEVIATION_TO_SIGMA = 1.5
 """Standard deviation over median absolute deviation: 1/0.6745 for normal noise, rounded, because it sets only the first
 weights."""
 CONTINUATION_SHARE = 1e-3
-"""Share of the distance between a measured value and the lowest possible one. Below it the working coordinate, such as a
-logarithm, is continued linearly, so that it stays defined for a trial state that is zero or negative. By judgement."""
+"""Share of the distance between a measured value and the lowest possible one. Below it the working coordinate, such as
+a logarithm, is continued linearly, so that it is defined for a trial state that is zero or negative. By judgement."""
 MAX_DISPERSION = 1e6
 """Largest dispersion 1/k of negative binomial counts that is searched for. By judgement."""
 DISPERSION_BISECTIONS = 60
 """Number of bisections for the dispersion 1/k: enough for the precision of a float."""
 MIN_INFLUENCE_SLOPE = 0.1
-"""Smallest mean slope E[ψ'] of Student's influence function that is used; dimensionless, 5/7 if the residuals follow the
-distribution. It limits the variance of a fit in which most values are outliers. By judgement."""
+"""Smallest mean slope E[ψ'] of Student's influence function that is used; dimensionless, 5/7 if the residuals follow
+the distribution. It limits the variance of a fit in which most values are outliers. By judgement."""
 
 
 @dataclass(frozen=True)

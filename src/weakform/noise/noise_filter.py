@@ -7,8 +7,8 @@ have the mean square σ², so that
     σ̂_d = rms(c * x_d).
 
 The paper uses h = 8. A shorter series takes a shorter stencil, so that from 12 samples on there is a filtered value for
-at least every second one; 8 samples are needed (h = 3). At uneven times the stencil is the sixth divided difference of seven neighbouring samples.
-Fast dynamics pass the filter, and then σ̂ is too large.
+at least every second one; 8 samples are needed (h = 3). At uneven times the stencil is the sixth divided difference of
+seven neighbouring samples. Fast dynamics pass the filter, and then σ̂ is too large.
 """
 
 from __future__ import annotations
