@@ -27,7 +27,7 @@ class CompiledKernels(BuildHookInterface):
             return
         root = Path(self.root)
         library = root / KERNEL_FOLDER / f"libkernels{LIBRARY_SUFFIX}"
-        if not compiled(root / KERNEL_FOLDER / "kernels.c", library):
+        if not compile_kernels(root / KERNEL_FOLDER / "kernels.c", library):
             library.unlink(missing_ok=True)
             self.app.display_warning(
                 "The kernels were not compiled (no C compiler?): the package uses NumPy instead, which is slower."
@@ -39,7 +39,7 @@ class CompiledKernels(BuildHookInterface):
         build_data["artifacts"].append(f"{KERNEL_FOLDER.as_posix()}/libkernels{LIBRARY_SUFFIX}")
 
 
-def compiled(source: Path, library: Path) -> bool:
+def compile_kernels(source: Path, library: Path) -> bool:
     """Compile the kernels, with `CC` or the first compiler in the path; return True if this succeeds."""
     names = [os.environ.get("CC"), "cc", "gcc", "clang"]
     compiler = next((path for name in names if name and (path := shutil.which(name))), None)
