@@ -83,7 +83,7 @@ def uneven_squares(t: FloatArray, x: FloatArray, scale: FloatArray) -> tuple[flo
         return 0.0, 0
     window = np.lib.stride_tricks.sliding_window_view
     times, values, scales = window(t, points), window(x, points), window(scale, points)
-    # Weights of a divided difference: 1/Π_{j≠i} (t_i - t_j), with times in units of the window, so that no product overflows.
+    # Weights 1/Π_{j≠i} (t_i - t_j) of a divided difference; times in units of the window, so that no product overflows.
     gaps = (times[:, :, None] - times[:, None, :]) / (times[:, -1:, None] - times[:, :1, None])
     gaps[:, np.arange(points), np.arange(points)] = 1.0
     c = 1.0 / gaps.prod(axis=2)
