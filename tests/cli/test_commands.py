@@ -417,7 +417,7 @@ def test_parameters_are_fixed_and_bounded_without_a_model_file(yeast, capsys):
         (["--fix", "r"], "takes name=value"),
         (["--bounds", "r=1"], "takes name=low,high"),
         (["--log", "rr"], "Did you mean 'r'"),
-        (["--random", "r"], "needs 3 subjects"),
+        (["--random", "r"], "needs at least 3 subjects"),
     ],
 )
 def test_what_is_said_of_parameters_is_checked(yeast, capsys, words, said):

@@ -32,19 +32,37 @@ def whole(tmp_path_factory):
     return path
 
 
-def started(tmp_path, study, *extra):
-    file, store = tmp_path / "study.toml", tmp_path / "s.sqlite"
-    file.write_text(toml(study))
-    command = [sys.executable, "-m", "weakform", "sweep", str(file), "--out", str(store), "--workers", "2", *extra]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    return process, store
+PATIENCE = 600
+"""Seconds after which a process counts as hanging: far more than it needs, even on a busy machine."""
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Start `weakform sweep` in the background; every process of it is ended after the test, whatever its outcome."""
+    processes = []
+
+    def start(study, *extra):
+        file, store = tmp_path / "study.toml", tmp_path / "s.sqlite"
+        file.write_text(toml(study))
+        command = [sys.executable, "-m", "weakform", "sweep", str(file), "--out", str(store), "--workers", "2", *extra]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        processes.append(process)
+        return process, store
+
+    yield start
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
 
 def wait_for(store, count, process, finished=False):
     """Until that many runs are there, or the process has ended where it may."""
-    for _ in range(1200):
+    for _ in range(20 * PATIENCE):
         if store.exists():
             try:
                 with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
@@ -79,19 +97,19 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks f
 
 @linux
 @pytest.mark.slow
-def test_a_killed_worker_loses_nothing(tmp_path, whole):
-    process, store = started(tmp_path, LONGER)
+def test_a_killed_worker_loses_nothing(started, whole):
+    process, store = started(LONGER)
     wait_for(store, 20, process)
     os.kill(children(process.pid)[0], signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert "168 of 168 are in" in out
     alike(numbers(store), numbers(whole))
 
 
 @linux
-def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(tmp_path):
-    process, store = started(tmp_path, LONGER)
+def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(started):
+    process, store = started(LONGER)
     wait_for(store, 30, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -99,8 +117,8 @@ def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(tmp_path):
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     kept = numbers(store)
     assert len(kept) >= 30
-    process, _ = started(tmp_path, LONGER)
-    out, err = process.communicate(timeout=120)
+    process, _ = started(LONGER)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert f"{len(kept)} were there" in out
     after = {json.dumps(row) for row in numbers(store)}
@@ -108,12 +126,12 @@ def test_kill_9_of_everything_loses_at_most_the_runs_in_flight(tmp_path):
     assert all(json.dumps(row) in after for row in kept)
 
 
-def killed_again_and_again(tmp_path, kills, study):
+def killed_again_and_again(started, kills, study):
     """Kill everything at random moments, and resume each time."""
     rng = np.random.default_rng(1)
     survived = 0
     for _ in range(kills):
-        process, store = started(tmp_path, study)
+        process, store = started(study)
         wait_for(store, min(survived + 1, len(read_study(study).runs)), process, finished=True)
         time.sleep(rng.uniform(0, 0.4))
         with suppress(ProcessLookupError):
@@ -124,38 +142,38 @@ def killed_again_and_again(tmp_path, kills, study):
         now = len(numbers(store))
         assert now >= survived
         survived = now
-    process, store = started(tmp_path, study)
-    _, err = process.communicate(timeout=600)
+    process, store = started(study)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     return store
 
 
 @linux
 @pytest.mark.slow
-def test_killed_again_and_again(tmp_path, whole):
-    alike(numbers(killed_again_and_again(tmp_path, 2, LONGER)), numbers(whole))
+def test_killed_again_and_again(started, whole):
+    alike(numbers(killed_again_and_again(started, 2, LONGER)), numbers(whole))
 
 
 @linux
 @pytest.mark.slow
-def test_killed_thirty_times(tmp_path):
+def test_killed_thirty_times(started, tmp_path):
     study = {**SMALL, "runs": 100}
-    store = killed_again_and_again(tmp_path, 30, study)
+    store = killed_again_and_again(started, 30, study)
     sweep(read_study(study), tmp_path / "whole", inside)
     alike(numbers(store), numbers(tmp_path / "whole"))
 
 
 @linux
-def test_ctrl_c_stops_cleanly_and_a_second_process_is_refused(tmp_path):
-    process, store = started(tmp_path, LONGEST)
+def test_ctrl_c_stops_cleanly_and_a_second_process_is_refused(started):
+    process, store = started(LONGEST)
     wait_for(store, 10, process)
-    second, _ = started(tmp_path, LONGEST)
-    _, err = second.communicate(timeout=60)
+    second, _ = started(LONGEST)
+    _, err = second.communicate(timeout=PATIENCE)
     assert second.returncode == 2
     assert "in use by another weakform sweep" in err
     assert "Traceback" not in err
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "give the same command again to go on" in err
     assert "Traceback" not in err

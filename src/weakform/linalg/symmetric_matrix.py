@@ -1,4 +1,4 @@
-"""Small symmetric matrices: information, and its inverse."""
+"""Small symmetric matrices: the inverse of an information matrix."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import numpy as np
 from ..support.array_types import FloatArray
 
 SINGULAR = 1e-12
-"""Smallest eigenvalue, relative to a unit diagonal, that a matrix of information is taken to have."""
+"""Smallest eigenvalue that an information matrix scaled to a unit diagonal is assumed to have; dimensionless. A smaller
+one, or a negative one from rounding, is raised to it, so that the variance of a direction without information is very
+large, but neither infinite nor negative. By judgement: well above the rounding error of 2e-16."""
 
 
 class NotPositiveDefinite(ArithmeticError):
-    """A matrix that should have a Cholesky factor has none."""
+    """A matrix that should be positive definite has no Cholesky factor, or is singular."""
 
 
 def scaled_eigendecomposition(matrix: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -40,11 +42,22 @@ def scaled_eigendecomposition(matrix: FloatArray, scale: FloatArray) -> tuple[Fl
 
 
 def symmetric_inverse(matrix: FloatArray, below: float = np.inf) -> FloatArray:
-    """The inverse of a symmetric positive semi-definite matrix, computed with unit diagonal: units do not matter.
+    """Compute the inverse of a symmetric positive semi-definite matrix, such as the covariance from the information.
 
-    A direction without information gets a very large variance, not none: eigenvalues are kept above `SINGULAR`; a row
-    without any is left out, and its variance is infinite, as all are where the matrix is not finite. Only the part with
-    eigenvalues `below` something is returned.
+    The matrix is scaled to a unit diagonal first, so that the units of the parameters do not matter. Eigenvalues are
+    raised to `SINGULAR`, so that a direction without information gets a very large variance. A parameter without any
+    information (a zero row) gets an infinite variance and does not affect the others. All variances are infinite if
+    the matrix is not finite.
+
+    Parameters
+    ----------
+    matrix : ndarray, (J, J)
+    below : float
+        Only the part of the inverse from eigenvalues of the scaled matrix below this is returned; all by default.
+
+    Returns
+    -------
+    ndarray, (J, J)
     """
     if not np.isfinite(matrix).all():
         return np.diag(np.full(len(matrix), np.inf))
