@@ -34,7 +34,7 @@ print("Picture:", save(states(fit), OUT / "sir_tdi.png"))
 off = fit.metrics().coefficient_error
 p5 = fit["p5"]
 print(
-    f"Five parameters from data with 10% noise: the relative error of all together is {off:.1%}. p5 = {p5.value:.4f} ± "
-    f"{p5.error:.4f} (truth 0.0024), although it acts only through t². The first row was dropped, because two states are "
-    "zero there and zero has no logarithm."
+    f"Five parameters from data with 10% noise: their relative error is {off:.1%} in all. p5 = {p5.value:.4f} ± "
+    f"{p5.error:.4f} (truth 0.0024), although it acts only through t². The first row was dropped, because two states "
+    "are zero there and zero has no logarithm."
 )
