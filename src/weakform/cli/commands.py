@@ -207,9 +207,9 @@ def run_simulate(args: argparse.Namespace) -> int:
     duration = file.duration if args.duration is None else args.duration
     if duration is None or duration <= 0 or args.samples < 1:
         raise ModelError(
-            "The duration must be positive, and --samples at least 1; received a duration of "
-            f"{'none' if duration is None else format(duration, 'g')} and {args.samples} samples. Give --duration, or "
-            "duration in the model file."
+            "The duration must be positive, and --samples at least 1; received "
+            f"{'no duration' if duration is None else f'a duration of {duration:g}'} and --samples {args.samples}. "
+            "Give --duration, or duration in the model file."
         )
     times = np.linspace(0.0, duration, args.samples + 1)
     p = [values[name] for name in file.model.parameters]
