@@ -1,16 +1,16 @@
-"""Reference pages from the code, made when the site is built, so that they cannot go stale.
+"""Reference pages generated from the code when the site is built, so that they cannot go stale.
 
-A page in `docs/reference` has a few words of its own and the line `<!-- made from the code -->`; the hook of mkdocs
-puts in its place what the function for that page says (see `PAGES`). What cannot be made is checked: `api.md` must show
-every public name, an attribute of a result must be described, and a key of a model file without words here stops the
-build.
+A generated page contains the line `<!-- made from the code -->`; the hook of mkdocs replaces it by the text of the
+function for that page (see `PAGES`). What cannot be generated is checked: `api.md` must list every public name, each
+attribute of a result must have a description, and a key of a model file without a description here stops the build.
 
-    python docs/make_reference.py reference/status.md     # print what is made
+    python docs/make_reference.py reference/status.md     # print the generated part
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import re
 import sys
@@ -28,6 +28,8 @@ from weakform.estimators import COMMON, ESTIMATORS, Options, Status
 from weakform.files.model_file import TOP_KEYS
 from weakform.files.template import TEMPLATE
 from weakform.files.toml_keys import PARAMETER_KEYS
+from weakform.fitting.policy import FallbackPolicy
+from weakform.fitting.strategies import LADDERS
 from weakform.forward import SimulationStatus
 from weakform.noise import kinds
 from weakform.parameters import parameter
@@ -40,36 +42,36 @@ ROOT = Path(__file__).parent.parent
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown; a bar in a cell is escaped."""
+    """Return a table in Markdown; a bar in a cell is escaped."""
     header = list(header)
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(re.sub(r"\s*\n\s*|\|", _cell, cell) for cell in line) + " |" for line in lines)
 
 
-def _cell(found: re.Match[str]) -> str:
-    return r"\|" if found[0] == "|" else " "
+def _cell(match: re.Match[str]) -> str:
+    return r"\|" if match[0] == "|" else " "
 
 
 def yes(flag: bool) -> str:
-    """A cell for yes or no."""
+    """Return the cell for a flag."""
     return "yes" if flag else "no"
 
 
 def code(text: object) -> str:
-    """Text in the font of code."""
+    """Return the text in the font of code."""
     return f"`{text}`"
 
 
 def sentence(text: str) -> str:
-    """The text with a capital and a full stop."""
+    """Return the text with a capital letter and a full stop."""
     text = " ".join(text.split())
     return text and f"{text[0].upper()}{text[1:]}" + ("" if text[-1] in ".!?" else ".")
 
 
 def attributes(thing: Any) -> dict[str, tuple[str, str]]:
-    """Type and words of each attribute in a docstring of NumPy's style."""
+    """Return type and description of each attribute in a NumPy-style docstring."""
     lines = inspect.getdoc(thing).splitlines()
-    found: dict[str, tuple[str, str]] = {}
+    described: dict[str, tuple[str, str]] = {}
     names: list[str] = []
     inside = False
     for k, line in enumerate(lines):
@@ -79,17 +81,19 @@ def attributes(thing: Any) -> dict[str, tuple[str, str]]:
             if line and not line.startswith(" "):
                 listed, _, kind = line.partition(" : ")
                 names = listed.split(", ")
-                found.update(dict.fromkeys(names, (kind, "")))
+                described.update(dict.fromkeys(names, (kind, "")))
             elif line.strip():
-                found.update({name: (found[name][0], f"{found[name][1]} {line.strip()}".strip()) for name in names})
-    return found
+                described.update(
+                    {name: (described[name][0], f"{described[name][1]} {line.strip()}".strip()) for name in names}
+                )
+    return described
 
 
 # Command line
 
 
 def commands() -> str:
-    """Every command with its arguments, options and an example."""
+    """Return every command with its arguments, options and an example."""
     top = command_line.parser()
     (chosen,) = (action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     summaries = {action.dest: action.help or "" for action in chosen._choices_actions}
@@ -109,12 +113,12 @@ def commands() -> str:
 
 
 def _last_paragraph(module: Any) -> str:
-    """What a module says of itself at the end of its docstring."""
+    """Return the last paragraph of a module's docstring."""
     return inspect.getdoc(module).split("\n\n")[-1]
 
 
 def usage(sub: argparse.ArgumentParser) -> str:
-    """How to call a command, in lines of the same width on every terminal."""
+    """Return the usage of a command, in lines whose width does not depend on the terminal."""
     formatter = argparse.HelpFormatter(sub.prog, width=100)
     formatter.add_usage(None, sub._actions, sub._mutually_exclusive_groups, prefix="")
     return formatter.format_help().strip()
@@ -139,38 +143,38 @@ KEYS = {
     "title": "A title, for the figures of studies.",
     "equations": "One equation for each state, as text; see [your own model](../your-model.md#as-text).",
     "model": "In place of `equations`: the name of an SBML or Antimony file in the same folder.",
-    "inputs": "A list of names in the equations that are columns of known values.",
+    "inputs": "Names in the equations that are columns of known values.",
     "hold": "`true`: inputs keep their value until the next sample; `false`, the default: they are interpolated.",
     "noise": "A [kind of noise](noise.md), or a table with a word for each state; `gaussian` by default.",
-    "sigma": "The standard deviation of the noise where it is known: a number, or a table with one for each measured "
-    "state. For the meaning see [kinds of noise](noise.md).",
-    "trajectory": "The column that tells several experiments apart.",
-    "parameters": "A table for each parameter of which something is known; see below.",
-    "columns": 'Columns of the data where their names differ from those of the states, the inputs, or `time`; `""` for '
-    "what was not measured, though the table has such a column.",
+    "sigma": "The standard deviation of the noise if it is known: a number, or a table with one for each measured "
+    "state. Its meaning depends on the [kind of noise](noise.md).",
+    "trajectory": "The column that identifies the experiment of each row.",
+    "parameters": "A table for each parameter with bounds, a start, a prior or another property; see below.",
+    "columns": "Names of the columns that differ from those of the states, the inputs, or `time`; "
+    '`""` for a state that was not measured although the table has a column of its name.',
     "units": "Units of the states and of `time`, for the report.",
     "initial": "Initial values of the states, for `weakform simulate` and for studies.",
     "duration": "The time of the last sample, for `weakform simulate` and for studies.",
-    "missing": 'What stands for a missing value in the table, such as `[-999, "<LOD"]`.',
+    "missing": 'Entries of the table that mean a missing value, such as `[-999, "<LOD"]`.',
 }
-TRUTH = ("float", "The true value, where the data are simulated: for `weakform simulate` and for studies.")
+TRUTH = ("float", "The true value for simulated data: for `weakform simulate` and for studies.")
 
 
 def keys() -> str:
-    """Every key of a model file, and the file that `weakform new` writes."""
+    """Return every key of a model file, and the file that `weakform new` writes."""
     missing = [key for key in TOP_KEYS if key not in KEYS]
     unknown = [key for key in KEYS if key not in TOP_KEYS]
     if missing or unknown:
-        raise ValueError(f"docs/make_reference.py: KEYS lacks {missing} and has too many {unknown}.")
-    said = {**attributes(parameter.Parameter), "truth": TRUTH}
+        raise ValueError(f"docs/make_reference.py: KEYS lacks {missing}, and does not need {unknown}.")
+    described = {**attributes(parameter.Parameter), "truth": TRUTH}
     return "\n\n".join(
         [
             "## Keys of the file",
             table(("key", "meaning"), [[code(key), KEYS[key]] for key in TOP_KEYS]),
-            "## What may be said of a parameter",
-            "Each stands in a table `[parameters.name]`. A number in place of the table, `parameters.name = 2.0`, "
-            "means that the parameter is fixed.",
-            table(("key", "type", "meaning"), [[code(key), *_typed(said[key])] for key in PARAMETER_KEYS]),
+            "## Keys of a parameter",
+            "They belong to a table `[parameters.name]`. A number instead of the table, `parameters.name = 2.0`, fixes "
+            "the parameter.",
+            table(("key", "type", "meaning"), [[code(key), *_typed(described[key])] for key in PARAMETER_KEYS]),
             "## The file that `weakform new` writes",
             f"```toml\n{TEMPLATE}```",
         ]
@@ -187,10 +191,10 @@ TOML = {
 }
 
 
-def _typed(said: tuple[str, str]) -> tuple[str, str]:
-    """Type and words of a key, in the language of TOML: it has lists in place of tuples, and no `None`."""
-    kind = said[0].replace(", optional", "")
-    words = said[1].replace("`None` or infinity", "`inf`")
+def _typed(described: tuple[str, str]) -> tuple[str, str]:
+    """Return type and description of a key in terms of TOML, which has lists instead of tuples, and no `None`."""
+    kind = described[0].replace(", optional", "")
+    words = described[1].replace("`None` or infinity", "`inf`")
     return TOML.get(kind, kind), re.sub(r"`\((.*?)\)`", r"`[\1]`", words)
 
 
@@ -198,21 +202,21 @@ def _typed(said: tuple[str, str]) -> tuple[str, str]:
 
 
 def statuses() -> str:
-    """Every status of a fit and of a forward solution."""
+    """Return every status of a fit and of a forward solution."""
     fits = [[code(s.name), yes(s.converged), yes(s.success), *_remedy(s.value)] for s in Status]
     solved = [[code(s.name), *_remedy(s.value)] for s in SimulationStatus]
     return "\n\n".join(
         [
-            "## Of a fit",
+            "## Status of a fit",
             table(("`fit.status`", "`converged`", "`success`", "what happened", "what to do"), fits),
-            "## Of a forward solution",
+            "## Status of a forward solution",
             table(("`simulation.status`", "what happened", "what to do"), solved),
         ]
     )
 
 
 def _remedy(text: str) -> tuple[str, str]:
-    """A status says what happened and then, after its last semicolon or colon, what to do."""
+    """Split the text of a status at its last semicolon or colon: what happened, and what to do."""
     what, _, remedy = text.rpartition("; ") if "; " in text else text.rpartition(": ")
     return (sentence(what), sentence(remedy)) if what else (sentence(text), "")
 
@@ -221,7 +225,7 @@ def _remedy(text: str) -> tuple[str, str]:
 
 
 def methods() -> str:
-    """Every estimator, and every option."""
+    """Return every estimator, and every option."""
     modules = [module for module in vars(estimators).values() if hasattr(module, "ESTIMATOR")]
     where = {module.ESTIMATOR.name: module for module in modules}
     rows = [
@@ -237,17 +241,18 @@ def methods() -> str:
         ]
         for e in ESTIMATORS.values()
     ]
-    header = ("method", "what it is", "likelihood", "start", "refined", "refits", "hidden states", "options of its own")
-    said = attributes(Options)
-    options = [[code(f.name), code(repr(f.default)), _users(f.name), said[f.name][1]] for f in fields(Options)]
+    header = ("method", "what it is", "likelihood", "start", "refined", "refits", "hidden states", "own options")
+    described = attributes(Options)
+    options = [[code(f.name), code(repr(f.default)), _users(f.name), described[f.name][1]] for f in fields(Options)]
     parts = [
         table(header, rows),
-        "- *likelihood*: what it minimises is one, so that it takes priors.\n"
-        "- *start*: it needs one even where the model is linear in its parameters; else such a model needs none.\n"
+        "- *likelihood*: the objective is a likelihood, so that priors can be used.\n"
+        "- *start*: the method needs a start even if the model is linear in its parameters.\n"
         "- *refined*: a second stage improves the best outcome of the search.\n"
-        "- *refits*: it can be fitted again with a parameter held or to other data, so that it has profile and "
-        "bootstrap intervals.\n"
-        "- *hidden states*: it can do with part of the states measured, or hands over to a method that can.",
+        "- *refits*: the fit can be repeated with a parameter held or with other data, as profile and bootstrap "
+        "intervals need it.\n"
+        "- *hidden states*: the method can fit models whose states are not all measured, or is replaced by one that "
+        "can.",
     ]
     for name in ESTIMATORS:
         parts += [f"## {name} {{ #{name} }}", _opening(where[name])]
@@ -257,7 +262,7 @@ def methods() -> str:
 
 
 def _opening(module: Any, skip: int = 0) -> str:
-    """What a module says of itself, its indented formulas as they stand."""
+    """Return the docstring of a module, with its indented formulas as blocks of text."""
     paragraphs = inspect.getdoc(module).split("\n\n")[skip:]
     return "\n\n".join(f"```text\n{inspect.cleandoc(p)}\n```" if p.startswith("    ") else p for p in paragraphs)
 
@@ -268,11 +273,42 @@ def _users(option: str) -> str:
     return ", ".join(code(e.name) for e in ESTIMATORS.values() if option in e.options)
 
 
+# The ladder of strategies
+
+
+def ladders() -> str:
+    """Return the strategies, when each is tried, and their order for each method."""
+    strategies = list(dict.fromkeys(strategy for ladder in LADDERS.values() for strategy in ladder))
+    rows = [[strategy.name, sentence(strategy.summary), sentence(strategy.condition)] for strategy in strategies]
+    order = [[code(name), " → ".join(strategy.name for strategy in ladder)] for name, ladder in LADDERS.items()]
+    policy = attributes_of_policy()
+    return "\n\n".join(
+        [
+            table(("strategy", "what it does", "when it is tried"), rows),
+            "The order for each method; the other methods have no fallback:",
+            table(("method", "strategies in their order"), order),
+            "The thresholds of these decisions, with the defaults:",
+            table(("threshold", "value", "meaning"), policy),
+        ]
+    )
+
+
+def attributes_of_policy() -> list[list[str]]:
+    """Return name, default and description of each field of the fallback policy, from the strings in its source."""
+    tree = ast.parse(inspect.getsource(FallbackPolicy)).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    described = {}
+    for field, text in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            described[ast.unparse(field.target)] = " ".join(str(text.value.value).split())
+    return [[code(f.name), f"{f.default:g}", described[f.name]] for f in fields(FallbackPolicy)]
+
+
 # Noise
 
 
 def noise() -> str:
-    """Every kind of noise."""
+    """Return every kind of noise."""
     u = se.Symbol("u")
     rows = [
         [
@@ -292,7 +328,7 @@ def noise() -> str:
 
 
 def public() -> str:
-    """The public names with their first sentences."""
+    """Return the public names with their first sentences."""
     rows = []
     for name in weakform.__all__:
         first = (inspect.getdoc(getattr(weakform, name)) or "").split("\n\n")[0]
@@ -301,22 +337,22 @@ def public() -> str:
 
 
 def check_api(markdown: str) -> None:
-    """Every public name must be on the page, and every attribute of a result must be described."""
+    """Raise an error if a public name is not on the page, or an attribute of a result has no description."""
     shown = set(re.findall(r"^::: (\S+)", markdown, flags=re.M))
     missing = [name for name in weakform.__all__ if f"weakform.{name}" not in shown]
     if missing:
         raise ValueError(f"docs/reference/api.md lacks '::: weakform.{missing[0]}'.")
-    said = attributes(weakform.FitResult)
-    silent = [f.name for f in fields(weakform.FitResult) if not said.get(f.name, ("", ""))[1]]
-    if silent:
-        raise ValueError(f"The docstring of FitResult says nothing of {', '.join(silent)}.")
+    described = attributes(weakform.FitResult)
+    missing = [f.name for f in fields(weakform.FitResult) if not described.get(f.name, ("", ""))[1]]
+    if missing:
+        raise ValueError(f"The docstring of FitResult does not describe {', '.join(missing)}.")
 
 
 # Contributing
 
 
 def contributing() -> str:
-    """CONTRIBUTING.md, with links as the site needs them; what is not on the site is named, not linked."""
+    """Return CONTRIBUTING.md with the links of the site; files that are not on the site are named, not linked."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n")[2].strip()
     text = re.sub(r"\]\(docs/([^)]+)\)", r"](\1)", text)
     return re.sub(r"\[([^]]+)\]\((?![a-z]+:|#)([^)]+)\)", _on_site, text)
@@ -333,12 +369,13 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/methods.md": methods,
     "reference/noise.md": noise,
     "reference/status.md": statuses,
+    "which-method.md": ladders,
     "contributing.md": contributing,
 }
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page."""
+    """Replace the mark on a page by its generated part; mkdocs calls this for each page."""
     name = page.file.src_uri
     if name == "reference/api.md":
         check_api(markdown)

@@ -1,4 +1,4 @@
-"""Goodwin's oscillator: a Hill coefficient in the exponent, and two parameters that data cannot tell apart.
+"""Goodwin's oscillator: a Hill coefficient in an exponent, and two parameters of which the data determine the ratio.
 
 python examples/goodwin.py [folder for the picture]
 """
@@ -20,7 +20,7 @@ fixed = wf.fit(problem.model, data, bounds=problem.bounds, fixed={"p3": 1.0})
 print("Pictures:", save(profiles(fit), OUT / "goodwin_profiles.png"))
 print("Picture:", save(states(fit), OUT / "goodwin.png"))
 print(
-    f"The Hill coefficient p4 = {fit['p4'].value:.2f} ± {fit['p4'].error:.2f} (truth 10) is well determined, though it "
-    f"stands in an exponent. p1 and p3 are not: only their ratio matters, and with p3 fixed the error of p1 falls from "
-    f"{fit['p1'].error:.2f} to {fixed['p1'].error:.3f}."
+    f"The Hill coefficient p4 = {fit['p4'].value:.2f} ± {fit['p4'].error:.2f} (truth 10) is well determined, although "
+    f"it is an exponent. p1 and p3 are poorly determined: the data determine mainly their ratio. With p3 fixed, the "
+    f"error of p1 falls from {fit['p1'].error:.2f} to {fixed['p1'].error:.3f}."
 )

@@ -1,4 +1,4 @@
-"""Indomethacin: 25 mg into a vein, two compartments, six subjects (a data set that comes with R).
+"""Indomethacin: a dose of 25 mg into a vein, two compartments, six subjects (a data set that comes with R).
 
 python examples/indomethacin.py [folder for the picture]
 """
@@ -21,7 +21,7 @@ P(0) = 0
 data = wf.Dataset.from_csv(
     HERE / "indomethacin.csv", time="time", names={"C": "conc"}, trajectory="Subject", noise="lognormal"
 )
-# The volume V is known only from the dose: the concentration jumps by 25 mg over V.
+# Only the dose determines the volume V: the concentration jumps by 25 mg over V.
 data = data.with_doses(wf.Doses("C", times=0.0, amounts="25/V"))
 fit = wf.fit(
     model,

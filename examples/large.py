@@ -1,4 +1,4 @@
-"""A long series: twenty thousand samples of a chaotic system, fitted in one pass.
+"""A long series: 20,000 samples of a chaotic system in one fit.
 
 python examples/large.py [folder for the picture]
 """
@@ -20,6 +20,7 @@ fit = wf.fit(problem.model, data)
 print(fit)
 print("Picture:", save(residuals(fit), OUT / "large.png"))
 print(
-    f"{M:,} samples took {time.process_time() - begin:.0f} CPU seconds; twice as many take twice as long. No solver "
-    "could follow this system over 200 time units, and none was asked to: each test function sees twenty samples."
+    f"{M:,} samples took {time.process_time() - begin:.0f} CPU seconds; the time grows linearly with the number of "
+    "samples. No solver could follow this chaotic system over 200 time units. The fit needs none: each test function "
+    "uses twenty samples."
 )

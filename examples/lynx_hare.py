@@ -1,4 +1,4 @@
-"""Lynx and hare: twenty-one years of pelts, a Lotka–Volterra model, no first guess.
+"""Lynx and hare: a Lotka–Volterra model of 21 years of pelt records, without a first guess.
 
 python examples/lynx_hare.py [folder for the picture]
 """
@@ -29,6 +29,6 @@ ahead = fit.predict(np.arange(1920, 1931))
 print(f"Lynx in 1925: {ahead['lynx'][5].round(1)} (solution, 95% band)")
 print("Picture:", save(states(fit), OUT / "lynx_hare.png"))
 print(
-    "The model solved once from the fitted start follows two decades of both animals. Twenty-one years leave the rates "
-    "uncertain by 10 to 14%, which the band shows where the numbers rise and fall."
+    "The solution from the fitted initial state follows both animals over two decades. With 21 samples, the standard "
+    "errors of the rates are 11 to 14%; the band shows this uncertainty where the numbers rise and fall."
 )

@@ -1,4 +1,4 @@
-"""An epidemic with delayed immunity: the equations depend on time itself.
+"""An epidemic with delayed immunity: the right-hand side depends explicitly on time.
 
 python examples/sir_tdi.py [folder for the picture]
 """
@@ -15,7 +15,7 @@ OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 
 
 def rhs(t, u, p):
-    """A right-hand side in plain NumPy; it is called once, with symbols."""
+    """Return the right-hand side, written in plain NumPy; it is called once, with symbols."""
     back = p[0] * np.exp(-p[0] * p[1]) / (1 - np.exp(-p[0] * p[1]))
     recovery = p[3] * (1 - np.exp(-p[4] * t**2))
     return [
@@ -34,6 +34,7 @@ print("Picture:", save(states(fit), OUT / "sir_tdi.png"))
 off = fit.metrics().coefficient_error
 p5 = fit["p5"]
 print(
-    f"Five rates from 10% noise, {off:.1%} off in all, p5 = {p5.value:.4f} ± {p5.error:.4f} (truth 0.0024), though it "
-    "acts only through t². The first row was dropped: two states are zero there, and zero has no logarithm."
+    f"Five parameters from data with 10% noise: their relative error is {off:.1%} in all. p5 = {p5.value:.4f} ± "
+    f"{p5.error:.4f} (truth 0.0024), although it acts only through t². The first row was dropped, because two states "
+    "are zero there and zero has no logarithm."
 )

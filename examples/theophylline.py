@@ -1,4 +1,4 @@
-"""Theophylline: an oral dose, twelve subjects, a hidden gut (a data set that comes with R).
+"""Theophylline: an oral dose, twelve subjects, a hidden gut compartment (a data set that comes with R).
 
 python examples/theophylline.py [folder for the picture]
 """
@@ -46,4 +46,4 @@ figure.supylabel("theophylline, mg/l")
 print("Picture:", save(axes, OUT / "theophylline.png"))
 first = {name: fit[f"{name}_1"].value for name in ("ke", "ka", "V")}
 print(f"Subject 1: ke {first['ke']:.4f}, ka {first['ka']:.3f}, clearance {first['ke'] * first['V']:.4f} l/h/kg")
-print("R's nls(conc ~ SSfol(Dose, Time, lKe, lKa, lCl)) has: ke 0.0540, ka 1.777, clearance 0.0199 (quoted)")
+print("R's nls(conc ~ SSfol(Dose, Time, lKe, lKa, lCl)) gives ke 0.0540, ka 1.777, clearance 0.0199 (quoted)")

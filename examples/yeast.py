@@ -1,4 +1,4 @@
-"""Yeast growth: does the logistic law saturate as fast as the yeast does?
+"""Yeast growth: does the logistic model describe how the growth saturates?
 
 python examples/yeast.py [folder for the picture]
 """
@@ -24,6 +24,6 @@ for fit in (logistic, theta):
 print("Picture:", save(states(theta), OUT / "yeast.png"))
 low, high = theta["theta"].interval
 print(
-    f"The theta-logistic law gives theta = {theta['theta'].value:.2f}, 95% interval [{low:.2f}, {high:.2f}]: one, the "
-    "logistic law, is inside. Nineteen points are too few to test the fit, and the report says so."
+    f"The theta-logistic model gives theta = {theta['theta'].value:.2f}, 95% interval [{low:.2f}, {high:.2f}], which "
+    "contains 1, the logistic model. With only 19 samples, treat the intervals as rough, as the report warns."
 )

@@ -1,15 +1,17 @@
+"""Settings of all tests: one BLAS thread for each worker, Ctrl-C as in a terminal, and reproducible Hypothesis."""
+
 import os
 import signal
 from contextlib import suppress
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Workers share the cores: one thread of linear algebra for each. It has to be said before NumPy is loaded.
+    # Workers share the cores, so each gets one BLAS thread. NumPy reads these variables when it is loaded.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 from hypothesis import settings
 
-# What is started in the background has Ctrl-C ignored, and so would have all that the tests start.
-with suppress(ValueError):  # not the main thread
+# A process in the background ignores Ctrl-C, and its children inherit this; some tests need the default.
+with suppress(ValueError):  # raised outside the main thread
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

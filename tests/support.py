@@ -1,4 +1,4 @@
-"""What several tests share: the benchmark problems and their weak forms, built once; small models, data and studies."""
+"""Shared by several tests: benchmark problems and their weak forms, small models, data sets and studies."""
 
 import json
 from functools import cache
@@ -8,10 +8,12 @@ import numpy as np
 
 import weakform as wf
 from weakform.basis import TestFunctions
+from weakform.collocation import simpson_rule
 from weakform.collocation.mesh import Mesh, Part
 from weakform.experiments.cell_runner import perform
 from weakform.experiments.store import Store
 from weakform.forward.solver import simulate
+from weakform.linalg import interval_chain, saddle_point
 from weakform.noise.noise_filter import estimate_sigma
 from weakform.weak.weak_likelihood import WeakForm
 
@@ -27,7 +29,7 @@ MODELS = {
     "inverse functions": "x' = atan(a*x) + erf(b*x) - abs(x)*pi + asinh(x)/(a - b)**2",
 }
 
-# Two waves at 30 times.
+# A sine and a cosine at 30 times.
 
 T = np.linspace(0, 5, 30)
 U = np.column_stack([np.sin(T) + 2, np.cos(T) + 2])
@@ -59,7 +61,7 @@ def decay(seed, n=60, sigma=0.03) -> wf.Dataset:
 
 
 def values_at(problem, times, noise, seed) -> np.ndarray:
-    """Noisy states at any times."""
+    """Simulate noisy states of a problem at any times, `(time, D)`."""
     grid = np.concatenate([[0.0], times]) if times[0] > 0 else times
     states = simulate(problem.model, problem.parameters, problem.initial, grid, rtol=1e-10).states[-len(times) :]
     sigma = noise * np.sqrt(np.mean(states**2))
@@ -93,7 +95,7 @@ def local_form(name: str, M: int = 150, noise: float = 0.05, seed: int = 1) -> W
 
 
 def as_dense(functions: TestFunctions) -> TestFunctions:
-    """The same functions as one block with one window."""
+    """Return the same test functions as one block with one window."""
     phi, dphi = functions.dense()
     start = np.zeros(1, dtype=np.intp)
     return TestFunctions(phi[None], dphi[None], start, functions.samples, len(phi), functions.radius, "dense")
@@ -104,10 +106,10 @@ def with_functions(form: WeakForm, functions: TestFunctions) -> WeakForm:
 
 
 def points(name: str, count: int = 3) -> list[np.ndarray]:
-    """Parameters near the truth and somewhere in the box."""
+    """Return parameters near the truth, and others inside the box."""
     problem = wf.problems.get(name)
     rng = np.random.default_rng(5)
-    near = [problem.parameters * (1 + 0.1 * rng.standard_normal(problem.model.parameters.__len__()))]
+    near = [problem.parameters * (1 + 0.1 * rng.standard_normal(len(problem.model.parameters)))]
     low, high = np.array(problem.box).T
     inside = [low + (high - low) * rng.uniform(0.2, 0.8, len(low)) for _ in range(count - 1)]
     return near + inside
@@ -121,6 +123,15 @@ def mesh_of(name, M=60, noise=0.02):
     return problem, data, Mesh.of([Part(system, q.times, system.to_working(q.values), q.measured)])
 
 
+# The compiled kernels.
+
+
+def use_numpy(monkeypatch) -> None:
+    """Replace the compiled kernels by their equivalents in NumPy and LAPACK."""
+    for module in (interval_chain, simpson_rule, saddle_point):
+        monkeypatch.setattr(module, "library", lambda: None)
+
+
 # Studies.
 
 SMALL = {
@@ -132,7 +143,7 @@ SMALL = {
 
 
 def toml(study) -> str:
-    """A study as a TOML file."""
+    """Return a study as the text of a TOML file."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in study.items() if key != "cells"]
     for block in study["cells"]:
         lines += ["[[cells]]", *(f"{key} = {json.dumps(value)}" for key, value in block.items())]
@@ -140,15 +151,15 @@ def toml(study) -> str:
 
 
 def inside(runs):
-    """Run here, in this process."""
+    """Execute runs in this process."""
     for run in runs:
         yield run, perform(run)
 
 
 def numbers(path) -> list[dict]:
-    """The rows of a store without the times, which are never the same."""
+    """Return the rows of a store without the durations, which differ from run to run."""
     return [{k: v for k, v in row.items() if k not in ("seconds", "cpu")} for row in Store(path).rows()]
 
 
-def alike(one, two) -> None:
-    assert json.dumps(one) == json.dumps(two)
+def alike(left, right) -> None:
+    assert json.dumps(left) == json.dumps(right)

@@ -1,6 +1,6 @@
-"""Files from strangers: whatever is in them, an answer or one of our errors; nothing runs, hangs or eats the memory.
+"""Files from strangers: any content gives a result or one of our errors; nothing is run, hangs or fills the memory.
 
-A few hundred inputs of each kind in the gate; `make test-slow` tries 10⁵ of each.
+The gate tries a few hundred inputs of each kind, `make test-slow` 10⁵ of each.
 """
 
 import contextlib
@@ -22,23 +22,27 @@ from weakform.files.template import TEMPLATE
 from weakform.model.expressions import FUNCTIONS
 from weakform.support.errors import WeakformError
 
-FEW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-MANY = settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-SECONDS = 20
-MEGABYTES = 4000
+FEW_EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+MANY_EXAMPLES = settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+MAX_CPU_SECONDS = 20
+"""CPU time of one input; docs/robustness.md states this limit."""
+MAX_MEMORY_MB = 4000
+"""Peak of the resident memory of the tests; docs/robustness.md states this limit."""
 
 
 class Hang(BaseException):
-    """Not to be caught by the code under test."""
+    """The time limit of one input, which the code under test must not catch."""
 
 
 @contextlib.contextmanager
 def time_limit():
+    """Raise `Hang` after some seconds of CPU time."""
+
     def stop(*_):
-        raise Hang(f"more than {SECONDS} s")
+        raise Hang(f"more than {MAX_CPU_SECONDS} s")
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
         yield
     finally:
@@ -47,15 +51,15 @@ def time_limit():
 
 
 def survives(action) -> None:
-    """An answer or a refusal of ours, soon, in little memory, and nothing was run."""
-    said = "an answer"
+    """Check that an action returns or raises one of our errors, soon, in little memory, without running anything."""
+    outcome = "an answer"
     with time_limit():
         try:
             action()
         except WeakformError as error:
-            said = str(error)
-    assert 0 < len(said) < 5000
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1024 * MEGABYTES
+            outcome = str(error)
+    assert 0 < len(outcome) < 5000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1024 * MAX_MEMORY_MB
     assert not os.path.exists("hacked")
 
 
@@ -113,6 +117,7 @@ SEPARATORS = st.sampled_from([",", ";", "\t"])
 
 @st.composite
 def tables(draw):
+    """Draw the bytes of a table: random ones, or cells with a header and a separator."""
     if draw(st.integers(0, 4)) == 0:
         return draw(st.binary(max_size=400))
     separator, columns = draw(SEPARATORS), draw(st.integers(1, 4))
@@ -123,7 +128,7 @@ def tables(draw):
 
 
 def mutated(text):
-    """A text with pieces cut out, repeated, or replaced by others."""
+    """Return a strategy for a text with pieces cut out, repeated or replaced."""
 
     @st.composite
     def change(draw):
@@ -138,7 +143,7 @@ def mutated(text):
 
 
 def swapped(text, word, others=()):
-    """A text with some of its words in one another's place, so that it keeps its form."""
+    """Return a strategy for a text with some of its words exchanged, so that it keeps its form."""
     words = sorted(set(re.findall(word, text)))
 
     @st.composite
@@ -186,6 +191,8 @@ SCRIPTS = st.one_of(mutated(ANTIMONY), swapped(ANTIMONY, r"\w+|[^\w\s]"), EQUATI
 
 
 def equations(text):
+    """Parse, evaluate and differentiate equations."""
+
     def read():
         model = wf.Model.from_text(text)
         n, J = len(model.states), len(model.parameters)
@@ -198,6 +205,7 @@ def equations(text):
 
 
 def table(folder, content):
+    """Read a table with default and with odd choices of its columns."""
     path = folder / "d.csv"
     path.write_bytes(content)
     survives(lambda: wf.Dataset.from_csv(path))
@@ -223,7 +231,7 @@ def antimony(text):
 class Fuzz:
     """One test for each kind of file."""
 
-    effort = FEW
+    effort = FEW_EXAMPLES
 
     def test_equations(self):
         self.effort(given(EQUATIONS)(equations))()
@@ -250,4 +258,4 @@ class TestFew(Fuzz):
 
 @pytest.mark.slow
 class TestMany(Fuzz):
-    effort = MANY
+    effort = MANY_EXAMPLES

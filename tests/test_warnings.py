@@ -1,4 +1,4 @@
-"""NumPy's warnings never reach a user: overflow on the way is expected, and handled."""
+"""NumPy's warnings do not reach the user: overflow during a search is expected and handled."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import weakform as wf
 CASCADE = wf.Model.from_text("x' = -k1*x\ny' = k1*x - k2*y\nz' = k2*y - k3*z")
 
 
-def test_overflow_in_log_coordinates_is_silent():
+def test_overflow_in_log_coordinates_raises_no_warning():
     t = np.linspace(0, 30, 60)
     u = wf.simulate(CASCADE, [0.5, 0.3, 0.2], [10.0, 0.0, 0.0], t).states
     rng = np.random.default_rng(1)

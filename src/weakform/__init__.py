@@ -1,12 +1,12 @@
-"""Parameters of differential-equation models from noisy data, without solving the equations.
+"""Estimation of the parameters of differential equations from noisy data, without solving the equations.
 
     import weakform as wf
     model = wf.Model.from_text("N' = r*N*(1 - N/K)")
     data = wf.Dataset(t, N)
     print(wf.fit(model, data))
 
-Importing is cheap: each name is loaded when it is first used. What is listed here is public; everything else may
-change.
+Importing the package is fast, because each name is loaded when it is first used. The names listed in `__all__` are
+public; everything else may change.
 """
 
 from importlib import import_module
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .support.errors import ModelError as ModelError
     from .support.errors import WeakformError as WeakformError
 
-_HOME = {
+_MODULE_OF_NAME = {
     "DataError": ".support.errors",
     "Dataset": ".data",
     "Doses": ".data.doses",
@@ -60,6 +60,7 @@ _HOME = {
     "read_petab": ".files.petab.petab_problem",
     "simulate": ".forward",
 }
+"""The module that defines each public name."""
 
 __all__ = [
     "DataError",
@@ -87,13 +88,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    """Load a public name when it is first used, and keep it."""
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'weakform' has no attribute {name!r}")
-    module = import_module(_HOME[name], __name__)
+    module = import_module(_MODULE_OF_NAME[name], __name__)
     value = module if name == "problems" else getattr(module, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    """List the public names too, which may not be loaded yet."""
+    return sorted([*globals(), *_MODULE_OF_NAME])

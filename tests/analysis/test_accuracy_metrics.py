@@ -1,4 +1,4 @@
-"""Measures against a truth are the paper's."""
+"""Accuracy metrics: those of the paper against a known truth, and R²."""
 
 import numpy as np
 import pytest
@@ -10,22 +10,22 @@ from weakform.forward.solver import simulate
 from weakform.support.errors import FitError
 
 
-def test_metrics_are_the_paper_s():
+def test_metrics_follow_the_definitions_of_the_paper():
     problem = wf.problems.get("sir-tdi")
     data = problem.simulate(M=256, noise=0.05, seed=1)
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
-    found = fit.metrics()
+    metrics = fit.metrics()
     p = problem.parameters
-    assert found.coefficient_error == pytest.approx(np.linalg.norm(fit.estimate - p) / np.linalg.norm(p))
+    assert metrics.coefficient_error == pytest.approx(np.linalg.norm(fit.estimate - p) / np.linalg.norm(p))
     times, states = problem.solution(256)
     solved = simulate(problem.model, fit.estimate, problem.initial, times).states
     # The first row of the data has states that are zero, and is not part of log-normal data.
-    assert found.forward_error == pytest.approx(np.linalg.norm(solved[1:] - states[1:]) / np.linalg.norm(states[1:]))
-    assert not found.failed
-    assert np.array_equal(found.covered, np.abs(fit.estimate - p) < 2 * fit.errors)
+    assert metrics.forward_error == pytest.approx(np.linalg.norm(solved[1:] - states[1:]) / np.linalg.norm(states[1:]))
+    assert not metrics.failed
+    assert np.array_equal(metrics.covered, np.abs(fit.estimate - p) < 2 * fit.errors)
 
 
-def test_metrics_against_parameters_by_name():
+def test_metrics_accept_true_parameters_by_name():
     fit = wf.fit(LINEAR, decay(6))
     assert fit.metrics(truth={"k": 0.7}).coefficient_error == pytest.approx(abs(fit.estimate[0] - 0.7) / 0.7)
     assert fit.metrics(truth={"k": fit.estimate[0]}).forward_error < 1e-6
@@ -43,7 +43,7 @@ def test_metrics_with_local_parameters_and_inputs():
     assert driven.metrics({"k": 1.0}).coefficient_error < 0.1
 
 
-def test_r_squared():
+def test_r_squared_leaves_out_missing_values():
     fit = wf.fit(LINEAR, decay(7))
     assert 0.98 < fit.r_squared["u"] < 1
     values = np.array([[1.0], [2.0], [np.nan], [3.0]])

@@ -1,4 +1,4 @@
-"""A term that was taken out is found; a right model is left alone; nonsense is refused."""
+"""Missing terms: a term that was taken out ranks first, a right model lacks none, wrong candidates are refused."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from weakform.support.errors import FitError
 
 
 def fitted(text, name="lotka-volterra", seed=1, **more):
+    """Fit a model `text` to simulated data of a benchmark problem."""
     problem = wf.problems.get(name)
     return wf.fit(wf.Model.from_text(text), problem.simulate(M=256, noise=0.05, seed=seed), **more)
 
@@ -22,42 +23,42 @@ def fitted(text, name="lotka-volterra", seed=1, **more):
         ("u1' = p1*u1 + p3*u2\nu2' = -p4*u1 + p5 + p6*u2", "fitzhugh-nagumo", "u1", "u1^3"),
     ],
 )
-def test_what_was_taken_out_is_found_first(text, name, equation, term):
+def test_removed_term_ranks_first(text, name, equation, term):
     fit = fitted(text, name)
     assert not fit.success
-    found = fit.missing_terms()
-    best = found.found[0]
+    ranking = fit.missing_terms()
+    best = ranking.found[0]
     assert (best.equation, best.term) == (equation, term)
     assert best.mends
     assert best.p_value < 1e-10
-    assert f"{term} to the equation of {equation} would mend it" in found.sentence
-    assert term in str(found)
+    assert f"{term} to the equation of {equation} makes the model fit" in ranking.sentence
+    assert term in str(ranking)
 
 
 @pytest.mark.parametrize("name", ["lotka-volterra", "fitzhugh-nagumo", "lorenz"])
-def test_a_right_model_is_left_alone(name):
+def test_right_model_lacks_no_term(name):
     problem = wf.problems.get(name)
     finds = 0
     for seed in range(4):
-        found = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=seed)).missing_terms()
-        finds += bool(found.found)
+        ranking = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=seed)).missing_terms()
+        finds += bool(ranking.found)
     assert finds == 0
-    assert "None of" in found.sentence
+    assert "None of" in ranking.sentence
 
 
 @pytest.mark.slow
-def test_a_list_of_ones_own_and_hidden_states():
+def test_own_candidates_for_the_equation_of_a_hidden_state():
     truth = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x*y - c*y\nx(0) = 1\ny(0) = 1")
     t = np.linspace(0, 6, 60)
     u = wf.simulate(truth, {"a": 3, "b": 1, "c": 2, "d": 1}, [1, 1], t).states
     data = wf.Dataset(t, u[:, :1] + 0.05 * np.random.default_rng(0).standard_normal((60, 1)), names=["x"])
     wrong = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x - c*y\nx(0) = 1\ny(0) = 1")
     fit = wf.fit(wrong, data, bounds=dict.fromkeys("abcd", (0, 10)))
-    found = fit.missing_terms({"y": ["x*y", "1", "y^2"]})
-    assert found.tried >= 2  # a constant changes nothing that is measured, or next to nothing
-    assert found.found
-    assert found.found[0].gain > 10
-    assert list(found.to_frame()["equation"].unique()) == ["y"]
+    ranking = fit.missing_terms({"y": ["x*y", "1", "y^2"]})
+    assert ranking.tried >= 2  # a constant changes nothing that is measured, or next to nothing
+    assert ranking.found
+    assert ranking.found[0].gain > 10
+    assert list(ranking.to_frame()["equation"].unique()) == ["y"]
 
 
 @pytest.mark.parametrize(
@@ -74,14 +75,14 @@ def test_flow_missing_at_one_end_mends_the_model_with_its_sign(truth, wrong, equ
     values = {"a": 0.5, "c": 0.3, "p": 1.0}
     u = wf.simulate(model, {name: values[name] for name in model.parameters}, [10.0, 1.0], t).states
     data = wf.Dataset(t, u + 0.05 * np.random.default_rng(0).standard_normal(u.shape), names=["A", "B"])
-    found = wf.fit(wf.Model.from_text(wrong), data).missing_terms()
-    flows = [one for one in found.found if (one.equation, one.term) == (equation, term)]
+    ranking = wf.fit(wf.Model.from_text(wrong), data).missing_terms()
+    flows = [row for row in ranking.found if (row.equation, row.term) == (equation, term)]
     assert [flow.coefficient for flow in flows] == [sign]
     assert flows[0].mends
     assert flows[0].gain > 100
 
 
-def test_nonsense_is_refused():
+def test_wrong_candidates_are_refused():
     fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
     with pytest.raises(FitError, match="'w' has no equation"):
         fit.missing_terms({"w": ["u1"]})
@@ -94,15 +95,15 @@ def test_nonsense_is_refused():
 
 
 @pytest.mark.slow
-def test_second_order_equations():
+def test_missing_term_of_a_second_order_equation():
     t = np.linspace(0, 12, 100)
     truth = wf.Model.from_text("x'' = -w*x - c*x'")
     x = wf.simulate(truth, {"w": 2.0, "c": 0.2}, [1.0, 0.0], t).states[:, :1]
     data = wf.Dataset(t, x + 0.03 * np.random.default_rng(0).standard_normal((100, 1)), names=["x"])
-    found = wf.fit(wf.Model.from_text("x'' = -w*x"), data).missing_terms()
-    assert (found.found[0].equation, found.found[0].term) == ("x'", "x'")
+    ranking = wf.fit(wf.Model.from_text("x'' = -w*x"), data).missing_terms()
+    assert (ranking.found[0].equation, ranking.found[0].term) == ("x'", "x'")
 
 
-def test_what_the_model_has_already():
+def test_terms_that_the_model_has_already_are_not_tried():
     fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
     assert "has all of these terms already" in fit.missing_terms({"u1": "u1"}).sentence

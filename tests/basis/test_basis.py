@@ -1,4 +1,4 @@
-"""Test functions: shapes, supports, derivatives and what is refused."""
+"""Test functions have correct shapes, supports and derivatives; impossible ones are refused."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def trajectory(M=200, step=0.1, seed=0):
     return Trajectory(t, np.sin(t)[:, None] + 0.01 * np.random.default_rng(seed).standard_normal((M + 1, 1)))
 
 
-def test_bump_derivative():
+def test_bump_derivative_agrees_with_differences():
     tau = np.linspace(-1.2, 1.2, 4001)
     phi, dphi = bump(tau)
     numeric = np.gradient(phi, tau, edge_order=2)
@@ -28,7 +28,7 @@ def test_bump_derivative():
     assert np.isfinite(dphi).all()
 
 
-def test_normalised():
+def test_normalised_bumps_have_unit_norm():
     phi, _ = normalised(np.linspace(-1, 1, 41)[None], 2.0)
     assert np.linalg.norm(phi) == pytest.approx(1.0)
 
@@ -41,30 +41,30 @@ def test_normalised():
         pytest.param(wf.Orthonormal(max_functions=50), id="orthonormal"),
     ],
 )
-def test_integration_by_parts(basis):
-    """Σ φ' u + φ u' = 0 for a smooth u, so the derivative matrix belongs to the functions."""
+def test_integration_by_parts_holds(basis):
+    """Σ φ' u + φ u' = 0 for a smooth u, so that Φ' is the derivative of Φ."""
     q = trajectory()
     phi, dphi = basis.build(q).dense()
     u, du = np.sin(1.3 * q.times + 0.4), 1.3 * np.cos(1.3 * q.times + 0.4)
     assert np.abs(dphi @ u + phi @ du).max() < 1e-4 * np.abs(dphi @ u).max()
 
 
-def test_local_defaults():
+def test_local_default_is_ten_samples_with_a_quarter_as_stride():
     functions = wf.Local().build(trajectory(M=200, step=0.1))
     phi, _ = functions.dense()
     assert functions.radius == pytest.approx(1.0)
     assert functions.count == len(phi) == (200 - 20) / 2.5 + 1
     assert functions.length == 8
     assert np.allclose(np.linalg.norm(phi, axis=1), 1.0)
-    assert functions.phi.strides[0] == 0, "copies of one block are stored once"
+    assert functions.phi.strides[0] == 0, "identical blocks must be stored once"
 
 
-def test_local_uses_the_whole_series_whatever_its_length():
+def test_local_uses_the_whole_series_for_every_length():
     for M in (57, 58, 59, 60, 100, 101):
         functions = wf.Local().build(trajectory(M))
         phi, _ = functions.dense()
-        seen = np.flatnonzero(np.abs(phi).max(axis=0) > 0)
-        assert seen[0] + (M - seen[-1]) <= 6, M
+        covered = np.flatnonzero(np.abs(phi).max(axis=0) > 0)
+        assert covered[0] + (M - covered[-1]) <= 6, M
 
 
 def test_blocks_share_samples_only_with_their_neighbours():
@@ -86,7 +86,7 @@ def test_short_series_have_test_functions(M):
     [
         pytest.param(wf.Local(radius=11.0), "too large.*at most 100", id="large radius"),
         pytest.param(wf.Local(radius=0.05), "larger than one sample", id="small radius"),
-        pytest.param(wf.Local(radius=float("nan")), "larger than one sample", id="no radius"),
+        pytest.param(wf.Local(radius=float("nan")), "larger than one sample", id="radius is NaN"),
         pytest.param(wf.Local(radius=1.0, stride=0.01), "stride", id="small stride"),
         pytest.param(wf.Local(radius=1.0, stride=-1.0), "stride", id="negative stride"),
         pytest.param(wf.Orthonormal(radius=11.0), "No test function", id="large orthonormal radius"),
@@ -97,14 +97,14 @@ def test_impossible_functions_are_refused(basis, message):
         basis.build(trajectory())
 
 
-def test_orthonormal():
+def test_orthonormal_functions_are_orthonormal():
     functions = wf.Orthonormal(max_functions=60).build(trajectory())
     phi, _ = functions.dense()
     assert functions.count <= 60
     assert np.abs(phi @ phi.T - np.eye(len(phi))).max() < 1e-10
 
 
-def test_orthonormal_cuts():
+def test_orthonormal_limits_reduce_the_number_of_functions():
     q = trajectory()
     few = wf.Orthonormal(radius=0.8, information=0.5).build(q).count
     many = wf.Orthonormal(radius=0.8, information=0.99, max_condition=1e8).build(q).count
@@ -112,20 +112,20 @@ def test_orthonormal_cuts():
     assert wf.Orthonormal(radius=0.8, max_condition=2.0).build(q).count < few
 
 
-def test_corner_of_two_lines():
+def test_corner_of_two_lines_is_their_intersection():
     y = np.concatenate([np.linspace(0, -10, 30), np.linspace(-10, -11, 50)[1:]])
     assert abs(corner(np.exp(y)) - 29) <= 1
 
 
-def test_minimal_radius_of_logistic_growth_falls_with_noise():
-    """The paper's figure: the corner comes earlier when noise is larger."""
+def test_minimal_radius_of_logistic_growth_decreases_with_noise():
+    """As in the paper's figure, the corner is at a smaller radius when the noise is larger."""
     problem = wf.problems.get("logistic")
-    found = []
+    radii_at_corner = []
     for noise in (1e-6, 1e-2):
         data = problem.simulate(M=512, noise=noise, seed=1)
         radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
-        found.append(radii[corner(errors)])
-    assert found[1] < found[0]
+        radii_at_corner.append(radii[corner(errors)])
+    assert radii_at_corner[1] < radii_at_corner[0]
 
 
 @settings(max_examples=30)

@@ -1,4 +1,4 @@
-"""The refinement: its solution obeys the model, is stationary, and ignores what was not measured."""
+"""The Gauss–Helmert iteration: its solution obeys the model and is stationary; unmeasured values have no weight."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from support import mesh_of
 from weakform.collocation.gauss_helmert import Settings, solve
 from weakform.collocation.mesh import Mesh, Part
 from weakform.collocation.watchdog import Step, Watch
+from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
 
 def settings_of(problem):
@@ -18,14 +19,14 @@ def settings_of(problem):
 
 
 @pytest.mark.parametrize("name", ["lotka-volterra", "lorenz", "goodwin"])
-def test_the_solution_obeys_the_model_and_is_stationary(name):
+def test_solution_obeys_model_and_is_stationary(name):
     problem, data, mesh = mesh_of(name, M=150, noise=0.05)
     settings = settings_of(problem)
     solved = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
     assert solved.stop.converged
     x = solved.states
     assert np.abs(mesh.defects(solved.p, x)).max() < 1e-4 * np.abs(np.diff(x, axis=0)).max()
-    # No neighbouring parameters fit better.
+    # With any one parameter held slightly off, no fit is better.
     for j in range(len(solved.p)):
         held = settings.free.copy()
         held[j] = False
@@ -37,48 +38,48 @@ def test_the_solution_obeys_the_model_and_is_stationary(name):
                 assert near.misfit > solved.misfit - 0.05
 
 
-def test_a_finer_mesh_changes_little_where_the_samples_suffice():
+def test_finer_mesh_changes_little_if_samples_are_dense():
     problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
     settings = settings_of(problem)
     coarse = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
     fine, states = mesh.halved(coarse.p, coarse.states)
-    again = solve(fine, data.truth.sigma, problem.parameters, states, settings)
+    finer = solve(fine, data.truth.sigma, problem.parameters, states, settings)
     errors = np.sqrt(np.diag(np.linalg.inv(coarse.information)))
-    assert (np.abs(again.p - coarse.p) < 0.05 * errors).all()
-    assert again.misfit == pytest.approx(coarse.misfit, rel=1e-2)
+    assert (np.abs(finer.p - coarse.p) < 0.05 * errors).all()
+    assert finer.misfit == pytest.approx(coarse.misfit, rel=1e-2)
 
 
-def test_a_corrected_mesh_gives_the_estimate_of_a_finer_one():
+def test_corrected_mesh_gives_estimate_of_finer_mesh():
     problem, data, mesh = mesh_of("lorenz", M=600, noise=0.0005)
     settings, sigma = settings_of(problem), data.truth.sigma
     coarse = solve(mesh, sigma, problem.parameters, mesh.data, settings)
-    corrected, better = coarse, mesh
+    corrected, corrected_mesh = coarse, mesh
     for _ in range(3):
-        better = better.corrected(corrected.p, corrected.states)
-        corrected = solve(better, sigma, corrected.p, corrected.states, settings)
+        corrected_mesh = corrected_mesh.corrected(corrected.p, corrected.states)
+        corrected = solve(corrected_mesh, sigma, corrected.p, corrected.states, settings)
     fine, states = mesh.halved(coarse.p, coarse.states)
     fine, states = fine.halved(coarse.p, states)
-    again = solve(fine, sigma, coarse.p, states, settings)
-    errors = np.sqrt(np.diag(np.linalg.inv(again.information)))
-    shifted, left = np.abs(coarse.p - again.p) / errors, np.abs(corrected.p - again.p) / errors
-    assert shifted.max() > 0.05, "there is something to correct"
-    assert left.max() < 0.02 * shifted.max()
+    finer = solve(fine, sigma, coarse.p, states, settings)
+    errors = np.sqrt(np.diag(np.linalg.inv(finer.information)))
+    before, after = np.abs(coarse.p - finer.p) / errors, np.abs(corrected.p - finer.p) / errors
+    assert before.max() > 0.05, "the coarse mesh has an error to correct"
+    assert after.max() < 0.02 * before.max()
 
 
-def test_values_that_were_not_measured_carry_no_weight():
+def test_unmeasured_values_have_no_weight():
     problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
     rng = np.random.default_rng(4)
-    lost = rng.uniform(size=mesh.data.shape) < 0.2
+    missing = rng.uniform(size=mesh.data.shape) < 0.2
     settings = settings_of(problem)
     estimates = []
     for junk in (0.0, 5.0):
-        holes = replace(mesh, data=np.where(lost, mesh.data + junk, mesh.data), measured=~lost)
+        holes = replace(mesh, data=np.where(missing, mesh.data + junk, mesh.data), measured=~missing)
         estimates.append(solve(holes, data.truth.sigma, problem.parameters, mesh.data, settings).p)
     assert np.allclose(estimates[0], estimates[1], rtol=1e-3)
     assert np.linalg.norm(estimates[0] / problem.parameters - 1) < 0.1
 
 
-def test_two_trajectories_share_the_parameters():
+def test_two_trajectories_share_parameters():
     problem = wf.problems.get("logistic")
     parts = []
     for seed in (1, 2):
@@ -89,14 +90,15 @@ def test_two_trajectories_share_the_parameters():
     settings = settings_of(problem)
     two, first = Mesh.of(parts), Mesh.of(parts[:1])
     both = solve(two, sigma, problem.parameters, two.data, settings)
-    one = solve(first, sigma, problem.parameters, first.data, settings)
+    alone = solve(first, sigma, problem.parameters, first.data, settings)
     assert both.stop.converged
-    assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(one.information))).all()
+    assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(alone.information))).all()
 
 
 @pytest.mark.parametrize("slope", [1.6, 2.5, 3.0, 6.0])
-def test_steps_that_are_too_long_across_a_valley_become_a_share_of_themselves(slope):
-    # Steps of -slope times the distance: half of them diverge or swing for ever from 4 on, whole ones from 2 on.
+def test_watchdog_shortens_oscillating_steps(slope):
+    # A step is -slope times the distance to the floor. Whole steps never converge from a slope of 2 on, halved ones
+    # from 4 on.
     def step(x):
         dp = np.array([-slope * x])
         return Step(dp, np.zeros((1, 1)), dp, np.eye(1), drift=0.0, cost=x**2, violation=0.0, A=None, factor=None)
@@ -108,3 +110,14 @@ def test_steps_that_are_too_long_across_a_valley_become_a_share_of_themselves(sl
         x += share * float(step(x).dp[0])
         watch.see(np.array([x]), np.zeros((1, 1)), step(x), share, lambda at: at.cost)
     assert abs(x) < 1e-6
+
+
+def test_failed_eigendecomposition_is_reported_as_singular(monkeypatch):
+    problem, data, mesh = mesh_of("logistic", M=40, noise=0.05)
+
+    def broken_eigh(matrix):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setattr(np.linalg, "eigh", broken_eigh)
+    with pytest.raises(NotPositiveDefinite):
+        solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings_of(problem))

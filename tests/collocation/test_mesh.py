@@ -1,4 +1,4 @@
-"""The constraint of the refinement: derivatives against differences, covariance, order of accuracy."""
+"""The constraint on single intervals: derivatives against differences, covariance, order of accuracy."""
 
 import numpy as np
 import pytest
@@ -21,18 +21,18 @@ def test_derivatives_match_differences(name):
     for _ in range(3):
         dx, dp = rng.standard_normal(x.shape) * size, rng.standard_normal(len(p)) * p
 
-        def ends(make, h=1e-5):
-            return (8 * (make(h) - make(-h)) - (make(2 * h) - make(-2 * h))) / (12 * h)
+        def difference(f, h=1e-5):
+            return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
-        by_x = ends(lambda s, dx=dx: mesh.defects(p, x + s * dx))
-        by_p = ends(lambda s, dp=dp: mesh.defects(p + s * dp, x))
+        by_x = difference(lambda s, dx=dx: mesh.defects(p, x + s * dx))
+        by_p = difference(lambda s, dp=dp: mesh.defects(p + s * dp, x))
         assert np.allclose(line.A.apply(dx), by_x, rtol=1e-6, atol=1e-7 * np.abs(by_x).max())
         assert np.allclose(line.G @ dp, by_p, rtol=1e-6, atol=1e-7 * np.abs(by_p).max())
         z = rng.standard_normal(line.c.shape)
         assert np.sum(z * line.A.apply(dx)) == pytest.approx(np.sum(line.A.transposed(z, len(x)) * dx), rel=1e-10)
 
 
-def test_the_covariance_is_the_dense_one():
+def test_banded_covariance_matches_dense():
     problem, _, mesh = mesh_of("lorenz", M=12)
     line = mesh.linearise(problem.parameters, mesh.data)
     M, D = line.c.shape
@@ -50,7 +50,7 @@ def test_the_covariance_is_the_dense_one():
     assert np.allclose(factor.back(white), np.linalg.solve(S, b), rtol=1e-8)
 
 
-def test_the_rule_is_of_fourth_order():
+def test_rule_is_of_fourth_order():
     problem = wf.problems.get("lotka-volterra")
     errors = []
     for M in (100, 200, 400):
@@ -60,21 +60,21 @@ def test_the_rule_is_of_fourth_order():
     assert (orders > 4.7).all(), "a local error of order five"
 
 
-def test_truncation_foretells_the_error():
+def test_truncation_predicts_error_of_rule():
     problem, data, mesh = mesh_of("lotka-volterra", M=100, noise=0.0)
     x = data.truth.states
     actual = mesh.defects(problem.parameters, x)
     assert np.allclose(-mesh.truncation(problem.parameters, x), actual, rtol=0.1, atol=0.1 * np.abs(actual).max())
 
 
-def test_a_corrected_rule_is_as_good_as_a_fine_one():
+def test_corrected_rule_has_no_error_where_it_was_corrected():
     problem, data, mesh = mesh_of("lorenz", M=100, noise=0.0)
     p, x = problem.parameters, data.truth.states
     corrected = mesh.corrected(p, x)
     assert np.abs(corrected.defects(p, x)).max() < 1e-3 * np.abs(mesh.defects(p, x)).max()
     assert np.allclose(corrected.linearise(p, x).c, corrected.defects(p, x), rtol=0, atol=1e-12)
     assert np.abs(corrected.truncation(p, x)).max() < 1e-12
-    # Twice is once: what is left is added, not put in its place.
+    # A second correction adds the remaining error, which is zero, to the first.
     assert np.allclose(corrected.corrected(p, x).offset, corrected.offset, atol=1e-12)
 
 
@@ -85,8 +85,8 @@ def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
     t = np.cumsum(rng.uniform(0.1, 0.3, 12))
     data = wf.Dataset(t, rng.uniform(1, 2, (12, 2)), names=["x", "y"], inputs={"q": rng.integers(0, 3, 12)}, hold=hold)
     system = system_of(model, data, 0)
-    there = rng.uniform(size=(12, 2)) < 0.8
-    mesh = Mesh.of([Part(system, t, data.trajectories[0].values, there, np.full((12, 2), 0.5))])
+    measured = rng.uniform(size=(12, 2)) < 0.8
+    mesh = Mesh.of([Part(system, t, data.trajectories[0].values, measured, np.full((12, 2), 0.5))])
     p, x = np.array([0.5, 0.3, 0.8]), rng.uniform(1, 2, (12, 2))
     line = mesh.linearise(p, x)
     h = 1e-6

@@ -1,4 +1,4 @@
-"""The relaxed model: derivatives against differences, the banded system against a dense one, stiff against solved."""
+"""The relaxed model: derivatives against differences, the banded system against a dense one, the limit of small q."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ MODELS = {
 }
 
 
-def posed(name, samples=15, noise="gaussian"):
+def relaxed_problem(name, samples=15, noise="gaussian"):
     text, names, p = MODELS[name]
     model = wf.Model.from_text(text)
     t = np.linspace(0, 3, samples)
@@ -29,15 +29,15 @@ def posed(name, samples=15, noise="gaussian"):
     return problem, meshes, problem.relaxed(meshes, np.full(len(names), 0.1), parameters.free), np.array(p)
 
 
-def states(relaxed, D):
+def random_states(relaxed, D):
     return 1.0 + 0.3 * np.random.default_rng(2).standard_normal((len(relaxed.layout.times), D))
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "lognormal", "poisson"])
 @pytest.mark.parametrize("name", MODELS)
 def test_derivatives_match_differences(name, noise):
-    problem, _, relaxed, p = posed(name, noise=noise)
-    X = np.abs(states(relaxed, len(problem.shared.states))) + 0.2
+    problem, _, relaxed, p = relaxed_problem(name, noise=noise)
+    X = np.abs(random_states(relaxed, len(problem.shared.states))) + 0.2
     line = relaxed.linearise(p, X)
     assert np.allclose(line.r, relaxed.residual(p, X))
     assert np.allclose(line.v, relaxed.constraint(p, X))
@@ -57,9 +57,9 @@ def test_derivatives_match_differences(name, noise):
 
 @pytest.mark.parametrize("q", [1.0, 1e-3, 0.0])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_band_is_the_dense_system(name, q):
-    problem, _, relaxed, p = posed(name, samples=8)
-    X = states(relaxed, len(problem.shared.states))
+def test_banded_system_matches_dense(name, q):
+    problem, _, relaxed, p = relaxed_problem(name, samples=8)
+    X = random_states(relaxed, len(problem.shared.states))
     line, V = relaxed.linearise(p, X), relaxed.variances(X, q)
     N, D = X.shape
     arrow = Arrow(line, relaxed.layout, V, 0.1, np.ones(D))
@@ -78,7 +78,7 @@ def test_the_band_is_the_dense_system(name, q):
     assert np.allclose(dense @ solved, b.reshape(2 * N * D, 2), atol=1e-8)
 
 
-def test_the_stiff_model_is_the_forward_solution():
+def test_states_of_stiff_model_are_forward_solution():
     model = wf.Model.from_text(MODELS["hidden"][0])
     t = np.linspace(0, 3, 61)
     u = wf.simulate(model, [3, 1, 6, 1], [1, 1], t).states

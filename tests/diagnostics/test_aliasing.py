@@ -1,4 +1,4 @@
-"""A solution that swings between its samples: a frequency that they cannot tell from a lower one."""
+"""Aliasing: a solution that oscillates faster than it was sampled is reported, and the fit does not succeed."""
 
 from types import SimpleNamespace
 
@@ -12,19 +12,19 @@ MODEL = wf.Model.from_text("x' = A*cos(om*t)")
 
 
 @pytest.mark.parametrize(("om", "words"), [(2.0, ""), (13.0, ""), (2 * np.pi / 0.2 + 2.0, "above 15.7"), (60.0, "x")])
-def test_above_the_frequency_of_sampling(om, words):
+def test_only_frequencies_well_above_the_sampling_are_reported(om, words):
     t = np.arange(0, 8, 0.2)
     states = np.sin(om * t)[:, None]
     data = wf.Dataset(t, states, names=["x"])
     task = SimpleNamespace(problem=SimpleNamespace(model=MODEL, data=data))
     p = np.array([{"A": om, "om": om}[name] for name in MODEL.parameters])
-    found = swinging(task, p, (states,))
-    assert len(found) == bool(words)
-    assert all(words in sentence for sentence in found)
+    sentences = swinging(task, p, (states,))
+    assert len(sentences) == bool(words)
+    assert all(words in sentence for sentence in sentences)
 
 
-def test_such_a_fit_is_no_success():
-    """30.4 + 3 fits as well as 3, and the lower one is the truth."""
+def test_fit_at_an_aliased_frequency_does_not_succeed():
+    """The sampling frequency 2π·29/6 = 30.4 plus 3 fits as well as 3, and the lower one is the truth."""
     model = wf.Model.from_text("x' = -k*x + A*sin(om*t)")
     t = np.linspace(0, 6, 30)
     states = wf.simulate(model, {"A": 2.0, "k": 0.3, "om": 3.0}, {"x": 1.0}, t).states
@@ -32,13 +32,13 @@ def test_such_a_fit_is_no_success():
     data = wf.Dataset(t, states + noise, names=["x"])
     high = wf.fit(model, data, bounds={"om": (20.0, 50.0), "k": (0.0, 5.0), "A": (0.0, 100.0)})
     assert not high.success
-    assert any("swings" in sentence for sentence in high.warnings)
+    assert any("oscillates faster" in sentence for sentence in high.warnings)
     low = wf.fit(model, data, bounds={"om": (0.0, 10.0), "k": (0.0, 5.0), "A": (0.0, 100.0)})
     assert low.success
     assert low["om"].value == pytest.approx(3.0, abs=0.1)
 
 
-def test_parameters_on_a_log_scale_are_no_logarithms_in_the_equations():
+def test_parameters_on_a_log_scale_are_converted_before_the_equations_are_evaluated():
     model = wf.Model.from_text("gut' = -ka*gut\nC' = ka*gut/V - ke*C\ngut(0) = 320\nC(0) = 0")
     t = np.arange(1.0, 25.0)
     truth = {"ka": 1.5, "ke": 0.09, "V": 32.0}
@@ -48,4 +48,4 @@ def test_parameters_on_a_log_scale_are_no_logarithms_in_the_equations():
     data = wf.Dataset(t, noisy, noise="lognormal", names=["C"])
     fit = wf.fit(model, data, bounds=bounds, log=list(truth))
     assert fit.success
-    assert not any("swings" in sentence or "pole" in sentence for sentence in fit.warnings)
+    assert not any("oscillates" in sentence or "pole" in sentence for sentence in fit.warnings)

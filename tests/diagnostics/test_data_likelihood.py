@@ -1,4 +1,4 @@
-"""The log-likelihood of a result is the density of the data in the table, computed here from scratch."""
+"""The log-likelihood of a fit is the density of the data in the table, which is computed here from scratch."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import weakform as wf
 
 
 def density(fit, values, kind):
+    """Compute the log-density of measured `values` `(time, D)` at the fitted states."""
     x = fit.denoised[0]
     if kind == "gaussian":
         return stats.norm.logpdf(values, x, fit.sigma).sum()
@@ -16,19 +17,19 @@ def density(fit, values, kind):
 
 @pytest.mark.parametrize("method", ["wendy", "output-error", "hybrid"])
 @pytest.mark.parametrize("kind", ["gaussian", "lognormal"])
-@pytest.mark.parametrize("given", [False, True], ids=["sigma-estimated", "sigma-given"])
-def test_it_is_the_density_of_the_data(method, kind, given):
+@pytest.mark.parametrize("is_sigma_given", [False, True], ids=["sigma-estimated", "sigma-given"])
+def test_log_likelihood_is_the_density_of_the_data(method, kind, is_sigma_given):
     problem = wf.problems.get("lotka-volterra").with_noise(kind)
     data = problem.simulate(M=80, noise=0.05, seed=1)
     q = data.trajectories[0]
-    sigma = data.truth.sigma if given else None
+    sigma = data.truth.sigma if is_sigma_given else None
     fit = wf.fit(problem.model, wf.Dataset(q.times, q.values, kind, sigma), bounds=problem.bounds, method=method)
     assert fit.log_likelihood == pytest.approx(density(fit, q.values, kind), rel=1e-9)
     assert f"{fit.log_likelihood:.8g}" in str(fit)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "lognormal"])
-def test_repeated_measurements_count_one_by_one(kind):
+def test_each_repeated_measurement_counts(kind):
     problem = wf.problems.get("lotka-volterra").with_noise(kind)
     data = problem.simulate(M=80, noise=0.05, seed=1)
     q = data.trajectories[0]
@@ -43,7 +44,7 @@ def test_repeated_measurements_count_one_by_one(kind):
     assert fit.log_likelihood == pytest.approx(expected.sum(), rel=1e-9)
 
 
-def test_it_tells_a_better_fit_from_a_worse_one():
+def test_log_likelihood_is_higher_at_the_better_fit():
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=80, noise=0.05, seed=1)
     best = wf.fit(problem.model, data)
@@ -52,7 +53,7 @@ def test_it_tells_a_better_fit_from_a_worse_one():
 
 
 @pytest.mark.parametrize("method", ["mle", "irls", "wls"])
-def test_methods_without_states_that_obey_the_model_have_none(method):
+def test_log_likelihood_is_nan_for_methods_without_states_that_obey_the_model(method):
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=80, noise=0.05, seed=1), method=method)
     assert np.isnan(fit.log_likelihood)

@@ -1,4 +1,4 @@
-"""Trouble in words: what is not determined, not explained, or said wrongly of the noise."""
+"""Warnings and status: parameters that are not determined, variation that is not explained, wrong noise."""
 
 from pathlib import Path
 
@@ -10,45 +10,45 @@ from support import DECAYED, DRAWS, GROWN, LOGISTIC, TIMES, growth
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "combination"),
     [pytest.param("u' = -(a + b)*u", "a + b", id="sum"), pytest.param("u' = -a*b*u", "a*b", id="product")],
 )
-def test_what_cannot_be_told_apart_has_no_small_error(text, told):
+def test_fit_reports_unidentifiable_sum_or_product(text, combination):
     fit = wf.fit(wf.Model.from_text(text), DECAYED)
     assert np.isinf(fit.errors).all()
     assert "whatever the data; fix a or b" in " ".join(fit.warnings)
-    combination = fit.derived(told)
-    assert combination.value == pytest.approx(0.3, rel=0.02)
-    assert combination.error < 0.01
+    derived = fit.derived(combination)
+    assert derived.value == pytest.approx(0.3, rel=0.02)
+    assert derived.error < 0.01
 
 
-def test_a_parameter_without_information_is_named():
+def test_fit_warns_of_a_parameter_without_information():
     fit = wf.fit(LOGISTIC, wf.Dataset(TIMES[:30], 0.01 * np.exp(0.5 * TIMES[:30]) + 0.001 * DRAWS[:30]))
     assert fit["r"].value == pytest.approx(0.5, rel=0.05)
     assert fit["r"].error < 0.01
     assert any(warning.startswith("K ") for warning in fit.warnings)
 
 
-def test_a_fit_that_explains_nothing_says_so():
+def test_fit_warns_if_it_explains_little_of_a_column():
     problem = wf.problems.get("lorenz")
     data = problem.simulate(M=100, noise=0.01, seed=3)
     fit = wf.fit(wf.Model.from_text("u1' = -a*u1\nu2' = -b*u2\nu3' = -c*u3"), data)
     assert any("explains little of u1" in warning for warning in fit.warnings)
 
 
-def test_a_wrong_sigma_is_not_a_wrong_model():
+def test_wrong_sigma_does_not_reject_the_model():
     fit = wf.fit(LOGISTIC, wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, sigma=1.0))
     assert any("11 times smaller" in warning for warning in fit.warnings)
     assert not any("does not fit" in warning for warning in fit.warnings)
 
 
-def test_sigma_zero_on_noisy_data_is_doubted():
+def test_fit_warns_of_sigma_zero_on_noisy_data():
     fit = wf.fit(LOGISTIC, wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, sigma=0))
     assert np.isnan(fit.errors).all()
     assert "not noise-free" in fit.warnings[0]
 
 
-def test_a_sigma_that_is_far_too_small_does_not_hide_a_parameter():
+def test_far_too_small_sigma_does_not_make_a_parameter_undetermined():
     right, wrong = (
         wf.fit(LOGISTIC, wf.Dataset(TIMES, growth(1).trajectories[0].values, sigma=s), bounds={"K": (1, 100)})
         for s in (0.3, 0.003)
@@ -58,40 +58,40 @@ def test_a_sigma_that_is_far_too_small_does_not_hide_a_parameter():
     assert "separately" not in str(wrong)
 
 
-def test_a_bound_and_no_information_elsewhere_leave_the_other_errors_alone():
+def test_error_of_a_parameter_does_not_grow_when_another_is_at_its_bound():
     t = np.linspace(0, 5, 80)
     data = wf.Dataset(t, 1 + 0.3 * t + 0.02 * np.random.default_rng(1).standard_normal(80))
     model = wf.Model.from_text("x' = s - v*x/(c + x)")
     fit = wf.fit(model, data, bounds={"v": (0, 5), "c": (0.1, 5), "s": (0, 5)})
     if fit.at_bound[fit.model.parameters.index("v")]:
         assert fit.wald_errors[fit.model.parameters.index("s")] < 0.02
-        # The interval tells what the error takes as known: with v away from its bound s may be larger.
+        # The profile interval does not take v as fixed: with v away from its bound s may be larger.
         assert fit["s"].error > 0.05
 
 
 @pytest.mark.parametrize(
-    ("equations", "said"),
+    ("equations", "warning"),
     [
         ("N' = a*b*N*(1 - N/K)", "Only the product a·b can be determined"),
         ("N' = (a + b)*N*(1 - N/K)", "a, b can change together"),
         ("N' = a*N*(1 - N/K)", ""),
     ],
 )
-def test_what_no_data_can_determine_is_said_where_every_state_is_measured(equations, said):
+def test_fit_reports_freedoms_of_equations_with_every_state_measured(equations, warning):
     fit = wf.fit(wf.Model.from_text(equations), growth(1), bounds={"K": (1, 100), "a": (0, 10)})
-    assert any(said in sentence for sentence in fit.warnings) if said else fit.success
-    assert bool(fit.freedoms) == bool(said)
+    assert any(warning in sentence for sentence in fit.warnings) if warning else fit.success
+    assert bool(fit.freedoms) == bool(warning)
     assert not any("Another solution" in sentence for sentence in fit.warnings)
 
 
-def test_what_moves_together_with_a_ratio_is_named_with_it():
+def test_fit_names_all_quantities_of_a_freedom():
     fit = wf.fit(wf.Model.from_text("x' = r*x*(1 - y/K)"), wf.Dataset(TIMES, GROWN + 0.1 * DRAWS, names=["x"]))
     assert fit.undetermined == {"K", "r", "y"}
     assert "K, r, y can change together" in " ".join(fit.warnings)
 
 
-def test_a_degenerate_estimate_is_no_proof_against_all_data():
-    """Of three samples: what they leave open more of them can tell."""
+def test_too_few_samples_are_not_reported_as_a_freedom_of_the_model():
+    """Three samples do not determine the parameters, but more of them would."""
     model = wf.Model.from_text("x' = r*x*(1 - x/K)")
     fit = wf.fit(model, wf.Dataset([0.0, 0.5, 1.0], np.array([[1.0], [1.6], [2.1]]), names=["x"]))
     assert not fit.success
@@ -99,7 +99,7 @@ def test_a_degenerate_estimate_is_no_proof_against_all_data():
     assert "whatever the data" not in " ".join(fit.warnings)
 
 
-def test_a_state_that_nothing_depends_on_cannot_be_determined():
+def test_fit_reports_a_hidden_state_that_affects_no_measurement():
     rng = np.random.default_rng(0)
     data = wf.Dataset(TIMES, 0.1 * np.exp(0.4 * TIMES) + 0.02 * rng.standard_normal(len(TIMES)), names=["x"])
     fit = wf.fit(wf.Model.from_text("x' = r*x\ny' = q*y"), data)
@@ -108,8 +108,8 @@ def test_a_state_that_nothing_depends_on_cannot_be_determined():
     assert "[, ]" not in str(fit)
 
 
-def test_weak_residuals_are_in_the_noise_of_the_fit():
-    """Twenty-one samples tell a filter little of the noise: three of ten had been four to six deviations off."""
+def test_weak_residuals_are_standardised_by_the_noise_of_the_fit():
+    """From 21 samples the filter estimates the noise badly: by its σ three of ten weak residuals were 4 to 6 off."""
     model = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
     data = wf.Dataset.from_csv(Path(__file__).parents[2] / "examples" / "lynx_hare.csv", noise="lognormal")
     ((_, scores),) = wf.fit(model, data).weak_residuals
@@ -117,7 +117,7 @@ def test_weak_residuals_are_in_the_noise_of_the_fit():
     assert 0.5 < scores.std() < 1.5
 
 
-def test_a_start_outside_its_bounds_is_told():
+def test_fit_notes_a_start_that_was_moved_inside_its_bounds():
     data = wf.Dataset(TIMES, GROWN + 0.1 * DRAWS)
     fit = wf.fit(LOGISTIC, data, start={"r": 50.0, "K": 5.0}, bounds={"r": (0, 2), "K": (1, 20)})
     assert [note for note in fit.notes if "start" in note] == [

@@ -1,4 +1,4 @@
-"""Goodness of fit: wrong models and wrong sigmas are called wrong, right ones are not."""
+"""Goodness of fit: wrong models and wrong sigmas are detected, right ones are not rejected."""
 
 import numpy as np
 import pytest
@@ -9,19 +9,19 @@ from weakform.diagnostics.goodness import leanings
 from weakform.forward.solver import simulate
 
 
-def test_portmanteau_of_white_noise():
+def test_portmanteau_test_of_white_noise_has_its_size():
     rng = np.random.default_rng(0)
-    p = [serial((rng.standard_normal((200, 2)),)).p_value for _ in range(300)]
-    assert 0.02 < np.mean(np.array(p) < 0.05) < 0.09
+    p_values = [serial((rng.standard_normal((200, 2)),)).p_value for _ in range(300)]
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
 
 
 def test_ljung_box_matches_hand_computed_value():
     """Σe² = 16, Σ e_i e_{i+1} = 1 over 15 pairs and Σ e_i e_{i+2} = -14 over 14: n(n + 2) Σ ρ̂_k²/n_k is 15.825."""
-    found = serial((np.tile([1.0, 1.0, -1.0, -1.0], 4)[:, None],))
-    assert found.freedom == 2
-    assert found.statistic == pytest.approx(16 * 18 * ((1 / 16) ** 2 / 15 + (14 / 16) ** 2 / 14), rel=1e-12)
-    assert found.statistic == pytest.approx(15.825, rel=1e-12)
-    assert found.p_value == pytest.approx(np.exp(-15.825 / 2), rel=1e-9)  # χ² with two degrees of freedom
+    test = serial((np.tile([1.0, 1.0, -1.0, -1.0], 4)[:, None],))
+    assert test.freedom == 2
+    assert test.statistic == pytest.approx(16 * 18 * ((1 / 16) ** 2 / 15 + (14 / 16) ** 2 / 14), rel=1e-12)
+    assert test.statistic == pytest.approx(15.825, rel=1e-12)
+    assert test.p_value == pytest.approx(np.exp(-15.825 / 2), rel=1e-9)  # χ² with two degrees of freedom
 
 
 def test_ljung_box_pools_trajectories_without_pairs_across_them():
@@ -44,35 +44,36 @@ def test_quick_check_of_autocorrelation_ignores_negative_correlations():
     assert not hangs_together(residuals, 0.963)
 
 
-def test_a_given_sigma_that_contradicts_the_data_is_said():
+def test_fit_warns_of_a_sigma_that_contradicts_the_data():
     problem = wf.problems.get("lotka-volterra")
-    q = problem.simulate(M=256, noise=0.05, seed=3)
+    simulated = problem.simulate(M=256, noise=0.05, seed=3)
+    q = simulated.trajectories[0]
     for factor in (0.5, 2.0):
-        data = wf.Dataset(q.trajectories[0].times, q.trajectories[0].values, sigma=factor * q.truth.sigma)
+        data = wf.Dataset(q.times, q.values, sigma=factor * simulated.truth.sigma)
         fit = wf.fit(problem.model, data)
         assert fit.goodness.p_value < 0.01
         assert any("given sigma contradicts" in warning for warning in fit.warnings)
-    right = wf.Dataset(q.trajectories[0].times, q.trajectories[0].values, sigma=q.truth.sigma)
+    right = wf.Dataset(q.times, q.values, sigma=simulated.truth.sigma)
     assert wf.fit(problem.model, right).goodness.p_value > 0.01
 
 
-def test_a_wrong_model_is_called_wrong_and_where():
-    """A force that acts only for a while: the report names the equation and the time."""
+def test_rejected_model_is_located_by_equation_and_time():
+    """The model lacks a force that acts only for a while."""
     model = wf.Model.from_text("x' = v\nv' = -k*x - c*v + 3*exp(-(t - 12)**2)")
     t = np.linspace(0, 20, 401)
     truth = simulate(model, [2.0, 0.2], [1.0, 0.0], t).states
     data = wf.Dataset(t, truth + 0.05 * np.random.default_rng(1).standard_normal(truth.shape))
     fit = wf.fit(wf.Model.from_text("x' = v\nv' = -k*x - c*v"), data)
     assert fit.goodness.p_value < 1e-6
-    strains = fit.goodness.misfits
-    assert strains[0].equation == 1
-    assert all(s.equation == 1 and 10 < s.start < s.stop < 15 for s in strains)
+    misfits = fit.goodness.misfits
+    assert misfits[0].equation == 1
+    assert all(misfit.equation == 1 and 10 < misfit.start < misfit.stop < 15 for misfit in misfits)
     text = " ".join(str(fit).split())
     assert "The model does not fit the data" in text
     assert "The equation of v does not hold between" in text
 
 
-def test_repeats_count_in_the_test_of_a_given_sigma():
+def test_repeated_measurements_count_in_the_test_of_a_given_sigma():
     t = np.repeat(np.linspace(0, 3, 60), 4)
     values = 2 * np.exp(-0.7 * t) + 0.02 * np.random.default_rng(1).standard_normal(240)
     fit = wf.fit(wf.Model.from_text("x' = -k*x"), wf.Dataset(t, values, sigma=0.02))
@@ -81,36 +82,36 @@ def test_repeats_count_in_the_test_of_a_given_sigma():
     assert sandwich.errors[0] == pytest.approx(fit.errors[0], rel=0.3)
 
 
-def test_where_the_data_lie_to_one_side():
+def test_stretch_of_data_above_the_fit_is_found():
     quiet, loud = np.tile([1.0, -1.0], 30), np.tile([0.5, -0.5], 30)
     loud[20:30] += 2.0
     loud[40] = np.nan
     times = np.arange(60.0)
-    found = leanings((np.column_stack([quiet, loud]), np.column_stack([quiet, quiet])), (times, times + 100))
-    (one,) = found
-    assert (one.column, one.trajectory) == (1, 0)
-    assert (one.start, one.stop, one.count) == (20, 29, 10)
-    assert one.score == pytest.approx(20 / np.sqrt(10))
+    stretches = leanings((np.column_stack([quiet, loud]), np.column_stack([quiet, quiet])), (times, times + 100))
+    (stretch,) = stretches
+    assert (stretch.column, stretch.trajectory) == (1, 0)
+    assert (stretch.start, stretch.stop, stretch.count) == (20, 29, 10)
+    assert stretch.score == pytest.approx(20 / np.sqrt(10))
 
 
-def test_a_wrong_model_with_few_samples_says_where_the_data_lie_off():
+def test_rejected_model_with_few_samples_is_located_by_one_sided_residuals():
     t = np.linspace(0, 10, 25)
     slow = 10 * np.exp(-3 * np.exp(-0.7 * t)) + 0.05 * np.random.default_rng(0).standard_normal(25)
     fit = wf.fit(wf.Model.from_text("N' = r*N*(1 - N/K)"), wf.Dataset(t, slow, sigma=0.05, names=["N"]))
     assert fit.status is wf.Status.REJECTED
-    assert any("N lies below the fit from t = 0 to 0.4167: 2 values" in words for words in fit.warnings)
+    assert any("N is below the fit from t = 0 to 0.4167: 2 values" in words for words in fit.warnings)
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_with_as_many_unknowns_as_values_the_noise_must_be_given(given):
+@pytest.mark.parametrize("is_sigma_given", [True, False])
+def test_as_many_unknowns_as_values_need_a_given_sigma(is_sigma_given):
     t = np.linspace(0, 3, 3)
     values = 0.5 + 1.5 * np.exp(-t)
-    data = wf.Dataset(t, values, sigma=0.01 if given else None, names=["x"])
+    data = wf.Dataset(t, values, sigma=0.01 if is_sigma_given else None, names=["x"])
     fit = wf.fit(wf.Model.from_text("x' = b - a*x"), data)
     assert fit["a"].value == pytest.approx(1.0, rel=1e-4)
     words = " ".join(fit.warnings)
     assert "as many unknowns as values" in words
-    if given:  # they are known as well as the values are
+    if is_sigma_given:  # the parameters are known as well as the values are
         assert fit.success
         assert "nothing tests the model" in words
         low, high = fit["a"].interval

@@ -33,20 +33,40 @@ def undisturbed(tmp_path_factory):
     return path
 
 
-def start_sweep(tmp_path, study, *extra):
-    """Start `weakform sweep` with two workers; return the process, which leads its own group, and the store."""
-    file, store = tmp_path / "study.toml", tmp_path / "s.sqlite"
-    file.write_text(toml(study))
-    command = [sys.executable, "-m", "weakform", "sweep", str(file), "--out", str(store), "--workers", "2", *extra]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    return process, store
+MAX_SECONDS = 600
+"""Seconds after which a process counts as hanging: far more than it needs, even on a busy machine. By judgement."""
+
+
+@pytest.fixture
+def start_sweep(tmp_path):
+    """A function that starts `weakform sweep` with two workers in the background; all its processes end with the test.
+
+    It returns the process, which leads its own group, and the path of the store.
+    """
+    processes = []
+
+    def start(study, *extra):
+        file, store = tmp_path / "study.toml", tmp_path / "s.sqlite"
+        file.write_text(toml(study))
+        command = [sys.executable, "-m", "weakform", "sweep", str(file), "--out", str(store), "--workers", "2", *extra]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        processes.append(process)
+        return process, store
+
+    yield start
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
 
 def wait_for(store, count, process, finished=False):
     """Wait until the store has `count` runs; return early if the process ended and `finished` allows it."""
-    for _ in range(1200):
+    for _ in range(20 * MAX_SECONDS):
         if store.exists():
             try:
                 with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
@@ -58,7 +78,7 @@ def wait_for(store, count, process, finished=False):
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    raise AssertionError(f"The store did not reach {count} runs within a minute.")
+    raise AssertionError(f"The store did not reach {count} runs within {MAX_SECONDS} seconds.")
 
 
 def find_workers(pid):
@@ -81,19 +101,19 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks f
 
 @linux
 @pytest.mark.slow
-def test_killed_worker_loses_no_run(tmp_path, undisturbed):
-    process, store = start_sweep(tmp_path, LONGER)
+def test_killed_worker_loses_no_run(start_sweep, undisturbed):
+    process, store = start_sweep(LONGER)
     wait_for(store, 20, process)
     os.kill(find_workers(process.pid)[0], signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=MAX_SECONDS)
     assert process.returncode == 0, err
     assert "168 of 168 runs are in" in out
     alike(numbers(store), numbers(undisturbed))
 
 
 @linux
-def test_sweep_killed_with_its_workers_loses_at_most_the_runs_in_flight(tmp_path):
-    process, store = start_sweep(tmp_path, LONGER)
+def test_sweep_killed_with_its_workers_loses_at_most_the_runs_in_flight(start_sweep):
+    process, store = start_sweep(LONGER)
     wait_for(store, 30, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -101,8 +121,8 @@ def test_sweep_killed_with_its_workers_loses_at_most_the_runs_in_flight(tmp_path
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     stored = numbers(store)
     assert len(stored) >= 30
-    process, _ = start_sweep(tmp_path, LONGER)
-    out, err = process.communicate(timeout=120)
+    process, _ = start_sweep(LONGER)
+    out, err = process.communicate(timeout=MAX_SECONDS)
     assert process.returncode == 0, err
     assert f"{len(stored)} already in the file" in out
     after = {json.dumps(row) for row in numbers(store)}
@@ -110,12 +130,12 @@ def test_sweep_killed_with_its_workers_loses_at_most_the_runs_in_flight(tmp_path
     assert all(json.dumps(row) in after for row in stored)
 
 
-def sweep_with_kills(tmp_path, kills, study):
+def sweep_with_kills(start_sweep, kills, study):
     """Kill a sweep with its workers at random moments, resume it each time, and return the finished store."""
     rng = np.random.default_rng(1)
     survived = 0
     for _ in range(kills):
-        process, store = start_sweep(tmp_path, study)
+        process, store = start_sweep(study)
         wait_for(store, min(survived + 1, len(read_study(study).runs)), process, finished=True)
         time.sleep(rng.uniform(0, 0.4))
         with suppress(ProcessLookupError):
@@ -126,38 +146,38 @@ def sweep_with_kills(tmp_path, kills, study):
         now = len(numbers(store))
         assert now >= survived
         survived = now
-    process, store = start_sweep(tmp_path, study)
-    _, err = process.communicate(timeout=600)
+    process, store = start_sweep(study)
+    _, err = process.communicate(timeout=MAX_SECONDS)
     assert process.returncode == 0, err
     return store
 
 
 @linux
 @pytest.mark.slow
-def test_sweep_killed_twice_gives_the_undisturbed_results(tmp_path, undisturbed):
-    alike(numbers(sweep_with_kills(tmp_path, 2, LONGER)), numbers(undisturbed))
+def test_sweep_killed_twice_gives_the_undisturbed_results(start_sweep, undisturbed):
+    alike(numbers(sweep_with_kills(start_sweep, 2, LONGER)), numbers(undisturbed))
 
 
 @linux
 @pytest.mark.slow
-def test_sweep_killed_thirty_times_gives_the_undisturbed_results(tmp_path):
+def test_sweep_killed_thirty_times_gives_the_undisturbed_results(start_sweep, tmp_path):
     study = {**SMALL, "runs": 100}
-    store = sweep_with_kills(tmp_path, 30, study)
+    store = sweep_with_kills(start_sweep, 30, study)
     sweep(read_study(study), tmp_path / "undisturbed", inside)
     alike(numbers(store), numbers(tmp_path / "undisturbed"))
 
 
 @linux
-def test_ctrl_c_stops_cleanly_and_second_writer_is_refused(tmp_path):
-    process, store = start_sweep(tmp_path, LONGEST)
+def test_ctrl_c_stops_cleanly_and_second_writer_is_refused(start_sweep):
+    process, store = start_sweep(LONGEST)
     wait_for(store, 10, process)
-    second, _ = start_sweep(tmp_path, LONGEST)
-    _, err = second.communicate(timeout=60)
+    second, _ = start_sweep(LONGEST)
+    _, err = second.communicate(timeout=MAX_SECONDS)
     assert second.returncode == 2
     assert "in use by another weakform sweep" in err
     assert "Traceback" not in err
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=MAX_SECONDS)
     assert process.returncode == 130
     assert "run the same command again to continue" in err
     assert "Traceback" not in err

@@ -64,7 +64,7 @@ class Terminal(io.StringIO):
 
 def test_progress_is_shown_on_a_terminal_only(monkeypatch):
     runs = read_study(SMALL).runs
-    monkeypatch.setattr("weakform.support.wording.REFRESH", -1.0)
+    monkeypatch.setattr("weakform.support.wording.LINE_REFRESH_INTERVAL", -1.0)
     for out, shown in ((Terminal(), True), (io.StringIO(), False)):
         tally = Tally(runs, list(runs[6:]))
         bar = Progress(tally.line, out)

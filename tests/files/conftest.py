@@ -1,4 +1,4 @@
-"""Foreign libraries in this process, where it is not their isolation that is tested: a child takes 0.4 s each time."""
+"""A fixture that translates foreign files in this process; a child process for each would take 0.4 s."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from weakform.files.petab import petab_problem
 
 
 @pytest.fixture
-def here(monkeypatch):
-    """The same translation, without a child."""
+def translate_in_process(monkeypatch):
+    """Replace the child process by a direct call of the same translation."""
     for module in (sbml, petab_problem):
         monkeypatch.setattr(module, "ask", lambda task, text, where: translation.TASKS[task](text, where))

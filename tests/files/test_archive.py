@@ -1,4 +1,4 @@
-"""Saved fits come back whole, and damaged files are refused."""
+"""Saved fits are restored exactly, and damaged files are refused."""
 
 import json
 from contextlib import suppress
@@ -22,27 +22,27 @@ def fits():
     yield wf.fit(lynx.model, data, tied={"p4": "p2"}, log=["p1"], priors={"p3": ("normal", 6, 1)}, units={"p1": "1/d"})
     model = wf.Model.from_text("x'' = -k*x + a*q", inputs=["q"])
     t = np.linspace(0, 10, 80)
-    made = wf.Dataset(t, np.cos(t) + 0.01 * np.sin(31 * t), inputs={"q": t}, names=["x"])
-    yield wf.fit(model, wf.Dataset.join([made, made], ["one", "two"]), local=["a"])
+    data_with_input = wf.Dataset(t, np.cos(t) + 0.01 * np.sin(31 * t), inputs={"q": t}, names=["x"])
+    yield wf.fit(model, wf.Dataset.join([data_with_input, data_with_input], ["one", "two"]), local=["a"])
 
 
 @pytest.mark.parametrize("fit", list(fits()), ids=["wendy", "wls", "constrained", "local"])
-def test_round_trip(fit, tmp_path):
-    again = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
-    assert str(again) == str(fit)
-    assert np.array_equal(again.covariance, fit.covariance, equal_nan=True)
-    assert np.array_equal(again.intervals(), fit.intervals(), equal_nan=True)
-    assert again.r_squared == fit.r_squared
-    assert again.model.parameters == fit.model.parameters
-    at = fit.data.trajectories[0].times[:3]
-    assert np.array_equal(again.predict(at).states, fit.predict(at).states)
+def test_saved_fit_is_restored_exactly(fit, tmp_path):
+    restored = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
+    assert str(restored) == str(fit)
+    assert np.array_equal(restored.covariance, fit.covariance, equal_nan=True)
+    assert np.array_equal(restored.intervals(), fit.intervals(), equal_nan=True)
+    assert restored.r_squared == fit.r_squared
+    assert restored.model.parameters == fit.model.parameters
+    times = fit.data.trajectories[0].times[:3]
+    assert np.array_equal(restored.predict(times).states, fit.predict(times).states)
     if fit.method == "wendy" and not fit.model.hidden:
-        assert np.allclose(again.intervals(kind="profile"), fit.intervals(kind="profile"), rtol=1e-6)
+        assert np.allclose(restored.intervals(kind="profile"), fit.intervals(kind="profile"), rtol=1e-6)
         assert set(wf.FitResult.load(fit.save(tmp_path / "b.json")).profiles) == set(fit.profiles)
-    assert wf.FitResult.load(again.save(tmp_path / "c.json")).to_frame().equals(again.to_frame())
+    assert wf.FitResult.load(restored.save(tmp_path / "c.json")).to_frame().equals(restored.to_frame())
 
 
-def test_a_later_format_is_refused(tmp_path):
+def test_load_refuses_later_format(tmp_path):
     path = tmp_path / "fit.json"
     path.write_text('{"format": 4, "weakform": "9.0"}')
     with pytest.raises(DataError, match=r"format 4.*9\.0"):
@@ -60,7 +60,7 @@ def test_a_later_format_is_refused(tmp_path):
         pytest.param('{"format": 3, "fit": {}, "model": 3}', id="model as a number"),
     ],
 )
-def test_what_is_not_a_fit(text, tmp_path):
+def test_load_refuses_files_that_are_no_fit(text, tmp_path):
     path = tmp_path / "fit.json"
     path.write_text(text)
     with pytest.raises(DataError, match="is not a"):
@@ -69,36 +69,37 @@ def test_what_is_not_a_fit(text, tmp_path):
         wf.FitResult.load(tmp_path / "none.json")
 
 
-def leaves(value, path=()):
+def paths_in(value, path=()):
+    """Yield the path of every value in a JSON document; of lists only the first three items."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from leaves(item, (*path, key))
+            yield from paths_in(item, (*path, key))
     elif isinstance(value, list):
         for k, item in enumerate(value[:3]):
-            yield from leaves(item, (*path, k))
+            yield from paths_in(item, (*path, k))
     yield path
 
 
 @settings(max_examples=60)
 @given(data=st.data(), junk=st.sampled_from([None, 3, "x", [], {}, [[]], "__import__('os')", -1e308, True]))
-def test_damage_is_refused_or_harmless(data, junk, tmp_path_factory):
+def test_damaged_file_is_refused_or_harmless(data, junk, tmp_path_factory):
     problem = wf.problems.get("logistic")
     path = tmp_path_factory.getbasetemp() / "damaged.json"
     if not path.exists():
         wf.fit(problem.model, problem.simulate(M=30)).save(path)
     document = json.loads(path.read_text())
-    where = data.draw(st.sampled_from([p for p in leaves(document) if p]))
+    place = data.draw(st.sampled_from([p for p in paths_in(document) if p]))
     inner = document
-    for key in where[:-1]:
+    for key in place[:-1]:
         inner = inner[key]
-    inner[where[-1]] = junk
-    other = path.with_name("other.json")
-    other.write_text(json.dumps(document))
+    inner[place[-1]] = junk
+    damaged = path.with_name("other.json")
+    damaged.write_text(json.dumps(document))
     with suppress(DataError):
-        wf.FitResult.load(other)
+        wf.FitResult.load(damaged)
 
 
-def test_equations_in_a_file_are_parsed_not_run(tmp_path):
+def test_equations_in_saved_fit_are_parsed_not_run(tmp_path):
     problem = wf.problems.get("logistic")
     path = wf.fit(problem.model, problem.simulate(M=30)).save(tmp_path / "fit.json")
     document = json.loads(path.read_text())
@@ -108,16 +109,16 @@ def test_equations_in_a_file_are_parsed_not_run(tmp_path):
         wf.FitResult.load(path)
 
 
-def test_a_loaded_model_solves_as_before(tmp_path):
+def test_restored_model_has_same_solution(tmp_path):
     problem = wf.problems.get("goodwin")
     fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), bounds=problem.bounds)
-    again = wf.FitResult.load(fit.save(tmp_path / "f.json"))
+    restored = wf.FitResult.load(fit.save(tmp_path / "f.json"))
     t = np.linspace(0, 10, 5)
-    one, two = (simulate(f.model, f.estimate, problem.initial, t).states for f in (fit, again))
-    assert np.array_equal(one, two)
+    before, after = (simulate(f.model, f.estimate, problem.initial, t).states for f in (fit, restored))
+    assert np.array_equal(before, after)
 
 
-def test_saved_options_and_constants(tmp_path):
+def test_infinite_option_and_constant_in_equation_are_restored(tmp_path):
     fit = wf.fit(wf.Model.from_text("N' = r*N*(1 - N/K)*exp(1)"), growth(0.4), options={"time_limit": np.inf})
     assert wf.FitResult.load(fit.save(tmp_path / "f.json")).options.time_limit == np.inf
 
@@ -132,11 +133,11 @@ def test_saved_options_and_constants(tmp_path):
         pytest.param("warnings", [3], id="warning as a number"),
     ],
 )
-def test_a_saved_fit_whose_parts_do_not_belong_together_is_refused(tmp_path, part, value):
+def test_load_refuses_fit_with_inconsistent_parts(tmp_path, part, value):
     problem = wf.problems.get("lotka-volterra")
     path = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), method="wls").save(tmp_path / "f.json")
     document = json.loads(path.read_text())
     document["fit"][part] = value
     path.write_text(json.dumps(document))
-    with pytest.raises(DataError, match="not a whole fit"):
+    with pytest.raises(DataError, match="not a valid saved fit"):
         wf.FitResult.load(path)

@@ -1,4 +1,4 @@
-"""PEtab: the suite of the field passes, gradients are right, problems are fitted, and what is wrong is named."""
+"""PEtab: the official test suite passes, gradients are right, problems are fitted, and errors name their cause."""
 
 import csv
 import json
@@ -14,11 +14,12 @@ import weakform as wf
 from support import EXAMPLES
 from weakform.cli.main import main
 from weakform.files.formats.translation import TASKS
+from weakform.files.petab.maximum_likelihood import _screened
 from weakform.files.petab.petab_objective import Objective
-from weakform.files.petab.petab_priors import NUMBERS, Prior
+from weakform.files.petab.petab_priors import PRIOR_ARGUMENTS, Prior
 from weakform.support.errors import FitError, ModelError
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = pytest.mark.usefixtures("translate_in_process")
 
 SUITES = Path(__file__).parent.parent / "data" / "petab"
 BERTOZZI = EXAMPLES / "bertozzi" / "problem.yaml"
@@ -26,8 +27,8 @@ CASES = sorted(path.parent for version in ("v1", "v2") for path in SUITES.glob(f
 
 
 @pytest.fixture(autouse=True)
-def here(request, monkeypatch):
-    """The tables are read in this process: starting one for each would take seconds."""
+def translate_in_process(request, monkeypatch):
+    """Read the tables in this process: a child process for each would take seconds."""
     if "own_process" in request.node.name:
         return
 
@@ -37,30 +38,32 @@ def here(request, monkeypatch):
     monkeypatch.setattr("weakform.files.petab.petab_problem.ask", ask)
 
 
-def named(folder):
+def yaml_of(folder):
+    """Return the YAML file of a case of the suite."""
     return folder / f"_{folder.name}.yaml"
 
 
 @cache
 def table(path):
+    """Return the rows of a table."""
     with path.open() as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_the_suite(folder):
+def test_official_suite(folder):
     expected = yaml.safe_load((folder / f"_{folder.name}_solution.yaml").read_text())
-    problem = wf.read_petab(named(folder))
+    problem = wf.read_petab(yaml_of(folder))
     assert problem.log_likelihood() == pytest.approx(expected["llh"], abs=expected["tol_llh"])
     assert problem.chi2() == pytest.approx(expected["chi2"], abs=expected["tol_chi2"])
-    wanted = [float(row["simulation"]) for row in table(folder / "_simulations.tsv")]
-    np.testing.assert_allclose(problem.simulate()["simulation"], wanted, atol=expected["tol_simulations"])
+    expected_simulations = [float(row["simulation"]) for row in table(folder / "_simulations.tsv")]
+    np.testing.assert_allclose(problem.simulate()["simulation"], expected_simulations, atol=expected["tol_simulations"])
     if "log_prior" in expected:
         assert problem.log_priors() == pytest.approx(expected["log_prior"], abs=1e-12)
         assert problem.log_posterior() == pytest.approx(expected["unnorm_log_posterior"], abs=1e-3)
 
 
-def test_there_are_all_cases():
+def test_official_suite_is_complete():
     assert len(CASES) == 20 + 31
 
 
@@ -83,7 +86,7 @@ def test_there_are_all_cases():
     ],
     ids=lambda folder: f"{folder.parent.name}-{folder.name}",
 )
-def test_gradients_agree_with_differences(folder):
+def test_gradient_agrees_with_differences(folder):
     problem = wf.read_petab(next(f for f in folder.glob("*.yaml") if "solution" not in f.name))
     theta = problem._theta({n: v * 1.1 for n, v in problem.nominal.items()})
     likelihood = problem.likelihood
@@ -97,23 +100,23 @@ def test_gradients_agree_with_differences(folder):
 @pytest.mark.parametrize(
     ("path", "nllh"), [(SUITES / "boehm" / "Boehm_JProteomeRes2014.yaml", 138.22199), (BERTOZZI, 158.86427)]
 )
-def test_the_likelihood_of_published_problems(path, nllh):
+def test_likelihood_of_published_problems(path, nllh):
     assert -wf.read_petab(path).log_likelihood() == pytest.approx(nllh, abs=1e-3)
 
 
-def test_scales_and_noise_are_solved_for_inside():
+def test_noise_is_solved_for_inside_with_exact_gradient():
     problem = wf.read_petab(SUITES / "boehm" / "Boehm_JProteomeRes2014.yaml")
     objective = Objective(problem.likelihood)
     assert objective.noise == ["sd_pSTAT5A_rel", "sd_pSTAT5B_rel", "sd_rSTAT5A_rel"]
     theta = problem._theta(None)
-    inside = objective(objective.coordinates(theta), 2)
-    assert inside.value <= -problem.log_likelihood() + 1e-9
+    at_nominal = objective(objective.coordinates(theta), 2)
+    assert at_nominal.value <= -problem.log_likelihood() + 1e-9
     x = objective.coordinates(problem._theta({"k_phos": 8000.0, "k_exp_homo": 0.01}))
-    found = objective(x, 2)
+    evaluated = objective(x, 2)
     for k in range(len(x)):
         h = 1e-5
         ends = [objective(x + s * h * np.eye(len(x))[k], 0).value for s in (1, -1)]
-        assert found.gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3, abs=1e-3)
+        assert evaluated.gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3, abs=1e-3)
 
 
 PRIOR_TABLE = """parameterId\tparameterScale\tlowerBound\tupperBound\tnominalValue\testimate{header}
@@ -141,7 +144,7 @@ def test_gradient_of_a_prior_on_the_scale_of_its_parameter(scale, base, tmp_path
         folder = tmp_path / name / "0001"
         shutil.copytree(SUITES / "v1" / "0001", folder)
         (folder / "_parameters.tsv").write_text(PRIOR_TABLE.format(scale=scale, **cells))
-        objective = Objective(wf.read_petab(named(folder)).likelihood)
+        objective = Objective(wf.read_petab(yaml_of(folder)).likelihood)
         evaluated[name] = objective(np.array([np.log(theta) if base else theta]), 2)
     on_scale, pace = (np.log(theta) / np.log(base), 1 / np.log(base)) if base else (theta, 1.0)
     added = evaluated["with"].gradient[0] - evaluated["without"].gradient[0]
@@ -150,21 +153,21 @@ def test_gradient_of_a_prior_on_the_scale_of_its_parameter(scale, base, tmp_path
     assert added == pytest.approx(pace**2 / spread**2, rel=1e-3)
 
 
-def test_a_scale_and_an_offset_are_solved_for_inside():
-    objective = Objective(wf.read_petab(named(SUITES / "v1" / "0004")).likelihood)
+def test_scale_and_offset_are_solved_for_inside():
+    objective = Objective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
     assert objective.linear == ["scaling_A", "offset_A"]
     x = np.array([1.2, 0.1, 0.7, 0.5])
-    found = objective(x, 2)
-    # Two values are met by a scale and an offset, unless they are at their bounds.
+    evaluated = objective(x, 2)
+    # No scale and offset on a grid inside the bounds give a higher likelihood than those solved for.
     grid = [
         objective.likelihood.value(objective.likelihood.predicted(np.array([*x, a, b])))
         for a in np.linspace(0, 10, 41)
         for b in np.linspace(0, 10, 41)
     ]
-    assert found.value <= min(grid) + 1e-9
+    assert evaluated.value <= min(grid) + 1e-9
 
 
-def test_a_fit_reaches_the_published_optimum():
+def test_fit_reaches_published_optimum():
     problem = wf.read_petab(BERTOZZI)
     fit = problem.fit(time_limit=20)
     assert -fit.log_likelihood < 158.8643 + 0.01
@@ -176,24 +179,25 @@ def test_a_fit_reaches_the_published_optimum():
 
 
 @pytest.mark.slow
-def test_the_same_fit_twice():
+def test_fit_is_reproducible():
     problem = wf.read_petab(BERTOZZI)
     first, second = (problem.fit(time_limit=20) for _ in range(2))
     assert first.parameters == second.parameters
 
 
-def test_the_command_line(capsys):
+def test_command_line_checks_and_fits_problems(capsys):
     path = str(BERTOZZI)
     assert main(["check", path]) == 0
     assert "-158.8643" in capsys.readouterr().out
     main(["fit", path, "--json", "--time-limit", "10"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["log_likelihood"] > -158.88
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["log_likelihood"] > -158.88
     assert main(["fit", path, "--report", "page.html"]) == 2
     assert "leave out --report" in capsys.readouterr().err
 
 
-def changed(folder, to, file, old, new):
+def copy_with_change(folder, to, file, old, new):
+    """Copy a case of the suite with one text in one of its files replaced; return its YAML file."""
     shutil.copytree(folder, to)
     text = (to / file).read_text()
     assert old in text
@@ -208,41 +212,51 @@ def changed(folder, to, file, old, new):
         ("v1/0002", "_parameters.tsv", "\t1\n", "\tmaybe\n", "must be 0 or 1"),
         ("v1/0002", "_observables.tsv", "\tA\t", "\tA +\t", "observableFormula of obs_a"),
         ("v1/0002", "_observables.tsv", "\tA\t", "\tQ\t", "unknown name 'Q'"),
-        ("v1/0002", "_measurements.tsv", "obs_a", "obs_z", "observable 'obs_z', which is not there"),
-        ("v1/0002", "_measurements.tsv", "\tc0\t", "\tc9\t", "condition 'c9', which is not there"),
+        ("v1/0002", "_measurements.tsv", "obs_a", "obs_z", "observable 'obs_z', which does not exist"),
+        ("v1/0002", "_measurements.tsv", "\tc0\t", "\tc9\t", "condition 'c9', which does not exist"),
         ("v1/0002", "_conditions.tsv", "a0", "zz", "sets 'zz', which the model does not have"),
         ("v1/0002", "_0002.yaml", "format_version: 1", "format_version: 7", "versions 1 and 2 are read"),
         ("v1/0002", "_0002.yaml", "_model.xml", "../other.xml", "outside of its folder"),
-        ("v1/0002", "_0002.yaml", "_model.xml", "other.xml", "is not there"),
+        ("v1/0002", "_0002.yaml", "_model.xml", "other.xml", "does not exist"),
         ("v1/0002", "_0002.yaml", "problems:", "problems: [", "not valid YAML"),
         ("v1/0002", "_measurements.tsv", "0.7", "lots", "must be a number"),
         ("v1/0007", "_measurements.tsv", "obs_b\tc0\t10\t0.", "obs_b\tc0\t10\t-0.", "must be positive"),
         ("v2/0021", "_observables.tsv", "normal", "cauchy", "noiseDistribution of 'obs_a' is 'cauchy'"),
         ("v2/0024", "_parameters.tsv", "\trayleigh", "\tweibull", "prior 'weibull' is not known"),
-        ("v2/0010", "_experiments.tsv", "preeq_c0", "nowhere", "condition 'nowhere', which is not there"),
+        ("v2/0010", "_experiments.tsv", "preeq_c0", "nowhere", "condition 'nowhere', which does not exist"),
     ],
 )
-def test_what_is_wrong_is_named(case, file, old, new, words, tmp_path):
+def test_error_names_its_cause(case, file, old, new, words, tmp_path):
     with pytest.raises(ModelError, match=words):
-        wf.read_petab(changed(SUITES / case, tmp_path / Path(case).name, file, old, new))
+        wf.read_petab(copy_with_change(SUITES / case, tmp_path / Path(case).name, file, old, new))
 
 
-def test_parameters_that_are_not_there():
-    problem = wf.read_petab(named(SUITES / "v1" / "0001"))
+def test_unknown_parameter_is_refused():
+    problem = wf.read_petab(yaml_of(SUITES / "v1" / "0001"))
     with pytest.raises(FitError, match="not in the parameter table"):
         problem.log_likelihood({"k_one": 3.0})
     assert problem.log_likelihood({"k1": 0.7}) != problem.log_likelihood()
 
 
-def test_a_problem_is_read_in_its_own_process():
-    assert wf.read_petab(named(SUITES / "v1" / "0001")).chi2() == pytest.approx(0.79184, abs=1e-3)
+def test_problem_is_read_in_its_own_process():
+    assert wf.read_petab(yaml_of(SUITES / "v1" / "0001")).chi2() == pytest.approx(0.79184, abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-def test_priors_are_densities(kind):
-    prior = Prior(kind, (1.5, 2.5)[: NUMBERS[kind]], 0.2, 4.0)
+@pytest.mark.parametrize("kind", PRIOR_ARGUMENTS)
+def test_prior_is_normalised_with_right_slope(kind):
+    prior = Prior(kind, (1.5, 2.5)[: PRIOR_ARGUMENTS[kind]], 0.2, 4.0)
     grid = np.linspace(0.2, 4.0, 20001)
     density = np.exp([prior.log(x) for x in grid])
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
     x = 2.0
     assert prior.slope(x) == pytest.approx((prior.log(x + 1e-5) - prior.log(x - 1e-5)) / 2e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [("", ""), ("", "-60"), ("60", "")])
+def test_starts_of_parameters_without_bounds_are_finite_and_inside(lower, upper):
+    objective = Objective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
+    objective.lower[0] = float(lower or -np.inf)
+    objective.upper[0] = float(upper or np.inf)
+    draws = _screened(objective, 5, 0, lambda: True)
+    assert len(draws) == 5
+    assert all(np.isfinite(x).all() and (x >= objective.lower).all() and (x <= objective.upper).all() for x in draws)

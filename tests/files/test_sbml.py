@@ -1,4 +1,4 @@
-"""SBML and Antimony: the same equations in and out, and what cannot be translated is named."""
+"""SBML and Antimony: the same equations in and out, and errors name what cannot be translated."""
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,11 @@ from weakform.files.model_file import read_model
 from weakform.forward.solver import simulate
 from weakform.support.errors import ModelError
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = pytest.mark.usefixtures("translate_in_process")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if k % 2 else ()) for k, n in enumerate(ALL)])
-def test_round_trip_gives_the_same_right_hand_side(name):
+def test_round_trip_keeps_right_hand_side(name):
     problem = wf.problems.get(name)
     model = problem.model
     values, initial = (
@@ -57,8 +57,8 @@ def test_reactions_compartments_constants_rules_and_functions():
     A, B, E, k, K, n = 4.0, 0.5, 3.0, 0.3, 1.5, 2.0
     hill = B**n / (K**n + B**n)
     values = {"k": k, "K": K, "n": n, "E": E}
-    found = file.model(0.0, [A, B], [values[p] for p in file.model.parameters])
-    assert np.allclose(found, [-k * E * A, 2 * k * E * A - hill * (A + B)])
+    rates = file.model(0.0, [A, B], [values[p] for p in file.model.parameters])
+    assert np.allclose(rates, [-k * E * A, 2 * k * E * A - hill * (A + B)])
 
 
 def test_amounts_and_local_parameters():
@@ -103,7 +103,7 @@ def test_amounts_and_local_parameters():
         pytest.param('import "other.ant"\nmodel a() x\' = 1; end', "imports another file", id="import"),
     ],
 )
-def test_what_cannot_be_translated_is_named(text, words):
+def test_error_names_what_cannot_be_translated(text, words):
     with pytest.raises(ModelError, match=words):
         from_antimony(text)
 
@@ -170,7 +170,7 @@ TIMES = np.array([0.0, 0.5, 1.0, 2.0, 3.0])
         ),
     ],
 )
-def test_what_happens_at_once(text, name, exact):
+def test_events_and_switches_match_exact_solution(text, name, exact):
     file = from_antimony(text)
     u0 = [file.initial[s] for s in file.model.states]
     p = [
@@ -226,21 +226,21 @@ boundaryCondition="false" constant="false"/></listOfSpecies><listOfParameters>
         pytest.param("<html></html>", id="HTML"),
     ],
 )
-def test_what_is_not_sbml(text):
+def test_invalid_sbml_is_refused(text):
     with pytest.raises(ModelError):
         from_sbml(text)
 
 
-def test_initial_values_may_be_formulas():
+def test_initial_values_can_be_formulas():
     text = "model m() k = 2; q = 3*k; y := x + q; x = y0 + k; y0 = 1; x' = -k*x*y; z = sqrt(-k); z' = z; end"
     file = from_antimony(text)
-    assert file.said("start") == {"k": 2.0, "y0": 1.0}  # q is defined by k, and follows it
+    assert file.said("start") == {"k": 2.0, "y0": 1.0}  # q is a formula of k and follows it
     assert file.model([0.0], [[3.0, 1.0]], [4.0, 1.0])[0][0] == pytest.approx(-4 * 3 * (3 + 12))
-    assert file.initial == {"x": 3.0}  # the root of a negative number is not known
+    assert file.initial == {"x": 3.0}  # the root of a negative number has no value
     assert {state: str(expr) for state, expr in file.model.initial.items()} == {"x": "k + y0"}
 
 
-def test_rules_may_be_measured_and_initial_assignments_are_initial_values():
+def test_rules_can_be_measured_and_initial_assignments_are_initial_values():
     file = from_antimony("""
         model m
           J1: A -> B; k1*A
@@ -263,28 +263,28 @@ def test_rules_may_be_measured_and_initial_assignments_are_initial_values():
         assert abs(fit[name].value - truth[name]) < 4 * fit[name].error
 
 
-def test_names_of_constants_are_names():
+def test_names_of_mathematical_constants_can_be_parameters():
     file = from_antimony("model m() E = 10; a = 2; y0 = exp(a); x = y0 + E; I = 3; x' = -E*x + I*a; end")
     assert file.said("start") == {"E": 10.0, "a": 2.0, "I": 3.0}
     assert file.initial["x"] == pytest.approx(np.exp(2) + 10)
 
 
-def test_the_size_of_a_compartment_may_be_a_formula():
+def test_size_of_compartment_can_be_formula():
     file = from_antimony("compartment c; c = v0*2; v0 = 4; species x in c; x = 1; J: x -> ; k*x; k = 1;")
     values = {**file.said("start"), **file.said("fixed")}
     assert file.model([0.0], [[1.0]], [values[p] for p in file.model.parameters]) == pytest.approx(-1 / 8)
-    assert (file.said("start"), file.said("fixed")) == ({"k": 1.0}, {"v0": 4.0})  # what only tells a size is known
+    assert (file.said("start"), file.said("fixed")) == ({"k": 1.0}, {"v0": 4.0})  # what only determines a size is fixed
     # A parameter that is also a rate stays free, and the size follows it.
     file = from_antimony("compartment c; c = 2 + k; species x in c; x = 1; J: x -> ; k*x; k = 3;")
     assert file.said("start") == {"k": 3.0}
     assert file.model([0.0], [[1.0]], [5.0]) == pytest.approx(-5 / 7)
 
 
-def test_a_parameter_may_cancel():
+def test_parameter_that_cancels_is_dropped():
     assert from_antimony("model m() a = 1; k = 2; x = 1; x' = -k*x + a - a; end").said("start") == {"k": 2.0}
 
 
-def test_small_numbers_are_numbers():
+def test_exponent_of_number_is_not_a_name():
     """The e of 1e-05 is not a name."""
     file = from_antimony("model m() k1 = 2; k2 = 1e-05*k1; x = 1; x' = -k2*x + k1; end")
     assert file.said("start") == {"k1": 2.0}
@@ -293,7 +293,7 @@ def test_small_numbers_are_numbers():
     assert from_antimony("model m() e = 3; k = 1; x = 1; x' = -k*x*1e-05; end").model.parameters == ("k",)
 
 
-def test_what_cannot_be_translated_has_no_value():
+def test_initial_value_that_cannot_be_computed_is_left_out():
     file = from_antimony("model m() k = y*2; y := piecewise(1, x > 2, 3); x = 1; x' = -k*x; end")
     assert file.said("start") == {}
 
@@ -310,7 +310,7 @@ def test_what_cannot_be_translated_has_no_value():
         pytest.param('<speciesReference species="A" stoichiometry="0.5"/>', id="number"),
     ],
 )
-def test_half_a_molecule(reference):
+def test_fractional_stoichiometry(reference):
     text = f"""<sbml xmlns="http://www.sbml.org/sbml/level2/version4" level="2" version="4"><model id="m">
     <listOfCompartments><compartment id="c" size="4"/></listOfCompartments>
     <listOfSpecies><species id="A" compartment="c" initialConcentration="2"/></listOfSpecies>
@@ -342,7 +342,7 @@ LOCAL = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3"
 </listOfReactions></model></sbml>"""
 
 
-def test_a_local_parameter_does_not_take_the_place_of_another():
+def test_local_parameter_does_not_replace_global_one():
     file = from_sbml(LOCAL)
     assert file.said("start") == {"J_k": 7.0, "J_k_": 3.0}
     assert file.initial == {"A": 2.0, "B": 1.0}
@@ -351,7 +351,7 @@ def test_a_local_parameter_does_not_take_the_place_of_another():
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])
-def test_level_two(version):
+def test_sbml_level_two(version):
     text = f"""<sbml xmlns="http://www.sbml.org/sbml/level2{f"/version{version}" if version > 1 else ""}" level="2"
     version="{version}"><model id="m"><listOfCompartments><compartment id="c" size="4"/></listOfCompartments>
     <listOfSpecies><species id="A" compartment="c" initialAmount="8"/></listOfSpecies>
@@ -365,12 +365,12 @@ def test_level_two(version):
     assert file.model([0.0], [[2.0]], [3.0]) == pytest.approx(-3 * 2 / 4)
 
 
-def test_the_rate_of_a_reaction_may_be_used():
+def test_rate_of_reaction_can_be_used_in_rules():
     file = from_antimony("model m() species A, B; A = 1; B = 1; k = 2; J: A -> ; k*A; B' = 0.5*J; end")
     assert file.model([0.0], [[3.0, 1.0]], [2.0])[0] == pytest.approx([-6.0, 3.0])
 
 
-def test_what_is_not_needed_may_be_anything():
+def test_unused_untranslatable_rule_is_ignored():
     file = from_antimony("model m() x = 1; k = 1; x' = -k*x; shown := piecewise(1, x > 0.5, 0); end")
     assert file.model.parameters == ("k",)
 
@@ -378,12 +378,12 @@ def test_what_is_not_needed_may_be_anything():
 @pytest.mark.parametrize(
     "text", [pytest.param("model a() x' = -k*x; \u00e9 = 1 end", id="accent"), pytest.param("\x80", id="control")]
 )
-def test_characters_that_antimony_does_not_know(text):
+def test_antimony_refuses_non_ascii_characters(text):
     with pytest.raises(ModelError, match="not valid Antimony"):
         from_antimony(text)
 
 
-def test_files_and_the_command_line(tmp_path, monkeypatch, capsys):
+def test_files_are_read_and_fitted_on_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.ant").write_text(REACTIONS)
     (tmp_path / "m.xml").write_text(to_sbml(REACTIONS))
@@ -400,7 +400,7 @@ def test_files_and_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["fit", "bad.xml", "d.csv"]) == 2
 
 
-def test_a_fitted_model_goes_back_to_antimony():
+def test_fitted_model_is_exported():
     problem = wf.problems.get("lotka-volterra")
     fit = wf.fit(problem.model, problem.simulate(M=60, noise=0.02), bounds=problem.bounds)
     file = from_antimony(fit.to_antimony())
@@ -408,7 +408,7 @@ def test_a_fitted_model_goes_back_to_antimony():
     assert from_sbml(fit.to_sbml()).model.states == fit.model.states
 
 
-def test_a_toml_file_may_take_its_equations_from_sbml(tmp_path):
+def test_toml_file_takes_equations_from_sbml(tmp_path):
     (tmp_path / "m.xml").write_text(to_sbml(REACTIONS))
     toml = tmp_path / "m.toml"
     toml.write_text('model = "m.xml"\nnoise = "lognormal"\n[parameters.k]\nbounds = [0, 2]\n[parameters.n]\nfixed = 2')
@@ -419,7 +419,7 @@ def test_a_toml_file_may_take_its_equations_from_sbml(tmp_path):
     assert set(file.noise.values()) == {"lognormal"}
     toml.write_text('model = "m.xml"\n[parameters.E]\nbounds = [0, 5]')
     file = read_model(toml)
-    assert file.said("fixed") == {}  # what is said of it makes it unknown
+    assert file.said("fixed") == {}  # bounds in the TOML file free it
     assert file.said("start")["E"] == 3.0
     for wrong in ('"a\\u0000.xml"', f'"{"a" * 300}.xml"', '"../m.xml"', '"/etc/passwd"', '"m.toml"', "3"):
         toml.write_text(f"model = {wrong}")
@@ -430,7 +430,7 @@ def test_a_toml_file_may_take_its_equations_from_sbml(tmp_path):
         read_model(toml)
 
 
-def test_names_that_antimony_keeps_for_itself():
+def test_reserved_names_of_antimony_get_underscores():
     model = wf.Model.from_text("S' = -beta*S*gamma - time_*DNA + exp(1)*at\nβ' = -max_*S")
     values = dict.fromkeys(model.parameters, 2.0)
     text = to_antimony(model, values, {"S": 1.0})
@@ -439,15 +439,15 @@ def test_names_that_antimony_keeps_for_itself():
     u, p = np.array([[1.5, 0.5]]), [1.0 + k for k in range(len(model.parameters))]
     named = dict(zip(model.parameters, p, strict=True)) | {"gamma_": 0.0}
     named = {**named, "gamma_": named["gamma"], "DNA_": named["DNA"], "at_": named["at"]}
-    found = file.model([0.0], u, [named[name] for name in file.model.parameters])
-    assert np.allclose(found, model([0.0], u, p))
+    rates = file.model([0.0], u, [named[name] for name in file.model.parameters])
+    assert np.allclose(rates, model([0.0], u, p))
 
 
-def test_an_exported_fit_starts_its_clock_at_the_first_sample():
+def test_exported_fit_has_time_zero_at_first_sample():
     model = wf.Model.from_text("x' = -k*x + sin(t)")
     t = np.linspace(10, 16, 80)
     u = simulate(model, [0.5], [2.0], t).states
     fit = wf.fit(model, wf.Dataset(t, u + 0.01 * np.random.default_rng(1).standard_normal(u.shape)))
     file = from_antimony(fit.to_antimony())
-    again = simulate(file.model, [file.said("start")["k"]], [file.initial["x"]], t - 10).states
-    assert np.abs(again - u).max() < 0.05
+    states = simulate(file.model, [file.said("start")["k"]], [file.initial["x"]], t - 10).states
+    assert np.abs(states - u).max() < 0.05

@@ -1,4 +1,4 @@
-"""Foreign libraries in a process of their own: bombs are refused, nothing else is opened, nothing is fetched."""
+"""The child process of foreign libraries: exploding files are refused, no other file is opened, nothing is fetched."""
 
 import subprocess
 import sys
@@ -14,12 +14,13 @@ PARAMETER = '<listOfParameters><parameter id="x" value="1" constant="false"/></l
 
 
 def rate_rule(formula, before=""):
+    """Return a document with one rate rule for x."""
     rule = f'<listOfRules><rateRule variable="x">{MATH}{formula}</math></rateRule></listOfRules>'
     return f"{HEAD}{before}{PARAMETER}{rule}</model></sbml>"
 
 
 def doubling_functions(n):
-    """Each calls the one before it twice: short to write, 2ⁿ long when put in place."""
+    """Return a document whose functions each call the one before twice: 2ⁿ terms when expanded."""
     call = "<apply><ci>f{0}</ci><ci>a</ci></apply>"
     bodies = ["<ci>a</ci>", *(f"<apply><plus/>{call.format(k) * 2}</apply>" for k in range(n))]
     lines = [
@@ -31,8 +32,8 @@ def doubling_functions(n):
     return rate_rule(f"<apply><ci>f{n}</ci><ci>x</ci></apply>", before)
 
 
-def test_a_chain_of_operators_is_not_deep():
-    """MathML nests what a person writes in a row."""
+def test_long_sum_is_not_refused_as_nested():
+    """MathML nests the terms of a long sum, which is flat for a reader."""
     n = 300
     text = rate_rule("<apply><plus/>" * n + "<ci>x</ci>" + "<ci>x</ci></apply>" * n)
     assert from_sbml(text).model([0.0], [[2.0]], []) == pytest.approx(2.0 * (n + 1))
@@ -48,7 +49,7 @@ def test_a_chain_of_operators_is_not_deep():
     ],
     ids=["deep", "deep notes", "nested", "doubling"],
 )
-def test_bombs_are_refused(text, words):
+def test_exploding_formulas_are_refused(text, words):
     with pytest.raises(ModelError, match=words):
         from_sbml(text)
 
@@ -63,12 +64,12 @@ def test_bombs_are_refused(text, words):
     ],
     ids=["submodels", "a long sum"],
 )
-def test_bombs_that_take_memory_or_time_are_refused(text):
+def test_files_that_exceed_memory_or_time_are_refused(text):
     with pytest.raises(ModelError, match="could not be read"):
         from_antimony(text)
 
 
-def test_rules_that_double_are_refused():
+def test_rules_that_double_in_size_are_refused():
     n = 40
     sums = [f"<apply><plus/><ci>y{k - 1}</ci><cn>{c}</cn></apply>" for k in range(1, n) for c in (1, 2)]
     formulas = ["<ci>x</ci>", *(f"<apply><times/>{a}{b}</apply>" for a, b in zip(sums[::2], sums[1::2], strict=True))]
@@ -93,12 +94,12 @@ def test_rules_that_double_are_refused():
         pytest.param('s = "//"; import "other.ant"', id="comment in a text"),
     ],
 )
-def test_no_other_file_is_opened(text):
+def test_antimony_import_is_refused(text):
     with pytest.raises(ModelError, match="imports another file"):
         from_antimony(text)
 
 
-def test_the_word_import_in_a_comment_is_harmless():
+def test_word_import_in_comment_is_accepted():
     file = from_antimony("model m() // import of glucose\n  x = 1; k = 1; x' = -k*x; // the import\nend")
     assert file.model.states == ("x",)
 
@@ -116,7 +117,7 @@ for attempt in (connect, lambda: socket.socket(), lambda: bytearray(3 << 30)):
 """
 
 
-def test_the_process_of_the_libraries_has_no_network_and_little_memory():
-    said = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True).stdout
-    assert said.count("nothing is fetched") == 2
-    assert "MemoryError" in said
+def test_child_process_has_no_network_and_limited_memory():
+    printed = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True).stdout
+    assert printed.count("nothing is fetched") == 2
+    assert "MemoryError" in printed

@@ -1,4 +1,4 @@
-"""Block-tridiagonal algebra against NumPy on the full matrix."""
+"""Block-tridiagonal operations agree with NumPy on the full matrix."""
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def full(diagonal, lower):
 
 @pytest.mark.parametrize(("B", "b"), [(1, 1), (1, 7), (2, 3), (5, 4), (13, 6)])
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_everything_against_numpy(B, b, chunk):
-    (diagonal, lower), others = random_system(B, b, 3, seed=B * 100 + b)
+def test_operations_agree_with_the_full_matrix(B, b, chunk):
+    (diagonal, lower), perturbations = random_system(B, b, 3, seed=B * 100 + b)
     S = full(diagonal, lower)
     inverse = np.linalg.inv(S)
     factor = factorise(diagonal.copy(), lower.copy())
@@ -50,12 +50,12 @@ def test_everything_against_numpy(B, b, chunk):
         if k:
             assert np.allclose(lower_inverse[k - 1], inverse[rows, (k - 1) * b : k * b], atol=1e-12)
 
-    D = [full(*other) for other in others]
+    D = [full(*perturbation) for perturbation in perturbations]
     expected = np.array([[np.trace(inverse @ Di @ inverse @ Dj) for Dj in D] for Di in D])
     chunks = [
         (
-            np.stack([d[k : k + chunk] for d, _ in others]),
-            np.stack([l[max(k, 1) - 1 : min(k + chunk, B) - 1] for _, l in others]),
+            np.stack([d[k : k + chunk] for d, _ in perturbations]),
+            np.stack([l[max(k, 1) - 1 : min(k + chunk, B) - 1] for _, l in perturbations]),
         )
         for k in range(0, B, chunk)
     ]
@@ -69,7 +69,7 @@ def test_an_indefinite_matrix_is_refused():
         factorise(diagonal, lower)
 
 
-def test_a_matrix_that_is_not_finite_is_refused():
+def test_a_matrix_with_nan_is_refused():
     (diagonal, lower), _ = random_system(4, 3, 0, seed=1)
     diagonal[1, 0, 0] = np.nan
     with pytest.raises(NotPositiveDefinite):

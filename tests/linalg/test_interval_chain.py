@@ -1,20 +1,19 @@
-"""The kernels in C and the same in NumPy: equal to 1e-10, and to dense matrices."""
+"""Chains of intervals agree with dense matrices, and the C kernels with NumPy to 1e-10."""
 
 import numpy as np
 import pytest
 
 import weakform as wf
-from support import mesh_of
-from weakform.collocation import simpson_rule
-from weakform.linalg import interval_chain, kernels, saddle_point
+from support import mesh_of, use_numpy
+from weakform.linalg import interval_chain, kernels
 from weakform.linalg.interval_chain import BandFactor, Chain, ChainFactor
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
-needs_kernels = pytest.mark.skipif(kernels.library() is None, reason="no compiler was at hand")
+needs_kernels = pytest.mark.skipif(kernels.library() is None, reason="the kernels are not compiled")
 
 
 def random_chain(rng, lengths, D):
-    """Several trajectories in a row."""
+    """Return a chain of trajectories with `lengths` nodes, and the total number of nodes."""
     begin = np.concatenate(
         [np.arange(n - 1) + before for n, before in zip(lengths, np.cumsum([0, *lengths[:-1]]), strict=True)]
     )
@@ -33,15 +32,14 @@ def dense(chained, nodes):
 @pytest.fixture(params=[True, False], ids=["C", "NumPy"])
 def either(request, monkeypatch):
     if request.param and kernels.library() is None:
-        pytest.skip("no compiler was at hand")
+        pytest.skip("the kernels are not compiled")
     if not request.param:
-        for module in (interval_chain, simpson_rule):
-            monkeypatch.setattr(module, "library", lambda: None)
+        use_numpy(monkeypatch)
 
 
 @pytest.mark.parametrize(("lengths", "D"), [((9,), 1), ((5, 2, 7), 3), ((2,), 4), ((4, 4, 4, 4), 2)])
 @pytest.mark.usefixtures("either")
-def test_a_chain_is_its_dense_matrix(lengths, D):
+def test_chain_operations_agree_with_the_dense_matrix(lengths, D):
     rng = np.random.default_rng(3)
     chained, nodes = random_chain(rng, lengths, D)
     A, v = dense(chained, nodes), rng.uniform(0.5, 2.0, (nodes, D))
@@ -61,7 +59,7 @@ def test_a_chain_is_its_dense_matrix(lengths, D):
 
 
 @pytest.mark.usefixtures("either")
-def test_what_is_not_positive_definite_is_told():
+def test_a_covariance_that_is_not_positive_definite_raises():
     chained, nodes = random_chain(np.random.default_rng(1), (6,), 2)
     for bad in (0.0, np.nan):
         v = np.ones((nodes, 2))
@@ -72,25 +70,24 @@ def test_what_is_not_positive_definite_is_told():
 
 @needs_kernels
 @pytest.mark.parametrize("name", ["lorenz", "goodwin", "hindmarsh-rose", "protein-transduction", "sir-tdi"])
-def test_the_kernels_agree_with_numpy_to_ten_digits(name, monkeypatch):
+def test_kernels_agree_with_numpy_to_ten_digits(name, monkeypatch):
     problem, _, mesh = mesh_of(name, M=64, noise=0.02)
     v = mesh.variances(np.full(mesh.system.D, 0.1))
     fast = mesh.linearise(problem.parameters, mesh.data)
     factor = fast.covariance(v)
-    for module in (interval_chain, simpson_rule):
-        monkeypatch.setattr(module, "library", lambda: None)
+    use_numpy(monkeypatch)
     slow = mesh.linearise(problem.parameters, mesh.data)
-    other = slow.covariance(v)
+    slow_factor = slow.covariance(v)
     assert isinstance(factor, ChainFactor)
-    assert isinstance(other, BandFactor)
+    assert isinstance(slow_factor, BandFactor)
     for a, b in ((fast.c, slow.c), (fast.G, slow.G), (fast.A.left, slow.A.left), (fast.A.right, slow.A.right)):
         assert np.allclose(a, b, rtol=1e-10, atol=1e-13 * np.abs(b).max())
     columns = slow.G.reshape(slow.c.size, -1)
-    one, two = factor.back(factor.whiten(columns)), other.back(other.whiten(columns))
-    assert np.allclose(one, two, rtol=1e-8, atol=1e-10 * np.abs(two).max())
+    compiled, numpy = factor.back(factor.whiten(columns)), slow_factor.back(slow_factor.whiten(columns))
+    assert np.allclose(compiled, numpy, rtol=1e-8, atol=1e-10 * np.abs(numpy).max())
 
 
-def test_a_recursion_from_node_to_node(monkeypatch):
+def test_recursion_from_node_to_node_satisfies_its_equations(monkeypatch):
     rng = np.random.default_rng(0)
     left, right, q = rng.standard_normal((6, 3, 3)), rng.standard_normal((6, 3, 3)), rng.standard_normal((6, 3, 4))
     fast = interval_chain.march(left, right, q)
@@ -100,36 +97,34 @@ def test_a_recursion_from_node_to_node(monkeypatch):
     singular = right.copy()
     singular[2] = 0.0
     assert interval_chain.march(left, singular, q) is None
-    monkeypatch.setattr(interval_chain, "library", lambda: None)
+    use_numpy(monkeypatch)
     assert interval_chain.march(left, right, q) == pytest.approx(fast, rel=1e-10)
     assert interval_chain.march(left, singular, q) is None
 
 
-def test_a_fit_without_kernels_is_the_same(monkeypatch):
+def test_a_fit_gives_the_same_result_without_kernels(monkeypatch):
     problem = wf.problems.get("lotka-volterra")
     data = problem.simulate(M=100, noise=0.05, seed=2)
     fast = wf.fit(problem.model, data)
-    for module in (interval_chain, simpson_rule):
-        monkeypatch.setattr(module, "library", lambda: None)
+    use_numpy(monkeypatch)
     slow = wf.fit(problem.model, data)
     assert np.allclose(fast.estimate, slow.estimate, rtol=1e-10)
     assert fast.log_likelihood == pytest.approx(slow.log_likelihood, rel=1e-10)
 
 
-def test_a_fit_of_hidden_states_without_kernels_is_the_same(monkeypatch):
+def test_a_fit_of_hidden_states_gives_the_same_result_without_kernels(monkeypatch):
     t = np.linspace(0, 6, 40)
     model = wf.Model.from_text("x' = a*x - x*y\ny' = x*y - c*y")
     u = wf.simulate(model, [1.0, 1.2], [1.0, 0.5], t).states[:, 0]
     data = wf.Dataset(t, u + 0.02 * np.random.default_rng(0).standard_normal(40), names=["x"])
     fast = wf.fit(model, data, bounds={"a": (0, 5), "c": (0, 5)})
-    for module in (interval_chain, simpson_rule, saddle_point):
-        monkeypatch.setattr(module, "library", lambda: None)
+    use_numpy(monkeypatch)
     slow = wf.fit(model, data, bounds={"a": (0, 5), "c": (0, 5)})
     assert fast.success
     assert np.allclose(fast.estimate, slow.estimate, atol=1e-4 * fast.wald_errors.min())
 
 
-def test_a_library_that_is_not_one_is_left_alone(monkeypatch, tmp_path):
+def test_a_library_that_cannot_be_loaded_is_ignored(monkeypatch, tmp_path):
     (tmp_path / "libkernels.so").write_text("no library")
     monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
     assert kernels.library.__wrapped__() is None

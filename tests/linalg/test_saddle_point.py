@@ -1,9 +1,10 @@
-"""States and multipliers in one band: compiled or by LAPACK, it is the dense system."""
+"""The banded saddle-point system agrees with the dense one, by the compiled kernel and by LAPACK."""
 
 import numpy as np
 import pytest
 
-from weakform.linalg import kernels, saddle_point
+from support import use_numpy
+from weakform.linalg import kernels
 from weakform.linalg.saddle_point import Saddle
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
@@ -11,9 +12,9 @@ from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 @pytest.fixture(params=[True, False], ids=["C", "LAPACK"])
 def either(request, monkeypatch):
     if request.param and kernels.library() is None:
-        pytest.skip("no compiler was at hand")
+        pytest.skip("the kernels are not compiled")
     if not request.param:
-        monkeypatch.setattr(saddle_point, "library", lambda: None)
+        use_numpy(monkeypatch)
 
 
 def random(N, D, seed=0):
@@ -35,19 +36,19 @@ def dense(H, left, right, V):
 
 @pytest.mark.parametrize(("N", "D"), [(1, 1), (2, 1), (1, 3), (2, 2), (7, 3), (30, 5)])
 @pytest.mark.usefixtures("either")
-def test_it_is_the_dense_system(N, D):
+def test_solution_agrees_with_the_dense_system(N, D):
     parts = random(N, D)
-    parts[3][::2] = 0.0  # the exact constraint: only pivots keep it from a zero on the diagonal
+    parts[3][::2] = 0.0  # an exact constraint has a zero on the diagonal, which only pivoting can handle
     b = np.random.default_rng(1).standard_normal((N, 2, D, 4))
-    kept = b.copy()
+    original = b.copy()
     solved = Saddle(*parts).solve(b)
     assert np.allclose(solved.reshape(-1, 4), np.linalg.solve(dense(*parts), b.reshape(-1, 4)), rtol=1e-7, atol=1e-8)
-    assert (b == kept).all()
+    assert (b == original).all()
     assert Saddle(*parts).solve(b[..., :0]).shape == (N, 2, D, 0)
 
 
 @pytest.mark.usefixtures("either")
-def test_trajectories_are_solved_one_by_one():
+def test_uncoupled_trajectories_can_be_solved_separately():
     H, left, right, V = random(9, 2)
     right[4] = 0.0  # nothing couples the fifth node to the sixth
     H = H + np.eye(2)
@@ -59,7 +60,7 @@ def test_trajectories_are_solved_one_by_one():
 
 @pytest.mark.parametrize("bad", [0.0, np.nan])
 @pytest.mark.usefixtures("either")
-def test_what_is_singular_is_told(bad):
+def test_a_singular_system_raises(bad):
     parts = [np.full_like(part, bad) for part in random(4, 2)]
     with pytest.raises(NotPositiveDefinite):
         Saddle(*parts)

@@ -1,4 +1,4 @@
-"""Every kind of noise draws what it says, and its working coordinates are consistent."""
+"""Every kind of noise has consistent working coordinates and draws, and fits maximise its likelihood."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from weakform.noise.kinds import KINDS
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_working_coordinates_go_there_and_back(name):
+def test_working_coordinates_have_an_inverse_and_the_stated_slope(name):
     kind, u = KINDS[name], np.array([0.5, 1.0, 7.0, 300.0])
     assert np.allclose(kind.from_working(kind.to_working(u)), u)
     h = 1e-6
@@ -25,7 +25,7 @@ def test_working_coordinates_go_there_and_back(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_draws_have_the_sigma_that_they_say(name):
+def test_draws_have_the_stated_sigma(name):
     kind = KINDS[name]
     u = np.full((20_000, 1), 50.0)
     sigma = kind.sigma(u, kind.ratio)
@@ -83,7 +83,7 @@ def test_working_coordinates_go_on_linearly_below_a_thousandth_of_each_value():
     assert list(KINDS["gaussian"].floor(np.array([-1.0, 2.0]))) == [-np.inf, -np.inf]
 
 
-def test_poisson_problems_give_counts():
+def test_problems_with_poisson_noise_give_counts():
     problem = wf.problems.get("lotka-volterra").with_noise("poisson")
     data = problem.simulate(M=400, seed=1)
     values, mean = data.trajectories[0].values, data.truth.states
@@ -91,7 +91,7 @@ def test_poisson_problems_give_counts():
     assert np.mean((values - mean) ** 2 / mean) == pytest.approx(1.0, abs=0.1)
 
 
-def test_counts_have_no_other_noise_ratio_and_no_negative_mean():
+def test_counts_refuse_another_noise_ratio_and_negative_means():
     with pytest.raises(DataError, match="noise ratio 1"):
         wf.problems.get("lotka-volterra").with_noise("poisson").simulate(noise=0.05)
     with pytest.raises(DataError, match="not negative"):
@@ -101,7 +101,7 @@ def test_counts_have_no_other_noise_ratio_and_no_negative_mean():
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_kinds_of_noise_go_there_and_back(kind):
+def test_working_coordinates_of_several_states_have_an_inverse(kind):
     u = np.array([[0.5, 3.0], [20.0, 7.0]])
     k = KINDS[kind]
     assert np.allclose(k.from_working(k.to_working(u)), u)
@@ -109,7 +109,7 @@ def test_kinds_of_noise_go_there_and_back(kind):
     assert np.allclose((k.to_working(u + h) - k.to_working(u - h)) / (2 * h), 1 / k.numeric_slope(u), rtol=1e-6)
 
 
-def test_counts():
+def test_poisson_fit_recovers_the_truth():
     model = wf.Model.from_text("S' = -b*S*I/1000\nI' = b*S*I/1000 - g*I")
     t = np.linspace(0, 40, 80)
     u = simulate(model, [0.8, 0.3], [980.0, 5.0], t).states
@@ -122,7 +122,7 @@ def test_counts():
 DECAY = wf.Model.from_text("x' = -k*x")
 
 
-def test_the_fit_of_counts_is_the_maximum_of_their_likelihood():
+def test_poisson_fit_maximises_the_likelihood():
     t = np.linspace(0, 8, 100)
     counts = np.random.default_rng(1).poisson(30 * np.exp(-0.5 * t)).astype(float)
     fit = wf.fit(DECAY, wf.Dataset(t, counts, "poisson", sigma=1.0))
@@ -136,7 +136,7 @@ def test_the_fit_of_counts_is_the_maximum_of_their_likelihood():
     assert fit.initial["x"].value == pytest.approx(best.x[1], rel=1e-5)
 
 
-def test_the_fit_of_heavy_tails_is_the_maximum_of_their_likelihood():
+def test_student_fit_maximises_the_likelihood():
     t, rng = np.linspace(0, 8, 100), np.random.default_rng(1)
     y = 10 * np.exp(-0.5 * t) + 0.2 * rng.standard_t(4, 100)
     fit = wf.fit(DECAY, wf.Dataset(t, y, "student"))
@@ -146,7 +146,7 @@ def test_the_fit_of_heavy_tails_is_the_maximum_of_their_likelihood():
         method="Nelder-Mead",
         options={"xatol": 1e-9, "fatol": 1e-9, "maxiter": 4000},
     )
-    # σ has the degrees of freedom of the residuals, not their number.
+    # The fit divides by the degrees of freedom of the residuals, the likelihood by their number.
     assert fit["k"].value == pytest.approx(best.x[0], abs=0.02 * fit["k"].error)
     assert fit.log_likelihood == pytest.approx(-best.fun, abs=0.1)
 
@@ -155,22 +155,22 @@ def test_the_fit_of_heavy_tails_is_the_maximum_of_their_likelihood():
     ("kind", "runs"),
     [
         pytest.param("poisson", 60, id="counts down to 0.5"),
-        pytest.param("negative-binomial", 60, id="dispersed counts"),
+        pytest.param("negative-binomial", 60, id="overdispersed counts"),
     ],
 )
 @pytest.mark.slow
-def test_intervals_of_counts_cover(kind, runs):
-    t, inside = np.linspace(0, 8, 60), 0
+def test_intervals_of_counts_cover_the_truth(kind, runs):
+    t, covered = np.linspace(0, 8, 60), 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         spread = rng.gamma(3, 1 / 3, size=60) if kind == "negative-binomial" else 1.0
         fit = wf.fit(DECAY, wf.Dataset(t, rng.poisson(30 * np.exp(-0.5 * t) * spread).astype(float), kind))
         low, high = fit.intervals()[0]
-        inside += low <= 0.5 <= high
-    assert 0.88 * runs <= inside <= runs
+        covered += low <= 0.5 <= high
+    assert 0.88 * runs <= covered <= runs
 
 
-def test_few_gross_outliers_hardly_move_a_fit_with_heavy_tails():
+def test_gross_outliers_hardly_change_a_student_fit():
     t, rng = np.linspace(0, 8, 100), np.random.default_rng(3)
     y = 10 * np.exp(-0.5 * t) + 0.1 * rng.standard_normal(100)
     clean = wf.fit(DECAY, wf.Dataset(t, y, "student"))

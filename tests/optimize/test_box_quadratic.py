@@ -1,4 +1,4 @@
-"""A quadratic inside a box, against SciPy."""
+"""The minimum of a quadratic in a box, against SciPy."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -26,7 +26,7 @@ def test_the_minimum_is_that_of_bounded_least_squares(n, seed):
     assert value(found) <= value(best) + 1e-9 * abs(value(best)) + 1e-12
 
 
-def test_what_cannot_move_stays():
+def test_variables_without_room_do_not_move():
     zero = np.zeros(2)
     assert (minimise_in_box(np.array([1.0, -1.0]), np.eye(2), zero, zero) == 0).all()
     assert minimise_in_box(np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0)).shape == (0,)

@@ -1,4 +1,4 @@
-"""Draws are from the density that was asked for; chains that have not mixed are found out."""
+"""The independence sampler draws from the given density, and the diagnostics detect chains that have not mixed."""
 
 import math
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ class Value:
     z: np.ndarray
 
 
-def drawn(density, d, steps=3000, seed=0):
+def sample(density, d, steps=3000, seed=0):
     walk = Walk(lambda z: Value(density(z), z), d, 4, np.random.default_rng(seed))
     walk.warm_up(200)
     walk.go_on(steps)
     return walk, np.array([[v.z for v in chain] for chain in walk.kept])
 
 
-def test_where_the_density_is_nearly_the_reference_most_draws_are_independent():
-    walk, draws = drawn(lambda z: -0.5 * float(z @ z), 3, 500)
+def test_most_draws_are_independent_if_density_is_near_reference():
+    walk, draws = sample(lambda z: -0.5 * float(z @ z), 3, 500)
     assert walk.taken > 0.8 * walk.steps
     assert effective(draws[:, :, 0]) > 1000
 
 
 @pytest.mark.parametrize("scale", [0.4, 2.0])
-def test_a_correlated_normal_density(scale):
+def test_correlated_normal_density(scale):
     C = scale**2 * np.array([[1.0, 0.8], [0.8, 1.0]])
     H = np.linalg.inv(C)
-    _, draws = drawn(lambda z: -0.5 * float((z - 1) @ H @ (z - 1)), 2)
+    _, draws = sample(lambda z: -0.5 * float((z - 1) @ H @ (z - 1)), 2)
     flat = draws.reshape(-1, 2)
     size = min(effective(draws[:, :, k]) for k in range(2))
     assert size > 300
@@ -41,23 +41,23 @@ def test_a_correlated_normal_density(scale):
     assert np.cov(flat.T) == pytest.approx(C, abs=6 * scale**2 / math.sqrt(size))
 
 
-def test_a_density_that_ends_at_a_wall():
-    _, draws = drawn(lambda z: -float(z[0]) if z[0] > 0 else -math.inf, 1, 4000)
+def test_density_that_is_zero_beyond_a_boundary():
+    _, draws = sample(lambda z: -float(z[0]) if z[0] > 0 else -math.inf, 1, 4000)
     flat = np.sort(draws.ravel())
     exact = 1 - np.exp(-flat)
     gap = np.max(np.abs(exact - np.arange(1, len(flat) + 1) / len(flat)))
     assert gap < 2.0 / math.sqrt(effective(draws[:, :, 0]))
 
 
-def test_two_hills_that_chains_do_not_join_are_no_success():
+def test_rhat_detects_separate_modes():
     def density(z):
         return float(np.logaddexp(-0.5 * ((z[0] - 1.5) / 0.01) ** 2, -0.5 * ((z[0] + 1.5) / 0.01) ** 2))
 
-    _, draws = drawn(density, 1, 300)
+    _, draws = sample(density, 1, 300)
     assert rhat(draws[:, :, 0]) > 1.01
 
 
-def test_r_hat_and_effective_sizes_of_what_is_known():
+def test_rhat_and_effective_size_match_exact_values():
     rng = np.random.default_rng(1)
     independent = rng.standard_normal((4, 2000))
     assert rhat(independent) < 1.005

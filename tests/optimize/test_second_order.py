@@ -1,4 +1,4 @@
-"""The optimisers on functions with known minima, inside boxes, and in the hard cases."""
+"""The optimisers on functions with known minima, in boxes, and in the hard cases."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weakform.optimize import Cubic, Reaching, Stop, TrustRegion, minimise
 from weakform.optimize.box_quadratic import minimise_in_box
-from weakform.optimize.step_rules import quadratic
+from weakform.optimize.step_rules import STEP_FAILURES, quadratic
 
 INF = np.inf
 
@@ -44,22 +44,22 @@ def quadratic_of(H, centre):
         pytest.param((-30.0, 40.0), id="very far"),
     ],
 )
-def test_rosenbrock(rule, start):
-    found = minimise(rosenbrock, np.array(start), np.full(2, -INF), np.full(2, INF), rule())
-    assert found.stop.converged
-    assert np.allclose(found.x, 1.0, atol=1e-6)
-    assert found.iterations < 150
+def test_rosenbrock_converges(rule, start):
+    minimum = minimise(rosenbrock, np.array(start), np.full(2, -INF), np.full(2, INF), rule())
+    assert minimum.stop.converged
+    assert np.allclose(minimum.x, 1.0, atol=1e-6)
+    assert minimum.iterations < 150
 
 
-def test_rosenbrock_in_a_box():
+def test_rosenbrock_converges_to_bound_of_box():
     upper = np.array([0.5, 2.0])
-    found = minimise(rosenbrock, np.array([-1.0, 1.0]), np.full(2, -2.0), upper, TrustRegion())
-    assert found.stop.converged
-    assert np.allclose(found.x, [0.5, 0.25], atol=1e-7)
+    minimum = minimise(rosenbrock, np.array([-1.0, 1.0]), np.full(2, -2.0), upper, TrustRegion())
+    assert minimum.stop.converged
+    assert np.allclose(minimum.x, [0.5, 0.25], atol=1e-7)
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6))
-def test_convex_quadratics_in_boxes_meet_the_optimality_conditions(seed, n):
+def test_convex_quadratics_in_boxes_meet_optimality_conditions(seed, n):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, n))
     H = A @ A.T + 0.1 * np.eye(n)
@@ -68,31 +68,32 @@ def test_convex_quadratics_in_boxes_meet_the_optimality_conditions(seed, n):
     centre = rng.standard_normal(n) / scale
     lower, upper = -rng.uniform(0, 1, n) / scale, rng.uniform(0, 1, n) / scale
     f = quadratic_of(H, centre)
-    found = minimise(f, rng.uniform(lower, upper), lower, upper, TrustRegion())
-    g = H @ (found.x - centre) / scale
+    minimum = minimise(f, rng.uniform(lower, upper), lower, upper, TrustRegion())
+    g = H @ (minimum.x - centre) / scale
     size = np.abs(H @ centre / scale).max() + 1
-    inside = (found.x > lower) & (found.x < upper)
-    assert found.stop.converged
-    assert ((found.x >= lower) & (found.x <= upper)).all()
+    inside = (minimum.x > lower) & (minimum.x < upper)
+    assert minimum.stop.converged
+    assert ((minimum.x >= lower) & (minimum.x <= upper)).all()
     assert (np.abs(g[inside]) < 1e-5 * size).all()
-    assert (g[found.x <= lower] > -1e-5 * size).all()
-    assert (g[found.x >= upper] < 1e-5 * size).all()
+    assert (g[minimum.x <= lower] > -1e-5 * size).all()
+    assert (g[minimum.x >= upper] < 1e-5 * size).all()
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6))
-def test_a_step_without_radius_is_the_minimum_in_the_box(seed, n):
+def test_step_with_unlimited_radius_is_minimum_in_box(seed, n):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n + 2, n))
     H, g = A.T @ A, 3 * rng.standard_normal(n)
     low, high = -rng.uniform(0.1, 1, n), rng.uniform(0.1, 1, n)
     step = TrustRegion(radius=1e8).step(g, H, np.sqrt(H.diagonal()), low, high)
     assert ((step >= low) & (step <= high)).all()
-    # A bound is let go only once, so that the minimum may be missed by a little.
+    # A bound is released only once, so that the minimum may be missed slightly.
     assert quadratic(g, H, step) <= 0.99 * quadratic(g, H, minimise_in_box(g, H, low, high))
 
 
-def test_two_that_are_known_only_together_go_to_one_bound():
-    # The minimum is far out along both; the first bound is that of one, and the other follows it, not its own bound.
+def test_jointly_determined_variables_stop_at_first_bound():
+    # The minimum is far outside along both. The first variable stops at its bound; the second one stops where the first
+    # one determines it, and not at its own bound.
     H = np.array([[1.0, -0.9999], [-0.9999, 1.0]])
     g, low, high = np.array([-0.1, -0.1]), np.array([-1.0, -1.0]), np.array([0.5, 2.0])
     step = TrustRegion(radius=1e8).step(g, H, np.ones(2), low, high)
@@ -100,8 +101,8 @@ def test_two_that_are_known_only_together_go_to_one_bound():
     assert step[1] < 1.0
 
 
-def test_a_coordinate_without_curvature_does_not_lead_the_others_astray():
-    """Residuals `exp(x) - 1` with the expected Hessian: flat at -18, where nothing says that 20 is far too far."""
+def test_reach_limits_coordinate_without_curvature():
+    """Residuals `exp(x) - 1` are flat at -18: their Gauss–Newton Hessian shows no sign that 20 is too far."""
 
     def f(x, order):
         e = np.exp(x)
@@ -110,24 +111,23 @@ def test_a_coordinate_without_curvature_does_not_lead_the_others_astray():
     start, low, high = np.array([3.0, -18.0]), np.full(2, -20.0), np.full(2, 20.0)
     ends = {rule: minimise(f, start, low, high, rule(), enough=1e-3).x[0] for rule in (TrustRegion, Reaching)}
     assert ends[Reaching] == pytest.approx(0.0, abs=0.05)
-    assert ends[TrustRegion] > 2.9  # what the other is for
+    assert ends[TrustRegion] > 2.9  # without a reach the search fails
 
 
 @pytest.mark.parametrize("rule", [TrustRegion, Reaching, Cubic])
-def test_saddle_with_zero_gradient_along_the_descent_direction(rule):
-    """The hard case: the gradient has no part in the direction of negative curvature."""
+def test_saddle_with_zero_gradient_along_descent_direction(rule):
+    """The hard case: the gradient has no component in the direction of negative curvature."""
 
     def f(x, order):
         a, b = x
         return Value(a * a - b * b + b**4, np.array([2 * a, -2 * b + 4 * b**3]), np.diag([2.0, -2 + 12 * b * b]))
 
-    found = minimise(f, np.array([1.0, 1e-9]), np.full(2, -INF), np.full(2, INF), rule())
-    assert found.stop.converged
-    assert found.value == pytest.approx(-0.25, abs=1e-8)
+    minimum = minimise(f, np.array([1.0, 1e-9]), np.full(2, -INF), np.full(2, INF), rule())
+    assert minimum.stop.converged
+    assert minimum.value == pytest.approx(-0.25, abs=1e-8)
 
 
-def test_units_do_not_matter():
-    """The same path in other units."""
+def test_path_is_independent_of_units():
     scale = np.array([1e6, 1e-6])
 
     def scaled(x, order):
@@ -135,26 +135,108 @@ def test_units_do_not_matter():
         return Value(v.value, v.gradient / scale, v.hessian / np.outer(scale, scale))
 
     box = np.full(2, -INF), np.full(2, INF)
-    one = minimise(rosenbrock, np.array([-1.2, 1.0]), *box, TrustRegion())
-    other = minimise(scaled, np.array([-1.2, 1.0]) * scale, *box, TrustRegion())
-    assert one.iterations == other.iterations
-    assert np.allclose(other.x / scale, one.x, rtol=1e-9)
+    plain = minimise(rosenbrock, np.array([-1.2, 1.0]), *box, TrustRegion())
+    rescaled = minimise(scaled, np.array([-1.2, 1.0]) * scale, *box, TrustRegion())
+    assert plain.iterations == rescaled.iterations
+    assert np.allclose(rescaled.x / scale, plain.x, rtol=1e-9)
 
 
-def test_undefined_regions_are_stepped_back_from():
+def test_steps_into_undefined_region_are_refused():
     def f(x, order):
         if x[0] <= 0:
             return Value(INF)
         return Value(x[0] - np.log(x[0]), np.array([1 - 1 / x[0]]), np.array([[1 / x[0] ** 2]]))
 
-    found = minimise(f, np.array([50.0]), np.array([-INF]), np.array([INF]), TrustRegion())
-    assert found.stop.converged
-    assert found.x == pytest.approx([1.0], abs=1e-6)
+    minimum = minimise(f, np.array([50.0]), np.array([-INF]), np.array([INF]), TrustRegion())
+    assert minimum.stop.converged
+    assert minimum.x == pytest.approx([1.0], abs=1e-6)
 
 
-def test_limits():
+def test_stop_names_reason():
     assert minimise(lambda x, o: Value(INF), np.ones(2), np.zeros(2), np.ones(2), TrustRegion()).stop is Stop.START
     box = np.full(2, -INF), np.full(2, INF)
     start = np.array([-1.2, 1.0])
     assert minimise(rosenbrock, start, *box, TrustRegion(), max_iterations=3).stop is Stop.ITERATIONS
     assert minimise(rosenbrock, start, *box, TrustRegion(), stop=lambda _: True).stop is Stop.TIME
+
+
+RULES = [TrustRegion, Reaching, Cubic]
+as_in_fits = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+"""Fits run with NumPy's floating-point warnings off; what overflows has to show in the result."""
+
+
+def broken_eigh(matrix):
+    raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+
+@as_in_fits
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("bad", [np.nan, INF])
+@pytest.mark.parametrize("which", ["gradient", "hessian"])
+def test_start_with_derivatives_that_are_not_finite_fails(rule, bad, which):
+    def f(x, order):
+        g, H = 2 * x, 2 * np.eye(2)
+        (g if which == "gradient" else H).flat[0] = bad
+        return Value(float(x @ x), g, H)
+
+    minimum = minimise(f, np.ones(2), np.full(2, -5.0), np.full(2, 5.0), rule())
+    assert minimum.stop is Stop.START
+    assert minimum.value == INF
+
+
+@as_in_fits
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("bad", [np.nan, INF])
+def test_point_with_derivatives_that_are_not_finite_is_not_accepted(n, bad):
+    """The gradient and Hessian of `½ ‖x‖²` break down nearer to zero than 1; the value does not."""
+
+    def f(x, order):
+        H = np.eye(n) if np.linalg.norm(x) > 1 else np.full((n, n), bad)
+        return Value(0.5 * float(x @ x), x.copy(), H)
+
+    minimum = minimise(f, np.full(n, 3.0), np.full(n, -9.0), np.full(n, 9.0), TrustRegion())
+    assert not minimum.stop.converged
+    assert np.isfinite(minimum.hessian).all()
+    assert np.isfinite(minimum.value)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_failed_eigendecomposition_ends_search_where_it_is(rule, monkeypatch):
+    monkeypatch.setattr(np.linalg, "eigh", broken_eigh)
+    start = np.array([-1.2, 1.0])
+    minimum = minimise(rosenbrock, start, np.full(2, -5.0), np.full(2, 5.0), rule())
+    assert minimum.stop is Stop.STUCK
+    assert (minimum.x == start).all()
+    assert minimum.value == rosenbrock(start, 0).value
+
+
+@as_in_fits
+@pytest.mark.parametrize("rule", RULES)
+def test_curvature_and_scale_that_underflow_end_search(rule):
+    """From a Hill model with free exponents: a gradient of 1e-213, a curvature of zero, and a squared scale of zero."""
+
+    def f(x, order):
+        return Value(float(x[0] ** 2), np.array([2 * x[0], 1e-213]), np.diag([2.0, 0.0]))
+
+    minimum = minimise(f, np.ones(2), np.full(2, -INF), np.full(2, INF), rule())
+    assert minimum.stop is Stop.STUCK
+
+
+@pytest.mark.parametrize("failure", [np.linalg.LinAlgError, OverflowError, ZeroDivisionError])
+@pytest.mark.parametrize("method", ["begin", "step"])
+def test_rule_that_cannot_compute_a_step_ends_search(method, failure, monkeypatch):
+    def fail(*arguments):
+        raise failure
+
+    monkeypatch.setattr(TrustRegion, method, fail)
+    start = np.array([-1.2, 1.0])
+    minimum = minimise(rosenbrock, start, np.full(2, -5.0), np.full(2, 5.0), TrustRegion())
+    assert minimum.stop is Stop.STUCK
+    assert (minimum.x == start).all()
+
+
+def test_radius_that_overflows_raises_step_failure():
+    """In the hard case the squared radius is compared with the length of the step."""
+    rule = TrustRegion(radius=1e200)
+    with pytest.raises(STEP_FAILURES):
+        rule.step(np.array([0.0, 1.0]), np.diag([-1.0, 1.0]), np.ones(2), np.full(2, -INF), np.full(2, INF))

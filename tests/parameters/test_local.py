@@ -1,4 +1,4 @@
-"""Parameters of their own for each trajectory or group."""
+"""Local parameters have a separate value for each trajectory or group of trajectories."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from weakform.forward.solver import simulate
 from weakform.support.errors import FitError, ModelError
 
 
-def test_local_parameters():
+def test_local_parameters_are_estimated_by_trajectory_and_by_group():
     model = wf.Model.from_text("N' = r*N*(1 - N/K)")
     parts, truth = [], {"a": 10.0, "b": 20.0, "c": 20.0}
     for k, K in enumerate(truth.values()):
@@ -38,6 +38,6 @@ def test_local_parameters():
         pytest.param(["dose -1", "dose +1"], id="doses"),
     ],
 )
-def test_labels_that_make_one_name_are_refused(labels):
+def test_labels_that_give_the_same_name_are_refused(labels):
     with pytest.raises(ModelError, match="both give the parameter name"):
         wf.fit(LOGISTIC, wf.Dataset.join([growth(1), growth(1.5)], labels), local=["r"])

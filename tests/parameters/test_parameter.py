@@ -1,4 +1,4 @@
-"""One record holds what is known of a parameter; the long form and the keywords say the same."""
+"""Parameters can be specified by `Parameter` or by the keywords of `fit`, with the same result."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def grown(K, seed=0):
 PLATES = wf.Dataset.join([grown(1.0, 1), grown(2.0, 2), grown(2.0, 3)], ["zeta", "alpha", "beta"])
 
 
-def test_the_long_form_says_what_the_keywords_say():
+def test_long_form_and_keywords_give_the_same_fit():
     long = wf.fit(
         MODEL,
         grown(2.0),
@@ -43,7 +43,7 @@ def test_the_long_form_says_what_the_keywords_say():
     assert long.units == short.units
 
 
-def test_a_bare_number_is_a_fixed_value():
+def test_a_number_fixes_a_parameter():
     fit = wf.fit(MODEL, grown(2.0), parameters={"K": 2.0})
     assert fit["K"].note == "fixed"
     assert fit["K"].value == 2.0
@@ -62,12 +62,12 @@ def test_a_bare_number_is_a_fixed_value():
         pytest.param({"parameters": {"K": wf.Parameter(unit=1)}}, "unit of 'K' must be str", id="unit"),
     ],
 )
-def test_what_is_refused(arguments, words):
+def test_invalid_specifications_are_refused(arguments, words):
     with pytest.raises(FitError, match=words):
         wf.fit(MODEL, grown(2.0), **arguments)
 
 
-def test_a_mapping_of_trajectories_is_taken_by_their_names():
+def test_labels_can_be_given_by_trajectory_name():
     by_name = {"K": {"zeta": "A", "beta": "B", "alpha": "B"}}
     fit = wf.fit(MODEL, PLATES, local=by_name, bounds={"r": (0, 5), "K": (0, 10)})
     assert fit.model.parameters == ("K_A", "K_B", "r")
@@ -85,20 +85,20 @@ def test_a_mapping_of_trajectories_is_taken_by_their_names():
         pytest.param(["A", "B"], "one label for each of 3", id="short"),
     ],
 )
-def test_labels_that_are_refused(labels, words):
+def test_invalid_labels_are_refused(labels, words):
     with pytest.raises(FitError, match=words):
         wf.fit(MODEL, PLATES, local={"K": labels})
 
 
-def test_what_is_said_of_a_local_parameter_holds_for_each_value_unless_it_is_said_of_one():
-    said = resolve(MODEL, PLATES, local=["K"], bounds={"K": (0, 10), "K_beta": (1, 3)}, fixed={"K_zeta": 1.0})
-    records = dict(zip(said.model.parameters, said.records, strict=True))
+def test_specification_of_a_local_parameter_holds_for_each_value_without_its_own():
+    resolved = resolve(MODEL, PLATES, local=["K"], bounds={"K": (0, 10), "K_beta": (1, 3)}, fixed={"K_zeta": 1.0})
+    records = dict(zip(resolved.model.parameters, resolved.records, strict=True))
     assert records["K_alpha"].bounds == (0, 10)
     assert records["K_beta"].bounds == (1, 3)
     assert records["K_zeta"].fixed == 1.0
 
 
-def test_the_log_scale_goes_there_and_back():
+def test_log_scale_converts_values_and_covariances_both_ways():
     scale = Scale(np.array([True, False]))
     p = np.array([0.2, -3.0])
     assert np.allclose(scale.natural(scale.working(p)), p)

@@ -1,4 +1,4 @@
-"""Priors are measurements of parameters."""
+"""Priors act as measurements of parameters."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from weakform.parameters.priors import Priors
     lognormal=st.booleans(),
     log_scale=st.booleans(),
 )
-def test_priors_match_differences(value, centre, spread, lognormal, log_scale):
+def test_derivatives_of_priors_agree_with_differences(value, centre, spread, lognormal, log_scale):
     m = np.log(centre) if lognormal else centre
     flags = (np.array([flag]) for flag in (lognormal, log_scale))
     prior = Priors(np.array([1]), np.array([m]), np.array([spread]), *flags)
@@ -32,7 +32,7 @@ def test_priors_match_differences(value, centre, spread, lognormal, log_scale):
     assert prior.gradient(p)[0] == prior.gradient(p)[2] == 0
 
 
-def test_priors_are_measurements_of_parameters():
+def test_priors_act_as_measurements_of_parameters():
     model = wf.Model.from_text("N' = r*N*(1 - N/K)")
     t = np.linspace(0, 3, 40)  # long before saturation: K is not determined
     u = simulate(model, [100.0, 0.8], [1.0], t).states
@@ -78,6 +78,6 @@ def test_a_log_normal_prior_keeps_starts_positive(seed):
         ),
     ],
 )
-def test_one_clear_error(make, words):
+def test_invalid_priors_are_refused(make, words):
     with pytest.raises(wf.WeakformError, match=words):
         make()

@@ -1,4 +1,4 @@
-"""What is said of parameters: bounds, fixed values, starts, units, and one clear error for each thing that is wrong."""
+"""Bounds, fixed values, starts and units of parameters have their effect; invalid ones are refused."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from weakform.estimators import ESTIMATORS
 METHODS = sorted(ESTIMATORS)
 
 
-def test_fixed_parameters_stay_and_are_not_estimated():
+def test_fixed_parameters_keep_their_value_and_improve_the_others():
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=200, noise=0.03, seed=1)
     fit = wf.fit(problem.model, data, bounds=problem.bounds, fixed={"p3": 1.0, "p2": 0.0969}, method="mle")
@@ -19,12 +19,12 @@ def test_fixed_parameters_stay_and_are_not_estimated():
     assert fit["p3"].note == "fixed"
     assert "fixed" in str(fit)
     assert relative_error(problem, fit) < 0.05
-    # Fixing what cannot be told apart makes the rest precise.
+    # p1 and p3 are nearly proportional, so that fixing p3 makes p1 precise.
     free = wf.fit(problem.model, data, start=problem.parameters, starts=1, method="mle")
     assert fit["p1"].error < 0.2 * free["p1"].error
 
 
-def test_bounds_are_met_and_said():
+def test_estimates_at_a_bound_are_reported():
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=200, noise=0.02, seed=1)
     for method in METHODS:
@@ -41,19 +41,19 @@ def test_bounds_are_met_and_said():
         assert "at its bound" in str(fit)
 
 
-def test_bounds_as_a_list_or_a_subset_or_one_sided():
+def test_bounds_can_be_a_list_a_subset_or_one_sided():
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=100, noise=0.02, seed=1)
-    one = wf.fit(problem.model, data, bounds=[(0, 10), (None, 5)])
-    two = wf.fit(problem.model, data, bounds={"p2": (-np.inf, 5)})
-    assert np.allclose(one.estimate, two.estimate, rtol=1e-6)
-    assert one.bounds.tolist() == [[0, 10], [-np.inf, 5]]
+    by_list = wf.fit(problem.model, data, bounds=[(0, 10), (None, 5)])
+    by_name = wf.fit(problem.model, data, bounds={"p2": (-np.inf, 5)})
+    assert np.allclose(by_list.estimate, by_name.estimate, rtol=1e-6)
+    assert by_list.bounds.tolist() == [[0, 10], [-np.inf, 5]]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"bounds": {"p9": (0, 1)}}, "Unknown parameter 'p9' in bounds", id="bounds of nothing"),
+        pytest.param({"bounds": {"p9": (0, 1)}}, "Unknown parameter 'p9' in bounds", id="bounds of an unknown name"),
         pytest.param({"bounds": {"p1": (1, 0)}}, "lower bound of 'p1' must be below", id="bounds upside down"),
         pytest.param({"bounds": {"p1": 3}}, "must be a pair", id="bounds as a number"),
         pytest.param({"bounds": [(0, 1)]}, "one pair for each of 2 parameters", id="too few bounds"),
@@ -61,10 +61,10 @@ def test_bounds_as_a_list_or_a_subset_or_one_sided():
         pytest.param({"fixed": {"p1": 1, "p2": 1}}, "nothing to estimate", id="all fixed"),
         pytest.param({"fixed": {"p1": 5.0}, "bounds": {"p1": (0, 1)}}, "outside its bounds", id="fixed out of bounds"),
         pytest.param({"start": [1.0]}, "one number for each of 2", id="short start"),
-        pytest.param({"start": {"q": 1.0}}, "Unknown parameter 'q' in start", id="start of nothing"),
+        pytest.param({"start": {"q": 1.0}}, "Unknown parameter 'q' in start", id="start of an unknown name"),
     ],
 )
-def test_errors_say_what_to_do(changes, message):
+def test_invalid_arguments_are_refused_with_the_reason(changes, message):
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=100, noise=0.02, seed=1)
     with pytest.raises(wf.WeakformError, match=message):
@@ -80,7 +80,7 @@ def test_errors_say_what_to_do(changes, message):
         pytest.param(lambda: wf.fit(LOGISTIC, GROWTH, fixed={"K": 0.0}), id="fixed at a pole"),
     ],
 )
-def test_every_refusal_is_one_of_our_errors(wrong):
+def test_invalid_arguments_raise_weakform_errors(wrong):
     with pytest.raises(wf.WeakformError):
         wrong()
 

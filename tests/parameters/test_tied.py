@@ -1,4 +1,4 @@
-"""Parameters that are expressions of others."""
+"""Tied parameters are expressions of others."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from support import LOGISTIC, LV, TIMES, growth, values_at
 from weakform.support.errors import DataError, FitError, ModelError
 
 
-def test_tied_parameters():
+def test_tied_parameters_are_replaced_and_improve_the_others():
     model = wf.Model.from_text("u1' = a*u1 - b*u1*u2\nu2' = -c*u2 + d*u1*u2")
     t, _ = LV.solution(150)
     data = wf.Dataset(t, values_at(LV, t, 0.05, 1))
@@ -22,7 +22,7 @@ def test_tied_parameters():
         wf.fit(model, data, tied={"c": "2*z"})
 
 
-def test_tied_to_a_local_parameter(tmp_path):
+def test_a_parameter_tied_to_a_local_one_has_a_value_for_each_trajectory(tmp_path):
     model = wf.Model.from_text("x' = -k*x + s")
     t = np.linspace(0, 5, 60)
     rng = np.random.default_rng(1)
@@ -33,7 +33,7 @@ def test_tied_to_a_local_parameter(tmp_path):
     assert str(wf.FitResult.load(fit.save(tmp_path / "deep" / "f.json"))) == str(fit)
 
 
-def test_tied_without_a_start_and_inputs_that_were_not_declared():
+def test_tied_parameters_need_no_start_and_inputs_cannot_be_parameters():
     assert wf.fit(LOGISTIC, growth(1), tied={"K": "10*r"})["r"].value == pytest.approx(1, abs=0.1)
     q = np.ones(60)
     data = wf.Dataset(TIMES, growth(1).trajectories[0].values, inputs={"K": q}, names=["N"])
@@ -43,7 +43,7 @@ def test_tied_without_a_start_and_inputs_that_were_not_declared():
         wf.Dataset(np.repeat(TIMES, 2), np.arange(120.0), inputs={"q": np.arange(120.0)})
 
 
-def test_tied_says_what_is_wrong():
+def test_contradictory_ties_are_refused():
     model = wf.Model.from_text("x' = -k*x + a")
     data = wf.Dataset(np.linspace(0, 5, 60), np.exp(-np.linspace(0, 5, 60)))
     with pytest.raises(FitError, match="'k' cannot be tied to 'k'"):
@@ -52,6 +52,6 @@ def test_tied_says_what_is_wrong():
         wf.fit(model, data, tied={"k": "a*2"}, fixed={"k": 1.0})
 
 
-def test_tied_must_be_text():
+def test_a_tie_must_be_text():
     with pytest.raises(wf.WeakformError, match="as text"):
         wf.fit(LV.model, LV.simulate(M=50), tied={"p1": 3})

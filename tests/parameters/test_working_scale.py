@@ -1,4 +1,4 @@
-"""A logarithmic scale changes intervals, not estimates."""
+"""A log scale changes intervals, but not estimates."""
 
 import numpy as np
 import pytest
@@ -37,6 +37,6 @@ def test_log_scale_changes_the_interval_not_the_estimate():
         ),
     ],
 )
-def test_one_clear_error(make, words):
+def test_invalid_log_scales_are_refused(make, words):
     with pytest.raises(wf.WeakformError, match=words):
         make()

@@ -19,21 +19,36 @@ class Server:
     def __init__(self, *options):
         command = [sys.executable, "-m", "weakform", "serve", "--no-browser", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().strip()
-        self.port = int(re.search(r":(\d+)/", self.address).group(1))
-        self.token = self.address.split("token=")[1]
+        try:
+            self.address = self.process.stdout.readline().strip()
+            self.port = int(re.search(r":(\d+)/", self.address).group(1))
+            self.token = self.address.split("token=")[1]
+        except BaseException:
+            self.kill()
+            raise
 
     def end(self, how=signal.SIGINT):
+        """End the server by a signal and wait for it; kill it if it does not end within a generous time."""
         if self.process.poll() is None:
             os.kill(self.process.pid, how)
-        return self.process.communicate(timeout=20)
+        try:
+            return self.process.communicate(timeout=120)
+        finally:
+            self.kill()
+
+    def kill(self):
+        """Kill the server if it still runs, and wait for it."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
 
 @pytest.fixture(scope="session")
 def server():
-    one = Server()
-    yield one
-    one.end()
+    running = Server()
+    yield running
+    running.end()
 
 
 @pytest.fixture(scope="session")

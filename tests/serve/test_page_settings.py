@@ -35,11 +35,12 @@ def test_command_and_script_give_the_same_numbers(name, tmp_path):
     (tmp_path / "model.toml").write_text(made.file_text, encoding="utf-8")
     (tmp_path / "fit.py").write_text(made.script(table), encoding="utf-8")
     command = made.command.replace("weakform", f"{sys.executable} -m weakform", 1) + " --json"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    # With exec the shell becomes the command, so that a timeout ends the command and not only the shell.
+    done = subprocess.run(f"exec {command}", shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     told = json.loads(done.stdout)["parameters"]
     assert [told[p]["estimate"] for p in fit.model.parameters] == list(fit.estimate)
     code = (tmp_path / "fit.py").read_text(encoding="utf-8") + "\nprint([float(v) for v in fit.estimate])\n"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == list(fit.estimate)
 

@@ -1,1 +1,1 @@
-"""Questions that fit again: comparison of models, missing terms, cross-validation."""
+"""Analyses of finished fits, most of which fit again: comparison, missing terms, cross-validation, accuracy metrics."""

@@ -1,4 +1,4 @@
-"""The paper's measures of one estimate against a known truth, and R² against the data.
+"""Accuracy of a fit: the paper's measures against a known truth, R² against the data, and standardised residuals.
 
 coefficient error  ‖p̂ - p*‖/‖p*‖
 forward error      ‖Û(p̂, u₀*) - U*‖_F/‖U*‖_F, solved from the true initial state
@@ -17,30 +17,35 @@ import numpy as np
 from ..data.matching import inputs_of
 from ..data.trajectory import Truth
 from ..forward.solver import simulate
-from ..inference.fitted_states import RTOL, Seen, beginning
+from ..inference.fitted_states import RTOL, Seen, beginning, fitted
 from ..inference.prediction import forward
 from ..model.inputs import Inputs
 from ..model.model import Model
+from ..noise.kinds import KINDS
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import FitError
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-FAILED = 25.0
+FAILURE_ERROR = 25.0
+"""Coefficient error or forward error, relative. From here on a run counts as failed: the definition of the paper."""
 
 
 @dataclass(frozen=True, eq=False)
 class Metrics:
-    """How near an estimate is to the truth.
+    """Accuracy of an estimate against a known truth.
 
     Attributes
     ----------
-    coefficient_error, forward_error : float
-        The second is NaN where the model cannot be solved.
+    coefficient_error : float
+        Relative error of the parameters, `‖p̂ - p*‖/‖p*‖`.
+    forward_error : float
+        Relative error of the forward solution from the true initial state; NaN if the model cannot be solved.
     failed : bool
+        Whether one of both errors is 25 (2500%) or more, or NaN.
     covered : ndarray of bool, (J,)
-        Whether two standard errors reach the truth.
+        Whether the truth is within two standard errors of the estimate.
     """
 
     coefficient_error: float
@@ -58,17 +63,34 @@ def measure(
     truth: Truth,
     inputs: Inputs | None = None,
 ) -> Metrics:
-    """Measures of an estimate `(J,)` with its covariance, from data sampled at `times` `(time,)`."""
+    """Compute the accuracy of an estimate.
+
+    Parameters
+    ----------
+    model : Model
+    p : ndarray, (J,)
+        The estimate.
+    covariance : ndarray, (J, J)
+    times : ndarray, (time,)
+        At which the data were sampled.
+    truth : Truth
+    inputs : Inputs, optional
+
+    Returns
+    -------
+    Metrics
+    """
     coefficient = float(np.linalg.norm(p - truth.parameters) / np.linalg.norm(truth.parameters))
     forward = forward_error(model, p, times, truth, inputs)
-    failed = not (coefficient < FAILED and forward < FAILED)
+    # Not `>=`: an error that is NaN has failed.
+    failed = not (coefficient < FAILURE_ERROR and forward < FAILURE_ERROR)
     with np.errstate(invalid="ignore"):
         covered = np.abs(p - truth.parameters) < 2 * np.sqrt(covariance.diagonal())
     return Metrics(coefficient, forward, failed, covered)
 
 
 def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth, inputs: Inputs | None = None) -> float:
-    """Relative error of the forward solution from the true initial state; NaN where there is none."""
+    """Compute the relative error of the forward solution from the true initial state; NaN if it breaks down."""
     grid = times if times[0] == truth.begin else np.concatenate([[truth.begin], times])
     if not np.isfinite(p).all():
         return np.nan
@@ -80,16 +102,40 @@ def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth, 
 
 
 def r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
-    """`1 - Σ(data - states)²/Σ(data - mean)²` of each state, `(D,)`, from `(time, D)`; missing data are left out."""
-    there = np.isfinite(values)
-    left = np.sum(np.where(there, (values - states) ** 2, 0.0), axis=0)
+    """Compute `1 - Σ(data - states)²/Σ(data - mean)²` of each state.
+
+    Parameters
+    ----------
+    values : ndarray, (time, D)
+        Data; missing values (NaN) are left out.
+    states : ndarray, (time, D)
+
+    Returns
+    -------
+    ndarray, (D,)
+    """
+    is_measured = np.isfinite(values)
+    residual = np.sum(np.where(is_measured, (values - states) ** 2, 0.0), axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(1 - left / np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0))
+        return np.asarray(1 - residual / np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0))
 
 
 @np.errstate(all="ignore")
 def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth:
-    """The truth to measure against."""
+    """Return the truth to measure a fit against.
+
+    Parameters
+    ----------
+    fit : FitResult
+    truth : Truth, mapping, or None
+        None for the truth that simulated data carry. Of parameters by name, states are computed from the initial state
+        of the fit.
+
+    Raises
+    ------
+    FitError
+        If the data carry no truth, the parameters are not complete, or the model cannot be solved with them.
+    """
     if truth is None:
         truth = fit.data.truth
     if isinstance(truth, Truth):
@@ -113,10 +159,10 @@ def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth
 
 
 def measure_fit(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Metrics:
-    """Measure a fit against a known truth; see `FitResult.metrics`."""
-    known = as_truth(fit, truth)
+    """Compute the accuracy of a fit against a known truth; see `FitResult.metrics`."""
+    reference = as_truth(fit, truth)
     times, inputs = fit.data.trajectories[0].times, inputs_of(fit.model, fit.data, 0)
-    return measure(fit.model.of(0), fit.estimate, fit.covariance, times, known, inputs)
+    return measure(fit.model.of(0), fit.estimate, fit.covariance, times, reference, inputs)
 
 
 def explained_shares(fit: FitResult) -> dict[str, float]:
@@ -127,3 +173,69 @@ def explained_shares(fit: FitResult) -> dict[str, float]:
         parts.append(Seen.of(fit, k, every=True).values(q.times, forward(fit, k)))
     shares = r_squared(values, np.concatenate(parts))
     return {name: float(share) for name, share in zip(fit.data.labels, shares, strict=True)}
+
+
+def explained(fit: FitResult) -> FloatArray:
+    """Compute R² of each measured column against the fitted states, `(columns,)`.
+
+    Unlike `explained_shares` it does not solve the equations, so that it also describes chaotic systems, whose forward
+    solution leaves the data.
+    """
+    y = np.concatenate([q.values for q in fit.data.trajectories])
+    residuals = np.concatenate(fit.residuals)
+    with np.errstate(all="ignore"):
+        return np.asarray(1 - np.nansum(residuals**2, axis=0) / np.nansum((y - np.nanmean(y, axis=0)) ** 2, axis=0))
+
+
+def scores(fit: FitResult, k: int) -> FloatArray:
+    """Compute measured less fitted values of trajectory k over their standard deviations, `(time, columns)`.
+
+    The difference is that of working coordinates, in which the noise is additive: of logarithms for lognormal noise.
+    """
+    q, states = fit.data.trajectories[k], fitted(fit, k)
+    standardised = np.full_like(q.values, np.nan)
+    for d, kind in enumerate(KINDS[name] for name in fit.data.noise):
+        with np.errstate(all="ignore"):
+            off = kind.to_working(q.values[:, d]) - kind.to_working(states[:, d])
+            standardised[:, d] = off / (fit.sigma[d] * q.scales[:, d])
+    return standardised
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Standardised residuals of one measured column, of all trajectories; missing values are left out.
+
+    Attributes
+    ----------
+    name : str
+        The label of the column.
+    times, level : ndarray, (n,)
+        Times, and fitted values.
+    score : ndarray, (n,)
+        Residuals over their standard deviations.
+    expected : ndarray, (n,)
+        Quantiles of normal noise, in ascending order, for a plot of the sorted residuals against them.
+    """
+
+    name: str
+    times: FloatArray
+    level: FloatArray
+    score: FloatArray
+    expected: FloatArray
+
+
+def by_column(fit: FitResult) -> list[Scores]:
+    """Arrange the standardised residuals by measured column, for plots."""
+    from scipy.special import ndtri
+
+    trajectories = fit.data.trajectories
+    e = np.concatenate([scores(fit, k) for k in range(len(trajectories))])
+    times = np.concatenate([q.times for q in trajectories])
+    level = np.concatenate([q.values - r for q, r in zip(trajectories, fit.residuals, strict=True)])
+    columns = []
+    for d, name in enumerate(fit.data.names or fit.model.states):
+        is_measured = np.isfinite(e[:, d])
+        n = int(is_measured.sum())
+        expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
+        columns.append(Scores(name, times[is_measured], level[is_measured, d], e[is_measured, d], expected))
+    return columns

@@ -1,8 +1,8 @@
-"""Which model: fits of the same data side by side.
+"""Comparison of models: fits of the same data side by side, by information criteria and likelihood ratios.
 
-Akaike weights are `exp(-Δ/2)` of the corrected criterion, made to sum to one. Where one model is another with
-parameters fixed or tied, twice the difference of their log-likelihoods is χ² with as many degrees of freedom as there
-are parameters less, if the smaller one is right.
+Akaike weights are `exp(-Δ/2)` of the corrected criterion, normalised to the sum one. If one model is another with
+parameters fixed or tied, twice the difference of their log-likelihoods is χ² under the smaller model, with one degree
+of freedom for each parameter that it has less.
 """
 
 from __future__ import annotations
@@ -19,11 +19,26 @@ from ..inference.information_criteria import maximum, unknowns
 from ..results.fit_result import FitResult
 from ..support.errors import FitError
 from ..support.optional_imports import pandas
-from .nested_models import Nested, nested
+from .nested_models import SIGNIFICANCE_LEVEL, Nested, nested
 
-APART, NONE = 4.0, 10.0
-"""Differences of the criterion above which a model has less support than the best, and next to none."""
-LEVEL = 0.05
+
+@dataclass(frozen=True)
+class _SupportPolicy:
+    """Differences of the criterion from the best model, by which support is worded.
+
+    They follow a rule of thumb of Burnham and Anderson, Model Selection and Multimodel Inference (2002), section 2.6: 4
+    to 7 means considerably less support, more than 10 essentially none.
+    """
+
+    less: float = 4.0
+    """Below, the data cannot tell a model from the best; from here on it has much less support."""
+
+    none: float = 10.0
+    """From here on a model has next to no support."""
+
+
+SUPPORT_POLICY = _SupportPolicy()
+"""The thresholds in use; `docs/compare.md` states them to users."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +50,19 @@ class Rival:
     name : str
     fit : FitResult
     log_likelihood : float
-        The maximum.
+        Its maximum, over σ too.
     free : int
-        What was estimated: parameters, initial values and σ.
+        Number of estimated quantities: parameters, initial values and σ.
     aic, aicc, bic : float
-    delta, weight : float
-        By the corrected criterion, from the best one.
+        Information criteria; `aicc` is the corrected one.
+    delta : float
+        Difference of the criterion from the best model.
+    weight : float
+        Akaike weight.
     verdict : str
-        Of the test of the model.
+        "fits", "not converged", or the status that says why the fit did not succeed.
     left_out : float, or None
-        Mean log-density of blocks of samples that were left out, where that was asked for.
+        Mean log-density of held-out values; None without cross-validation.
     """
 
     name: str
@@ -67,9 +85,10 @@ class Comparison:
     Attributes
     ----------
     rivals : tuple of Rival
-    nested : tuple of Nested
+    nested : tuple of NestedModels
+        Likelihood-ratio tests of models that are special cases of others.
     corrected : bool
-        Whether differences are of the corrected criterion; of the plain one where there are too few values for it.
+        Whether models are compared by AICc; if there are too few values for it, they are by AIC.
     """
 
     rivals: tuple[Rival, ...]
@@ -78,69 +97,77 @@ class Comparison:
 
     @property
     def criterion(self) -> str:
-        """What models are compared by."""
+        """The name of the criterion by which the models are compared."""
         return "AICc" if self.corrected else "AIC"
 
     @property
     def best(self) -> str:
-        """The name of the best."""
+        """The name of the best model."""
         return self.rivals[0].name
 
     def __getitem__(self, name: str) -> Rival:
+        """Return the model of a name."""
         for rival in self.rivals:
             if rival.name == name:
                 return rival
-        raise KeyError(f"No model {name!r}; there are: {', '.join(rival.name for rival in self.rivals)}.")
+        raise KeyError(f"There is no model {name!r}; the models are {', '.join(rival.name for rival in self.rivals)}.")
 
     @property
     def sentence(self) -> str:
-        """Which models the data can tell apart, in words."""
-        sound = [rival for rival in self.rivals if rival.fit.converged]
-        if not sound:
-            return "No model was fitted to the end; nothing can be said."
-        near = [r.name for r in self.rivals if r.delta < APART]
-        less = [r.name for r in self.rivals if APART <= r.delta < NONE]
-        none = [r.name for r in self.rivals if r.delta >= NONE]
-        said = []
+        """A summary in words: which models the data can tell apart, and what limits the comparison."""
+        if not any(rival.fit.converged for rival in self.rivals):
+            return "No fit converged: the models cannot be compared."
+        near = [r.name for r in self.rivals if r.delta < SUPPORT_POLICY.less]
+        less = [r.name for r in self.rivals if SUPPORT_POLICY.less <= r.delta < SUPPORT_POLICY.none]
+        none = [r.name for r in self.rivals if r.delta >= SUPPORT_POLICY.none]
+        sentences = []
         if len(near) == 1:
-            said.append(f"The data prefer {near[0]}.")
+            sentences.append(f"The data prefer {near[0]}.")
         else:
-            said.append(f"The data cannot tell {_listed(near)} apart.")
+            sentences.append(f"The data cannot tell {_listed(near)} apart.")
         if less:
-            said.append(f"{_listed(less)} {'has' if len(less) == 1 else 'have'} much less support.")
+            sentences.append(f"{_listed(less)} {'has' if len(less) == 1 else 'have'} much less support.")
         if none:
-            said.append(f"{_listed(none)} {'has' if len(none) == 1 else 'have'} next to no support.")
+            sentences.append(f"{_listed(none)} {'has' if len(none) == 1 else 'have'} next to no support.")
         best = self.rivals[0]
         if best.verdict == "rejected":
-            said.append(f"But even {best.name} does not fit: none of them is the right model.")
+            sentences.append(f"But even {best.name} does not fit the data: none of these models is right.")
         elif not best.fit.success:
-            said.append(f"But the fit of {best.name} is no success ({best.verdict}).")
-        pulled = [r.name for r in self.rivals if r.fit.prior is not None]
-        if pulled:
-            said.append(
-                f"{_listed(pulled)} stand{'s' * (len(pulled) == 1)} at the maximum of the posterior, not of the "
-                "likelihood: priors pull there."
+            sentences.append(f"But the fit of {best.name} did not succeed ({best.verdict}).")
+        with_priors = [r.name for r in self.rivals if r.fit.prior is not None]
+        if with_priors:
+            which = (
+                f"The fit of {with_priors[0]} is"
+                if len(with_priors) == 1
+                else f"The fits of {_listed(with_priors)} are"
             )
-        told = [r for r in self.rivals if r.left_out is not None]
-        if told:
-            foresees = max(told, key=lambda r: r.left_out or 0.0)
-            said.append(f"What was left out is foreseen best by {foresees.name}.")
+            sentences.append(f"{which} at the maximum of the posterior, not of the likelihood, because of priors.")
+        held_out = [r for r in self.rivals if r.left_out is not None]
+        if held_out:
+            predicts_best = max(held_out, key=lambda r: r.left_out or 0.0)
+            sentences.append(f"{predicts_best.name} predicts the held-out data best.")
         if not self.corrected:
-            said.append("There are too few values for the corrected criterion; the plain one prefers large models.")
-        return " ".join(said)
+            sentences.append("There are too few values for AICc: models are compared by AIC, which favours large ones.")
+        return " ".join(sentences)
 
     def told(self, one: Nested) -> str:
-        """A test of nested models, in words."""
-        what = "costs nothing that the data see" if one.p_value > LEVEL else "is refuted"
+        """Describe a test of nested models in a sentence.
+
+        Parameters
+        ----------
+        one : NestedModels
+            One of `nested`.
+        """
+        conclusion = "the data do not speak against it" if one.p_value > SIGNIFICANCE_LEVEL else "it is refuted"
         if self[one.large].verdict == "rejected":
-            what = "cannot be judged, since even the larger one does not fit"
+            conclusion = f"it cannot be judged, since even {one.large} does not fit"
         return (
-            f"{one.small} is {one.large} with {one.freedom} parameter{'s' * (one.freedom > 1)} less: that {what} "
-            f"(likelihood ratio {one.statistic:.2f}, p = {one.p_value:.2g})."
+            f"{one.small} is a special case of {one.large} with {one.freedom} parameter{'s' * (one.freedom > 1)} less: "
+            f"{conclusion} (likelihood ratio {one.statistic:.2f}, p = {one.p_value:.2g})."
         )
 
     def to_frame(self) -> Any:
-        """The table as a pandas frame."""
+        """Return the table as a pandas DataFrame, indexed by the name of the model."""
         pd = pandas()
 
         rows = [
@@ -170,13 +197,13 @@ class Comparison:
             *(
                 f"{r.name:{width}s}  {r.log_likelihood:14.3f}  {r.free:4d}  {r.aicc:8.2f}  {r.bic:8.2f}  {r.delta:9.2f}"
                 f"  {r.weight:6.3f}  {r.verdict}{_worst(r.fit)}"
-                + ("" if r.left_out is None else f"; left out: {r.left_out:.3f} a value")
+                + ("" if r.left_out is None else f"; held out: {r.left_out:.3f} per value")
                 for r in self.rivals
             ),
             "",
             self.sentence,
         ]
-        lines += [self.told(one) for one in self.nested]
+        lines += [self.told(test) for test in self.nested]
         return "\n".join(lines)
 
 
@@ -186,14 +213,20 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     Parameters
     ----------
     fits : mapping of str to FitResult
-        By the name that each model is to have.
+        Two or more fits, each by the name that its model is to have.
     folds : int, optional
-        Into how many blocks of time the data are cut, each of which is left out once and has to be foreseen.
+        Number of blocks of time for cross-validation: each block is held out once, and its prediction is scored. By
+        default there is no cross-validation.
 
     Returns
     -------
     Comparison
         `print` shows it; `best` is the name of the best model.
+
+    Raises
+    ------
+    FitError
+        If the fits are of different data, have random effects, or have no likelihood whose maximum can be compared.
 
     Examples
     --------
@@ -208,12 +241,12 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     'logistic'
     """
     if not isinstance(fits, Mapping) or len(fits) < 2 or not all(isinstance(f, FitResult) for f in fits.values()):
-        raise FitError('compare takes two or more fits by name, such as {"logistic": fit1, "gompertz": fit2}.')
+        raise FitError('compare needs two or more fits by name, such as {"logistic": fit1, "gompertz": fit2}.')
     named = {str(name): fit for name, fit in fits.items()}
     _same_data(named)
     for name, fit in named.items():
         if fit.population is not None:
-            raise FitError(f"The fit {name!r} has random effects; fits with and without them cannot be compared.")
+            raise FitError(f"The fit {name!r} has random effects; such fits cannot be compared.")
         if not math.isfinite(fit.log_likelihood):
             raise FitError(
                 f"The fit {name!r}, by method {fit.method!r}, has no likelihood of the data; use the default, "
@@ -221,15 +254,15 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
             )
         if not math.isfinite(maximum(fit)):
             raise FitError(
-                f"The fit {name!r} is no maximum of a likelihood in σ, as it is for gaussian and lognormal noise of "
-                "one size; criteria cannot be compared."
+                f"The fit {name!r} has no maximum of the likelihood over σ, so that its criteria cannot be compared: "
+                "only Gaussian and lognormal noise of one size have one."
             )
     values = {name: fit.aicc for name, fit in named.items()}
     corrected = all(map(math.isfinite, values.values()))
-    if not corrected:
+    if not corrected:  # AICc is infinite if there are hardly more values than unknowns
         values = {name: fit.aic for name, fit in named.items()}
-    least = min(values.values())
-    weights = {name: math.exp(-0.5 * (value - least)) for name, value in values.items()}
+    best = min(values.values())
+    weights = {name: math.exp(-0.5 * (value - best)) for name, value in values.items()}
     total = sum(weights.values())
     rivals = [
         Rival(
@@ -240,7 +273,7 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
             aic=fit.aic,
             aicc=fit.aicc,
             bic=fit.bic,
-            delta=values[name] - least,
+            delta=values[name] - best,
             weight=weights[name] / total,
             verdict=_verdict(fit),
             left_out=None if folds is None else _left_out(fit, folds),
@@ -252,53 +285,55 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
 
 
 def _left_out(fit: FitResult, folds: int) -> float:
+    """Cross-validate a fit; see `cross_validation`, which is loaded here because it loads all that `fit` needs."""
     from .cross_validation import left_out
 
     return left_out(fit, folds)
 
 
 def _same_data(fits: dict[str, FitResult]) -> None:
-    """Refuse fits of different numbers."""
-    (first, one), *others = fits.items()
-    for name, other in others:
+    """Raise a FitError if the fits are not all of the same measurements, doses and inputs."""
+    (first, reference), *rest = fits.items()
+    for name, fit in rest:
         reason = ""
-        if len(one.data.trajectories) != len(other.data.trajectories):
-            reason = "they have another number of trajectories"
-        elif sorted(one.data.labels) != sorted(other.data.labels):
-            reason = f"{', '.join(one.data.labels)} and {', '.join(other.data.labels)} were measured"
+        if len(reference.data.trajectories) != len(fit.data.trajectories):
+            reason = f"they have {len(reference.data.trajectories)} and {len(fit.data.trajectories)} trajectories"
+        elif sorted(reference.data.labels) != sorted(fit.data.labels):
+            reason = f"{', '.join(reference.data.labels)} and {', '.join(fit.data.labels)} were measured"
         else:
-            order = [other.data.labels.index(label) for label in one.data.labels]
-            for a, b in zip(one.data.trajectories, other.data.trajectories, strict=True):
+            order = [fit.data.labels.index(label) for label in reference.data.labels]
+            for a, b in zip(reference.data.trajectories, fit.data.trajectories, strict=True):
                 if not np.array_equal(a.times, b.times) or not np.array_equal(
                     a.values, b.values[:, order], equal_nan=True
                 ):
                     reason = "their times or values differ"
-                elif a.doses != b.doses or not _same_inputs(one, other, a, b):
+                elif a.doses != b.doses or not _same_inputs(reference, fit, a, b):
                     reason = "their doses or inputs differ"
         if reason:
             raise FitError(f"The fits {first!r} and {name!r} are of different data: {reason}. Fit the same data.")
 
 
-def _same_inputs(one: FitResult, other: FitResult, a: Trajectory, b: Trajectory) -> bool:
-    """Whether two trajectories have the same inputs, as far as both have them."""
-    both = [name for name in one.data.inputs if name in other.data.inputs]
+def _same_inputs(fit_a: FitResult, fit_b: FitResult, a: Trajectory, b: Trajectory) -> bool:
+    """Return True if trajectory `a` of one fit and `b` of another have equal inputs, of those that both have."""
+    common = [name for name in fit_a.data.inputs if name in fit_b.data.inputs]
     if a.inputs is None or b.inputs is None:
         return True
-    first, second = (
-        q.columns([fit.data.inputs.index(name) for name in both])(a.times)
-        for q, fit in ((a.inputs, one), (b.inputs, other))
+    values_a, values_b = (
+        q.columns([fit.data.inputs.index(name) for name in common])(a.times)
+        for q, fit in ((a.inputs, fit_a), (b.inputs, fit_b))
     )
-    return bool(np.array_equal(first, second))
+    return bool(np.array_equal(values_a, values_b))
 
 
 def _verdict(fit: FitResult) -> str:
+    """Return the verdict of a fit in a word or two, for the table."""
     if fit.success:
         return "fits"
     return fit.status.name.lower() if fit.converged else "not converged"
 
 
 def _worst(fit: FitResult) -> str:
-    """Where a rejected model fails most."""
+    """Describe where a rejected model fails most, for the table; return an empty string for any other."""
     if fit.goodness is None or not fit.goodness.misfits or fit.status.name != "REJECTED":
         return ""
     worst = fit.goodness.misfits[0]
@@ -306,4 +341,5 @@ def _worst(fit: FitResult) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    """Join names as in `a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,14 +1,14 @@
-"""Which term a model lacks: score tests on the residuals, then fits of the few best.
+"""Terms that a model may lack: score tests on the residuals, then fits of the best few.
 
-With a term `k φ(x, t)` in one equation, at k = 0, the weak residual changes by `c = Φ φ`; where only a part is measured
-it is the residual of the data that changes, by its sensitivity. Both over their standard deviations, and with what the
-parameters can take up projected away,
+With a term `k φ(x, t)` in one equation, at k = 0, the derivative of the weak residual by k is `c = Φ φ`; if only some
+states are measured, c is that of the residuals of the data, their sensitivity. With r and c over their standard
+deviations, and with what the parameters can explain projected out of both,
 
     score = (cᵀ r)² / cᵀ c                    is χ² with one degree of freedom if the model is right.
 
-All terms are tested with one linearisation. Weak residuals need no solution of the wrong model: they look at the
-equations where the data are. The best few are then fitted; what is said of them is the test of the likelihood ratio,
-times the number of terms that were tried (Bonferroni).
+All terms are tested with one linearisation. Weak residuals need no solution of the wrong model: they evaluate the
+equations at the data. The best few terms are then fitted; their p-value is that of the likelihood ratio, times the
+number of terms that were tried (Bonferroni).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import symengine as se
@@ -36,32 +37,178 @@ from ..model.function_table import Expr
 from ..results.fit_result import FitResult
 from ..support.array_types import FloatArray
 from ..support.errors import FitError, WeakformError
+from ..support.optional_imports import pandas
 from ..support.progress import Watch
 from ..support.wording import counted, suggestion
 from ..weak.weak_problem import WeakProblem
+from .nested_models import SIGNIFICANCE_LEVEL
 from .refit_with import again, plain_model
-from .term_ranking import MissingTerms, Term
 
-FITTED, FEW = 6, 3
-"""Terms with the best scores that are fitted, and where none is unlikely."""
-UNLIKELY = 0.2
-"""Probability of the best score among so many, below which it is."""
-SECONDS = 10.0
-"""For each of these fits."""
-PLAIN = 1.0
-"""What a part of a term costs, in units of log-likelihood, where terms are ranked."""
-CUBES = 3
-"""States up to which all products of three are tried; beyond, only powers."""
-NOTHING = 1e-4
-"""What is left of a term beside those of the model, as a share of it, below which it is one of them."""
 
+@dataclass(frozen=True)
+class _ScreeningPolicy:
+    """Which candidates are tried, and which of them are fitted. `python benchmarks/terms.py` measures the outcome."""
+
+    fitted_terms: int = 6
+    """Terms with the best scores that are fitted. By judgement: each costs a fit."""
+
+    few_terms: int = 3
+    """The same if no score is significant, and for other groups of terms. By judgement."""
+
+    significance: float = 0.2
+    """Probability that the best of all scores is as large by chance. Below, many terms are fitted; above, only few,
+    since the model probably lacks none. By judgement: scores of a wrong model are only rough."""
+
+    seconds_of_fit: float = 10.0
+    """Time limit of each fit, in seconds; a shorter limit of the first fit holds. By judgement."""
+
+    cost_of_part: float = 1.0
+    """Log-likelihood that each name or number in a term has to gain, when terms are ranked: of two terms that fit as
+    well, the simpler one is probably meant. By judgement: the cost of a parameter in AIC."""
+
+    max_states_for_cubes: int = 3
+    """States up to which all products of three are tried; beyond, only third powers. By judgement: their number grows
+    with the cube of the states."""
+
+    negligible_remainder: float = 1e-4
+    """Size of a term after projecting out the terms of the model, relative to before. Below, the model has the term
+    already. By judgement."""
+
+    simple_parts: int = 2
+    """Parts of a term up to which it is simple: once such a term makes the model fit, no more groups are fitted. By
+    judgement."""
+
+    equal_gain: float = 2.0
+    """Difference of log-likelihoods below which two terms that make the model fit are both named. By judgement: about
+    the 1.92 at the end of a 95% interval."""
+
+
+SCREENING_POLICY = _ScreeningPolicy()
+"""The thresholds in use."""
 
 Candidates = Sequence[str] | Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
+class Term:
+    """A term that was added to one equation, and the fit with it.
+
+    Attributes
+    ----------
+    equation : str
+        The state whose equation it was added to.
+    term : str
+        The term without its coefficient.
+    coefficient, error : float
+        Estimate and standard error of the coefficient. A term of another equation has no coefficient to estimate: it is
+        added with the sign 1 or -1, and the error is zero.
+    gain : float
+        Gain in log-likelihood.
+    p_value : float
+        Of the likelihood-ratio test, times the number of terms that were tried.
+    mends : bool
+        Whether the model with the term is not rejected.
+    """
+
+    equation: str
+    term: str
+    coefficient: float
+    error: float
+    gain: float
+    p_value: float
+    mends: bool
+
+    def __str__(self) -> str:
+        sign, size = ("−" if self.coefficient < 0 else "", abs(self.coefficient))
+        return f"{sign}{self.term}" if not self.error and size == 1 else f"{sign}{size:.4g}·{self.term}"
+
+
+@dataclass(frozen=True)
+class MissingTerms:
+    """Terms that a model may lack, the best first.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+        The terms that were fitted.
+    tried : int
+        Number of terms that were tested.
+    rejected : bool
+        Whether the fit without any of them did not succeed.
+    """
+
+    terms: tuple[Term, ...]
+    tried: int
+    rejected: bool
+
+    @property
+    def found(self) -> tuple[Term, ...]:
+        """The terms that improve the model significantly."""
+        return tuple(term for term in self.terms if term.p_value < SIGNIFICANCE_LEVEL)
+
+    @property
+    def sentence(self) -> str:
+        """The result in a sentence."""
+        if not self.tried:
+            return "The model has all of these terms already."
+        if not self.found:
+            least = min((term.p_value for term in self.terms), default=1.0)
+            advice = " The model lacks something else: give candidates of your own." if self.rejected else ""
+            return f"None of {self.tried} terms would improve the model (the best has p = {least:.2g}).{advice}"
+        best = self.found[0]
+        equation, p = f"to the equation of {best.equation}", _tail(best.p_value)
+        if best.mends:
+            equals = [
+                term for term in self.found[1:] if term.mends and best.gain - term.gain < SCREENING_POLICY.equal_gain
+            ]
+            also = "; the data can hardly tell it from " + ", ".join(f"{t} in {t.equation}'" for t in equals[:2])
+            return f"Adding {best} {equation} makes the model fit ({p}){also if equals else ''}."
+        return (
+            f"Adding {best} {equation} helps most ({p}), but the model still does not fit: more than one term is wrong "
+            "or missing."
+        )
+
+    def to_frame(self) -> Any:
+        """Return the fitted terms as a pandas DataFrame, one in each row."""
+        pd = pandas()
+
+        return pd.DataFrame([vars(term) for term in self.terms])
+
+    def __str__(self) -> str:
+        lines = [self.sentence, ""]
+        if self.terms:
+            width = max(len(term.term) for term in self.terms)
+            lines.append(f"  {'equation':10s} {'term':{width}s} {'coefficient':>12s} {'error':>9s} {'gain':>9s}  p")
+            for term in self.terms:
+                fits = "  fits" if term.mends and term.p_value < SIGNIFICANCE_LEVEL else ""
+                lines.append(
+                    f"  {term.equation:10s} {term.term:{width}s} {term.coefficient:12.5g} {term.error:9.2g} "
+                    f"{term.gain:9.1f}  {term.p_value:.2g}{fits}"
+                )
+        return "\n".join(lines).rstrip()
+
+    def __repr__(self) -> str:
+        return f"<MissingTerms: {self.tried} tried>\n{self}"
+
+
+def _tail(p: float) -> str:
+    """Format a p-value; those of strong terms are far below the range of `goodness.tail`."""
+    return "p < 1e-300" if p < 1e-300 else f"p = {p:.2g}"
+
+
+@dataclass(frozen=True)
 class _Candidate:
-    """A term of one equation."""
+    """A term that may be missing in one equation.
+
+    Attributes
+    ----------
+    equation : str
+        The state whose equation it is added to.
+    text : str
+    expression : Expr
+    flux : bool
+        Whether it is a term of another equation, which is added without a new parameter.
+    """
 
     equation: str
     text: str
@@ -70,139 +217,169 @@ class _Candidate:
 
     @property
     def parts(self) -> int:
-        """Of how many names and numbers it is made: of two that fit as well the plainer one is meant."""
+        """The number of names and numbers in the term, a measure of its complexity; one for a flux."""
         return 1 if self.flux else len(re.findall(r"\w+(?:\.\w+)?", self.text))
 
 
 def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
-    """See `FitResult.missing_terms`."""
+    """Rank terms that a model may lack; see `FitResult.missing_terms`."""
     model = plain_model(fit)
     tried = _read(model, candidates) if candidates is not None else [*_library(fit, model), *_fluxes(model)]
     with single_thread(), np.errstate(all="ignore"):
-        seen = _Seen.of(fit, model, tried)
-        scores, signs = seen.scores()
+        linearisation = _Seen.of(fit, model, tried)
+        scores, signs = linearisation.scores()
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
-        unlikely = bool(kept) and len(kept) * chi_square_tail(float(scores[order[0]]), 1) < UNLIKELY
-    groups = _chosen(tried, order) if unlikely else [order[:FEW]]
+        best_p = len(kept) * chi_square_tail(float(scores[order[0]]), 1) if kept else np.inf
+    is_significant = best_p < SCREENING_POLICY.significance
+    groups = _chosen(tried, order) if is_significant else [order[: SCREENING_POLICY.few_terms]]
+    # Terms are ranked by likelihood: a fit by a method without one is repeated by the default method.
     base = fit if np.isfinite(maximum(fit)) else again(fit, method="wendy", start=None)
     terms: list[tuple[int, Term]] = []
     name = _new(model)
     for group in groups:
         for k in counted(group, "terms", len(group)):
-            found = _fitted(base, model, tried[k], name if not tried[k].flux else float(signs[k]), len(kept))
-            terms += [(tried[k].parts, term) for term in found]
-        if any(term.mends and parts <= 2 for parts, term in terms):
+            fits = _fitted(base, model, tried[k], name if not tried[k].flux else float(signs[k]), len(kept))
+            terms += [(tried[k].parts, term) for term in fits]
+        if any(term.mends and parts <= SCREENING_POLICY.simple_parts for parts, term in terms):
             break
     rejected = base.goodness is not None and not base.success
-    terms.sort(key=lambda pair: PLAIN * pair[0] - pair[1].gain)
+    terms.sort(key=lambda pair: SCREENING_POLICY.cost_of_part * pair[0] - pair[1].gain)
     return MissingTerms(tuple(term for _, term in terms), len(kept), rejected)
 
 
 def _chosen(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
-    """Which are fitted, in groups: each only if none before mends the model.
+    """Group the candidates to be fitted; a group is fitted only if no term of the groups before makes the model fit.
 
-    Scores are made with the estimate and the covariance of a model that is wrong; they find the equation nearly always,
-    but among its terms may prefer a crooked one: with the best scores go the plainest of the same equation and what
-    flows elsewhere already, then those of the others.
+    Scores rest on the estimate and the covariance of a wrong model. They nearly always point to the right equation, but
+    within it they may prefer a complicated term to the right one. Hence the best scores come together with the simplest
+    terms of the same equation and with the fluxes into or out of it; then come those of the other equations.
+
+    Parameters
+    ----------
+    tried : list of _Candidate
+    order : list of int
+        Indices of candidates, the best score first.
+
+    Returns
+    -------
+    list of list of int
+        Indices of candidates.
     """
+    few, many = SCREENING_POLICY.few_terms, SCREENING_POLICY.fitted_terms
     equations = list(dict.fromkeys(tried[k].equation for k in order))
-    groups, seen = [], set()
-    for place, equation in enumerate(equations):
+    groups, grouped = [], set()
+    for rank, equation in enumerate(equations):
         own = [k for k in order if tried[k].equation == equation]
-        flows = [k for k in own if tried[k].flux][:FEW]
-        plain = [*flows, *(k for k in own if tried[k].parts == 1 and not tried[k].flux)]
+        fluxes = [k for k in own if tried[k].flux][:few]
+        simplest = [*fluxes, *(k for k in own if tried[k].parts == 1 and not tried[k].flux)]
         double = [k for k in own if tried[k].parts == 2]
-        parts = [[*order[:FEW], *plain], [*double[:FEW], *order[:FITTED]]] if place == 0 else [[*plain, *double[:FEW]]]
+        parts = (
+            [[*order[:few], *simplest], [*double[:few], *order[:many]]] if rank == 0 else [[*simplest, *double[:few]]]
+        )
         for part in parts:
-            groups.append([k for k in dict.fromkeys(part) if k not in seen])
-            seen.update(part)
+            groups.append([k for k in dict.fromkeys(part) if k not in grouped])
+            grouped.update(part)
     return groups
 
 
 def _new(model: Model) -> str:
+    """Return a name for a new parameter that the model does not use: k, k0, k1, ..."""
     taken = {*model.parameters, *model.states, *model.inputs, *model.observables}
     return next(name for name in itertools.chain(["k"], map("k{}".format, itertools.count())) if name not in taken)
 
 
 def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
-    """Candidates of the user's, for each equation or for those that are named."""
+    """Parse candidates that the user gives, for every equation or for named ones.
+
+    Raises
+    ------
+    FitError
+        If there are no candidates, or an equation does not exist.
+    ModelError
+        If a term cannot be parsed.
+    """
     if isinstance(candidates, str) or not isinstance(candidates, Sequence | Mapping):
         raise FitError(f"candidates must be a list of terms such as ['x*y', 'x^2']; received {candidates!r}.")
     lists = candidates if isinstance(candidates, Mapping) else dict.fromkeys(model.states, candidates)
-    found = []
-    for state, given in lists.items():
-        texts = [given] if isinstance(given, str) else given
+    parsed = []
+    for state, terms in lists.items():
+        texts = [terms] if isinstance(terms, str) else terms
         if state not in model.states:
             raise FitError(f"{state!r} has no equation.{suggestion(str(state), model.states)}")
-        known = ("t", *model.states, *model.inputs)
-        found += [
-            _Candidate(state, str(text), parse_expression(str(text), known, f"The term {text!r}")) for text in texts
+        names = ("t", *model.states, *model.inputs)
+        parsed += [
+            _Candidate(state, str(text), parse_expression(str(text), names, f"The term {text!r}")) for text in texts
         ]
-    if not found:
+    if not parsed:
         raise FitError("There are no candidates to try.")
-    return found
+    return parsed
 
 
 def _library(fit: FitResult, model: Model) -> list[_Candidate]:
-    """Products of states, inputs and time, and saturations of states that are positive."""
+    """Build the default candidates: products of states, inputs and time, and saturations of positive states."""
     names = list(model.states)
     values = np.concatenate(fit.denoised)
-    three = range(1, 4) if len(names) <= CUBES else range(1, 3)
-    products = [p for n in three for p in itertools.combinations_with_replacement(names, n)]
-    products += [(x, x, x) for x in names if len(names) > CUBES]
+    has_all_cubes = len(names) <= SCREENING_POLICY.max_states_for_cubes
+    degrees = range(1, 4) if has_all_cubes else range(1, 3)
+    products = [p for n in degrees for p in itertools.combinations_with_replacement(names, n)]
+    products += [(x, x, x) for x in names if not has_all_cubes]
     terms = ["1", "t", *model.inputs, *(_product(p) for p in products)]
     terms += [f"{w}*{x}" for w in ("t", *model.inputs) for x in names]
     for x in names:
         column = values[:, model.states.index(x)]
         if not (column > 0).all():
             continue
+        # The constant of half saturation is the median of the state, not a parameter: one coefficient for each term.
         s = f"{float(np.median(column)):.2g}"
         terms += [f"{x}/({s} + {x})", f"{x}^2/({s}^2 + {x}^2)", f"1/({s}^4 + {x}^4)"]
         terms += [f"{x}*{y}/({s} + {x})" for y in names if y != x]
-    # The equation of x in x'' = ... only says what x' is.
+    # A second-order equation x'' = ... becomes two: that of x only defines x', and lacks nothing.
     return _read(model, {state: terms for state in names if f"{state}'" not in model.hidden})
 
 
 def _fluxes(model: Model) -> list[_Candidate]:
-    """Terms of other equations as they stand there: what leaves one state may arrive at another.
+    """Find terms of other equations: what leaves one state may arrive at another.
 
-    Such a term needs no new parameter; it is added or subtracted as it is.
+    Such a term needs no new parameter: it is added or subtracted unchanged.
     """
     own = {state: set(_summands(e)) for state, e in zip(model.states, model.expressions, strict=True)}
-    found = []
+    fluxes = []
     for state in model.states:
         if f"{state}'" in model.hidden:
             continue
-        here = {term for one in own[state] for term in (one, -one)}
-        others = dict.fromkeys(
-            _positive(term) for other, terms in own.items() if other != state for term in terms if term not in here
+        present = {signed for term in own[state] for signed in (term, -term)}
+        elsewhere = dict.fromkeys(
+            _positive(term) for source, terms in own.items() if source != state for term in terms if term not in present
         )
-        found += [
+        # Terms without parameters are left to the library, which tries them with a coefficient.
+        fluxes += [
             _Candidate(state, to_text(term), term, flux=True)
-            for term in others
+            for term in elsewhere
             if {str(s) for s in term.free_symbols} & set(model.parameters)
         ]
-    return found
+    return fluxes
 
 
 def _summands(e: Expr) -> list[Expr]:
+    """Return the terms of an expanded sum."""
     whole = se.expand(e)
     return list(whole.args) if whole.is_Add else [whole]
 
 
 def _positive(term: Expr) -> Expr:
-    """A term without its sign."""
+    """Return a term without its sign."""
     return -term if str(term).startswith("-") else term
 
 
 def _product(names: tuple[str, ...]) -> str:
+    """Format a product of names, such as `x^2*y`."""
     parts = [f"{x}^{n}" if n > 1 else x for x in dict.fromkeys(names) if (n := names.count(x))]
     return "*".join(parts)
 
 
 def _with_flux(model: Model, candidate: _Candidate, sign: float) -> Model:
-    """The model with a term that it has elsewhere."""
+    """Return the model with a term of another equation, times `sign` 1 or -1."""
     f = list(model.expressions)
     d = model.states.index(candidate.equation)
     f[d] = f[d] + int(sign) * candidate.expression
@@ -210,7 +387,7 @@ def _with_flux(model: Model, candidate: _Candidate, sign: float) -> Model:
 
 
 def _with_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
-    """The model with terms, each times a parameter of its own."""
+    """Return the model with `terms`, each times a new parameter of the name that is its key."""
     f = list(model.expressions)
     for name, candidate in terms.items():
         d = model.states.index(candidate.equation)
@@ -220,14 +397,16 @@ def _with_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Residuals of a fit with all candidates at zero.
+    """Residuals of a fit, linearised in the coefficients of all candidates at zero.
 
     Attributes
     ----------
     r : ndarray, (rows,)
-        Over their standard deviations.
-    J : ndarray, (rows, F + candidates)
-        Their derivatives by the free parameters and by the coefficients.
+        Residuals over their standard deviations.
+    J : ndarray, (rows, F + tried)
+        Their derivatives by the free parameters, then by the coefficients.
+    tried : int
+        Number of candidates.
     """
 
     r: FloatArray
@@ -236,14 +415,17 @@ class _Seen:
 
     @classmethod
     def of(cls, fit: FitResult, model: Model, tried: list[_Candidate]) -> _Seen:
-        """Weak residuals where every state is measured; else those of the data."""
-        wide = _with_terms(model, {f"_k{k}": one for k, one in enumerate(tried)})
+        """Linearise the weak residuals if every state is measured, else the residuals of the data."""
+        wide = _with_terms(model, {f"_k{k}": candidate for k, candidate in enumerate(tried)})
         complete = fit.data.names == model.states and not model.initial
         return (cls._weak(fit, wide, len(tried)) if complete else None) or _measured(fit, wide, len(tried))
 
     @classmethod
     def _weak(cls, fit: FitResult, wide: Model, tried: int) -> _Seen | None:
-        """σ is that of the data: what a wrong model leaves is not noise."""
+        """Linearise the weak residuals; return None if they cannot be whitened.
+
+        σ is estimated from the data alone: the residuals of a wrong model are more than noise.
+        """
         assert fit.index is not None
         parts, estimate, own = [], _weak_estimate(fit), fit.index.shape[1]
         try:
@@ -262,32 +444,56 @@ class _Seen:
         return cls(r, J, tried)
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
-        """The score of each candidate `(n,)`, NaN for those that the model has already; and the sign that it wants."""
+        """Compute the score of each candidate, and the sign of its coefficient.
+
+        Returns
+        -------
+        scores : ndarray, (tried,)
+            NaN for terms that the model has already.
+        signs : ndarray, (tried,)
+            1 or -1.
+        """
         old, new = self.J[:, : -self.tried], self.J[:, -self.tried :]
+        # Project out what the parameters of the model can explain.
         Q = np.linalg.qr(old[:, np.linalg.norm(old, axis=0) > 0])[0]
-        left, r = new - Q @ (Q.T @ new), self.r - Q @ (Q.T @ self.r)
-        size = np.linalg.norm(left, axis=0)
-        there = np.isfinite(size) & (size > NOTHING * np.linalg.norm(new, axis=0)) & (size > 0)
-        along = left.T @ r
-        return np.where(there, along**2 / np.where(there, size**2, 1.0), np.nan), np.where(along > 0, -1.0, 1.0)
+        remainder, r = new - Q @ (Q.T @ new), self.r - Q @ (Q.T @ self.r)
+        size = np.linalg.norm(remainder, axis=0)
+        is_not_negligible = size > SCREENING_POLICY.negligible_remainder * np.linalg.norm(new, axis=0)
+        is_new = np.isfinite(size) & is_not_negligible & (size > 0)
+        slope = remainder.T @ r
+        scores = np.where(is_new, slope**2 / np.where(is_new, size**2, 1.0), np.nan)
+        # A step against the slope makes the residuals smaller.
+        return scores, np.where(slope > 0, -1.0, 1.0)
 
 
 def _weak_estimate(fit: FitResult) -> FloatArray:
-    """Parameters that fit the weak residuals best: those of trajectories that a wrong model never has are no use."""
+    """Fit the weak residuals, and return the parameters `(J,)`.
+
+    The estimate of a wrong model is bent to make its trajectories follow the data, so that its weak residuals would
+    mislead the scores. If weak fits fail, the estimate is returned all the same.
+    """
     for method in ("irls", "wls"):
         try:
-            found = again(fit, method=method, start=None, options=None)
+            weak_fit = again(fit, method=method, start=None, options=None)
         except WeakformError:
             continue
-        if found.converged:
-            return found.estimate
+        if weak_fit.converged:
+            return weak_fit.estimate
     return fit.estimate
 
 
 def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
-    """Residuals of the data, on the mesh of the fit."""
+    """Linearise the residuals of the data, on the mesh of the fit, in the parameters and in `more` coefficients.
+
+    Raises
+    ------
+    FitError
+        If the fit has no states on a mesh, or they cannot be linearised.
+    """
     if not fit.nodes:
-        raise FitError("Terms can be tried where the fit has states on a mesh: fit with method='wendy' or 'relaxed'.")
+        raise FitError(
+            "This fit has no states on a mesh, by which missing terms are tested: fit with method='wendy' or 'relaxed'."
+        )
     assert fit.index is not None
     P = len(fit.estimate)
     index = np.hstack([fit.index, np.tile(P + np.arange(more), (len(fit.index), 1))])
@@ -298,30 +504,47 @@ def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
     meshed = Meshed(problem.relaxed(latent.meshes, fit.sigma, free))
     moving = meshed.moving(latent.point.p, latent.point.X)
     if moving is None:
-        raise FitError("The fitted model cannot be linearised at its estimate; no term can be tried.")
+        raise FitError("The fitted model cannot be linearised at its estimate, so that no term can be tested.")
     J, F = meshed.spread(moving), int(free.sum())
-    # The coefficients go last, behind the initial values.
+    # Columns are parameters, coefficients, initial values: the coefficients go last.
     return _Seen(moving.residuals.ravel(), np.hstack([J[:, : F - more], J[:, F:], J[:, F - more : F]]), more)
 
 
 def _fitted(base: FitResult, model: Model, candidate: _Candidate, factor: str | float, tried: int) -> list[Term]:
-    """The term in a fit, times a new parameter or a sign; nothing where that fails."""
+    """Fit the model with a candidate.
+
+    Parameters
+    ----------
+    base : FitResult
+        The fit without it.
+    model : Model
+    candidate : _Candidate
+    factor : str or float
+        The name of the new parameter that the term is multiplied with; or the sign of a flux.
+    tried : int
+        Number of candidates, by which the p-value is multiplied.
+
+    Returns
+    -------
+    list of Term
+        One term; none if the fit fails.
+    """
     if isinstance(factor, float):
         wide = _with_flux(model, candidate, factor)
     else:
         wide = _with_terms(model, {factor: candidate})
     try:
-        limit = min(base.options.time_limit, SECONDS)
-        found = again(base, wide, start=None, callback=Watch(limit, alone=True))
+        limit = min(base.options.time_limit, SCREENING_POLICY.seconds_of_fit)
+        wide_fit = again(base, wide, start=None, callback=Watch(limit, alone=True))
     except WeakformError:
         return []
-    gain = maximum(found) - maximum(base)
-    if not (found.converged and np.isfinite(gain)):
+    gain = maximum(wide_fit) - maximum(base)
+    if not (wide_fit.converged and np.isfinite(gain)):
         return []
     p = min(1.0, tried * chi_square_tail(max(2 * gain, 0.0), 1))
-    fits = found.goodness is None or found.goodness.p_value > REJECTED
+    fits = wide_fit.goodness is None or wide_fit.goodness.p_value > REJECTED
     coefficient, error = factor, 0.0
     if isinstance(factor, str):
-        coefficient, error = found[factor].value, found[factor].error
+        coefficient, error = wide_fit[factor].value, wide_fit[factor].error
     assert isinstance(coefficient, float)
     return [Term(candidate.equation, candidate.text, coefficient, error, gain=float(gain), p_value=p, mends=bool(fits))]

@@ -1,4 +1,4 @@
-"""The same fit once more: with another model, other data, or something else changed."""
+"""Repeat a fit with another model, other data, or other arguments of `fit`."""
 
 from __future__ import annotations
 
@@ -14,55 +14,79 @@ from ..support.errors import FitError
 
 
 def again(done: FitResult, model: Model | None = None, data: Dataset | None = None, **changes: Any) -> FitResult:
-    """Fit again, with what the first fit was told; `changes` are arguments of `fit`, and names may be new.
+    """Repeat a fit with the arguments of the first one, except those that are given here.
 
     Parameters
     ----------
     done : FitResult
+        The first fit.
     model : Model, optional
-        In place of the one before local parameters were multiplied.
+        By default the model of the first fit, before local parameters were multiplied.
     data : Dataset, optional
-        With the same trajectories.
+        With the same trajectories. By default the data of the first fit.
+    **changes
+        Arguments of `fit`. A dict is merged with that of the first fit, so that parameters may be added.
+
+    Returns
+    -------
+    FitResult
     """
-    told = arguments_of(done)
+    arguments = arguments_of(done)
     for name, value in changes.items():
-        told[name] = {**told[name], **value} if isinstance(told.get(name), dict) and isinstance(value, dict) else value
-    return fit(plain_model(done) if model is None else model, done.data if data is None else data, **told)
+        is_merged = isinstance(arguments.get(name), dict) and isinstance(value, dict)
+        arguments[name] = {**arguments[name], **value} if is_merged else value
+    return fit(plain_model(done) if model is None else model, done.data if data is None else data, **arguments)
 
 
 def plain_model(done: FitResult) -> Model:
-    """The model as it can be fitted again; refused where doses are a part of it."""
+    """Return the model of a fit before local parameters were multiplied, which can be fitted again.
+
+    Raises
+    ------
+    FitError
+        If the model cannot be fitted again: doses have become a part of it, or it is missing in an old file.
+    """
     if done.shared is None:
-        raise FitError("This fit was saved by an older version, without all that is needed to fit again; fit it anew.")
+        raise FitError(
+            "This fit cannot be repeated: it was saved by an older version, without all that is needed. Fit the data "
+            "again, then repeat that fit."
+        )
     if done.shared.variants or any(q.doses for q in done.data.trajectories):
-        raise FitError("Fits of data with doses cannot be changed and fitted again here; call fit yourself.")
+        raise FitError("Fits of data with doses cannot be repeated automatically: call fit with the changed model.")
     return done.shared
 
 
 def arguments_of(done: FitResult) -> dict[str, Any]:
-    """What `fit` was told of the parameters, by the names of the model before local ones were multiplied."""
+    """Collect the arguments with which `fit` repeats a fit, from its estimate.
+
+    Returns
+    -------
+    dict
+        Keywords of `fit`, by the names of the parameters before local ones were multiplied.
+    """
     shared, index = plain_model(done), done.index
     assert index is not None
     local, first = {}, {}
     for j, name in enumerate(shared.parameters):
+        # Row k of `index` has the parameters of trajectory k; of a local parameter the first one stands for all.
         first[name] = int(index[0, j])
         if len(np.unique(index[:, j])) > 1 or done.model.parameters[index[0, j]] != name:
-            local[name] = [str(place) for place in index[:, j]]
-    told: dict[str, Any] = {"bounds": {}, "fixed": {}, "priors": {}, "start": {}, "log": [], "local": local}
-    known = {} if done.prior is None else {int(j): k for k, j in enumerate(done.prior.index)}
+            local[name] = [str(group) for group in index[:, j]]
+    arguments: dict[str, Any] = {"bounds": {}, "fixed": {}, "priors": {}, "start": {}, "log": [], "local": local}
+    prior_rows = {} if done.prior is None else {int(j): k for k, j in enumerate(done.prior.index)}
     for name, j in first.items():
         if done.fixed[j]:
-            told["fixed"][name] = float(done.estimate[j])
+            arguments["fixed"][name] = float(done.estimate[j])
             continue
         if np.isfinite(done.bounds[j]).any():
-            told["bounds"][name] = tuple(float(end) for end in done.bounds[j])
+            arguments["bounds"][name] = tuple(float(end) for end in done.bounds[j])
         if done.log_scale[j]:
-            told["log"].append(name)
-        told["start"][name] = float(done.estimate[j])
-        if done.prior is not None and j in known:
-            k = known[j]
+            arguments["log"].append(name)
+        arguments["start"][name] = float(done.estimate[j])
+        if done.prior is not None and j in prior_rows:
+            k = prior_rows[j]
             lognormal = bool(done.prior.lognormal[k])
             centre = float(np.exp(done.prior.centre[k]) if lognormal else done.prior.centre[k])
-            told["priors"][name] = ("lognormal" if lognormal else "normal", centre, float(done.prior.spread[k]))
-    told |= {"method": done.method, "options": done.options, "seed": done.seed}
-    return told
+            arguments["priors"][name] = ("lognormal" if lognormal else "normal", centre, float(done.prior.spread[k]))
+    arguments |= {"method": done.method, "options": done.options, "seed": done.seed}
+    return arguments

@@ -1,4 +1,4 @@
-"""Test functions: bumps, how they are placed, and how they are arranged for the algebra."""
+"""Test functions: the bump, its placement in time, and its arrangement in blocks."""
 
 from .local import Local
 from .orthonormal import Orthonormal

@@ -1,16 +1,16 @@
-"""Local test functions: one radius, evenly spaced centres, left as they are.
+"""Local test functions: bumps of one radius at evenly spaced centres.
 
-The likelihood does not change when Φ is replaced by TΦ with T invertible (but for a constant), so nothing is lost by
-not orthonormalising; and bumps that overlap only with their neighbours make the covariance block tridiagonal, so that
-everything costs O(M). With radius r and stride s, function k and l overlap only if |k - l| s < 2r: blocks of
-L = ⌈2r/s⌉ functions see only the next block.
+If Φ is replaced by TΦ with an invertible T, the likelihood changes only by a constant, so that nothing is gained by
+orthonormalising. Bumps that overlap only with their neighbours make the covariance block tridiagonal, so that all
+operations cost O(M). With radius r and stride s, the functions k and l overlap only if |k - l| s < 2r: a block of
+L = ⌈2r/s⌉ functions overlaps only with the next block.
 
 At uneven times the sums carry trapezoidal weights w, and φ' is corrected by φ times a cubic so that
 
     Σ_m w_m [φ'(t_m) τ_m^k + k φ(t_m) τ_m^(k-1)] = 0,     k = 0..3:
 
-integration by parts stays exact for cubic polynomials. A bump that would bridge a gap wider than half its radius, or
-that sees fewer than five samples, is left out.
+integration by parts stays exact for cubic polynomials. A bump with a gap wider than half its radius, or with fewer than
+five samples, is left out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,32 @@ from ..support.errors import FitError
 from .bump_function import bump, normalised
 from .test_functions import TestFunctions
 
-RADIUS_SAMPLES = 10.0
-OVERLAP = 4.0
-MAX_OVERLAP = 12.0
-SHARE_OF_SPAN = 1 / 3
-FEWEST, WIDEST_GAP, GROWTH = 5, 0.5, 1.3
+DEFAULT_RADIUS_SAMPLES = 10.0
+"""Default radius, in samples. A larger radius filters more noise, a smaller one keeps faster dynamics. The section on
+the radius in docs/accuracy.md (`benchmarks/radius.py`) compares radii from 4 to 20 samples: none is best for all
+problems, and the default method, which uses the test functions only to begin, has the same error with all of them."""
+DEFAULT_STRIDES_PER_RADIUS = 4.0
+"""Default radius over stride, dimensionless. A larger one gives more functions, which overlap more. By judgement."""
+MAX_STRIDES_PER_RADIUS = 12.0
+"""Largest radius over stride that is accepted, dimensionless. Beyond it neighbouring test functions are nearly linearly
+dependent, and the covariance of the weak residual nearly singular. By judgement."""
+MIN_STRIDE_SAMPLES = 0.5
+"""Smallest stride that is accepted, in samples; centres are then on the samples and half-way between. A smaller stride
+gives more test functions than the samples can tell apart. By judgement."""
+MAX_RADIUS_SHARE = 1 / 3
+"""Largest default radius, as a share of the duration of a series. It leaves several test functions to a series that is
+too short for `DEFAULT_RADIUS_SAMPLES`, as tests/basis/test_basis.py tests down to 8 samples."""
+MIN_SAMPLES_PER_BUMP = 5
+"""Number of samples that a bump at uneven times must have; one with fewer is left out. By judgement: the correction of
+φ' by a cubic has four conditions."""
+MAX_GAP_IN_RADII = 0.5
+"""Widest gap between samples inside a bump, in radii; a bump with a wider one is left out, as its sums are no longer
+close to integrals. By judgement."""
+RADIUS_GROWTH_FACTOR = 1.3
+"""Factor by which the default radius grows while no bump at uneven times has enough samples. By judgement."""
+ROUNDING_SAMPLES = 1e-9
+"""Difference from a whole number of samples, or of strides, that is taken for rounding. By judgement: far above the
+rounding error of times divided by their step, far below a difference that matters."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,9 +63,9 @@ class Local(Tidy):
     Parameters
     ----------
     radius : float, optional
-        Half the width of the support, in time units. By default 10 samples, or a third of a series too short for that.
+        Half the width of the support, in time units. By default 10 samples, but at most a third of the series.
     stride : float, optional
-        Distance of the centres, in time units; by default a quarter of the radius, but at least one sample.
+        Distance between centres, in time units. By default a quarter of the radius, but at least one sample.
 
     Examples
     --------
@@ -59,34 +80,50 @@ class Local(Tidy):
     stride: float | None = None
 
     def build(self, trajectory: Trajectory) -> TestFunctions:
-        """The test functions on the grid of a trajectory."""
+        """Build the test functions on the samples of a trajectory.
+
+        Parameters
+        ----------
+        trajectory : Trajectory
+            Its times, even or uneven; the values are not used.
+
+        Returns
+        -------
+        TestFunctions
+
+        Raises
+        ------
+        FitError
+            If the radius or the stride is impossible for these times.
+        """
         for name, value in (("radius", self.radius), ("stride", self.stride)):
             if value is not None and not isinstance(value, numbers.Real):
                 raise FitError(f"The {name} of the test functions must be a number, in time units; received {value!r}.")
         M, step = len(trajectory.times) - 1, trajectory.step
         if not trajectory.even:
             return _uneven(trajectory.times, self.radius, self.stride)
-        radius = min(RADIUS_SAMPLES, M * SHARE_OF_SPAN) if self.radius is None else self.radius / step
-        stride = max(radius / OVERLAP, 1.0) if self.stride is None else self.stride / step
+        radius = min(DEFAULT_RADIUS_SAMPLES, M * MAX_RADIUS_SHARE) if self.radius is None else self.radius / step
+        stride = max(radius / DEFAULT_STRIDES_PER_RADIUS, 1.0) if self.stride is None else self.stride / step
         _check(radius, stride, M, step)
-        # Centres c_j = c_0 + j·stride (in samples), the family centred in the series. On a sample or between two, a
-        # bump is sampled symmetrically, so that Σ φ' = 0 and a constant leaves no quadrature error.
-        count = math.floor((M - 2 * radius) / stride + 1e-9) + 1
+        # Centres c_j = c_0 + j·stride (in samples), with equal margins at both ends of the series. The first centre is
+        # on a sample or half-way between two, where a bump is sampled symmetrically: Σ φ' = 0, and a constant has no
+        # quadrature error.
+        count = math.floor((M - 2 * radius) / stride + ROUNDING_SAMPLES) + 1
         slack = M - 2 * radius - (count - 1) * stride
-        first = max(radius, math.floor(2 * radius + slack + 1e-9) / 2)
-        length = min(math.ceil(2 * radius / stride - 1e-9), count)
+        first = max(radius, math.floor(2 * radius + slack + ROUNDING_SAMPLES) / 2)
+        length = min(math.ceil(2 * radius / stride - ROUNDING_SAMPLES), count)
         blocks = -(-count // length)
         centres = (first + stride * np.arange(blocks * length)).reshape(blocks, length)
-        start = np.ceil(centres[:, 0] - radius - 1e-9).astype(np.intp)
-        width = int(np.floor(centres[:, -1] + radius + 1e-9 - start).max()) + 1
-        # Blocks a whole number of samples apart are copies of the first.
+        start = np.ceil(centres[:, 0] - radius - ROUNDING_SAMPLES).astype(np.intp)
+        width = int(np.floor(centres[:, -1] + radius + ROUNDING_SAMPLES - start).max()) + 1
+        # Blocks that are a whole number of samples apart are copies of the first, which is stored once.
         shift = length * stride
-        if abs(shift - round(shift)) < 1e-9:
+        if abs(shift - round(shift)) < ROUNDING_SAMPLES:
             start = start[0] + round(shift) * np.arange(blocks)
-            different = slice(0, 1)
+            distinct = slice(0, 1)
         else:
-            different = slice(None)
-        offset = start[different, None, None] + np.arange(width) - centres[different, :, None]
+            distinct = slice(None)
+        offset = start[distinct, None, None] + np.arange(width) - centres[distinct, :, None]
         phi, dphi = normalised(offset / radius, radius * step)
         phi, dphi = (np.broadcast_to(a, (blocks, length, width)) for a in (phi, dphi))
         return TestFunctions(
@@ -102,38 +139,41 @@ class Local(Tidy):
 
 
 def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> TestFunctions:
-    # The median, so that a few wide gaps do not make all bumps wide.
+    """Build test functions at uneven times `(M + 1,)`; radius and stride are in time units, None for the default."""
+    # The median step, so that a few wide gaps do not make all bumps wide.
     M, step = len(times) - 1, float(np.median(np.diff(times)))
-    given = radius is not None
+    is_radius_fixed = radius is not None
     span = times[-1] - times[0]
-    r = min(RADIUS_SAMPLES * step, M * SHARE_OF_SPAN * step, span * SHARE_OF_SPAN) if radius is None else float(radius)
+    largest = min(DEFAULT_RADIUS_SAMPLES * step, M * MAX_RADIUS_SHARE * step, span * MAX_RADIUS_SHARE)
+    r = largest if radius is None else float(radius)
     while True:
-        s = max(r / OVERLAP, step) if stride is None else float(stride)
-        if given or stride is not None:
+        s = max(r / DEFAULT_STRIDES_PER_RADIUS, step) if stride is None else float(stride)
+        if is_radius_fixed or stride is not None:
             _check(r / step, s / step, int(span / step), step)
         centres = _centres(times, r, s)
-        if len(centres) or given or 2 * r * GROWTH > span:
+        if len(centres) or is_radius_fixed or 2 * r * RADIUS_GROWTH_FACTOR > span:
             break
-        r *= GROWTH
+        r *= RADIUS_GROWTH_FACTOR
     if not len(centres):
         raise FitError(
-            f"No test function of radius {r:.4g} sees enough samples: the times have gaps too wide for it. Leave the "
-            "radius out, or split the series at its gaps into several trajectories."
+            f"No test function of radius {r:.4g} time units has {MIN_SAMPLES_PER_BUMP} samples without a wide gap. "
+            "Leave the radius out, or split the series at its gaps into several trajectories."
         )
-    length = min(math.ceil(2 * r / s - 1e-9), len(centres))
+    length = min(math.ceil(2 * r / s - ROUNDING_SAMPLES), len(centres))
     blocks = -(-len(centres) // length)
     first = np.searchsorted(times, centres - r, side="right")
     last = np.searchsorted(times, centres + r, side="left")
     start = first[::length]
     stop = np.array([last[min((k + 1) * length, len(centres)) - 1] for k in range(blocks)])
     phi, dphi = np.zeros((2, blocks, length, int((stop - start).max())))
+    # Trapezoidal weights of the sums over samples.
     weights = np.gradient(times)
     weights[[0, -1]] = np.diff(times)[[0, -1]] / 2
     weights[1:-1] = (times[2:] - times[:-2]) / 2
     for j, centre in enumerate(centres):
         k, l = divmod(j, length)
-        here = slice(first[j], last[j])
-        values = _corrected((times[here] - centre) / r, weights[here] / step, r)
+        support = slice(first[j], last[j])
+        values = _corrected((times[support] - centre) / r, weights[support] / step, r)
         columns = slice(first[j] - start[k], last[j] - start[k])
         phi[k, l, columns], dphi[k, l, columns] = values
     return TestFunctions(
@@ -149,28 +189,54 @@ def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> Te
 
 
 def _centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
-    """Centres of the bumps that see enough samples and no gap."""
+    """Return the centres of the bumps that have enough samples and no wide gap.
+
+    Parameters
+    ----------
+    times : ndarray, (M + 1,)
+    radius, stride : float
+        In time units.
+
+    Returns
+    -------
+    ndarray, (K,)
+    """
     span = times[-1] - times[0] - 2 * radius
-    count = math.floor(span / stride + 1e-9) + 1
+    count = math.floor(span / stride + ROUNDING_SAMPLES) + 1
     slack = span - (count - 1) * stride
     origin = times[0] + radius + slack / 2
-    # Only those near samples: a gap may be wider than all that was measured.
+    # Only centres near samples are candidates: a gap may be many times as long as the rest of the series.
     near = np.arange(math.ceil(2 * radius / stride) + 1)
     index = np.unique(np.ceil((times - radius - origin) / stride)[:, None] + near)
     centres = origin + stride * index[(index >= 0) & (index < count)]
     first = np.searchsorted(times, centres - radius, side="right")
     last = np.searchsorted(times, centres + radius, side="left")
-    # Gaps as far as they lie inside the support.
+    # Gaps are measured inside the support only, from its edges on.
     inside = [
         np.concatenate([[centre - radius], times[a:b], [centre + radius]])
         for centre, a, b in zip(centres, first, last, strict=True)
     ]
     widest = np.array([np.diff(points).max() for points in inside])
-    return np.asarray(centres[(last - first >= FEWEST) & (widest <= WIDEST_GAP * radius)])
+    return np.asarray(centres[(last - first >= MIN_SAMPLES_PER_BUMP) & (widest <= MAX_GAP_IN_RADII * radius)])
 
 
 def _corrected(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-    """`w φ` and `w φ'` at `τ` `(n,)`, with unit norm of the first, exact for polynomials of low degree."""
+    """Compute `w φ` and `w φ'`, corrected so that integration by parts is exact for polynomials of low degree.
+
+    Parameters
+    ----------
+    tau : ndarray, (n,)
+        Times relative to the centre, in units of the radius.
+    weights : ndarray, (n,)
+        Trapezoidal weights w.
+    radius : float
+        The radius in time units.
+
+    Returns
+    -------
+    phi, dphi : ndarray, (n,)
+        Scaled to `‖w φ‖₂ = 1`.
+    """
     phi, dphi = bump(tau)
     phi, dphi = phi * weights, dphi * weights
     degree = min(3, len(tau) - 3)
@@ -184,6 +250,7 @@ def _corrected(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[Flo
 
 
 def _check(radius: float, stride: float, M: int, step: float) -> None:
+    """Raise `FitError` if radius or stride, in samples, are impossible for M steps of `step` time units."""
     if not (math.isfinite(radius) and radius > 1.0):
         raise FitError(
             f"The radius of the test functions must be larger than one sample ({step:g} time units); "
@@ -194,9 +261,10 @@ def _check(radius: float, stride: float, M: int, step: float) -> None:
             f"The radius of the test functions is too large: {radius * step:g} time units are {radius:.1f} samples, "
             f"and a series of {M + 1} samples takes at most {M / 2:g} ({M / 2 * step:g} time units)."
         )
-    least = max(0.5, radius / MAX_OVERLAP)
+    least = max(MIN_STRIDE_SAMPLES, radius / MAX_STRIDES_PER_RADIUS)
     if not (math.isfinite(stride) and stride >= least):
         raise FitError(
             f"The stride of the test functions must be at least {least * step:.4g} time units (half a sample, and 1/12 "
-            f"of the radius), or they are not numerically independent; received {stride * step:.4g}."
+            "of the radius), because test functions that are closer are not numerically independent; received "
+            f"{stride * step:.4g}."
         )

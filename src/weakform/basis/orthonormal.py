@@ -1,11 +1,12 @@
 """The paper's test functions: bumps of several radii at every sample, reduced by the singular value decomposition.
 
-1. The minimal radius: for a set of radii, `e(r) = ‖Im F_{M/2}[φ_k u]‖` over some centres k and all states, the
-   highest discrete Fourier mode of the windowed data, stands for the quadrature error. It falls steeply with the radius
-   and then levels off where noise takes over; the corner is where two secant lines fit `log e` best (relative L1).
-2. Multiples of the minimal radius, centred at every sample where they fit, make Φ_full.
-3. With `Φ_full = W diag(s) Vᵀ`: `Φ = Vᵀ` and `Φ' = diag(1/s) Wᵀ Φ'_full`, cut at the smallest K of three: condition
-   number, share of the cumulated singular values, cap.
+1. The minimal radius. For a set of radii, `e(r) = ‖Im F_{M/2}[φ_k u]‖` over some centres k and all states, the highest
+   discrete Fourier mode of the windowed data, is a surrogate of the quadrature error. It falls steeply with the radius
+   and levels off where noise dominates. The minimal radius is the corner, where two secants fit `log e` best (relative
+   L1).
+2. Φ_full consists of bumps whose radii are multiples of the minimal radius, at every sample where they fit.
+3. With `Φ_full = W diag(s) Vᵀ`: `Φ = Vᵀ` and `Φ' = diag(1/s) Wᵀ Φ'_full`. K is the smallest of three numbers: by the
+   condition number, by the share of the cumulated singular values, and the cap.
 
 S is dense: memory grows as (KD)², time as (KD)³.
 """
@@ -24,28 +25,30 @@ from ..support.errors import FitError
 from .bump_function import normalised
 from .test_functions import TestFunctions
 
-CENTRES = 100
-RADII = 100
+SEARCH_CENTRE_COUNT = 100
+"""Number of centres over which the surrogate of the quadrature error is computed at each radius. By judgement."""
+SEARCH_RADIUS_COUNT = 100
+"""Number of radii at which the surrogate is computed, before rounding to whole samples. By judgement."""
 
 
 @dataclass(frozen=True, repr=False)
 class Orthonormal(Tidy):
-    """The paper's orthonormal family.
+    """The paper's orthonormal family of test functions.
 
     Parameters
     ----------
     radius : float, optional
-        The minimal radius in time units; by default the corner of the Fourier surrogate.
+        The minimal radius in time units; by default it is searched for.
     multipliers : tuple of float
-        Radii used, as multiples of the minimal one.
+        The radii, as multiples of the minimal radius.
     max_condition : float
-        Singular values below the largest divided by this are cut.
+        Singular values smaller than the largest one divided by this are cut.
     information : float
-        Share of the cumulated singular values that is kept.
+        Share of the sum of all singular values that is kept.
     max_functions : int
-        Cap on K.
+        Largest number K of test functions.
     search : tuple of float, optional
-        Smallest and largest radius in the search, in time units; by default two samples and half the series. The
+        Smallest and largest radius of the search, in time units; by default two samples and half the series. The
         largest is divided by the largest multiplier.
 
     Examples
@@ -65,15 +68,31 @@ class Orthonormal(Tidy):
     search: tuple[float, float] | None = None
 
     def build(self, trajectory: Trajectory) -> TestFunctions:
-        """The test functions on the grid of a trajectory."""
+        """Build the test functions on the samples of a trajectory.
+
+        Parameters
+        ----------
+        trajectory : Trajectory
+            Complete data at evenly spaced times.
+
+        Returns
+        -------
+        TestFunctions
+            One block with a window of all samples.
+
+        Raises
+        ------
+        FitError
+            If data are missing, the times are uneven, or no test function fits into the series.
+        """
         times, step = trajectory.times, trajectory.step
         if not trajectory.even or not trajectory.measured.all():
-            raise FitError("The paper's test functions need complete data at evenly spaced times; use Local().")
+            raise FitError("Orthonormal test functions need complete data at evenly spaced times; use Local().")
         if self.radius is None:
             radii, errors = radius_errors(trajectory, self.search, max(self.multipliers))
-            radius, found = float(radii[corner(errors)]), "corner of the Fourier surrogate"
+            radius, origin = float(radii[corner(errors)]), "corner of the Fourier surrogate"
         else:
-            radius, found = float(self.radius), "given"
+            radius, origin = float(self.radius), "given"
         full, dfull = self._full(len(times) - 1, radius / step, step)
         W, s, V = svd(full, full_matrices=False, check_finite=False)
         K = min(
@@ -89,11 +108,26 @@ class Orthonormal(Tidy):
             samples=len(times),
             count=K,
             radius=radius,
-            description=f"orthonormal, minimal radius {radius:.4g} ({radius / step:.3g} samples, {found}), "
+            description=f"orthonormal, minimal radius {radius:.4g} ({radius / step:.3g} samples, {origin}), "
             f"multiples {', '.join(f'{m:g}' for m in self.multipliers)}, {K} of {len(s)} singular vectors",
         )
 
     def _full(self, M: int, radius: float, step: float) -> tuple[FloatArray, FloatArray]:
+        """Compute the bumps of all radii at every sample where they fit, and their time derivatives.
+
+        Parameters
+        ----------
+        M : int
+            Number of steps.
+        radius : float
+            The minimal radius, in samples.
+        step : float
+            The step, in time units.
+
+        Returns
+        -------
+        phi, dphi : ndarray, (functions, M + 1)
+        """
         samples = np.arange(M + 1)
         rows = []
         for multiplier in self.multipliers:
@@ -104,7 +138,7 @@ class Orthonormal(Tidy):
         if not rows:
             raise FitError(
                 f"No test function of radius {radius * step:g} ({radius:.1f} samples) fits into {M + 1} samples; "
-                f"the radius must lie between {step:g} and {M / 2 * step:g} time units."
+                f"choose a radius between {step:g} and {M / 2 * step:g} time units."
             )
         return np.concatenate([phi for phi, _ in rows]), np.concatenate([dphi for _, dphi in rows])
 
@@ -112,27 +146,54 @@ class Orthonormal(Tidy):
 def radius_errors(
     trajectory: Trajectory, search: tuple[float, float] | None, largest_multiplier: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Radii in time units, and the surrogate of the quadrature error at each."""
+    """Compute the surrogate of the quadrature error at a set of radii.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Complete data at evenly spaced times.
+    search : tuple of float, optional
+        Smallest and largest radius, in time units; by default two samples and half the series.
+    largest_multiplier : float
+        The largest multiple of the radius that must still fit into the series.
+
+    Returns
+    -------
+    radii : ndarray, (n,)
+        In time units; a whole number of samples each.
+    errors : ndarray, (n,)
+
+    Raises
+    ------
+    FitError
+        If the series is too short for a search.
+    """
     M, step = len(trajectory.times) - 1, trajectory.step
     low, high = (2 * step, M * step / 2) if search is None else search
     lowest = max(2, int(np.ceil(low / step - 1e-9)))
     highest = max(lowest + 3, int(np.floor(min(high, M * step / 2) / step / largest_multiplier + 1e-9)))
     if 2 * highest > M:
-        raise FitError(f"A series of {M + 1} samples is too short to search for a radius; give radius=.")
-    radii = np.unique(np.linspace(lowest, highest, RADII).astype(int))
+        raise FitError(f"A series of {M + 1} samples is too short to search for a radius; give one, as radius=.")
+    radii = np.unique(np.linspace(lowest, highest, SEARCH_RADIUS_COUNT).astype(int))
     samples = np.arange(M + 1)
     mode = np.sin(2 * np.pi * (M // 2) * samples / (M + 1))
     waves = mode[:, None] * trajectory.values
     errors = np.empty(len(radii))
     for i, r in enumerate(radii):
-        centres = np.unique(np.linspace(r, M - r, CENTRES).astype(int))
+        centres = np.unique(np.linspace(r, M - r, SEARCH_CENTRE_COUNT).astype(int))
         phi, _ = normalised((samples - centres[:, None]) / r, float(r))
         errors[i] = np.linalg.norm(phi @ waves)
     return radii * step, errors
 
 
 def corner(errors: FloatArray) -> int:
-    """Index at which the two secants from the ends, meeting there, fit `log errors` best in relative L1."""
+    """Return the index of the corner: two secants that meet there fit `log errors` best in relative L1.
+
+    Parameters
+    ----------
+    errors : ndarray, (n,)
+        Surrogate of the quadrature error at increasing radii.
+    """
     y = np.log(np.maximum(errors, np.finfo(float).tiny))
     n = len(y)
     scale = np.maximum(np.abs(y), 1e-12)

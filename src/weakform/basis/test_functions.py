@@ -1,9 +1,9 @@
-"""Test functions on the grid, in blocks.
+"""Test functions at the samples of a trajectory, in blocks.
 
-K test functions are grouped in B blocks of L; block k is nonzero only on a window of n consecutive samples, and shares
-samples only with blocks k-1 and k+1. Then the covariance of the weak residual is block tridiagonal. A dense basis is
-one block with one window. The last block is filled up with functions beyond K that are not used: the algebra sees them
-as independent unit residuals that are exactly zero.
+K test functions are grouped in B blocks of L. Block k is nonzero only on a window of n consecutive samples, and shares
+samples only with blocks k-1 and k+1, so that the covariance of the weak residual is block tridiagonal. A dense basis is
+one block with one window. If K is not a multiple of L, the last block is padded with functions that are not used: the
+algebra treats them as independent residuals of variance 1 that are exactly zero.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ class TestFunctions:
     Parameters
     ----------
     phi, dphi : ndarray, (B, L, n)
-        Values on the window of each block; may be one block broadcast along B.
+        Values on the window of each block. Blocks that are copies of each other may be one block, broadcast along B.
     start : ndarray, (B,)
         First sample of each window; a window may reach beyond the last sample, where the functions are zero.
     samples : int
         Number of samples, M + 1.
     count : int
-        Number of test functions, K; those beyond it in the last block are not used.
+        Number of test functions, K; functions beyond it in the last block are padding.
     radius : float
         Radius of the support in time units, the smallest if there are several.
     description : str
-        What was chosen, in words.
+        The kind, radius and stride of the test functions, in words.
     width : ndarray of int, (B,), optional
-        Samples in each window, where they differ; the functions are zero beyond.
+        Number of samples in each window, if the windows differ; the functions are zero beyond.
     empty : ndarray of bool, (B, L), optional
-        Functions that are zero all along, and fill up blocks.
+        True for functions that are zero everywhere and only pad a block.
 
     Attributes
     ----------
     window : ndarray of int, (B, n)
-        Sample of each column; `samples` (one past the last) stands for none.
+        The sample of each column; `samples`, one past the last, means none.
     shared : ndarray of int, (B - 1, o)
         Samples that block k shares with block k - 1.
     head, tail : tuple of ndarray, (B - 1, L, o)
@@ -71,7 +71,7 @@ class TestFunctions:
         window = np.minimum(self.start[:, None] + np.arange(n), self.samples)
         if self.width is not None:
             window[np.arange(n) >= self.width[:, None]] = self.samples
-        # Copies of one block stay one block, broadcast.
+        # Copies of one block stay one block, broadcast: a long series needs no more memory than one block.
         copies = B > 1 and self.phi.strides[0] == 0 and bool((shift == shift[0]).all())
         upper, before = (slice(1), slice(1)) if copies else (slice(1, None), slice(-1))
         head: list[FloatArray] = []
@@ -92,22 +92,22 @@ class TestFunctions:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks, B."""
+        """The number of blocks, B."""
         return int(self.phi.shape[0])
 
     @property
     def length(self) -> int:
-        """Test functions in a block, L."""
+        """The number of test functions in a block, L."""
         return int(self.phi.shape[1])
 
     @property
     def used(self) -> slice:
-        """The functions of the last block that are used."""
+        """The test functions of the last block that are not padding."""
         return slice(0, self.length - (self.blocks * self.length - self.count))
 
     @property
     def thinned(self) -> TestFunctions:
-        """A few of them: one or two of each block, about a radius apart; all where they are not local."""
+        """A subset of local test functions, one or two of each block, about a radius apart; all of a dense basis."""
         if self.blocks == 1:
             return self
         few = slice(0, None, max(self.length // 2, 1))
@@ -118,33 +118,43 @@ class TestFunctions:
         return replace(self, phi=phi, dphi=dphi, count=count)
 
     def apply(self, values: FloatArray, derivative: bool = False) -> FloatArray:
-        """`Φ F` or `Φ' F`: `(D, time)` to `(B, D, L)`."""
+        """Compute `Φ F`, or `Φ' F` with `derivative`, `(B, D, L)`, from F `(D, time)`."""
         rows = padded(values)[:, self.window].transpose(1, 0, 2)
         result: FloatArray = rows @ (self.dphi if derivative else self.phi).transpose(0, 2, 1)
         result[-1, :, self.used.stop :] = 0.0
         return result
 
     def apply_transposed(self, values: FloatArray, derivative: bool = False) -> FloatArray:
-        """`Φᵀ z` or `Φ'ᵀ z`: `(B, D, L)`, zero where not used, to `(D, time)`."""
+        """Compute `Φᵀ z`, or `Φ'ᵀ z` with `derivative`, `(D, time)`, from z `(B, D, L)`, which is zero for padding."""
         total = np.zeros((values.shape[1], self.samples))
         self.scatter((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window, total)
         return total
 
     def scatter(self, windows: FloatArray, index: IntArray, total: FloatArray) -> None:
-        """Add windows `(P, blocks, n)` at the samples `index` `(blocks, n)` to `total` `(P, time)`."""
+        """Add the values of windows to a series in place.
+
+        Parameters
+        ----------
+        windows : ndarray, (P, blocks, n)
+            P rows of values on the windows of consecutive blocks.
+        index : ndarray of int, (blocks, n)
+            The sample of each column, as in `window`.
+        total : ndarray, (P, time)
+            Changed in place.
+        """
         if not index.size:
             return
         first, last = int(index.min()), int(index.max()) + 1
         part = np.zeros((len(windows), last - first))
-        # Blocks k and k + 2 share no samples, so that each of these two sums adds to a sample once; what falls on the
-        # sample that stands for none is dropped.
+        # NumPy adds only once to a repeated index. Blocks k and k + 2 share no samples, so that even and odd blocks are
+        # added separately. The column one past the last sample collects the padding, and is dropped.
         for parity in (0, 1):
             part[:, index[parity::2] - first] += windows[:, parity::2]
         last = min(last, self.samples)
         total[:, first:last] += part[:, : last - first]
 
     def dense(self) -> tuple[FloatArray, FloatArray]:
-        """`Φ` and `Φ'` as full matrices `(K, M + 1)`, for tests and small problems."""
+        """Return `Φ` and `Φ'` as full matrices `(K, M + 1)`, for tests and small problems."""
         full = np.zeros((2, self.blocks, self.length, self.samples + 1))
         for k, columns in enumerate(self.window):
             inside = columns < self.samples
@@ -155,12 +165,12 @@ class TestFunctions:
 
 
 def padded(values: FloatArray) -> FloatArray:
-    """Append a zero to the last axis: the sample that stands for none."""
+    """Append a zero to the last axis of an array `(..., time)`, for the sample that means none."""
     return np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
 
 
 def _shifted(array: FloatArray, shift: IntArray, length: int) -> FloatArray:
-    """`length` columns of each block `(B, L, n)` from column `shift[k]` on, zeros beyond the end."""
+    """Return `length` columns of each block `(B, L, n)` from column `shift[k]` on, with zeros beyond the end."""
     columns = shift[:, None] + np.arange(length)
     inside = columns < array.shape[2]
     taken = np.take_along_axis(array, np.where(inside, columns, 0)[:, None, :], axis=2)

@@ -1,1 +1,1 @@
-"""States on a mesh that obey the model."""
+"""Collocation: states on the nodes of a mesh that obey the model."""

@@ -1,4 +1,4 @@
-"""The linear system of one step: states and multipliers in a band, parameters as an arrow (see `relaxed`)."""
+"""The linear system of one step: states and multipliers in a band, parameters as its border (see `soft_constraint`)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,38 @@ from ..linalg.saddle_point import Saddle
 from ..support.array_types import FloatArray, IntArray
 from .soft_constraint import Layout, Linear
 
-FEW = 0.5
-"""Share of the parameters below which those of a trajectory are solved for on their own."""
+MAX_SHARE_FOR_SPLIT = 0.5
+"""Largest mean share of the parameters that a trajectory may depend on for trajectories to be solved one by one.
+
+Below it each trajectory is solved for its own parameters only, which saves columns of zeros. Above it one solve with
+all parameters has less overhead. By judgement.
+"""
 
 
 class Arrow:
-    """The linear system of a step, factorised: X and z interleaved in a band, the parameters as an arrow."""
+    """The factorised linear system of a step: X and z interleaved in a band, the parameters as its border.
+
+    Parameters
+    ----------
+    line : Linear
+        Residual and constraint, linearised.
+    layout : Layout
+    V : ndarray, (N, D)
+        Variances of the constraint.
+    damping : float
+        μ, for states of size one.
+    size : ndarray, (D,)
+        Size of each state.
+    """
 
     def __init__(self, line: Linear, layout: Layout, V: FloatArray, damping: float, size: FloatArray) -> None:
-        """Factorise, with states over their `size` `(D,)`; `damping` is that of states of size one."""
+        """Factorise K with each state divided by its size, so that one damping fits all units."""
         N, D = line.v.shape
         self.N, self.D, self.line, self.layout = N, D, line, layout
         self.scale = np.stack([size, 1.0 / size])[:, :, None]
         ratio = size[None, :] / size[:, None]
         left, right = line.left * ratio, line.right * ratio
+        # A row without a constraint would leave its multiplier undetermined if its V were zero.
         V = np.where(left.any(axis=2) | right.any(axis=2), V / size**2, 1.0)
         H = np.zeros((N, D, D))
         R, Rt = line.R * size, line.R.transpose(0, 2, 1)
@@ -38,30 +56,54 @@ class Arrow:
         self.saddle = Saddle(H, left, right, V)
 
     def solve(self, right: FloatArray, nodes: slice = slice(None)) -> FloatArray:
-        """`K⁻¹ b` for `b` `(N, 2, D, m)`; for the nodes of one trajectory alone, if they are given."""
+        """Compute `K⁻¹ b`.
+
+        Parameters
+        ----------
+        right : ndarray, (N, 2, D, m)
+            b: rows of the states, then rows of the constraint.
+        nodes : slice, optional
+            The nodes of one trajectory, if b has only these.
+
+        Returns
+        -------
+        ndarray, (N, 2, D, m)
+            States and multipliers.
+        """
         return self.saddle.solve(right * self.scale, nodes) * self.scale
 
     def _parts(self) -> list[tuple[slice, IntArray]] | None:
-        """Nodes of each trajectory and the parameters that it has; None where it has most of them.
+        """Return the nodes of each trajectory and its parameters; None if splitting does not pay.
 
-        Trajectories are coupled by parameters alone, and many have some of their own.
+        Only parameters couple trajectories, and many trajectories have parameters of their own.
         """
         begins = np.flatnonzero(self.layout.ahead)
         if len(begins) < 2:
             return None
         used = np.logical_or.reduceat((self.B != 0).any(axis=(1, 2)), begins, axis=0)
-        if used.mean() > FEW:
+        if used.mean() > MAX_SHARE_FOR_SPLIT:
             return None
         ends = np.append(begins[1:], self.N)
         return [(slice(a, b), np.flatnonzero(own)) for a, b, own in zip(begins, ends, used, strict=True)]
 
     def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Without X and z: gradient `(F,)` and Hessian `(F, F)` of p, and what X and z do, free and with p.
+        """Eliminate X and z.
 
         Parameters
         ----------
         v : ndarray, (N, D)
             The constraint.
+
+        Returns
+        -------
+        gradient : ndarray, (F,)
+            `Pᵀr - Bᵀ K⁻¹ (Rᵀr, v)`.
+        hessian : ndarray, (F, F)
+            `PᵀP - Bᵀ K⁻¹ B`.
+        alone : ndarray, (N, 2, D)
+            `K⁻¹ (Rᵀr, v)`: minus the change of X and z with p held.
+        with_p : ndarray, (N, 2, D, F)
+            `K⁻¹ B`: minus the change of X and z with p.
         """
         F = self.B.shape[3]
         free = np.stack([self.g, v], axis=1)[..., None]

@@ -1,4 +1,4 @@
-"""From a soft model to an exact one: Levenberg–Marquardt steps, level by level (see `relaxed`)."""
+"""Continuation from a soft model to an exact one: Levenberg–Marquardt steps, level by level (see `soft_constraint`)."""
 
 from __future__ import annotations
 
@@ -15,40 +15,97 @@ from .bordered_system import Arrow
 from .gauss_helmert import Prior
 from .soft_constraint import Linear, Relaxed
 
-LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
-"""Relative size of the random walk that the model is allowed, level by level."""
+STIFFNESS_LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
+"""Relative size q of the random walk that the model is allowed, level by level: from 3 down to about 1e-4.
+
+At the first level the problem is nearly a smoothing problem. Each level is a factor of √10 below the previous one
+(docs/method.md); larger factors save levels and make each of them harder. By judgement.
+"""
 EXACT = (1e-6, 1e-8)
-"""Those of the model as it is: where a search ends, and where an estimate does."""
-STEPS, FINAL_STEPS = 25, 60
-"""Steps of a level at most."""
-FLAT, ROUGH, FINE = 1e-3, 1e-3, 1e-5
-"""Decrease of the objective below which a level is done: relative, and in units of the log-likelihood, at first and
-at last."""
-DAMPING, LESS, MORE, FASTER = 1e-3, 1 / 3, 5.0, 2.0
-"""The least damping that a level begins with; how much is left of it at least after a good step, by how much it rises
-after a bad one, and how much faster after each one more: with a tenth left every other step was refused."""
-BACK = 6
-"""How often a state that has left the domain of the equations is taken half the way back."""
-RETURNS, STIFF, NOTHING, SLOW = 12, 1e-3, 1e-4, 0.1
-"""How often states are put back onto the constraint in a step, where q is below the second; the part of the objective
-that does not matter; and the decrease in a return above which the constraint is linearised again."""
+"""Values of q at which the model counts as exact: at the end of a search, and of an estimate.
+
+At 1e-6 a state that the model keeps at zero could still grow out of the softness of the last level.
+"""
+FINE = 1e-5
+"""Decrease of the objective, in units of log-likelihood, below which the level of an estimate has converged.
+
+By judgement."""
+
+
+@dataclass(frozen=True)
+class _StoppingPolicy:
+    """Thresholds that end a level."""
+
+    max_steps: int = 25
+    """Steps of a level with a soft model. The next level goes on from any point, so that more are not worth it.
+    By judgement."""
+    max_exact_steps: int = 60
+    """Steps of a level with the exact model, which have to converge. By judgement."""
+    relative_decrease: float = 1e-3
+    """Decrease, relative to the objective, below which a level with a soft model has converged. By judgement."""
+    search_decrease: float = 1e-3
+    """Decrease, in units of log-likelihood, below which a level of a search has converged. By judgement."""
+
+
+@dataclass(frozen=True)
+class _DampingPolicy:
+    """Damping μ of the Levenberg–Marquardt steps, in units of the size of a state and of a parameter's curvature."""
+
+    smallest_first: float = 1e-3
+    """Smallest damping of the first step of a level. By judgement."""
+    max_reduction: float = 1 / 3
+    """Factor to which a good step may reduce the damping. With 1/10 every other step was refused."""
+    max_increase: float = 4.0
+    """Factor to which an accepted step that gains less than promised may raise the damping. By judgement."""
+    smallest: float = 1e-9
+    """Damping below which it is not reduced. By judgement."""
+    rejection_factor: float = 5.0
+    """Factor by which the damping rises after a refused step. By judgement."""
+    rejection_growth: float = 2.0
+    """Factor by which `rejection_factor` itself rises with each further refused step. By judgement."""
+    largest: float = 1e8
+    """Damping above which no step, however short, decreases the objective: only rounding is left. By judgement."""
+
+
+@dataclass(frozen=True)
+class _ReturnPolicy:
+    """How states are moved back into the domain of the equations and onto the constraint within a step."""
+
+    max_halvings: int = 6
+    """How often a state that has left the domain of the equations is moved half the way back. By judgement."""
+    max_returns: int = 12
+    """Newton steps of the states back onto the constraint at a level with a stiff model. By judgement."""
+    stiff_below: float = 1e-3
+    """Value of q below which the model counts as stiff.
+
+    Below it the second-order violation of a straight step dominates the objective, and without returns only tiny steps
+    would be accepted (docs/method.md). Above it one return is enough.
+    """
+    negligible: float = 1e-4
+    """Violation, in units of the objective, that needs no return. By judgement."""
+    slow_decrease: float = 0.1
+    """Ratio of the violations after and before a return above which v is linearised again. By judgement."""
+
+
+_STOPPING, _DAMPING, _RETURNS = _StoppingPolicy(), _DampingPolicy(), _ReturnPolicy()
 
 
 @dataclass(frozen=True)
 class Point:
-    """Parameters and states, with the objective there.
+    """Parameters and states, with the objective at them.
 
     Attributes
     ----------
     p : ndarray, (P,)
     X : ndarray, (N, D)
     value : float
+        The objective.
     done : bool
         Whether the last level has converged.
     steps : int
-        Of all levels.
+        Number of steps of all levels.
     damping : float
-        After the last good step: with it the next level begins.
+        Damping after the last accepted step, with which the next level begins.
     """
 
     p: FloatArray
@@ -56,21 +113,23 @@ class Point:
     value: float = np.inf
     done: bool = False
     steps: int = 0
-    damping: float = DAMPING
+    damping: float = _DAMPING.smallest_first
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where parameters may go, and when to stop.
+    """Bounds, springs and prior of the parameters, and when to stop.
 
     Attributes
     ----------
     lower, upper : ndarray, (P,)
     held : ndarray, (P,), or None
-        How far a parameter may move in one level for half a unit of the objective. At large q the data tell little, and
-        what they tell is that parameters are small: without this they run to their bounds, and stay there.
+        Length of a spring: a parameter that moves this far in one level adds half a unit to the objective. At large q
+        the data say little about p except that less movement is cheaper. Without springs parameters run to their
+        bounds and stay there.
     prior : Prior, optional
     stop : callable
+        Called with the objective before each step; True ends the level.
     """
 
     lower: FloatArray
@@ -81,38 +140,65 @@ class Search:
 
 
 def sizes(X: FloatArray) -> FloatArray:
-    """The size of each state all along, `(D,)`."""
+    """Compute the root mean square of each state over all nodes, `(D,)`, from X `(N, D)`."""
     return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-100))
 
 
 class _Level:
-    """Levenberg–Marquardt steps at one q."""
+    """Levenberg–Marquardt steps at one q.
+
+    Parameters
+    ----------
+    problem : Relaxed
+    point : Point
+        Where the level begins.
+    q : float
+    search : Search
+    """
 
     def __init__(self, problem: Relaxed, point: Point, q: float, search: Search) -> None:
         self.problem, self.search = problem, search
         self.V = np.maximum(problem.variances(point.X, q), np.finfo(float).tiny)
         self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
-        self.stiff = q < STIFF
+        self.stiff = q < _RETURNS.stiff_below
         held = search.held
         self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
-        self.damping = max(point.damping, DAMPING)
+        self.damping = max(point.damping, _DAMPING.smallest_first)
         self.value = self.objective(self.p, self.X, problem.constraint(self.p, self.X))
 
     def objective(self, p: FloatArray, X: FloatArray, v: FloatArray) -> float:
-        """Half the sum of squares, with the constraint v there; infinite where something is not finite."""
+        """Compute half the sum of squares at p `(P,)` and X `(N, D)` with constraint v `(N, D)`; inf if not finite."""
         r = self.problem.residual(p, X)
         value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V))) + self._held(p)
         return value if np.isfinite(value) else np.inf
 
     def _held(self, p: FloatArray) -> float:
-        """What springs and prior add to the objective."""
+        """Compute the part of the objective that springs and prior add at p `(P,)`."""
         value = 0.5 * float(self.spring @ (p[self.problem.free] - self.centre) ** 2)
         return value if self.search.prior is None else value + self.search.prior.value(p)
 
     def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Where a damped step leads, the constraint there, and the objective that the linearised problem promises.
+        """Compute a damped step.
 
-        Raises `NotPositiveDefinite` or `LinAlgError`.
+        Parameters
+        ----------
+        line : Linear
+            The problem, linearised at the current point.
+        mu : float
+            The damping.
+
+        Returns
+        -------
+        p : ndarray, (P,)
+        X, v : ndarray, (N, D)
+            States after the step, and the constraint there.
+        promised : float
+            The objective after the step by the linearised problem.
+
+        Raises
+        ------
+        NotPositiveDefinite, LinAlgError
+            If the linear system is singular or not finite.
         """
         free, search = self.problem.free, self.search
         # Damping in units of the size of each state, and of the curvature of each parameter.
@@ -131,7 +217,8 @@ class _Level:
         dX = -(alone + with_p @ dp)[:, 0]
         p = self.p.copy()
         p[free] = np.clip(p[free] + dp, search.lower[free], search.upper[free])
-        # A step along a curved constraint leaves it to second order: the states are put back to where it was to lead.
+        # A straight step leaves a curved constraint to second order. The states are moved back to the value of v that
+        # the linearised step aims at.
         target = line.v + (line.left @ dX[:, :, None])[:, :, 0] + line.G @ dp
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
@@ -140,29 +227,61 @@ class _Level:
         return p, X, v, promised
 
     def _inside(self, p: FloatArray, X: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Where states may move to, part of the way where the equations end before; and the constraint there."""
+        """Move states as far as the equations are defined.
+
+        Parameters
+        ----------
+        p : ndarray, (P,)
+        X, moved : ndarray, (N, D)
+            States before and after a step.
+
+        Returns
+        -------
+        X, v : ndarray, (N, D)
+            States on the way from X to `moved`, and the constraint there.
+        """
         v = self.problem.constraint(p, moved)
-        for _ in range(BACK):
+        for _ in range(_RETURNS.max_halvings):
             if np.isfinite(v).all():
                 break
-            good = self.problem.defined(p, moved)
-            if good.all():
+            defined = self.problem.defined(p, moved)
+            if defined.all():
                 break
-            moved = np.where(good[:, None], moved, 0.5 * (X + moved))
+            moved = np.where(defined[:, None], moved, 0.5 * (X + moved))
             v = self.problem.constraint(p, moved)
         return moved, v
 
     def _returned(
         self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, arrow: Arrow, mu: float
     ) -> tuple[FloatArray, FloatArray]:
-        """States put back to where the linearised constraint was to lead; linearised again where that is slow."""
+        """Move states by Newton steps until the constraint has a target value.
+
+        The factors of the step are used as long as the violation falls fast, and new ones after that.
+
+        Parameters
+        ----------
+        p : ndarray, (P,)
+            Parameters after the step.
+        X, v : ndarray, (N, D)
+            States after the step, and the constraint there.
+        target : ndarray, (N, D)
+            The constraint by the linearised step.
+        arrow : Arrow
+            The factorised system of the step.
+        mu : float
+            The damping of the step.
+
+        Returns
+        -------
+        X, v : ndarray, (N, D)
+        """
         last, fresh = np.inf, not self.stiff
-        for _ in range(RETURNS if self.stiff else 1):
+        for _ in range(_RETURNS.max_returns if self.stiff else 1):
             off = v - target
             cost = float(np.sum(off * off / self.V))
-            if cost < NOTHING or not np.isfinite(cost) or (fresh and cost > last):
+            if cost < _RETURNS.negligible or not np.isfinite(cost) or (fresh and cost > last):
                 break
-            if not fresh and cost > SLOW * last:
+            if not fresh and cost > _RETURNS.slow_decrease * last:
                 arrow, fresh = Arrow(self.problem.linearise(p, X), self.problem.layout, self.V, mu, sizes(X)), True
             else:
                 fresh = not self.stiff
@@ -172,60 +291,142 @@ class _Level:
         return X, v
 
     def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:
-        """Whether it has converged, and the steps it took."""
-        mu, line, more = self.damping, None, MORE
+        """Iterate until the objective is flat.
+
+        Parameters
+        ----------
+        steps : int
+            Largest number of steps.
+        relative, absolute : float
+            Decrease of the objective below which the level has converged, relative to it and in units of
+            log-likelihood.
+
+        Returns
+        -------
+        converged : bool
+        steps : int
+            Number of steps taken.
+        """
+        mu, line, rejection = self.damping, None, _DAMPING.rejection_factor
         for step in range(1, steps + 1):
             if self.search.stop(self.value):
                 return False, step
             line = self.problem.linearise(self.p, self.X) if line is None else line
             try:
                 p, X, v, promised = self.trial(line, mu)
-                there = self.objective(p, X, v)
+                value = self.objective(p, X, v)
             except (NotPositiveDefinite, np.linalg.LinAlgError):
-                there, promised = np.inf, -np.inf
-            gain = self.value - there
+                p, X, value, promised = self.p, self.X, np.inf, -np.inf
+            gain = self.value - value
             if gain >= 0:
                 ratio = gain / max(self.value - promised, np.finfo(float).tiny)
-                self.p, self.X, self.value, line = p, X, there, None
-                # Damped less after a step that kept its promise, as much again after one that kept half of it.
-                mu, more = max(mu * min(max(1 - (2 * ratio - 1) ** 3, LESS), 4.0), 1e-9), MORE
+                self.p, self.X, self.value, line = p, X, value, None
+                # Nielsen's rule: less damping after a step that kept its promise, the same after one that kept half.
+                factor = min(max(1 - (2 * ratio - 1) ** 3, _DAMPING.max_reduction), _DAMPING.max_increase)
+                mu, rejection = max(mu * factor, _DAMPING.smallest), _DAMPING.rejection_factor
                 self.damping = mu
             if abs(gain) <= relative * self.value + absolute:
                 return True, step
             if gain < 0:
-                mu, more = mu * more, more * FASTER
-                if mu > 1e8:  # no step however short decreases it: rounding
+                mu, rejection = mu * rejection, rejection * _DAMPING.rejection_growth
+                if mu > _DAMPING.largest:
                     return True, step
         return False, steps
 
 
-def level(problem: Relaxed, point: Point, q: float, search: Search, tolerance: float = ROUGH) -> Point:
-    """Levenberg–Marquardt steps at one q, until the objective is flat."""
+def level(
+    problem: Relaxed, point: Point, q: float, search: Search, tolerance: float = _STOPPING.search_decrease
+) -> Point:
+    """Minimise the objective at one q.
+
+    Parameters
+    ----------
+    problem : Relaxed
+    point : Point
+        Where to begin.
+    q : float
+        Relative size of the random walk.
+    search : Search
+    tolerance : float
+        Decrease of the objective, in units of log-likelihood, below which the level has converged.
+
+    Returns
+    -------
+    Point
+    """
     exact = q <= EXACT[0]
     with np.errstate(all="ignore"):
         work = _Level(problem, point, q, search)
-        done, used = work.run(FINAL_STEPS if exact else STEPS, 0.0 if exact else FLAT, tolerance)
+        steps = _STOPPING.max_exact_steps if exact else _STOPPING.max_steps
+        done, used = work.run(steps, 0.0 if exact else _STOPPING.relative_decrease, tolerance)
     return Point(work.p, work.X, work.value, done, point.steps + used, work.damping)
 
 
-def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search, first: float = LEVELS[0]) -> Point:
-    """From a start through all levels of q, from the first on, to the exact constraint."""
+def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search, first: float = STIFFNESS_LEVELS[0]) -> Point:
+    """Minimise the objective at all levels of q in turn, and at last with the exact constraint of a search.
+
+    Parameters
+    ----------
+    problem : Relaxed
+    p : ndarray, (P,)
+    X : ndarray, (N, D)
+        Parameters and states of the start.
+    search : Search
+    first : float
+        Largest q; levels above it are skipped.
+
+    Returns
+    -------
+    Point
+    """
     point = Point(p, X)
-    for q in LEVELS:
+    for q in STIFFNESS_LEVELS:
         if q <= first:
             point = level(problem, point, q, search)
     return level(problem, point, EXACT[0], replace(search, held=None))
 
 
 def settle(problem: Relaxed, point: Point, search: Search, tolerance: float = FINE) -> Point:
-    """The exact constraint, from a point nearby."""
+    """Minimise the objective with the exact constraint of an estimate, from a point nearby.
+
+    Parameters
+    ----------
+    problem : Relaxed
+    point : Point
+    search : Search
+        Its springs are left out.
+    tolerance : float
+        Decrease of the objective, in units of log-likelihood, below which it has converged.
+
+    Returns
+    -------
+    Point
+    """
     return level(problem, point, EXACT[-1], replace(search, held=None), tolerance)
 
 
 def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, FloatArray, FloatArray]:
-    """The information about the free parameters `(F, F)` and the gradient `(F,)`, with states that obey the model.
+    """Compute the information about the free parameters when states obey the model.
 
-    Raises `NotPositiveDefinite`.
+    Parameters
+    ----------
+    problem : Relaxed
+    p : ndarray, (P,)
+    X : ndarray, (N, D)
+
+    Returns
+    -------
+    arrow : Arrow
+        The factorised linear system at (p, X).
+    H : ndarray, (F, F)
+        The information.
+    gradient : ndarray, (F,)
+        Gradient of the objective.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        If the linear system is singular.
     """
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)

@@ -1,16 +1,18 @@
-"""Gauss–Helmert iteration on the collocation constraint (see `collocation` for the equations).
+"""Gauss–Helmert iteration on the collocation constraint (see `mesh` for the equations).
 
-σ, unless it is given, is that of the residuals, taken anew from step to step as soon as the states have settled. A step
-is safeguarded by the exact penalty function
+Unless σ is given, it is estimated from the residuals, again after each step once the states have settled. A step is
+safeguarded by the exact penalty function
 
     ½ Σ (x^data - x)²/v + Σ log σ + μ ‖c(p, x)‖_{S⁻¹},     μ >= 2 ‖z‖_S.
 
-Where it moves the states by less than their noise it is taken as it is, and only where a few of them bring no decrease
-the iteration goes back to the best of them (a watchdog: along a curved constraint good steps may increase the penalty
-for a while, the more so the longer the series); else it is put back onto the constraint, or halved, until it decreases.
-Parameters stay inside their box by an active set. Along a direction that the data do not determine the iteration would
-run away; where something has moved more than `RUNAWAY` of its first standard errors, and by more than itself, the
-iteration begins again with the direction of least information held, which is then let go.
+A step that moves the states by less than half of their noise is taken whole. If several of these bring no decrease, the
+iteration returns to the best point (`watchdog`: along a curved constraint good steps may increase the penalty for a
+while, the more so the longer the series). For any other step the states are moved back onto the constraint, or the step
+is halved, until the penalty function decreases. An active set keeps the parameters inside their box.
+
+Along a direction that the data do not determine, the iteration would run away. If a parameter has moved by more than
+`RUNAWAY_ERRORS` of its first standard errors, and by more than its start, the iteration is repeated with the direction
+of least information held. A third run from there releases the direction.
 """
 
 from __future__ import annotations
@@ -24,30 +26,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..linalg.blas_threads import single_thread
-from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
+from ..linalg.symmetric_matrix import NotPositiveDefinite, scaled_eigendecomposition, symmetric_inverse
 from ..optimize import Stop, never
-from ..optimize.step_rules import TrustRegion
+from ..optimize.step_rules import STEP_FAILURES, TrustRegion
 from ..support.array_types import FloatArray
 from .mesh import Mesh
-from .watchdog import SLACK, WATCHED, Step, Watch
+from .watchdog import MAX_STEPS_WITHOUT_DECREASE, PENALTY_SLACK, Step, Watch
 
-RUNAWAY = 20.0
-"""Standard errors; and more than a parameter was at the start, as in long series standard errors are very small."""
-DRIFT = 0.5
-"""Change of the states, in σ, below which a step is taken as it is."""
-AGREED = 1e-3
-"""Relative change of σ that does not matter."""
-ROUNDING = 1e-11
-"""Relative change of the parameters below which steps are rounding, however small the standard errors."""
-RELATIVE_SLACK, FLAT, PATIENCE = 1e-8, 5e-3, 4
-"""`RELATIVE_SLACK` is `SLACK` relative to the value of the penalty function, for very long series. A
-decrease below `FLAT` in each of `PATIENCE` full steps in a row is the floor of a valley along which the data hardly
-tell the parameters apart."""
+RUNAWAY_ERRORS = 20.0
+"""Distance from the start, in standard errors, beyond which a parameter runs away.
+
+It must also have moved by more than its absolute value at the start, because standard errors are very small in long
+series. A smaller value holds directions that the data determine; a larger one costs steps. By judgement.
+"""
+MAX_DRIFT_OF_WHOLE_STEP = 0.5
+"""Root mean square change of the states, in σ, up to which a step is taken whole.
+
+Steps above it are searched along, and σ is not updated (docs/method.md, step 2). By judgement.
+"""
+SIGMA_TOLERANCE = 1e-3
+"""Relative change of σ below which it has converged. By judgement."""
+ROUNDING_TOLERANCE = 1e-11
+"""Relative change of the parameters below which a step is rounding, however small the standard errors are.
+
+By judgement."""
+RELATIVE_PENALTY_SLACK = 1e-8
+"""`PENALTY_SLACK` relative to the penalty function, which counts in very long series. By judgement."""
+MIN_SEARCHED_SHARE = 1e-4
+"""Share of a step below which the search along it gives up. By judgement."""
+RADIUS_WITHOUT_LIMIT = 1e8
+"""Radius of the trust region, in standard errors, with which only the box limits a Gauss–Helmert step.
+
+By judgement."""
+SPRING_INFORMATION = 1e8
+"""Information added along a held direction, relative to unit information.
+
+A spring needs no special case in the active set of the box. By judgement.
+"""
+
+
+@dataclass(frozen=True)
+class _ValleyPolicy:
+    """When an iteration has reached the floor of a valley along which the data hardly distinguish the parameters."""
+
+    max_change: float = 5e-3
+    """Change of the penalty function, in units of log-likelihood, of a step along the floor. By judgement."""
+    min_share: float = 0.5
+    """Smallest share of a step for it to count: a shortened step may change little anywhere. By judgement."""
+    steps: int = 4
+    """Successive steps along the floor after which the iteration ends. By judgement."""
+
+
+_VALLEY = _ValleyPolicy()
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the iteration ended.
+    """End of a Gauss–Helmert iteration.
 
     Attributes
     ----------
@@ -55,6 +90,7 @@ class Solution:
     states : ndarray, (nodes, D)
         States that obey the model.
     sigma : ndarray, (D,)
+        Given or estimated.
     information : ndarray, (F, F)
         `Gᵀ S⁻¹ G` of the free parameters; its inverse is their covariance.
     misfit : float
@@ -62,7 +98,7 @@ class Solution:
     stop : Stop
     iterations : int
     held : ndarray, (F,), or None
-        Direction in the free parameters, in units of their standard errors, that was held.
+        Direction in the free parameters, in units of their standard errors, that was held because it ran away.
     """
 
     p: FloatArray
@@ -76,42 +112,42 @@ class Solution:
 
     @classmethod
     def known(cls, p: FloatArray, states: FloatArray, sigma: FloatArray, misfit: float, stop: Stop) -> Solution:
-        """One that another iteration has found, which keeps no information."""
+        """Build a solution from another iteration, which computes no information."""
         return cls(p, states, sigma, np.zeros((0, 0)), misfit, stop=stop, iterations=0)
 
 
 class Prior(Protocol):
-    """A sum of squares of functions of the parameters."""
+    """A prior: a sum of squares of functions of the parameters."""
 
     def value(self, p: FloatArray) -> float:
-        """Half the sum."""
+        """Return half the sum of squares at p `(J,)`."""
 
     def gradient(self, p: FloatArray) -> FloatArray:
-        """Its gradient, `(J,)`."""
+        """Return the gradient of the value, `(J,)`."""
 
     def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
-        """Its Hessian, `(J, J)`."""
+        """Return the Hessian of the value, `(J, J)`; by Gauss–Newton unless exact."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Which parameters may move and where, and when to stop.
+    """Free parameters, their bounds, and when to stop.
 
     Attributes
     ----------
     free : ndarray of bool, (J,)
+        Parameters that may move; F of them.
     lower, upper : ndarray, (J,)
     tolerance : float
-        On the step, in standard errors.
+        Length of a step, in standard errors, below which the iteration has converged.
     max_iterations : int
     stop : callable
-        Whether to stop now, asked after each step.
+        Called with the penalty function after each step; True ends the iteration.
     runaway : float
-        Standard errors beyond which a direction is held.
+        Distance in standard errors beyond which a parameter runs away.
     prior : Prior, optional
-        Of the parameters.
     noise : callable, optional
-        σ `(D,)` from residuals `(nodes, D)`, where it is not given.
+        Function that estimates σ `(D,)` from residuals `(nodes, D)`; None if σ is given.
     """
 
     free: NDArray[np.bool_]
@@ -120,15 +156,32 @@ class Settings:
     tolerance: float = 1e-4
     max_iterations: int = 100
     stop: Callable[[float], bool] = never
-    runaway: float = RUNAWAY
+    runaway: float = RUNAWAY_ERRORS
     prior: Prior | None = None
     noise: Callable[[FloatArray], FloatArray] | None = None
 
 
 def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, settings: Settings) -> Solution:
-    """Iterate from parameters `p` `(J,)` and states `(nodes, D)`; `sigma` is `(D,)`.
+    """Find the parameters and states that obey the model and are nearest to the data.
 
-    Raises `NotPositiveDefinite` if the constraint is singular at the start.
+    Parameters
+    ----------
+    mesh : Mesh
+    sigma : ndarray, (D,)
+        Standard deviation of the noise, or its first guess if `settings.noise` estimates it.
+    p : ndarray, (J,)
+    states : ndarray, (nodes, D)
+        Where to begin.
+    settings : Settings
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    NotPositiveDefinite
+        If the constraint is singular at the start, or if no direction can be found for parameters that run away.
     """
     with single_thread(), np.errstate(all="ignore"):
         first = _Iteration(mesh, sigma, settings, None).run(p, states)
@@ -136,13 +189,22 @@ def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, sett
             return first
         held = _Iteration(mesh, sigma, settings, first).run(p, states)
         assert isinstance(held, Solution)
-        # From there it may find its way.
+        # From the end of the held run the iteration may converge without holding.
         free = _Iteration(mesh, held.sigma, settings, None).run(held.p, held.states)
         return free if isinstance(free, Solution) and free.stop.converged else held
 
 
 class _Iteration:
-    """One run, with a direction held or not."""
+    """One run of the iteration.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    sigma : ndarray, (D,)
+    settings : Settings
+    held : ndarray, (F,), or None
+        Direction that is held.
+    """
 
     def __init__(self, mesh: Mesh, sigma: FloatArray, settings: Settings, held: FloatArray | None) -> None:
         self.mesh, self.settings, self.held = mesh, settings, held
@@ -152,31 +214,38 @@ class _Iteration:
         self.first = self.v
 
     def _set(self, sigma: FloatArray) -> None:
+        """Set σ `(D,)` and the variances that follow from it."""
         self.sigma, self.v = sigma, self.mesh.variances(sigma)
 
     def _renewed(self, x: FloatArray) -> bool:
-        """Take σ from the residuals; whether it had been that before."""
+        """Estimate σ from the residuals at x `(nodes, D)`; return True if it has not changed or is given."""
         if self.settings.noise is None:
             return True
         before = self.sigma
         self._set(self.settings.noise(self.mesh.residuals(x)))
-        return bool((np.abs(self.sigma / before - 1) < AGREED).all())
+        return bool((np.abs(self.sigma / before - 1) < SIGMA_TOLERANCE).all())
 
     def run(self, p: FloatArray, x: FloatArray) -> Solution | FloatArray:
-        """The solution, or the direction that ran away."""
+        """Iterate from p `(J,)` and x `(nodes, D)`.
+
+        Returns
+        -------
+        Solution or ndarray, (F,)
+            The direction of least information if a parameter ran away.
+        """
         settings, free = self.settings, self.settings.free
         p = np.clip(p, settings.lower, settings.upper)
         step = self._step(p, x)
-        first, start = step.information, p[free]  # not the step: it is as long as the series
+        first, start = step.information, p[free]  # the step itself is as long as the series and is not kept
         errors = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal()))
         watch = Watch(p, x, step)
-        stop, iteration, flat, agreed = Stop.ITERATIONS, 0, 0, settings.noise is None
+        stop, iteration, flat, sigma_agrees = Stop.ITERATIONS, 0, 0, settings.noise is None
         while iteration < settings.max_iterations:
             iteration += 1
             small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
-            small |= bool((np.abs(step.dp) <= ROUNDING * np.abs(p)).all())
-            here = self._value(watch.now)
-            if step.drift <= DRIFT and watch.patient:
+            small |= bool((np.abs(step.dp) <= ROUNDING_TOLERANCE * np.abs(p)).all())
+            before = self._value(watch.last_step)
+            if step.drift <= MAX_DRIFT_OF_WHOLE_STEP and watch.patient:
                 share = watch.share
                 x = x + share * (step.states - x)
             else:
@@ -189,31 +258,33 @@ class _Iteration:
                     break
             p = np.clip(p + share * step.dp, settings.lower, settings.upper)
             moved = np.abs(p[free] - start)
-            # A σ that is too small makes all errors too small; then steps are long, and no direction is to blame; nor
-            # where the states still have a long way to go.
+            # Long steps alone are no sign of an undetermined direction. If σ is too small, all standard errors are too
+            # small, which the excess of the residuals corrects; and while the states still move far, so may p.
             far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
-            if self.held is None and step.drift <= DRIFT and (moved > far).any():
+            if self.held is None and step.drift <= MAX_DRIFT_OF_WHOLE_STEP and (moved > far).any():
                 return _weakest(first)
-            if small and agreed and share >= 0.5 * watch.share:
+            if small and sigma_agrees and share >= 0.5 * watch.share:
                 stop = Stop.STEP
                 break
-            if settings.stop(here):
+            if settings.stop(before):
                 stop = Stop.TIME
                 break
-            if step.drift <= DRIFT:
-                agreed = self._renewed(x)
+            if step.drift <= MAX_DRIFT_OF_WHOLE_STEP:
+                sigma_agrees = self._renewed(x)
             step = step.bare
             try:
                 step = self._step(p, x)
             except NotPositiveDefinite:
-                if watch.since < 0:
+                # The step led to where the constraint is singular: search along the step from the best point instead.
+                if watch.steps_since_best < 0:
                     raise
                 p, x, step = watch.best
-                watch.since = WATCHED
+                watch.steps_since_best = MAX_STEPS_WITHOUT_DECREASE
                 continue
             watch.see(p, x, step, share, self._value)
-            flat = flat + 1 if share >= 0.5 and abs(here - self._value(watch.now)) < FLAT else 0
-            if flat >= PATIENCE:
+            change = abs(before - self._value(watch.last_step))
+            flat = flat + 1 if share >= _VALLEY.min_share and change < _VALLEY.max_change else 0
+            if flat >= _VALLEY.steps:
                 stop = Stop.VALUE
                 break
         return Solution(
@@ -221,12 +292,20 @@ class _Iteration:
         )
 
     def _step(self, p: FloatArray, x: FloatArray) -> Step:
+        """Compute the Gauss–Helmert step from p `(J,)` and x `(nodes, D)`.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If the constraint is singular or not finite.
+        """
         free, mesh, v = self.settings.free, self.mesh, self.v
         F = int(free.sum())
         line = mesh.linearise(p, x)
         e = np.where(mesh.measured, mesh.data - x, 0.0)
         factor = line.covariance(v)
         rho = line.c + line.A.apply(e)
+        # One pass of the factor whitens G, ρ and c; their Gram matrix has H = Gᵀ S⁻¹ G, g = Gᵀ S⁻¹ ρ and cᵀ S⁻¹ c.
         columns = np.empty((rho.size, F + 2))
         columns[:, :F] = line.G[:, :, free].reshape(rho.size, F)
         columns[:, F], columns[:, F + 1] = rho.ravel(), line.c.ravel()
@@ -246,6 +325,7 @@ class _Iteration:
         z = factor.back(white[:, F] + white[:, :F] @ theta).reshape(line.c.shape)
         w = line.A.transposed(z, len(x))
         states = x + e - v * w
+        # ‖z‖_S² = zᵀ A diag(v) Aᵀ z. A penalty above ‖z‖_S makes the penalty function exact; it never falls.
         self.penalty = max(self.penalty, 2 * float(np.sqrt(np.sum(v * w**2))))
         return Step(
             dp=dp,
@@ -260,38 +340,58 @@ class _Iteration:
         )
 
     def _parameters(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """The minimiser of the quadratic model in the box, without the part along the held direction."""
+        """Minimise the quadratic model in the box, with the held direction kept by a stiff spring.
+
+        Parameters
+        ----------
+        g : ndarray, (F,)
+        H : ndarray, (F, F)
+        d : ndarray, (F,)
+            Scales of the parameters.
+        low, high : ndarray, (F,)
+            The box relative to the current parameters.
+
+        Returns
+        -------
+        ndarray, (F,)
+            δp of the free parameters.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If no step can be computed.
+        """
         if not len(g):
             return g
-        rule = TrustRegion(radius=1e8)
-        if self.held is None:
-            return rule.step(g, H, d, low, high)
-        # A stiff spring along the direction: no room for a special case in the active set.
-        spring = 1e8 * np.outer(self.held * d, self.held * d)
-        return rule.step(g, H + spring, d, low, high)
+        if self.held is not None:
+            H = H + SPRING_INFORMATION * np.outer(self.held * d, self.held * d)
+        try:
+            return TrustRegion(radius=RADIUS_WITHOUT_LIMIT).step(g, H, d, low, high)
+        except STEP_FAILURES as error:
+            raise NotPositiveDefinite("the parameters") from error
 
     def _excess(self, x: FloatArray) -> float:
-        """How much larger the residuals are than σ was at first, at least 1."""
+        """Compute the root mean square residual at x `(nodes, D)` over the first σ, at least 1."""
         off = ((self.mesh.data - x) ** 2 / self.first)[self.mesh.measured]
         return max(1.0, math.sqrt(float(np.sum(off)) / max(off.size, 1)))
 
     def _misfit(self, x: FloatArray) -> float:
-        """`Σ (x^data - x)²/v` over measured values."""
+        """Compute `Σ (x^data - x)²/v` over measured values, at x `(nodes, D)`."""
         return float(np.sum(((self.mesh.data - x) ** 2 / self.v)[self.mesh.measured]))
 
     def _cost(self, p: FloatArray, x: FloatArray) -> float:
-        """Minus the log-likelihood, and the prior."""
-        known = 0.0 if self.settings.prior is None else self.settings.prior.value(p)
+        """Compute minus the log-likelihood and the log-prior at p `(J,)` and x `(nodes, D)`, up to a constant."""
+        prior = 0.0 if self.settings.prior is None else self.settings.prior.value(p)
         with np.errstate(all="ignore"):
             noise = float(self.counts @ np.log(self.sigma)) if self.settings.noise is not None else 0.0
-        return 0.5 * self._misfit(x) + known + noise
+        return 0.5 * self._misfit(x) + prior + noise
 
     def _value(self, step: Step) -> float:
-        """The penalty function where a step begins."""
+        """Compute the penalty function at the point where a step begins."""
         return step.cost + self.penalty * math.sqrt(step.violation)
 
     def _merit(self, p: FloatArray, x: FloatArray, step: Step) -> float:
-        """The same elsewhere, with the covariance of a step nearby."""
+        """Compute the penalty function at p `(J,)` and x `(nodes, D)`, with S of a step nearby; inf if not finite."""
         c = self.mesh.defects(p, x)
         if not np.isfinite(c).all():
             return np.inf
@@ -300,28 +400,41 @@ class _Iteration:
         return self._cost(p, x) + self.penalty * math.sqrt(float(white @ white))
 
     def _search(self, p: FloatArray, x: FloatArray, step: Step) -> tuple[float, FloatArray]:
-        """The share of the step that decreases the penalty function (0 if none does), and the states.
+        """Halve a step until the penalty function decreases.
 
-        A full step along a curved constraint leaves it to second order, which the penalty may refuse however good the
-        step (Maratos); then the states are first put back onto the constraint.
+        A full step along a curved constraint leaves it to second order, which the penalty function may refuse however
+        good the step is (the Maratos effect). The states of a full step are then first moved back onto the constraint.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        x : ndarray, (nodes, D)
+        step : Step
+            The step from (p, x).
+
+        Returns
+        -------
+        share : float
+            Share of the step that decreases the penalty function; 0 if none does.
+        states : ndarray, (nodes, D)
         """
-        here = self._merit(p, x, step)
-        limit = here + max(SLACK, RELATIVE_SLACK * abs(here))
+        before = self._merit(p, x, step)
+        limit = before + max(PENALTY_SLACK, RELATIVE_PENALTY_SLACK * abs(before))
         share = 1.0
-        while share > 1e-4:
+        while share > MIN_SEARCHED_SHARE:
             q = p + share * step.dp
             moved = x + share * (step.states - x)
-            there = self._merit(q, moved, step)
-            if there > limit and share == 1.0:
+            after = self._merit(q, moved, step)
+            if after > limit and share == 1.0:
                 moved = self._returned(q, moved, step)
-                there = self._merit(q, moved, step)
-            if there <= limit:
+                after = self._merit(q, moved, step)
+            if after <= limit:
                 return share, moved
             share /= 2
         return 0.0, x
 
     def _returned(self, p: FloatArray, x: FloatArray, step: Step) -> FloatArray:
-        """The states moved by `-v Aᵀ S⁻¹ c`, which takes the violation of the constraint away to first order."""
+        """Move the states x `(nodes, D)` by `-v Aᵀ S⁻¹ c`, which removes the violation to first order."""
         c = self.mesh.defects(p, x)
         assert step.factor is not None
         assert step.A is not None
@@ -330,9 +443,18 @@ class _Iteration:
 
 
 def _weakest(information: FloatArray) -> FloatArray:
-    """The direction of least information, in units of the standard errors, of length one."""
+    """Return the direction of least information as a unit vector `(F,)` in units of conditional standard errors.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        If the information `(F, F)` has no eigendecomposition.
+    """
     d = np.sqrt(np.abs(information.diagonal()))
-    if not (d > np.finfo(float).tiny).all():  # nothing is known of one parameter: that is the direction
+    if not (d > np.finfo(float).tiny).all():  # one parameter has no information: that is the direction
         return np.asarray(np.eye(len(d))[int(np.argmin(d))])
-    _, vectors = np.linalg.eigh(information / np.outer(d, d))
+    try:
+        _, vectors = scaled_eigendecomposition(information, d)
+    except np.linalg.LinAlgError as error:
+        raise NotPositiveDefinite("the information") from error
     return np.asarray(vectors[:, 0])

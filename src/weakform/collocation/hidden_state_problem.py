@@ -1,7 +1,8 @@
-"""A model and data of part of its states, or of expressions of them, on a mesh that is finer than the samples.
+"""The estimation problem with hidden states: data of some states, or of expressions of states, on a mesh.
 
-The nodes of a trajectory are its samples, what lies between them, the jumps of its inputs and, where initial values are
-given, t = 0. Samples far apart get more nodes between them; where the rule is not exact enough, the mesh is halved.
+The nodes of a trajectory are its samples, points between them, the jumps of its inputs and, if initial values are
+given, t = 0. Samples that are far apart get more nodes between them. Where the rule is not accurate enough, intervals
+are halved.
 """
 
 from __future__ import annotations
@@ -26,28 +27,34 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..weak.weak_form import WeakForm
 from .continuation import Point
+from .simpson_rule import hermite_midpoints, insert_midpoints
 from .soft_constraint import Functions, Layout, Relaxed
 
-INTERVALS = 100
-"""Intervals that a series has at least."""
-MOST = 400
-"""Intervals between two samples at most, to begin with."""
-MOMENT = 1e-6
-"""How long before a jump the state before it is taken, relative to the shortest interval."""
-FALLBACK = 0.1
-"""σ, as a share of the spread of a column, where its values are too few to tell."""
+MIN_INTERVALS_PER_SERIES = 100
+"""Smallest number of intervals of the first mesh of a series.
+
+Fewer intervals are cheaper and less accurate with few samples; the mesh is refined later where needed. By judgement.
+"""
+MAX_INTERVALS_PER_GAP = 400
+"""Largest number of intervals between two samples in the first mesh, which bounds its cost. By judgement."""
+JUMP_OFFSET = 1e-6
+"""Time before a jump at which the state before it is reported, as a share of the shortest interval. By judgement."""
+MIN_VALUES_FOR_SIGMA = 5
+"""Number of residuals of the noise filter from which σ is estimated by it. By judgement."""
+DEFAULT_SIGMA_SHARE = 0.1
+"""σ as a share of the spread of a column, if it has fewer than `MIN_VALUES_FOR_SIGMA` residuals. By judgement."""
 
 
 @dataclass(frozen=True)
 class Latent:
-    """States on a mesh.
+    """Parameters and states on a mesh.
 
     Attributes
     ----------
     meshes : tuple of ndarray
-        The nodes of each trajectory.
+        Times of the nodes of each trajectory.
     point : Point
-        Parameters and states, on the layout of these.
+        Parameters and states, on the layout of these meshes.
     """
 
     meshes: tuple[FloatArray, ...]
@@ -55,33 +62,33 @@ class Latent:
 
     @property
     def nodes(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """Nodes and states of each trajectory, `(nodes,)` and `(nodes, D)`."""
+        """Times `(nodes,)` and states `(nodes, D)` of each trajectory."""
         ends = np.cumsum([len(mesh) + 1 for mesh in self.meshes])
         parts = np.split(self.point.X, ends[:-1])
         return tuple((mesh, states[1:]) for mesh, states in zip(self.meshes, parts, strict=True))
 
     @classmethod
     def of(cls, nodes: Sequence[tuple[FloatArray, FloatArray]], p: FloatArray) -> Latent:
-        """From nodes and states of each trajectory."""
+        """Build from p `(P,)` and the times `(nodes,)` and states `(nodes, D)` of each trajectory."""
         X = np.concatenate([part for _, states in nodes for part in (states[:1], states)])
         return cls(tuple(times for times, _ in nodes), Point(p, X))
 
 
 @dataclass(frozen=True)
 class LatentProblem:
-    """What is measured, and what the model says of it.
+    """Data, the functions of the model that predict them, and the noise level.
 
     Attributes
     ----------
     model : Model
-        As the estimators see its parameters, local ones multiplied.
+        The model with one copy of each local parameter for every trajectory, as estimators see it.
     shared : Model
-        The same before local parameters were multiplied.
+        The model before local parameters were copied.
     data : Dataset
-        The columns that are measured.
+        The measured columns.
     functions : Functions
     sigma : ndarray, (K,)
-        Given, or what the data alone tell.
+        Standard deviation of the noise: given, or estimated from the data alone.
     forms : tuple
         Empty: there is no weak form.
     """
@@ -103,7 +110,19 @@ class LatentProblem:
         sigma: FloatArray,
         log: BoolArray | None = None,
     ) -> LatentProblem:
-        """Compile what the model says of the measured columns; with `log`, some parameters are logarithms."""
+        """Compile the functions that predict the measured columns.
+
+        Parameters
+        ----------
+        model, shared : Model
+            With and without copies of local parameters.
+        index : ndarray of int, (trajectories, J)
+            Position of each parameter of `shared` among those of `model`.
+        data : Dataset
+        sigma : ndarray, (K,)
+        log : ndarray of bool, (P,), optional
+            Parameters on a log scale; none by default.
+        """
         kinds = [KINDS[kind] for kind in data.noise]
         functions = Functions(
             shared.map("f"),
@@ -120,9 +139,18 @@ class LatentProblem:
 
     @classmethod
     def build(cls, parameters: Parameters, data: Dataset) -> LatentProblem:
-        """Compile what the model says; estimate σ unless it is given."""
+        """Build the problem; estimate σ unless it is given.
+
+        Raises
+        ------
+        FitError
+            If the data have a covariance between columns, or fewer values than there are unknowns.
+        """
         if data.covariance is not None:
-            raise FitError("A covariance between columns needs every state measured; give sigma for each column.")
+            raise FitError(
+                "A covariance between columns is supported only with the weak form, which needs every state measured; "
+                "give sigma for each column instead."
+            )
         log = parameters.scale.log
         problem = cls.of(parameters.model, parameters.shared, parameters.index, data, np.ones(data.D), log=log)
         if data.own_noise and data.sigma is None:
@@ -137,17 +165,17 @@ class LatentProblem:
         return replace(problem, sigma=sigma)
 
     def reweighed(self, weights: tuple[FloatArray, ...]) -> LatentProblem:
-        """The same with other weights `(time, K)` of the values."""
+        """Return the problem with other weights `(time, K)` of the values of each trajectory."""
         return replace(self, data=self.data.reweighed(weights))
 
     @property
     def beginnings(self) -> int:
-        """Initial values that are fitted besides the parameters."""
+        """Number of initial values that are fitted in addition to the parameters."""
         return int((~self.functions.given).sum()) * len(self.data.trajectories)
 
     @cached_property
     def working(self) -> tuple[FloatArray, ...]:
-        """The data in working coordinates, `(time, K)`, NaN where missing."""
+        """Data of each trajectory in working coordinates, `(time, K)`; NaN if missing."""
         with np.errstate(all="ignore"):
             return tuple(
                 np.column_stack([g(c) for g, c in zip(self.functions.to_working, q.values.T, strict=True)])
@@ -156,32 +184,37 @@ class LatentProblem:
 
     @property
     def transforms(self) -> list[tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]]:
-        """To the working coordinates of each column, and back."""
+        """Maps to and from the working coordinates of each column."""
         return [(KINDS[kind].to_working, KINDS[kind].from_working) for kind in self.data.noise]
 
     @property
     def spread(self) -> FloatArray:
-        """How much each column varies, in working coordinates, `(K,)`."""
+        """Standard deviation of each column in working coordinates, `(K,)`; one for a constant column."""
         rows = np.concatenate(self.working)
         with np.errstate(all="ignore"):
             spread = np.nanstd(rows, axis=0)
         return np.where(spread > 0, spread, 1.0)
 
     def _level(self) -> FloatArray:
-        """σ `(K,)` by the filter, or from repeated measurements; a share of the spread where there are too few."""
+        """Estimate σ `(K,)` from the data alone: by the noise filter and from repeated measurements.
+
+        With too few values σ is a share of the spread.
+        """
         squares, counts = np.zeros(len(self.sigma)), np.zeros(len(self.sigma))
         for q, x in zip(self.data.trajectories, self.working, strict=True):
             for k in range(x.shape[1]):
-                there = np.isfinite(x[:, k])
-                more, count = uneven_squares(q.times[there], x[there, k], q.scales[there, k])
-                squares[k], counts[k] = squares[k] + more, counts[k] + count
+                finite = np.isfinite(x[:, k])
+                square, count = uneven_squares(q.times[finite], x[finite, k], q.scales[finite, k])
+                squares[k], counts[k] = squares[k] + square, counts[k] + count
             if q.within is not None and q.repeats is not None:
                 squares, counts = squares + q.within, counts + q.repeats
-        found = np.sqrt(squares / np.maximum(counts, 1))
-        return np.where((counts >= 5) & (found > 0), np.minimum(found, self.spread), FALLBACK * self.spread)
+        sigma = np.sqrt(squares / np.maximum(counts, 1))
+        estimated = (counts >= MIN_VALUES_FOR_SIGMA) & (sigma > 0)
+        # Where the dynamics are fast for the samples, the filter may see more than the whole variation.
+        return np.where(estimated, np.minimum(sigma, self.spread), DEFAULT_SIGMA_SHARE * self.spread)
 
     def _with_own_noise(self) -> LatentProblem:
-        """The problem with a scale for each trajectory: its noise by the filter, relative to that of all."""
+        """Return the problem with the noise of each trajectory scaled to its own σ, relative to the common σ."""
         shared, parts = self._level(), []
         for q in self.data.trajectories:
             own = replace(self, data=self.data.replaced(trajectories=(q,)))._level()
@@ -190,40 +223,42 @@ class LatentProblem:
 
     @property
     def at_zero(self) -> bool:
-        """Whether some initial value is given at t = 0, and not only called a parameter."""
+        """Whether some initial value is given at t = 0 by more than a parameter `x(0)`."""
         return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
 
     def begin(self, k: int) -> float:
-        """When trajectory k begins: with its first sample, at t = 0 where initial values are given, or with what
-        happens before.
+        """Return the time at which trajectory k begins.
+
+        It is the earliest of its first sample, t = 0 if initial values are given, its jumps and its doses.
         """
         q = self.data.trajectories[k]
-        happens = [time for time, _ in self.jumps[k]]
-        happens += [float(dose.time) for doses in q.doses for dose in doses.each]
-        return float(min([q.times[0], *([0.0] if self.at_zero else []), *happens]))
+        events = [time for time, _ in self.jumps[k]]
+        events += [float(dose.time) for doses in q.doses for dose in doses.each]
+        return float(min([q.times[0], *([0.0] if self.at_zero else []), *events]))
 
     @cached_property
     def jumps(self) -> tuple[tuple[tuple[float, tuple[se.Basic, ...]], ...], ...]:
-        """Times at which states jump, with the states after as expressions of those before; for each trajectory."""
+        """For each trajectory, times of jumps with the states after each as expressions of the states before it."""
         every = []
         for k, q in enumerate(self.data.trajectories):
             model = self.shared.of(k)
-            found: dict[float, dict[str, se.Basic]] = {}
+            jumps: dict[float, dict[str, se.Basic]] = {}
             for event in model.events:
                 time = model.timed(event.trigger)
                 if time is None or not time.is_Number or float(time) > q.times[-1]:
                     continue
                 if event.waits and float(time) <= min(q.times[0], 0.0):
                     continue
-                now = found.setdefault(float(time), {state: se.Symbol(state) for state in model.states})
-                here = {se.Symbol(state): e for state, e in now.items()}
-                now.update({state: se.sympify(e).subs(here) for state, e in event.after.items()})
-            every.append(tuple((time, tuple(found[time].values())) for time in sorted(found)))
+                # Several events at one time are composed in their order.
+                states = jumps.setdefault(float(time), {state: se.Symbol(state) for state in model.states})
+                before = {se.Symbol(state): e for state, e in states.items()}
+                states.update({state: se.sympify(e).subs(before) for state, e in event.after.items()})
+            every.append(tuple((time, tuple(jumps[time].values())) for time in sorted(jumps)))
         return tuple(every)
 
     def meshes(self) -> tuple[FloatArray, ...]:
-        """Nodes to begin with, for each trajectory; twice where states jump."""
-        made = []
+        """Build the first mesh `(nodes,)` of each trajectory, with two nodes at each jump of the states."""
+        meshes = []
         for k, q in enumerate(self.data.trajectories):
             times, begin = q.times, self.begin(k)
             if begin < times[0]:
@@ -234,19 +269,22 @@ class LatentProblem:
                 jumps = inputs.jumps
                 times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
             gaps = np.diff(times)
-            target = min(float(np.median(np.diff(q.times))) / 2, float(times[-1] - times[0]) / INTERVALS)
-            counts = np.clip(np.ceil(gaps / target - 1e-9).astype(int), 2, MOST)
+            # At least two intervals between samples; gaps longer than usual get more.
+            longest = float(times[-1] - times[0]) / MIN_INTERVALS_PER_SERIES
+            target = min(float(np.median(np.diff(q.times))) / 2, longest)
+            # The margin keeps a gap of a whole number of targets from one more interval by rounding.
+            counts = np.clip(np.ceil(gaps / target - 1e-9).astype(int), 2, MAX_INTERVALS_PER_GAP)
             parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
-            made.append(self.doubled(np.append(np.concatenate(parts), times[-1]), k))
-        return tuple(made)
+            meshes.append(self.doubled(np.append(np.concatenate(parts), times[-1]), k))
+        return tuple(meshes)
 
     def doubled(self, mesh: FloatArray, k: int) -> FloatArray:
-        """A mesh of trajectory k with two nodes wherever states jump."""
+        """Return a mesh `(nodes,)` of trajectory k with two nodes at each jump of the states."""
         jumping = [time for time, _ in self.jumps[k] if mesh[0] <= time <= mesh[-1]]
         return np.sort(np.concatenate([np.setdiff1d(mesh, jumping), jumping, jumping])) if jumping else mesh
 
     def layout(self, meshes: tuple[FloatArray, ...]) -> Layout:
-        """Nodes of all trajectories one behind the other, each with a node ahead of it."""
+        """Concatenate the nodes of all trajectories, each with an extra node ahead of it, and place data and inputs."""
         sizes = [len(mesh) + 1 for mesh in meshes]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         N = sum(sizes)
@@ -255,10 +293,10 @@ class LatentProblem:
         sampled, data, weight, floor = [], [], [], []
         for start, mesh, q, x in zip(starts, meshes, self.data.trajectories, self.working, strict=True):
             sampled.append(start + 1 + at_samples(mesh, q.times))
-            there = np.isfinite(x)
-            data.append(np.where(there, x, 0.0))
-            weight.append(np.where(there, 1.0 / q.scales, 0.0))
-            values = zip(self.data.noise, np.where(there, q.values, 1.0).T, strict=True)
+            measured = np.isfinite(x)
+            data.append(np.where(measured, x, 0.0))
+            weight.append(np.where(measured, 1.0 / q.scales, 0.0))
+            values = zip(self.data.noise, np.where(measured, q.values, 1.0).T, strict=True)
             floor.append(np.column_stack([KINDS[kind].floor(column) for kind, column in values]))
         layout = Layout(
             times=np.concatenate([np.append(mesh[0], mesh) for mesh in meshes]),
@@ -275,29 +313,32 @@ class LatentProblem:
         return self._driven(layout, meshes) if self.shared.driven else layout
 
     def _jumping(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
-        """With the places at which states jump."""
-        jump, made = np.full(len(layout.times), -1, dtype=np.intp), list(self._after)
+        """Add the nodes at which states jump to a layout."""
+        jump, kinds = np.full(len(layout.times), -1, dtype=np.intp), list(self._after)
         start = 1
         for k, mesh in enumerate(meshes):
             for time, after in self.jumps[k]:
                 at = int(np.searchsorted(mesh, time))
+                # A mesh that does not reach the jump has no pair of nodes there.
                 if at + 1 < len(mesh) and mesh[at] == time == mesh[at + 1]:
-                    jump[start + at] = made.index(after)
+                    jump[start + at] = kinds.index(after)
             start += len(mesh) + 1
         return replace(layout, jump=jump, jumps=tuple(self._after.values()))
 
     @cached_property
     def _after(self) -> dict[tuple[se.Basic, ...], Map]:
-        """States after a jump, compiled once for each way to jump."""
+        """Compiled maps to the states after a jump, one for each distinct set of expressions."""
         every = dict.fromkeys(after for jumps in self.jumps for _, after in jumps)
         model = self.shared
         return {after: Map(after, model.states, model.driven, model.parameters) for after in every}
 
     def _driven(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
+        """Add the inputs at the nodes and in the middle of each interval to a layout."""
         before, after, middle = [], [], []
         for k, mesh in enumerate(meshes):
             inputs = inputs_of(self.shared, self.data, k)
-            if inputs is None or len(inputs.hold) < len(self.shared.driven):  # switches of which nobody knows when
+            if inputs is None or len(inputs.hold) < len(self.shared.driven):
+                # Switches at unknown times have no input yet; on the mesh they count as half on.
                 half = Inputs(
                     mesh[:1], np.full((1, len(self.shared.switches)), 0.5), (True,) * len(self.shared.switches)
                 )
@@ -312,51 +353,55 @@ class LatentProblem:
         )
 
     def relaxed(self, meshes: tuple[FloatArray, ...], sigma: FloatArray, free: BoolArray) -> Relaxed:
-        """The problem on a mesh."""
+        """Return the relaxed problem on meshes, with σ `(K,)` and the mask of free parameters `(P,)`."""
         return Relaxed(self.layout(meshes), self.functions, sigma, free)
 
     def states_at(self, meshes: tuple[FloatArray, ...], X: FloatArray, k: int) -> FloatArray:
-        """States of trajectory k on its nodes, `(nodes, D)`."""
+        """Return the states of trajectory k on its nodes, `(nodes, D)`, from those of all nodes, `(N, D)`."""
         start = sum(len(mesh) + 1 for mesh in meshes[:k])
         return X[start + 1 : start + 1 + len(meshes[k])]
 
 
 def apart(mesh: FloatArray) -> FloatArray:
-    """Times that increase: of two that are the same, around a jump, the first a moment earlier."""
+    """Return times `(nodes,)` that strictly increase: of two equal times at a jump, the first is moved earlier."""
     steps = np.diff(mesh)
     twice = np.append(steps == 0, False)
-    return mesh - np.where(twice, MOMENT * float(steps[steps > 0].min(initial=1.0)), 0.0) if twice.any() else mesh
+    return mesh - np.where(twice, JUMP_OFFSET * float(steps[steps > 0].min(initial=1.0)), 0.0) if twice.any() else mesh
 
 
 def at_samples(mesh: FloatArray, times: FloatArray) -> IntArray:
-    """Nodes of the samples; the later where states jump."""
+    """Return the indices of the nodes of samples at `times`; at a jump, of the node after it."""
     return np.searchsorted(mesh, times, side="right") - 1
 
 
 def refined(
     relaxed: Relaxed, meshes: tuple[FloatArray, ...], point: Point, halve: BoolArray
 ) -> tuple[tuple[FloatArray, ...], FloatArray]:
-    """Meshes with the marked intervals halved, and the states on them, `(N, D)`.
+    """Halve marked intervals.
 
     Parameters
     ----------
+    relaxed : Relaxed
+        The problem on the meshes.
+    meshes : tuple of ndarray
+    point : Point
+        Parameters and states on the meshes.
     halve : ndarray of bool, (N,)
-        By the node at which an interval begins.
+        Nodes at which the marked intervals begin.
+
+    Returns
+    -------
+    meshes : tuple of ndarray
+        The finer meshes.
+    states : ndarray, (finer N, D)
+        States on them, with Hermite midpoints at the new nodes.
     """
-    L, F = relaxed.layout, relaxed.functions
-    f = F.f(L.times, point.X, relaxed.own(point.p, L.trajectory), L.after)
-    h = L.steps[:, None]
-    after = np.concatenate([point.X[1:], point.X[-1:]])
-    middle = 0.5 * (point.X + after) + h / 8 * (f - np.concatenate([f[1:], f[-1:]]))
-    finer, states, start = [], [], 0
-    for mesh in meshes:
-        own_part = slice(start + 1, start + 1 + len(mesh))
-        marked = halve[own_part][:-1]
-        where = np.flatnonzero(marked) + 1
-        finer.append(np.insert(mesh, where, (mesh[:-1] + np.diff(mesh) / 2)[marked]))
-        states += [
-            point.X[start : start + 1],
-            np.insert(point.X[own_part], where, middle[own_part][:-1][marked], axis=0),
-        ]
-        start += len(mesh) + 1
-    return tuple(finer), np.concatenate(states)
+    L, X = relaxed.layout, point.X
+    f = relaxed.functions.f(L.times, X, relaxed.own(point.p, L.trajectory), L.after)
+    begin = np.flatnonzero(halve & L.inner)
+    h = L.steps[begin]
+    times, old, _ = insert_midpoints(L.times, begin, L.times[begin] + h / 2)
+    states, _, _ = insert_midpoints(X, begin, hermite_midpoints(X[begin], X[begin + 1], h, f[begin], f[begin + 1]))
+    # Each trajectory begins with its extra node, which is not part of the mesh.
+    starts = np.cumsum([len(mesh) + 1 for mesh in meshes])[:-1]
+    return tuple(part[1:] for part in np.split(times, old[starts])), states

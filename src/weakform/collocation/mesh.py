@@ -1,24 +1,25 @@
-"""The finest test functions: one box for each sampling interval.
+"""The weak equations on single intervals, as a constraint on the states on a mesh.
 
-With φ = 1 on [t_m, t_{m+1}], integration by parts leaves `-⟨φ', x⟩ = x(t_{m+1}) - x(t_m)`: the weak equation reads
+The finest test functions are boxes, one for each sampling interval. With φ = 1 on [t_m, t_{m+1}], integration by parts
+leaves `-⟨φ', x⟩ = x(t_{m+1}) - x(t_m)`, and the weak equation reads
 
     c_m(p, x) = x_{m+1} - x_m - h/6 (f_m + 4 f_{m+½} + f_{m+1}) = 0
     x_{m+½} = (x_m + x_{m+1})/2 + h/8 (f_m - f_{m+1})
 
-by Simpson's rule with the cubic Hermite midpoint (fourth order, A-stable). M such equations for M + 1 states leave no
-information in the data unused. They are a constraint on the noise-free states: of all states that obey them the most
-probable are those nearest to the data,
+by Simpson's rule with the cubic Hermite midpoint (fourth order, A-stable). M such equations for M + 1 states use all
+information in the data. They are a constraint on the noise-free states. Of all states that obey them, the most probable
+are those nearest to the data,
 
     minimise ½ Σ (x^data - x)²/v   over p and x   subject to c(p, x) = 0,
 
-solved by Gauss–Newton steps on the linearised constraint (Gauss–Helmert). At (p, x̂), with e = x^data - x̂, A = ∂c/∂x,
+which Gauss–Newton steps on the linearised constraint find (Gauss–Helmert). At (p, x̂), with e = x^data - x̂, A = ∂c/∂x,
 G = ∂c/∂p, S = A diag(v) Aᵀ and ρ = c + A e:
 
     δp = -(Gᵀ S⁻¹ G)⁻¹ Gᵀ S⁻¹ ρ,     z = S⁻¹(ρ + G δp),     x̂ ← x^data - diag(v) Aᵀ z,     Cov p̂ = (Gᵀ S⁻¹ G)⁻¹.
 
-S is banded with 2D - 1 sub-diagonals: a step costs O(M D²(D + J)). A value that was not measured has a large v and is
-put back to its current estimate before each step, so that it carries no weight; a finer mesh is data with such rows.
-Trajectories stand one behind the other, with no interval between the last node of one and the first of the next.
+S is banded with 2D - 1 sub-diagonals, so that a step costs O(M D²(D + J)). A value that was not measured has a large v
+and is reset to its current estimate before each step, so that it has no weight. A finer mesh is data with such rows.
+Trajectories are concatenated, with no interval between the last node of one and the first of the next.
 """
 
 from __future__ import annotations
@@ -32,19 +33,38 @@ import numpy as np
 from ..linalg.interval_chain import BandFactor, Chain, ChainFactor
 from ..model.system import System
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .simpson_rule import NAMES, Pattern, dense_f, linearised
+from .simpson_rule import (
+    ROW_TENSORS,
+    Pattern,
+    dense_f,
+    hermite_midpoints,
+    improve_midpoints,
+    insert_midpoints,
+    linearised,
+    simpson_defects,
+)
 
 SUBSTEPS = 16
-"""Steps of the solution by which the rule on an interval is checked."""
-AFTER = 1e-9
-"""How far before the end of a step it ends: an input may jump there."""
-LATENT = 1e6
-"""Variance of a value that was not measured, in units of that of one that was."""
+"""Number of Runge–Kutta steps with which `Mesh.truncation` solves the equations over one interval.
+
+More steps follow stiffer equations and cost as many more evaluations. By judgement.
+"""
+END_MARGIN = 1e-9
+"""Share of a Runge–Kutta step by which its last stage lies before the end of the step.
+
+An input may jump at the end of an interval; the last stage has to see its value before the jump.
+"""
+UNMEASURED_VARIANCE = 1e6
+"""Variance of a value that was not measured, relative to that of a measured one.
+
+The value is reset to its current estimate before each step and thus has no residual. The variance has to be so large
+that it carries no weight, and small enough for S to keep a Cholesky factor. By judgement.
+"""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One trajectory on the nodes of a mesh; see `Mesh`."""
+    """One trajectory on the nodes of a mesh; `Mesh` describes the attributes."""
 
     system: System
     times: FloatArray
@@ -55,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Group:
-    """Trajectories in a row that have the same equations: their nodes, and their intervals."""
+    """Consecutive trajectories with the same equations: their nodes and their intervals."""
 
     system: System
     nodes: slice
@@ -64,24 +84,24 @@ class _Group:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Trajectories on the nodes of a mesh, one behind the other.
+    """Trajectories on the nodes of a mesh, concatenated.
 
     Attributes
     ----------
     systems : tuple of System
-        Of each trajectory.
+        The equations of each trajectory.
     begins : ndarray of int, (trajectories + 1,)
-        The first node of each, and the number of all.
+        First node of each trajectory, and the number of all nodes.
     times : ndarray, (nodes,)
     data : ndarray, (nodes, D)
-        In working coordinates; anything finite where not measured.
+        Data in working coordinates; any finite value if not measured.
     measured : ndarray of bool, (nodes, D)
     scale : ndarray, (nodes, D), or None for ones
         Standard deviation of each value relative to the σ of its state.
     samples : ndarray of int, or slice
-        The nodes at which the data are; all, unless the mesh is a finer one.
+        Nodes of the samples: all, unless the mesh is finer than the data.
     offset : ndarray, (intervals, D), or None for zeros
-        What is added to the rule: its error as it was found before (deferred correction).
+        Error of the rule, estimated before and added to it (deferred correction).
     """
 
     systems: tuple[System, ...]
@@ -95,7 +115,7 @@ class Mesh:
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> Mesh:
-        """Of trajectories."""
+        """Concatenate trajectories."""
         begins = np.cumsum([0, *(len(part.times) for part in parts)])
         scale = None
         if any(part.scale is not None for part in parts):
@@ -110,7 +130,10 @@ class Mesh:
         )
 
     def cut(self, length: int) -> Mesh:
-        """The same with trajectories cut into pieces of that many nodes or somewhat more, each on its own."""
+        """Return the mesh with each trajectory cut into uncoupled pieces of at least `length` nodes.
+
+        A trajectory with fewer nodes stays whole.
+        """
         begins, systems = [0], []
         for system, first, last in zip(self.systems, self.begins[:-1], self.begins[1:], strict=True):
             count = max((last - first) // length, 1)
@@ -119,47 +142,58 @@ class Mesh:
         return replace(self, systems=tuple(systems), begins=np.array(begins))
 
     def split(self, values: FloatArray) -> tuple[FloatArray, ...]:
-        """What belongs to each trajectory of `(nodes, ...)`."""
+        """Split rows `(nodes, ...)` by trajectory."""
         return tuple(np.split(values, self.begins[1:-1]))
 
     @property
     def system(self) -> System:
-        """That of the first trajectory; states and noise are the same in all."""
+        """Equations of the first trajectory; states and noise are the same in all trajectories."""
         return self.systems[0]
 
     @cached_property
     def begin(self) -> IntArray:
-        """The node at which each interval begins, `(intervals,)`."""
+        """Node at which each interval begins, `(intervals,)`."""
         inner = np.ones(len(self.times), dtype=bool)
         inner[self.begins[1:] - 1] = False
         return np.flatnonzero(inner)
 
     @cached_property
     def h(self) -> FloatArray:
-        """The length of each interval, `(intervals,)`."""
+        """Length of each interval, `(intervals,)`."""
         return np.asarray(self.times[self.begin + 1] - self.times[self.begin])
 
     @cached_property
     def _groups(self) -> tuple[_Group, ...]:
-        found: list[_Group] = []
+        """Maximal runs of trajectories that can be evaluated in one call."""
+        groups: list[_Group] = []
         for k, system in enumerate(self.systems):
             first, last = int(self.begins[k]), int(self.begins[k + 1])
-            if found and found[-1].system.core == system.core:
-                nodes, intervals = found[-1].nodes, found[-1].intervals
-                found[-1] = _Group(system, slice(nodes.start, last), slice(intervals.start, last - k - 1))
+            # Trajectory k has one interval fewer than nodes, as each before it: its intervals begin at first - k.
+            if groups and groups[-1].system.core == system.core:
+                nodes, intervals = groups[-1].nodes, groups[-1].intervals
+                groups[-1] = _Group(system, slice(nodes.start, last), slice(intervals.start, last - k - 1))
             else:
-                found.append(_Group(system, slice(first, last), slice(first - k, last - k - 1)))
-        return tuple(found)
+                groups.append(_Group(system, slice(first, last), slice(first - k, last - k - 1)))
+        return tuple(groups)
 
     def _driven(self, times: FloatArray, begins: IntArray, before: bool = False) -> FloatArray | None:
-        """Inputs at the times of each trajectory, `(times, I)`."""
+        """Return the inputs `(times, I)` at times of all trajectories; None if there are no inputs.
+
+        Parameters
+        ----------
+        times : ndarray, (times,)
+        begins : ndarray of int, (trajectories + 1,)
+            Index of the first time of each trajectory, and the number of all.
+        before : bool
+            Take the limits from the left.
+        """
         parts = np.split(times, begins[1:-1])
         values = [s.inputs(t, before) for s, t in zip(self.systems, parts, strict=True) if s.inputs is not None]
         return np.concatenate(values) if values else None
 
     @cached_property
     def _inputs(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
-        """At the nodes; at the nodes before they jump, if they do; in the middle of each interval."""
+        """Inputs at the nodes, just before the nodes (None if no input jumps), and in the middle of each interval."""
         jump = any(system.jumps for system in self.systems)
         intervals = self.begins - np.arange(len(self.begins))
         return (
@@ -169,50 +203,60 @@ class Mesh:
         )
 
     def variances(self, sigma: FloatArray) -> FloatArray:
-        """Of the noise, `(nodes, D)`, from that of the states `(D,)`."""
-        v = np.where(self.measured, 1.0, LATENT)
+        """Compute the variance of each value, `(nodes, D)`, from the σ of each state, `(D,)`."""
+        v = np.where(self.measured, 1.0, UNMEASURED_VARIANCE)
         if self.scale is not None:
             v = np.where(self.measured, self.scale**2, v)
         return np.asarray(v * sigma**2)
 
     def residuals(self, x: FloatArray) -> FloatArray:
-        """`x^data - x` over the scale, zero where not measured, `(nodes, D)`."""
+        """Compute `x^data - x` over the scale, `(nodes, D)`; zero for values that were not measured."""
         e = np.where(self.measured, self.data - x, 0.0)
         return e if self.scale is None else np.where(self.measured, e / self.scale, 0.0)
 
     def _evaluated(
         self, x: FloatArray, p: FloatArray, names: tuple[str, ...]
     ) -> Iterator[tuple[_Group, FloatArray, FloatArray, FloatArray]]:
-        """For each group, rows of tensors at the beginning, at the end and in the middle of its intervals."""
+        """Yield, for each group, rows of tensors at the beginning, at the end and in the middle of its intervals.
+
+        Parameters
+        ----------
+        x : ndarray, (nodes, D)
+        p : ndarray, (J,)
+        names : tuple of str
+            Tensors of a row; the first is "f".
+        """
         after, before, middle = self._inputs
         for group in self._groups:
-            system, here, intervals = group.system, group.nodes, group.intervals
-            begin, h, times = self.begin[intervals], self.h[intervals], self.times[here]
-            u = system.from_working(x[here])
-            every = system.rows(times, u, p, names, None if after is None else after[here])
-            ends = every if before is None else system.rows(times, u, p, names, before[here])
-            inside = begin - here.start
-            if len(inside) == len(times) - 1:  # one trajectory: no copies
-                left, right = every[:-1], ends[1:]
+            system, nodes, intervals = group.system, group.nodes, group.intervals
+            begin, h, times = self.begin[intervals], self.h[intervals], self.times[nodes]
+            u = system.from_working(x[nodes])
+            starts = system.rows(times, u, p, names, None if after is None else after[nodes])
+            ends = starts if before is None else system.rows(times, u, p, names, before[nodes])
+            inside = begin - nodes.start
+            if len(inside) == len(times) - 1:  # one trajectory: slices need no copies
+                left, right = starts[:-1], ends[1:]
             else:
-                left, right = every[inside], ends[inside + 1]
-            middle_x = _middle(x[begin], x[begin + 1], h, dense_f(system, left), dense_f(system, right))
+                left, right = starts[inside], ends[inside + 1]
+            f0, f1 = dense_f(system, left), dense_f(system, right)
+            middle_x = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
             driven = None if middle is None else middle[intervals]
             rows = system.rows(self.times[begin] + h / 2, system.from_working(middle_x), p, names, driven)
             yield group, left, right, rows
 
     def defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
-        """`c(p, x)`, `(intervals, D)`."""
-        c = x[self.begin + 1] - x[self.begin]
+        """Compute `c(p, x)`, `(intervals, D)`, from p `(J,)` and x `(nodes, D)`."""
+        c = np.empty((len(self.begin), x.shape[1]))
         for group, *rows in self._evaluated(x, p, ("f",)):
+            begin, h = self.begin[group.intervals], self.h[group.intervals]
             f0, f1, fm = (dense_f(group.system, part) for part in rows)
-            c[group.intervals] -= self.h[group.intervals, None] / 6 * (f0 + 4 * fm + f1)
+            c[group.intervals] = simpson_defects((x[begin], x[begin + 1]), h, f0, fm, f1)
         return c if self.offset is None else c + self.offset
 
     def linearise(self, p: FloatArray, x: FloatArray) -> Linearised:
-        """`c` and its derivatives at (p, x)."""
+        """Compute `c` and its derivatives at p `(J,)` and x `(nodes, D)`."""
         parts = []
-        for group, *rows in self._evaluated(x, p, NAMES):
+        for group, *rows in self._evaluated(x, p, ROW_TENSORS):
             begin, h = self.begin[group.intervals], self.h[group.intervals]
             pattern = Pattern.of(group.system)
             parts.append(linearised(pattern, h, (x[begin], x[begin + 1]), (rows[0], rows[1], rows[2])))
@@ -222,46 +266,67 @@ class Mesh:
         return Linearised(c, Chain(self.begin, left, right), G)
 
     def halved(self, p: FloatArray, x: FloatArray) -> tuple[Mesh, FloatArray]:
-        """A mesh twice as fine, and the states on it.
+        """Halve all intervals.
 
-        The Hermite midpoint is of fourth order, as the rule itself; two passes that carry the end points to the middle
-        by the rule on each half make it better than the rule.
+        The Hermite midpoint is of fourth order, like the rule itself. Two passes that carry both ends to the middle by
+        the rule on each half make it more accurate than the rule.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        x : ndarray, (nodes, D)
+
+        Returns
+        -------
+        mesh : Mesh
+            Its new nodes are values that were not measured.
+        states : ndarray, (finer nodes, D)
         """
-        place = np.arange(len(x)) + np.searchsorted(self.begin, np.arange(len(x)))
-        between = place[self.begin] + 1
-        nodes = len(x) + len(self.begin)
-        times, fine = np.empty(nodes), np.empty((nodes, x.shape[1]))
-        times[place], times[between] = self.times, self.times[self.begin] + self.h / 2
-        fine[place] = x
+        middles = np.empty((len(self.begin), x.shape[1]))
         for group, left, right, _ in self._evaluated(x, p, ("f",)):
             begin, h = self.begin[group.intervals], self.h[group.intervals]
             f0, f1 = dense_f(group.system, left), dense_f(group.system, right)
-            fine[between[group.intervals]] = _middle(x[begin], x[begin + 1], h, f0, f1)
-        measured = np.zeros(fine.shape, dtype=bool)
-        measured[place] = self.measured
-        data = fine.copy()
-        data[place] = np.where(self.measured, self.data, x)
+            middles[group.intervals] = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
+        times, _, _ = insert_midpoints(self.times, self.begin, self.times[self.begin] + self.h / 2)
+        states, old, new = insert_midpoints(x, self.begin, middles)
+        measured = np.zeros(states.shape, dtype=bool)
+        measured[old] = self.measured
+        data = states.copy()
+        data[old] = np.where(self.measured, self.data, x)
         scale = None
         if self.scale is not None:
-            scale = np.ones(fine.shape)
-            scale[place] = self.scale
-        begins = np.append(place[self.begins[:-1]], nodes)
-        mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=place[self.samples])
-        for _ in range(2):
-            c = mesh.defects(p, fine)
-            fine[between] += 0.5 * (c[1::2] - c[::2])
-        return mesh, fine
+            scale = np.ones(states.shape)
+            scale[old] = self.scale
+        begins = np.append(old[self.begins[:-1]], len(states))
+        mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=old[self.samples])
+        # Every interval was halved: first and second halves alternate.
+        halves = slice(None, None, 2), slice(1, None, 2)
+        return mesh, improve_midpoints(lambda fine: mesh.defects(p, fine), states, new, halves)
 
     def corrected(self, p: FloatArray, x: FloatArray) -> Mesh:
-        """The same mesh with the error of its rule at (p, x) taken out: near there as good as a much finer one."""
+        """Return the mesh with the error of its rule at p `(J,)` and x `(nodes, D)` subtracted (deferred correction).
+
+        Near that point the rule is as accurate as on a much finer mesh (`tests/collocation/test_gauss_helmert.py`).
+        """
         offset = self.truncation(p, x)
         return replace(self, offset=offset if self.offset is None else offset + self.offset)
 
     def truncation(self, p: FloatArray, x: FloatArray, substeps: int = SUBSTEPS) -> FloatArray:
-        """What an exact solution over each interval would change in `c`, `(intervals, D)`: the error of the rule.
+        """Estimate the error of the rule: `(x_{m+1} - x(t_{m+1}; x_m)) - c_m` with the solution x(t; x_m) from x_m.
 
-        By the classical Runge–Kutta method with many small steps in each interval, all intervals at once; not finite
-        where the equations are too stiff even for these.
+        The classical Runge–Kutta method solves the equations with small steps in each interval, for all intervals
+        simultaneously. If the equations are too stiff even for these steps, the result is not finite.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        x : ndarray, (nodes, D)
+        substeps : int
+            Runge–Kutta steps for each interval.
+
+        Returns
+        -------
+        ndarray, (intervals, D)
         """
         h, times = self.h / substeps, self.times[self.begin]
         y, wide = x[self.begin], h[:, None]
@@ -270,12 +335,12 @@ class Mesh:
             a = f(times + k * h, y)
             b = f(times + (k + 0.5) * h, y + wide / 2 * a)
             c = f(times + (k + 0.5) * h, y + wide / 2 * b)
-            d = f(times + (k + 1 - AFTER) * h, y + wide * c)
+            d = f(times + (k + 1 - END_MARGIN) * h, y + wide * c)
             y = y + wide / 6 * (a + 2 * b + 2 * c + d)
         return np.asarray(x[self.begin + 1] - y - self.defects(p, x))
 
     def _right_side(self, p: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:
-        """The right-hand side of a time in each interval, and states `(intervals, D)` then."""
+        """Return the right-hand side as a function of a time in each interval and of states `(intervals, D)`."""
         intervals = self.begins - np.arange(len(self.begins))
 
         def f(times: FloatArray, y: FloatArray) -> FloatArray:
@@ -289,19 +354,17 @@ class Mesh:
         return f
 
 
-def _middle(x0: FloatArray, x1: FloatArray, h: FloatArray, f0: FloatArray, f1: FloatArray) -> FloatArray:
-    return 0.5 * (x0 + x1) + h[:, None] / 8 * (f0 - f1)
-
-
 @dataclass(frozen=True)
 class Linearised:
-    """`c(p + δp, x + δx) ≈ c + A δx + G δp`.
+    """The linearised constraint, `c(p + δp, x + δx) ≈ c + A δx + G δp`.
 
     Attributes
     ----------
     c : ndarray, (intervals, D)
     A : Chain
+        ∂c/∂x.
     G : ndarray, (intervals, D, J)
+        ∂c/∂p.
     """
 
     c: FloatArray
@@ -309,5 +372,16 @@ class Linearised:
     G: FloatArray
 
     def covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
-        """S = A diag(v) Aᵀ, factorised; `v` is `(nodes, D)`. Raises `NotPositiveDefinite`."""
+        """Factorise S = A diag(v) Aᵀ.
+
+        Parameters
+        ----------
+        v : ndarray, (nodes, D)
+            Variance of each value.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            If S has no Cholesky factor.
+        """
         return self.A.covariance(v)

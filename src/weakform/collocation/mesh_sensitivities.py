@@ -1,15 +1,16 @@
-"""Solutions on a mesh, linearised: how they move with the parameters and with where they begin.
+"""Sensitivities of solutions on a mesh to the parameters and the initial values.
 
-Simpson's rule (`relaxed`) leaves as many equations `v(p, X) = 0` as there are states on the mesh, once p and the
-beginning x₀ of each trajectory are known. At states that need not obey them yet,
+Given p and the initial value x₀ of each trajectory, Simpson's rule (`soft_constraint`) has as many equations
+`v(p, X) = 0` as there are states on the mesh. At states that need not obey them yet,
 
     X(p + δp, x₀ + δx₀) ≈ X + s + Y (δp, δx₀),
 
-with s the Newton step to a solution and Y the sensitivities, by a recursion from node to node with the blocks of ∂v/∂X:
+with s the Newton step to a solution and Y the sensitivities. Both follow from a recursion from node to node with the
+blocks of ∂v/∂X:
 
     right_m Y_{m+1} = -(left_m Y_m + q_m),        q = v for s,   q = ∂v/∂(p, x₀) for Y.
 
-It is the rule of the fit: no solver with steps of its own.
+The discretisation is that of the fit; no ODE solver with separate steps is involved.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ from .soft_constraint import Relaxed
 
 @dataclass(frozen=True)
 class Moving:
-    """Solutions near a point, `n = F + B` numbers to move them: free parameters, then own initial values.
+    """Linearised solutions near a point, as functions of `n = F + B` numbers.
+
+    These are the F free parameters and the B fitted initial values of the trajectory of each node.
 
     Attributes
     ----------
     step : ndarray, (N, D)
-        To a solution with the same parameters and beginnings.
+        Newton step to the solution with the same parameters and initial values.
     states : ndarray, (N, D, n)
         Derivatives of the states.
     residuals : ndarray, (S, K)
-        Over σ, at the solution.
+        Residuals over σ at the solution, to first order.
     jacobian : ndarray, (S, K, n)
-        Derivatives of these.
+        Derivatives of the residuals.
     """
 
     step: FloatArray
@@ -46,21 +49,32 @@ class Moving:
 
 
 class Meshed:
-    """Trajectories on a mesh.
+    """Computes sensitivities of trajectories on a mesh.
 
     Parameters
     ----------
     relaxed : Relaxed
+        The mesh, the data on it and the equations.
     """
 
     def __init__(self, relaxed: Relaxed) -> None:
         self.relaxed = relaxed
         self.ahead = np.flatnonzero(relaxed.layout.ahead)
         self.own = np.flatnonzero(~relaxed.functions.given)
-        self.loose = np.flatnonzero(relaxed.layout.last)  # what comes next belongs to another trajectory
+        self.loose = np.flatnonzero(relaxed.layout.last)  # the next node belongs to another trajectory
 
     def spread(self, moving: Moving) -> FloatArray:
-        """The Jacobian `(S·K, F + trajectories·B)`, with the initial values of all trajectories."""
+        """Expand the Jacobian to the initial values of all trajectories.
+
+        Parameters
+        ----------
+        moving : Moving
+            Its Jacobian `(S, K, F + B)` has those of the trajectory of each sample only.
+
+        Returns
+        -------
+        ndarray, (S·K, F + trajectories·B)
+        """
         layout, B = self.relaxed.layout, len(self.own)
         S, K, n = moving.jacobian.shape
         F, trajectory = n - B, layout.trajectory[layout.sampled]
@@ -71,13 +85,19 @@ class Meshed:
         return wide.reshape(S * K, -1)
 
     def moving(self, p: FloatArray, X: FloatArray) -> Moving | None:
-        """Linearised at parameters and states `(N, D)`; None where that is not possible."""
+        """Linearise the solutions at p `(P,)` and X `(N, D)`.
+
+        Returns
+        -------
+        Moving or None
+            None if the recursion is singular or not finite.
+        """
         linear = self.relaxed.linearise(p, X)
         N, D, F = linear.G.shape
         B = len(self.own)
         q = np.zeros((N, D, 1 + F + B))
         q[:, :, 0], q[:, :, 1 : 1 + F] = linear.v, linear.G
-        # Initial values that are not given are as they are, and move on their own.
+        # A fitted initial value has no equation: its row is x₀ = const, and x₀ moves with its own number.
         q[np.ix_(self.ahead, self.own)] = 0.0
         q[self.ahead[:, None], self.own, 1 + F + np.arange(B)] = -1.0
         q[self.loose] = 0.0
@@ -87,6 +107,7 @@ class Meshed:
         if Y is None or not np.isfinite(Y).all():
             return None
         at = self.relaxed.layout.sampled
-        seen = linear.R @ Y[at]
-        seen[:, :, 1 : 1 + F] += linear.P
-        return Moving(Y[:, :, 0], Y[:, :, 1:], linear.r + seen[:, :, 0], seen[:, :, 1:])
+        # dr/d(p, x₀) = R Y + ∂r/∂p.
+        observed = linear.R @ Y[at]
+        observed[:, :, 1 : 1 + F] += linear.P
+        return Moving(Y[:, :, 0], Y[:, :, 1:], linear.r + observed[:, :, 0], observed[:, :, 1:])

@@ -1,8 +1,9 @@
-"""What a fit leaves of noise: the residuals that a right model has.
+"""Projection of noise onto the residuals of a fit: the residuals that a correct model has.
 
-Parameters and initial values follow the noise as far as they can, and take that part of it out of the residuals. To
-first order this is a projection: of white noise ε, over its standard deviation, `ε - T T⁺ ε` is left, T the directions
-in which the fitted data can move. It is applied by the linear system of a step and never formed.
+Fitted parameters and initial values follow the noise as far as they can and remove that part of it from the residuals.
+To first order this is a projection. White noise ε, over its standard deviation, becomes the residuals `ε - T T⁺ ε`,
+where the columns of T are the directions in which the fitted data can move. The linear system of a step applies the
+projection, which is never formed.
 """
 
 from __future__ import annotations
@@ -19,43 +20,66 @@ from .mesh import Mesh
 from .soft_constraint import Relaxed
 
 Leftover = Callable[[FloatArray], FloatArray]
-"""From noise over its standard deviation, `(samples, columns, draws)`, zero where nothing was measured, to what is left
-of it; samples of all trajectories one behind the other."""
+"""Map from noise to the residuals of a fit to it, both over the standard deviation and `(samples, columns, draws)`.
+
+The noise is zero for missing values. Samples of all trajectories are concatenated.
+"""
 
 
 def of_directions(T: FloatArray) -> Leftover:
-    """Where the directions `(samples · columns, fitted)` themselves are at hand."""
+    """Return the projection for known directions T `(samples · columns, fitted)`."""
 
-    def left(noise: FloatArray) -> FloatArray:
+    def project(noise: FloatArray) -> FloatArray:
         Q, _ = np.linalg.qr(T)
         flat = noise.reshape(len(T), -1)
         return np.asarray((flat - Q @ (Q.T @ flat)).reshape(noise.shape))
 
-    return left
+    return project
 
 
 def of_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Leftover:
-    """On a mesh; `moving` `(J,)` are the parameters that may."""
+    """Return the projection for a fit of all states on a mesh.
 
-    def left(noise: FloatArray) -> FloatArray:
+    Parameters
+    ----------
+    mesh : Mesh
+    solution : Solution
+        The fit.
+    moving : ndarray of bool, (J,)
+        Parameters that follow the noise: neither fixed nor at a bound.
+    """
+
+    def project(noise: FloatArray) -> FloatArray:
         v, line = mesh.variances(solution.sigma), mesh.linearise(solution.p, solution.states)
         factor, draws, rows = line.covariance(v), noise.shape[2], line.c.size
         G = factor.whiten(line.G[:, :, moving].reshape(rows, int(moving.sum())))
-        size, here = np.sqrt(v[mesh.samples])[:, :, None], np.zeros((*v.shape, draws))
-        here[mesh.samples] = noise * size
-        white = factor.whiten(line.A.apply(here).reshape(rows, draws))
+        size, on_nodes = np.sqrt(v[mesh.samples])[:, :, None], np.zeros((*v.shape, draws))
+        on_nodes[mesh.samples] = noise * size
+        # A Gauss–Helmert step with ρ = A ε: the residuals are diag(v) Aᵀ z.
+        white = factor.whiten(line.A.apply(on_nodes).reshape(rows, draws))
         theta = np.linalg.pinv(G.T @ G, hermitian=True) @ (G.T @ white)
         z = factor.back(white - G @ theta).reshape(*line.c.shape, draws)
         back = line.A.transposed(z, len(v))[mesh.samples] * size
         return np.where(mesh.measured[mesh.samples, :, None], back, 0.0)
 
-    return left
+    return project
 
 
 def of_relaxed(relaxed: Relaxed, arrow: Arrow, H: FloatArray, moving: BoolArray) -> Leftover:
-    """Of the linear system at the exact constraint, with the information H; `moving` is among the free parameters."""
+    """Return the projection for a fit of the relaxed model at the exact constraint.
 
-    def left(noise: FloatArray) -> FloatArray:
+    Parameters
+    ----------
+    relaxed : Relaxed
+    arrow : Arrow
+        The linear system at the fit.
+    H : ndarray, (F, F)
+        The information about the free parameters.
+    moving : ndarray of bool, (F,)
+        Free parameters that follow the noise: not at a bound.
+    """
+
+    def project(noise: FloatArray) -> FloatArray:
         line, at, draws = arrow.line, relaxed.layout.sampled, noise.shape[2]
         inverse = np.zeros_like(H)
         inverse[np.ix_(moving, moving)] = np.nan_to_num(symmetric_inverse(H[np.ix_(moving, moving)]), posinf=0.0)
@@ -67,7 +91,7 @@ def of_relaxed(relaxed: Relaxed, arrow: Arrow, H: FloatArray, moving: BoolArray)
         pull = np.einsum("skf,skb->fb", line.P, noise) - flat.T @ alone.reshape(-1, draws)
         dp = inverse @ pull
         X = alone[at, 0] - with_p[at, 0] @ dp
-        there = (relaxed.W > 0)[:, :, None]
-        return np.where(there, noise - line.R @ X - line.P @ dp, 0.0)
+        measured = (relaxed.W > 0)[:, :, None]
+        return np.where(measured, noise - line.R @ X - line.P @ dp, 0.0)
 
-    return left
+    return project

@@ -1,4 +1,7 @@
-"""Steps that are watched instead of searched along."""
+"""A watchdog: steps are taken whole, and the iteration returns to the best point if several bring no decrease.
+
+Chamberlain, Powell, Lemaréchal and Pedersen, Mathematical Programming Study 16 (1982).
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,50 @@ import numpy as np
 from ..linalg.interval_chain import BandFactor, Chain, ChainFactor
 from ..support.array_types import FloatArray
 
-SLACK = 1e-3
-"""Increase of the penalty function, in units of log-likelihood, that does not matter: near the solution its second term
-is not smooth, and would refuse good steps."""
-WATCHED = 4
-"""Steps without a decrease after which the iteration goes back."""
-TURNED = 0.5
-"""Steps swing if each is against the last, and not much shorter: across a curved valley a share of a step is right."""
-LEAST = 0.1
-"""Of a step."""
+PENALTY_SLACK = 1e-3
+"""Increase of the penalty function, in units of log-likelihood, that a step may bring.
+
+Near the solution the second term of the penalty function is not smooth and would refuse good steps. A larger slack
+accepts steps that lead away. By judgement.
+"""
+MAX_STEPS_WITHOUT_DECREASE = 4
+"""Number of steps without a decrease after which the iteration returns to the best point.
+
+Along a curved constraint good steps may increase the penalty function for a while (docs/method.md, step 2). By
+judgement.
+"""
+REVERSAL_SHARE = 0.5
+"""Threshold above which steps count as oscillating across a valley.
+
+It applies twice: to minus the cosine of the angle between two successive steps, and to the ratio of their lengths.
+Oscillating steps are shortened; others are taken whole. By judgement.
+"""
+MIN_STEP_SHARE = 0.1
+"""Smallest share of a step to which oscillating steps are shortened. By judgement."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of all parameters and, scaled, of the free ones; what is known where it begins: cost and violation.
+    """A Gauss–Helmert step, with the values at the point where it begins.
 
-    `A` and `factor`, of the constraint, are long: what is looked back at goes without them.
+    Attributes
+    ----------
+    dp : ndarray, (J,)
+        Change of all parameters.
+    states : ndarray, (nodes, D)
+        States to which the whole step leads.
+    scaled : ndarray, (F,)
+        Change of the free parameters in conditional standard errors, `√H_jj δp_j`.
+    information : ndarray, (F, F)
+        H, the information about the free parameters.
+    drift : float
+        Root mean square of the change of the states, in units of their noise.
+    cost : float
+        Minus the log-likelihood, up to a constant.
+    violation : float
+        `cᵀ S⁻¹ c`.
+    A, factor : Chain, ChainFactor or BandFactor, or None
+        ∂c/∂x and the factorised S. Both are as long as the series, and past steps are kept without them.
     """
 
     dp: FloatArray
@@ -40,45 +71,72 @@ class Step:
 
     @property
     def size(self) -> float:
-        """In standard errors, but for correlations."""
+        """Length of the step in standard errors, with correlations ignored."""
         return float(np.linalg.norm(self.scaled))
 
     @property
     def bare(self) -> Step:
-        """Without what is long."""
+        """The step without `A` and `factor`."""
         return replace(self, A=None, factor=None)
 
 
 class Watch:
-    """The best point so far, for how many steps there was none better, and the share of a step that does not swing.
+    """The best point so far, the number of steps since, and the share of a step that does not oscillate.
 
-    Where a share a of a step s is followed by a step of `c s` along it, steps are too long by `(1 - c)/a`: of a valley
-    that bends evenly that is the same at the next step, and its inverse the share that leads to the floor.
+    If the step that follows a share a of a step s has the component `c s` along s, then steps are too long by the
+    factor `(1 - c)/a`. In a valley of constant curvature the next step is too long by the same factor, and the inverse
+    of the factor is the share that leads to the floor.
+
+    Parameters
+    ----------
+    p : ndarray, (J,)
+    x : ndarray, (nodes, D)
+        Parameters and states of the first point.
+    step : Step
+        The step that begins there.
     """
 
     def __init__(self, p: FloatArray, x: FloatArray, step: Step) -> None:
-        self.best, self.now, self.since = (p, x, step.bare), step.bare, 0
+        self.best, self.last_step, self.steps_since_best = (p, x, step.bare), step.bare, 0
         self.share = 1.0
 
     @property
     def patient(self) -> bool:
-        """Whether steps may still be taken as they are."""
-        return self.since < WATCHED
+        """Whether steps may still be taken without a decrease."""
+        return self.steps_since_best < MAX_STEPS_WITHOUT_DECREASE
 
     def see(self, p: FloatArray, x: FloatArray, step: Step, share: float, value: Callable[[Step], float]) -> None:
-        """A new point, to which a share of the last step has led."""
-        along = float(step.scaled @ self.now.scaled)
-        turned = along < -TURNED * self.now.size * step.size
-        if self.since >= 0 and (self.share < 1.0 or (turned and step.size > TURNED * self.now.size)):
-            c = along / max(self.now.size**2, float(np.finfo(float).tiny))
-            self.share = float(np.clip(share / max(1.0 - c, 0.5), LEAST, 1.0))
-        self.now = step.bare
-        if self.since < 0 or value(step) < value(self.best[2]) - SLACK:
-            self.best, self.since = (p, x, step.bare), 0
+        """Record a new point and update the share.
+
+        Parameters
+        ----------
+        p : ndarray, (J,)
+        x : ndarray, (nodes, D)
+        step : Step
+            The step that begins at the new point.
+        share : float
+            Share of the previous step that led there.
+        value : callable
+            The penalty function at the point where a step begins.
+        """
+        along = float(step.scaled @ self.last_step.scaled)
+        turned = along < -REVERSAL_SHARE * self.last_step.size * step.size
+        # Once shortened, the share is updated at every step, so that it can grow back to one.
+        if self.steps_since_best >= 0 and (
+            self.share < 1.0 or (turned and step.size > REVERSAL_SHARE * self.last_step.size)
+        ):
+            c = along / max(self.last_step.size**2, float(np.finfo(float).tiny))
+            self.share = float(np.clip(share / max(1.0 - c, 0.5), MIN_STEP_SHARE, 1.0))
+        self.last_step = step.bare
+        if self.steps_since_best < 0 or value(step) < value(self.best[2]) - PENALTY_SLACK:
+            self.best, self.steps_since_best = (p, x, step.bare), 0
         else:
-            self.since += 1
+            self.steps_since_best += 1
 
     def back(self) -> tuple[FloatArray, FloatArray]:
-        """To the best point; what comes from there is the best, as it has been looked at."""
-        self.since = -1
+        """Return the parameters and states of the best point; the next point becomes the best, whatever its value.
+
+        The iteration then searches along the step from the best point for a decrease of the penalty function.
+        """
+        self.steps_since_best = -1
         return self.best[:2]

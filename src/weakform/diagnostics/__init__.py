@@ -1,1 +1,1 @@
-"""Judgement of a fit in progress: uncertainty, goodness of fit, checks of the noise, warnings."""
+"""Diagnostics by which a fit in progress is judged: uncertainty, goodness of fit, checks of the noise, warnings."""

@@ -1,11 +1,13 @@
-"""Whether a fitted solution swings faster than it was sampled.
+"""Fitted solutions that oscillate faster than they were sampled.
 
-Samples a step h apart show a frequency above π/h as a lower one, and a fit that may choose finds either. Of a sine the
-mean slope times h is `ωh/2 / |sin(ωh/2)|` times the mean difference of neighbours: π/2 at that frequency, and more
-above. Solutions with jumps come near to twice that, which is why it takes more.
+Samples a step h apart show a frequency above π/h as a lower one, and a fit that is free to choose may end at either.
+For a sine the mean slope times h is `ωh/2 / |sin(ωh/2)|` times the mean difference of neighbouring samples: π/2 at
+ω = π/h, and more above it. Solutions with jumps come near to twice that ratio, so that the threshold is larger.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,32 +16,66 @@ from ..model.compilation import compiled
 from ..support.array_types import FloatArray
 from .poles import along
 
-SWINGS, MOVES = 3.0, 2.0
-"""The ratio above which a state swings between its samples, and how much of its spread it would move in a step."""
+
+@dataclass(frozen=True)
+class _AliasingPolicy:
+    """Thresholds above which a state is aliased; it must exceed both."""
+
+    slope_ratio: float = 3.0
+    """Ratio of slope times step to the difference of neighbouring samples, both as medians. Above, the state moves
+    between samples without the samples showing it. A sine at the highest frequency that the samples can tell has π/2,
+    and jumps come near to twice that; `tests/diagnostics/test_aliasing.py` has frequencies on either side."""
+
+    share_of_spread: float = 2.0
+    """Slope times step, in standard deviations of the state over time. Above, the state would cross its whole range
+    within one step; below, a large ratio may come from a state that hardly changes. By judgement."""
+
+
+ALIASING_POLICY = _AliasingPolicy()
+"""The thresholds in use."""
 
 
 def swinging(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
-    """A sentence, if some states swing between their samples, at states `(time, D)` of each trajectory.
+    """Warn if some fitted states oscillate between their samples.
 
-    Inputs and switches may move at once: models that have some are not looked at.
+    Models with inputs or switches are not checked: their states may jump.
+
+    Parameters
+    ----------
+    task : Task
+    p : ndarray, (J,)
+        The estimate, in working coordinates.
+    states : tuple of ndarray, (time, D)
+        Fitted states at the samples of each trajectory.
+
+    Returns
+    -------
+    tuple of str
+        One sentence that names all such states; empty if there are none.
     """
     model = task.problem.model
-    known = {"t", *model.states, *model.parameters}
-    if any(str(symbol) not in known for expression in model.expressions for symbol in expression.free_symbols):
+    smooth_symbols = {"t", *model.states, *model.parameters}
+    if any(str(symbol) not in smooth_symbols for expression in model.expressions for symbol in expression.free_symbols):
         return ()
-    found, longest = set(), 0.0
+    aliased, longest_step = set(), 0.0
     for (own, names, rows), u in zip(along(task, p, states), states, strict=True):
         f = compiled(names, own.expressions)
         with np.errstate(all="ignore"):
             slopes = np.abs(np.asarray(f(rows))).reshape(len(rows), -1)
             h = np.diff(rows[:, 0])
+            # Medians: a few steps with a spike of the right-hand side are not an oscillation.
             moves = np.median(h[:, None] * (slopes[1:] + slopes[:-1]) / 2, axis=0)
-            swings = moves > np.maximum(SWINGS * np.median(np.abs(np.diff(u, axis=0)), axis=0), MOVES * u.std(axis=0))
-        found |= {name for name, one in zip(own.states, swings, strict=True) if one}
-        longest = max(longest, float(np.median(h))) if swings.any() else longest
-    if not found:
+            differences = np.median(np.abs(np.diff(u, axis=0)), axis=0)
+            is_aliased = moves > np.maximum(
+                ALIASING_POLICY.slope_ratio * differences, ALIASING_POLICY.share_of_spread * u.std(axis=0)
+            )
+        aliased |= {name for name, flag in zip(own.states, is_aliased, strict=True) if flag}
+        longest_step = max(longest_step, float(np.median(h))) if is_aliased.any() else longest_step
+    if not aliased:
         return ()
+    verb = "oscillates faster than it was" if len(aliased) == 1 else "oscillate faster than they were"
     return (
-        f"Between its samples {', '.join(sorted(found))} swings to and fro: of frequencies above {np.pi / longest:.3g} "
-        "these samples cannot tell which it is, nor whether it is a lower one. Give bounds, or sample more often.",
+        f"The fitted {', '.join(sorted(aliased))} {verb} sampled: these samples cannot tell angular frequencies above "
+        f"{np.pi / longest_step:.3g} from each other, nor from lower ones (aliasing). Give bounds, or sample more "
+        "often.",
     )

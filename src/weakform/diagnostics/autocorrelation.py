@@ -1,18 +1,18 @@
-"""Do residuals hang together? The portmanteau statistic of Ljung and Box, and its distribution under a right model.
+"""Test whether residuals are autocorrelated: the portmanteau statistic of Ljung and Box, and its null distribution.
 
     Q = Σ_d Σ_k n_d²/n_dk · ρ̂_d(k)²,      ρ̂_d(k) = Σ e_i e_{i+k} / Σ e_i²
 
-over columns d and lags k, with n_dk pairs of values that are k apart; trajectories are pooled, and no pair straddles
+summed over columns d and lags k, with n_dk pairs of values that are k apart; trajectories are pooled, and no pair spans
 two. For white noise Q is χ² with one degree of freedom for each lag and column, but residuals are not white: a fit
-takes part of the noise with it, more so with few samples (`collocation.leftover`). Where that matters, noise is drawn,
-and Q is compared with its values in what the fit leaves: for a model that is linear over its standard errors the test
-is exact. What the fit takes is a subspace of few dimensions, found by a few draws. In long series the sums
-`r_dk = Σ e_i e_{i+k}` are normal, and their moments follow from the subspace: with an orthonormal basis B of it and the
-matrix L_dk of the pairs (one half at each),
+absorbs part of the noise, more of it with few samples (`collocation.residual_projection`). Where that matters, noise is
+drawn, and Q is compared with its values in the residuals that the fit would leave of that noise: for a model that is
+linear over its standard errors the test is exact. What a fit absorbs is a subspace of few dimensions, computed from a
+few draws. In long series the sums `r_dk = Σ e_i e_{i+k}` are normal, and their moments follow from the subspace: with
+an orthonormal basis B of it and the matrix L_dk of the pairs (one half at each),
 
     E r_i = -tr C_i,    Cov(r_i, r_j) = 2 [tr L_i L_j - 2 ⟨L_i B, L_j B⟩ + tr C_i C_j],    C_i = Bᵀ L_i B,
 
-and Q, a sum of squares of normal variables, is compared with a χ² of the same three first cumulants.
+and Q, a sum of squares of normal variables, is compared with a χ² of the same first three cumulants.
 """
 
 from __future__ import annotations
@@ -24,40 +24,86 @@ import numpy as np
 from ..collocation.residual_projection import Leftover
 from ..support.array_types import BoolArray, FloatArray, IntArray
 
-LAGS = 10
-FEWEST = 10
-"""Values of a column below which nothing is said of it."""
-ABSORBED = 1e-3
-"""Share of what was fitted among the values below which the residuals are as good as white."""
-LONG, DIMENSIONS, SMALL = 300, 64, 1e-2
-"""Values of every column from which on sums are normal enough for small p-values; dimensions of the subspace up to
-which it is looked for; and what is not part of it, relative to what is."""
-CLEAR = 0.5
-"""P-value of the limit above which nobody needs a better one."""
-SURELY = 1e-20
-"""P-value of neighbours that are alike below which draws would change nothing: what a fit takes makes them unlike."""
-DRAWS = ((0.1, 2_500), (0.03, 10_000))
-"""Draws of the noise, where the p-value by moments is below this: far out, sums of few products are not normal."""
-LEAST_DRAWS, WORK, BATCH = 500, 4_000_000, 1_000_000
-"""Fewer where there are many values: at least so many; and values that are drawn in all, and at a time."""
-BEYOND, CLEARLY = 50, 0.07
-"""Draws beyond the statistic, and their share, after which there are enough: then it is clearly above 5%."""
-SPARE = 4
-"""Random vectors beyond the rank, so that the least of what is found stands out."""
-COUNTED = 5
-"""Draws beyond the statistic that must be there to be counted; the tail behind is that of a scaled χ²."""
+MAX_LAGS = 10
+"""Lags of each column, at most; fewer than one for eight values. By judgement. With it the test has its nominal size
+(`docs/accuracy.md`, size of the test)."""
+
+MIN_VALUES_OF_COLUMN = 10
+"""Values of a column. Below, the column is not tested: it would have one lag at most. By judgement;
+`docs/when-not-to-trust.md` says so to users."""
+
+
+@dataclass(frozen=True)
+class _NullPolicy:
+    """How the null distribution of Q is computed: from the limit, by moments, or by draws; and how exactly."""
+
+    absorbed_share: float = 1e-3
+    """Fitted quantities over values. Below, the residuals are treated as white, and Q as χ². By judgement."""
+
+    certain_acceptance: float = 0.5
+    """P-value of the χ² limit. Above, it is returned as it is: no better one would reject the model. By judgement."""
+
+    certain_rejection: float = 1e-20
+    """P-value of positive autocorrelation alone, by the χ² limit. Below, the limit is returned: what a fit absorbs
+    makes neighbours less alike, so that no draw would come near. By judgement."""
+
+    long_series: int = 300
+    """Values of every tested column. From here on sums of products are normal enough for small p-values by moments;
+    shorter series are drawn. By judgement; `docs/accuracy.md` has the size of the test at 40 to 400 samples."""
+
+    max_dimensions: int = 64
+    """Random vectors with which the absorbed subspace is computed, at most. With a larger subspace, draws are projected
+    by the fit itself. By judgement."""
+
+    rank_tolerance: float = 1e-2
+    """Singular value, relative to the largest. Below, a direction is not part of the absorbed subspace. By judgement:
+    a projection has singular values of one and zero, up to the random weights of the draws."""
+
+    spare_vectors: int = 4
+    """Random vectors beyond the rank of the subspace. With fewer, the number is doubled: the smallest singular value
+    that counts would not stand out from those that do not. By judgement."""
+
+    draws_below: tuple[tuple[float, int], ...] = ((0.1, 2_500), (0.03, 10_000))
+    """Pairs of a p-value by moments, and the draws below it: far in the tail, sums of few products are not normal. In
+    short series a p-value above the first is returned as it is. By judgement."""
+
+    min_draws: int = 500
+    """Draws, at least, and draws in one batch, at most. By judgement."""
+
+    drawn_values: int = 4_000_000
+    """Values drawn in all, about; long series have fewer draws. By judgement."""
+
+    values_of_batch: int = 1_000_000
+    """Values drawn in one batch: 8 MB. By judgement."""
+
+    enough_beyond: int = 50
+    """Draws beyond Q. With more, and a share above `clearly_accepted`, no more are drawn. By judgement."""
+
+    clearly_accepted: float = 0.07
+    """Share of draws beyond Q. Above, the p-value is clearly above the 5% at which a model is doubted. By judgement:
+    with 50 draws beyond Q its standard error is about 0.01."""
+
+    counted_beyond: int = 5
+    """Draws beyond Q. From here on their share is the p-value; with fewer a scaled χ² continues the tail. By
+    judgement."""
+
+
+NULL_POLICY = _NullPolicy()
+"""The thresholds in use. `python benchmarks/goodness.py size` measures the size of the test with them."""
 
 
 @dataclass(frozen=True)
 class Serial:
-    """The test of serial correlation.
+    """Result of the test for autocorrelation.
 
     Attributes
     ----------
-    statistic, freedom : float, int
-        Q, and the degrees of freedom that it has for white noise.
+    statistic : float
+        Q.
+    freedom : int
+        Degrees of freedom that Q has for white noise.
     p_value : float
-        NaN where there are too few values.
+        NaN if there are too few values.
     """
 
     statistic: float
@@ -67,25 +113,35 @@ class Serial:
 
 @dataclass(frozen=True)
 class _Column:
-    """Which rows have a value of a column; and for each lag which of these have a partner, and how many."""
+    """Pairs of values of one column.
+
+    Attributes
+    ----------
+    rows : ndarray of int, (n,)
+        Rows that have a value.
+    pairs : tuple
+        For each lag k: which of the values `k, ..., n - 1` have a partner k values before in the same trajectory, and
+        how many they are. Lags without any pair are left out.
+    """
 
     rows: IntArray
     pairs: tuple[tuple[BoolArray | slice, int], ...]
 
 
-def _columns(there: BoolArray, trajectory: IntArray) -> list[_Column]:
-    found = []
-    for column in there.T:
+def _columns(is_measured: BoolArray, trajectory: IntArray) -> list[_Column]:
+    """Pair the values of each column, given which of all rows are measured and to which trajectory a row belongs."""
+    columns = []
+    for column in is_measured.T:
         rows = np.flatnonzero(column)
-        lags = min(LAGS, len(rows) // 8) if len(rows) >= FEWEST else 0
+        lags = min(MAX_LAGS, len(rows) // 8) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
         pairs = [trajectory[rows[k:]] == trajectory[rows[:-k]] for k in range(1, lags + 1)]
         counted = [(slice(None) if pair.all() else pair, int(pair.sum())) for pair in pairs]  # a slice copies nothing
-        found.append(_Column(rows, tuple(pair for pair in counted if pair[1])))
-    return found
+        columns.append(_Column(rows, tuple(pair for pair in counted if pair[1])))
+    return columns
 
 
 def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) -> FloatArray:
-    """Q of residuals `(rows, columns, draws)`; only of what is `positive` of ρ̂."""
+    """Compute Q `(draws,)` of residuals `(rows, columns, draws)`; with `positive_only`, from positive ρ̂ alone."""
     total = np.zeros(e.shape[2])
     for d, column in enumerate(columns):
         part = e[column.rows, d]
@@ -93,95 +149,120 @@ def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) ->
         for k, (pair, count) in enumerate(column.pairs, 1):
             product = np.einsum("ib,ib->b", part[k:][pair], part[:-k][pair])
             rho = product / np.maximum(power, np.finfo(float).tiny)
+            # Ljung and Box: n (n + 2) in place of n², which brings Q of short series nearer to χ².
             total += n * (n + 2) / count * (np.maximum(rho, 0.0) if positive else rho) ** 2
     return total
 
 
 def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Leftover | None = None) -> Serial:
-    """Test residuals `(time, columns)` of all trajectories, NaN where missing.
+    """Test residuals for autocorrelation.
 
     Parameters
     ----------
-    residuals : tuple of ndarray
-    absorbed : float
-        Share of what was fitted among the values.
-    left : callable, optional
-        What the fit leaves of noise.
+    residuals : tuple of ndarray, (time, columns)
+        Of each trajectory; NaN where missing.
+    absorbed_share : float
+        Number of fitted quantities over number of values.
+    project_noise : callable, optional
+        Computes the residuals that the fit leaves of noise `(rows, columns, draws)`. Without it Q is taken for χ².
+
+    Returns
+    -------
+    AutocorrelationTest
     """
-    e, there, columns = _arranged(residuals)
+    e, is_measured, columns = _arranged(residuals)
     freedom = sum(len(column.pairs) for column in columns)
     if not freedom:
         return Serial(0.0, 0, np.nan)
     Q = float(_statistic(e[:, :, None], columns)[0])
     limit = chi_square_tail(Q, freedom)
-    alike = chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom)
-    if left is None or absorbed < ABSORBED or limit > CLEAR or alike < SURELY:
+    positive_p = chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom)
+    is_white = left is None or absorbed < NULL_POLICY.absorbed_share
+    if is_white or limit > NULL_POLICY.certain_acceptance or positive_p < NULL_POLICY.certain_rejection:
         return Serial(Q, freedom, limit)
-    basis = _taken(there, left)
+    assert left is not None
+    basis = _taken(is_measured, left)
     if basis is not None:
         p = _by_moments(Q, basis, columns)
-        if p > DRAWS[0][0] or min(len(column.rows) for column in columns if column.pairs) >= LONG:
+        shortest = min(len(column.rows) for column in columns if column.pairs)
+        if p > NULL_POLICY.draws_below[0][0] or shortest >= NULL_POLICY.long_series:
             return Serial(Q, freedom, p)
         left = _without(basis)
     else:
         p = limit
-    draws = max((draws for level, draws in DRAWS if p < level), default=LEAST_DRAWS)
-    drawn = _drawn(Q, there, columns, left, draws)
+    draws = max((draws for level, draws in NULL_POLICY.draws_below if p < level), default=NULL_POLICY.min_draws)
+    drawn = _drawn(Q, is_measured, columns, left, draws)
     return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
 
 
 def _arranged(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray, list[_Column]]:
-    """All rows, zero where missing; where they are not; and the pairs."""
+    """Stack the residuals of all trajectories.
+
+    Returns
+    -------
+    e : ndarray, (rows, columns)
+        Zero where missing.
+    is_measured : ndarray of bool, (rows, columns)
+    columns : list of _ColumnPairs
+        Pairs of values of each column.
+    """
     rows = np.concatenate(residuals)
-    there = np.isfinite(rows)
+    is_measured = np.isfinite(rows)
     trajectory = np.repeat(np.arange(len(residuals)), [len(part) for part in residuals])
-    return np.where(there, rows, 0.0), there, _columns(there, trajectory)
+    return np.where(is_measured, rows, 0.0), is_measured, _columns(is_measured, trajectory)
 
 
 def hangs_together(residuals: tuple[FloatArray, ...], level: float) -> bool:
-    """Whether neighbouring residuals are clearly alike: quickly, and without regard to what the fit has taken.
+    """Return True if neighbouring residuals are positively correlated at `level`.
 
-    What a fit takes makes neighbours unlike; only a model, or an estimate, that is wrong makes them alike.
+    This is fast, because it neglects what the fit has absorbed. It is safe: what a fit absorbs makes neighbours less
+    alike, and only a wrong model, or a wrong estimate, makes them more alike.
     """
     e, _, columns = _arranged(residuals)
     freedom = sum(len(column.pairs) for column in columns)
     return freedom > 0 and chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom) < level
 
 
-def _taken(there: BoolArray, left: Leftover) -> FloatArray | None:
-    """What the fit takes of noise: an orthonormal basis `(rows, columns, m)`; None where that is too much.
+def _taken(is_measured: BoolArray, left: Leftover) -> FloatArray | None:
+    """Compute the subspace of noise that the fit absorbs.
 
-    The range of a projection is that of its product with a few random vectors, if they are more than its rank.
+    The range of a projection is the range of its product with a few random vectors, if they are more than its rank
+    (the randomised range finder).
+
+    Returns
+    -------
+    ndarray, (rows, columns, m)
+        An orthonormal basis; None if the subspace has too many dimensions, or the projection is not finite.
     """
     rng = np.random.default_rng(1)
     count = 16
-    while count <= min(DIMENSIONS, there.size // 2):
-        noise = np.where(there[:, :, None], rng.standard_normal((*there.shape, count)), 0.0)
+    while count <= min(NULL_POLICY.max_dimensions, is_measured.size // 2):
+        noise = np.where(is_measured[:, :, None], rng.standard_normal((*is_measured.shape, count)), 0.0)
         with np.errstate(all="ignore"):
-            taken = noise - left(noise)
-        if not np.isfinite(taken).all():
+            absorbed = noise - left(noise)
+        if not np.isfinite(absorbed).all():
             return None
-        basis, sizes, _ = np.linalg.svd(taken.reshape(there.size, count), full_matrices=False)
-        rank = int(np.sum(sizes > SMALL * sizes[0]))
-        if rank < count - SPARE:
-            return basis[:, :rank].reshape(*there.shape, rank)
+        basis, sizes, _ = np.linalg.svd(absorbed.reshape(is_measured.size, count), full_matrices=False)
+        rank = int(np.sum(sizes > NULL_POLICY.rank_tolerance * sizes[0]))
+        if rank < count - NULL_POLICY.spare_vectors:
+            return basis[:, :rank].reshape(*is_measured.shape, rank)
         count *= 2
     return None
 
 
 def _without(basis: FloatArray) -> Leftover:
-    """Noise less its part in a subspace."""
+    """Return the projection onto the complement of a subspace, `e - B Bᵀ e`, which is faster than the fit's own."""
     flat = basis.reshape(-1, basis.shape[2])
 
-    def left(noise: FloatArray) -> FloatArray:
+    def project(noise: FloatArray) -> FloatArray:
         columns = noise.reshape(len(flat), -1)
         return (columns - flat @ (flat.T @ columns)).reshape(noise.shape)
 
-    return left
+    return project
 
 
 def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
-    """The p-value as if the sums were normal."""
+    """Compute the p-value of Q as if the sums r_dk were normal; see the formulas at the top of the module."""
     m = basis.shape[2]
     weights: list[float] = []
     inner: list[FloatArray] = []
@@ -189,21 +270,25 @@ def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
     white = np.zeros((sum(lags), sum(lags)))
     for d, column in enumerate(columns):
         part, row = basis[column.rows, d], len(inner)
+        # Σ e_i² of a column has the mean n - tr BᵀB, its degrees of freedom.
         n, freedom = len(part), len(part) - float(np.sum(part * part))
-        moved = np.zeros((lags[d], *part.shape))
+        moved = np.zeros((lags[d], *part.shape))  # L_dk B
         for k, (pair, count) in enumerate(column.pairs, 1):
             moved[k - 1, k:][pair] += 0.5 * part[:-k][pair]
             moved[k - 1, :-k][pair] += 0.5 * part[k:][pair]
             weights.append(n * (n + 2) / count / (freedom * (freedom + 2)))
             inner.append(part.T @ moved[k - 1])
-        flat, here = moved.reshape(lags[d], -1), slice(row, row + lags[d])
-        white[here, here] = np.diag([float(count) for _, count in column.pairs]) - 4 * flat @ flat.T
+        # 2 tr L_i L_j is the number of pairs if i = j, else zero; lags of different columns share only the C_i.
+        flat, block = moved.reshape(lags[d], -1), slice(row, row + lags[d])
+        white[block, block] = np.diag([float(count) for _, count in column.pairs]) - 4 * flat @ flat.T
     C = np.array(inner).reshape(-1, m, m)
     covariance = white + 2 * C.reshape(len(C), -1) @ C.transpose(0, 2, 1).reshape(len(C), -1).T
     root, means = np.sqrt(weights), -np.trace(C, axis1=1, axis2=2)
+    # Q = Σ_i λ_i (z_i + δ_i)² with independent standard normal z_i: `values` are the λ_i and `shift` the δ_i².
     values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
     values = np.maximum(values, 1e-12)
     shift = (vectors.T @ (root * means)) ** 2 / values
+    # The cumulants of order s: 2^(s-1) (s-1)! Σ λ_i^s (1 + s δ_i²).
     first, second, third = (
         factor * float(np.sum(values**s * (1 + s * shift))) for s, factor in ((1, 1.0), (2, 2.0), (3, 8.0))
     )
@@ -211,38 +296,50 @@ def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
     return chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
 
 
-def _drawn(Q: float, there: BoolArray, columns: list[_Column], left: Leftover, draws: int) -> FloatArray | None:
-    """Its values in what is left of noise, again and again until enough are beyond Q; the same for the same data."""
+def _drawn(
+    Q: float, is_measured: BoolArray, columns: list[_Column], project: Leftover, draws: int
+) -> FloatArray | None:
+    """Draw noise, project it as the fit does, and compute its statistics until enough of them are beyond Q.
+
+    The seed is fixed, so that the same data have the same p-value.
+
+    Returns
+    -------
+    ndarray, (draws,)
+        None if one of them is not finite.
+    """
     rng = np.random.default_rng(0)
-    draws = int(np.clip(WORK // there.size, LEAST_DRAWS, draws))
-    batch = int(np.clip(BATCH // there.size, 1, LEAST_DRAWS))
-    found: list[FloatArray] = []
+    draws = int(np.clip(NULL_POLICY.drawn_values // is_measured.size, NULL_POLICY.min_draws, draws))
+    batch = int(np.clip(NULL_POLICY.values_of_batch // is_measured.size, 1, NULL_POLICY.min_draws))
+    batches: list[FloatArray] = []
     beyond = 0
     with np.errstate(all="ignore"):
         for begin in range(0, draws, batch):
-            noise = rng.standard_normal((*there.shape, min(batch, draws - begin)))
-            if not there.all():
-                noise = np.where(there[:, :, None], noise, 0.0)
-            found.append(_statistic(left(noise), columns))
-            beyond += int(np.sum(found[-1] >= Q))
-            if beyond >= BEYOND and beyond > CLEARLY * sum(map(len, found)):
+            noise = rng.standard_normal((*is_measured.shape, min(batch, draws - begin)))
+            if not is_measured.all():
+                noise = np.where(is_measured[:, :, None], noise, 0.0)
+            batches.append(_statistic(project(noise), columns))
+            beyond += int(np.sum(batches[-1] >= Q))
+            count = sum(map(len, batches))
+            if beyond >= NULL_POLICY.enough_beyond and beyond > NULL_POLICY.clearly_accepted * count:
                 break
-    every = np.concatenate(found)
-    return every if np.isfinite(every).all() else None
+    statistics = np.concatenate(batches)
+    return statistics if np.isfinite(statistics).all() else None
 
 
 def _tail(Q: float, drawn: FloatArray) -> float:
-    """The share of draws beyond Q; by a scaled χ² where there are next to none."""
+    """Compute the p-value of Q from draws: the share beyond Q, or a scaled χ² if there are too few of them."""
     beyond = int(np.sum(drawn >= Q))
-    if beyond >= COUNTED:
+    if beyond >= NULL_POLICY.counted_beyond:
         return (beyond + 1) / (len(drawn) + 1)
+    # A χ² scaled to the mean and the variance of the draws.
     mean, variance = float(drawn.mean()), float(drawn.var())
     scaled = chi_square_tail(2 * mean * Q / variance, 2 * mean**2 / variance)
     return min(scaled, (beyond + 1) / (len(drawn) + 1))
 
 
 def chi_square_tail(value: float, freedom: float) -> float:
-    """`P(χ² > value)`."""
+    """Compute `P(χ² > value)` with `freedom` degrees of freedom; NaN without any."""
     from scipy.special import gammaincc
 
     return float(gammaincc(freedom / 2, value / 2)) if freedom > 0 else float("nan")

@@ -4,14 +4,13 @@ If the model is right, the residuals `x^data - x̂` are the noise less what the 
 absorbed: nearly white, of variance σ². Two tests:
 
 - σ known: `Σ (x^data - x̂)²/σ²` is χ² with as many degrees of freedom as values less fitted quantities.
-- σ estimated from the same residuals: that sum is its degrees of freedom identically and tests nothing. What is left of
-  a wrong model is then serial correlation, of which the portmanteau statistic of Ljung and Box over all states tells
-  (`serial`): it does not depend on σ. Repeated measurements have a scatter of their own, which no model has a part in:
-  what the model leaves beyond it is lack of fit, by an F test.
+- σ estimated from the same residuals: that sum is its degrees of freedom identically and tests nothing. A wrong model
+  then shows as autocorrelation, which the portmanteau statistic of Ljung and Box over all states detects
+  (`autocorrelation`): it does not depend on σ. Repeated measurements have their own scatter, in which no model has a
+  part (pure error): residuals beyond it are lack of fit, by an F test.
 
-Of two tests that are made the smaller p-value counts twice (Bonferroni). Where a model fails is found by the weak
-residuals: each sees only its own window of the data, and over its standard deviation `√S_kk` is standard normal under
-the model.
+Of two tests the smaller p-value is doubled (Bonferroni). Weak residuals locate the misfit in time: each sees only its
+own window of the data, and over its standard deviation `√S_kk` is standard normal under the model.
 """
 
 from __future__ import annotations
@@ -29,16 +28,31 @@ from ..support.compact_repr import Tidy
 from ..weak.weak_form import WeakForm
 from .autocorrelation import chi_square_tail, serial
 
-REJECTED, DOUBTED = 0.01, 0.05
-"""Below the first a model is called wrong; below the second, where one right model in twenty is, doubtful."""
+REJECTED = 0.01
+"""P-value of a model. Below, the model is rejected: one right model in a hundred is. By judgement; `docs/accuracy.md`
+has the measured share of right models that are rejected."""
+
+DOUBTED = 0.05
+"""P-value of a model. Below, and above `REJECTION_LEVEL`, the model is called doubtful: one right model in twenty has a
+p-value below. By judgement."""
+
 TESTABLE = 40
-"""Samples below which weak residuals say nothing of a model."""
+"""Samples. Below, weak residuals are not taken for evidence against a model of unknown σ. By judgement."""
 
+MAX_MEAN_SQUARE_OF_ROUNDING = 1e-2
+"""Mean square of the residuals over a given σ². Below, they are not noise of that size but rounding, and no pattern in
+them speaks against the model: `test_data_without_noise_do_not_speak_against_the_model` in `tests/test_hidden.py`."""
 
-NOTHING = 1e-2
-"""Mean square of residuals, over that of a given noise, below which they are not its."""
-WIDEST, LEANING = 100, 2.0
-"""Values of the longest stretch that is looked at, and the score from which on it is told."""
+MAX_VALUES_OF_STRETCH = 100
+"""Values of the longest stretch in which the data are compared with the fitted curve. Bounds the cost, which grows with
+values times length. By judgement."""
+
+MIN_SCORE_OF_STRETCH = 2.0
+"""Score of a one-sided stretch, in standard deviations of a sum chosen in advance. Below, it is not listed. By
+judgement: the largest of many such sums is often beyond 2 by chance; it only locates the misfit of a rejected model."""
+
+LEVEL_OF_LOCAL_MISFITS = 1e-3
+"""Probability with which a right model has any weak residual that is listed as a misfit. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +62,13 @@ class Misfit:
     Attributes
     ----------
     equation : int
+        Index of the state whose equation it is.
     start, stop : float
-    trajectory : int
+        In units of time.
     score : float
-        In standard deviations.
+        The largest weak residual, in standard deviations.
+    trajectory : int
+        Index of the trajectory.
     """
 
     equation: int
@@ -63,21 +80,24 @@ class Misfit:
 
 @dataclass(frozen=True, repr=False)
 class GoodnessOfFit(Tidy):
-    """The verdict on a model.
+    """Tests of a model against the data.
 
     Attributes
     ----------
     p_value : float
-        Of the test as a whole: small means that the model, or a given σ, is wrong; NaN if there are too few samples.
-    chi_square, freedom : float
-        `Σ (x^data - x̂)²/σ²` and its degrees of freedom.
-    chi_square_p : float, or None where σ was estimated
+        Of all tests together. Small if the model, or a given σ, is wrong; NaN if there are too few samples.
+    chi_square : float
+        `Σ (x^data - x̂)²/σ²`.
+    freedom : int
+        Its degrees of freedom: values less fitted quantities.
+    chi_square_p : float, or None
+        P-value of a given σ, from both tails; None if σ was estimated.
     portmanteau, portmanteau_freedom, portmanteau_p : float
-        The test of serial correlation.
-    lack_of_fit_p : float, or None without repeated measurements
-        Of the test against their scatter.
+        The test for autocorrelation: statistic, degrees of freedom, p-value.
     misfits : tuple of Misfit
-        Where the equations do not hold, the worst first.
+        Where the equations do not hold; the worst first.
+    lack_of_fit_p : float, or None
+        P-value of the test against the scatter of repeated measurements; None without such measurements.
     """
 
     p_value: float
@@ -101,82 +121,107 @@ def assess(
     within: tuple[float, int] = (0.0, 0),
     left: Leftover | None = None,
 ) -> GoodnessOfFit:
-    """Put the tests together.
+    """Test the residuals of a fit, and combine the tests.
 
     Parameters
     ----------
     residuals : tuple of ndarray, (time, columns)
-        Over σ, NaN where missing.
+        Of each trajectory, over σ; NaN where missing.
     chi_square : float
-        With what repeated measurements add.
+        `Σ (x^data - x̂)²/σ²`, with the scatter of repeated measurements about their means.
     freedom : int
+        Degrees of freedom of `chi_square`.
     sigma_known : bool
+        Whether σ was given.
     misfits : tuple of Misfit
-    within : tuple of float and int
-        The part of repeated measurements about their means, and its degrees of freedom.
-    left : callable, optional
-        What the fit leaves of noise.
+    pure_error : tuple of float and int
+        The part of `chi_square` that is scatter of repeated measurements, and its degrees of freedom.
+    project_noise : callable, optional
+        Computes the residuals that the fit leaves of noise.
+
+    Returns
+    -------
+    GoodnessOfFit
     """
     values = sum(int(np.isfinite(part).sum()) for part in residuals)
-    hangs = serial(residuals, 1.0 - (freedom - within[1]) / max(values, 1), left)
-    lack = _lack_of_fit(chi_square, freedom, within)
-    found = GoodnessOfFit(
+    autocorrelation = serial(residuals, 1.0 - (freedom - within[1]) / max(values, 1), left)
+    lack_of_fit = _lack_of_fit(chi_square, freedom, within)
+    goodness = GoodnessOfFit(
         p_value=math.nan,
         chi_square=chi_square,
         freedom=freedom,
         chi_square_p=None,
-        portmanteau=hangs.statistic,
-        portmanteau_freedom=hangs.freedom,
-        portmanteau_p=hangs.p_value,
-        lack_of_fit_p=lack,
+        portmanteau=autocorrelation.statistic,
+        portmanteau_freedom=autocorrelation.freedom,
+        portmanteau_p=autocorrelation.p_value,
+        lack_of_fit_p=lack_of_fit,
         misfits=misfits,
     )
     if not sigma_known:
-        return replace(found, p_value=_together(hangs.p_value, lack))
-    if chi_square < NOTHING * freedom:
-        # What is left is far below the noise: rounding, or no noise. No pattern in it speaks against the model.
-        return replace(found, p_value=1.0, chi_square_p=0.0, portmanteau_p=1.0, lack_of_fit_p=None, misfits=())
+        return replace(goodness, p_value=_together(autocorrelation.p_value, lack_of_fit))
+    if chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom:
+        # The residuals are far below the noise: rounding, or no noise. No pattern in them speaks against the model.
+        return replace(goodness, p_value=1.0, chi_square_p=0.0, portmanteau_p=1.0, lack_of_fit_p=None, misfits=())
     upper = chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
-    return replace(found, p_value=_together(both_sides, hangs.p_value), chi_square_p=both_sides)
+    return replace(goodness, p_value=_together(both_sides, autocorrelation.p_value), chi_square_p=both_sides)
 
 
-def _lack_of_fit(chi_square: float, freedom: int, within: tuple[float, int]) -> float | None:
-    """F test of what the model leaves against the scatter of repeated measurements; None without these."""
-    rest, count = freedom - within[1], within[1]
-    if count <= 0 or rest <= 0 or within[0] <= 0:
+def _lack_of_fit(chi_square: float, freedom: int, pure_error: tuple[float, int]) -> float | None:
+    """Compute the p-value of the F test of the residuals against the scatter of repeated measurements.
+
+    Returns
+    -------
+    float, or None
+        None without repeated measurements.
+    """
+    rest, count = freedom - pure_error[1], pure_error[1]
+    if count <= 0 or rest <= 0 or pure_error[0] <= 0:
         return None
     from scipy.special import fdtrc
 
-    return float(fdtrc(rest, count, (chi_square - within[0]) / rest / (within[0] / count)))
+    return float(fdtrc(rest, count, (chi_square - pure_error[0]) / rest / (pure_error[0] / count)))
 
 
 def _together(*tests: float | None) -> float:
-    """The smallest p-value, times their number (Bonferroni); NaN without any."""
-    there = [p for p in tests if p is not None and not math.isnan(p)]
-    return min(1.0, len(there) * min(there)) if there else math.nan
+    """Return the smallest p-value times the number of tests (Bonferroni); NaN without any test."""
+    p_values = [p for p in tests if p is not None and not math.isnan(p)]
+    return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
 def tail(p: float) -> str:
-    """A p-value in words."""
+    """Format a p-value, such as `p = 0.012`."""
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
 def threshold(count: int, level: float = 0.01) -> float:
-    """The score that one of `count` reaches by chance with probability `level`."""
+    """Compute the score, in standard deviations, that any of `count` exceeds by chance with probability `level`."""
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))
+
+
+def model_p_values(goodness: GoodnessOfFit) -> list[float]:
+    """Return the p-values of tests of the model that do not depend on σ: autocorrelation, and lack of fit."""
+    return [p for p in (goodness.portmanteau_p, goodness.lack_of_fit_p) if p is not None and not np.isnan(p)]
+
+
+def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
+    """Return True if the given σ is wrong, and nothing else is."""
+    wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTED
+    return wrong and min(model_p_values(goodness), default=1.0) >= REJECTED
 
 
 @dataclass(frozen=True)
 class Leaning:
-    """A stretch of time in which values lie to one side of the fitted curve.
+    """A stretch of time in which the data are above, or below, the fitted curve.
 
     Attributes
     ----------
     column, trajectory, count : int
+        Indices of the column and the trajectory; the number of values.
     start, stop : float
+        In units of time.
     score : float
-        Of their sum, in standard deviations; positive where the data lie above.
+        The sum of the residuals, in standard deviations; positive if the data are above the curve.
     """
 
     column: int
@@ -188,47 +233,72 @@ class Leaning:
 
 
 def leanings(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -> list[Leaning]:
-    """For each column the stretch whose residuals `(time, columns)` over σ add up to most, the worst column first.
+    """Find, for each column, the stretch of time whose residuals add up to most.
 
-    It is found as `max |Σ e| / √n` over stretches of up to `WIDEST` values: where a model fails whose weak residuals
-    are too few to tell, or whose states are hidden.
+    It is `max |Σ e| / √n` over stretches of up to `MAX_VALUES_OF_STRETCH` values. It locates the misfit of a model if
+    weak residuals cannot, because they are too few, or because states are hidden.
+
+    Parameters
+    ----------
+    residuals : tuple of ndarray, (time, columns)
+        Of each trajectory, over σ; NaN where missing.
+    times : tuple of ndarray, (time,)
+
+    Returns
+    -------
+    list of OneSidedStretch
+        At most one for each column; the worst first.
     """
-    found = []
+    stretches = []
     for d in range(residuals[0].shape[1]):
         best = Leaning(d, 0, 0, 0.0, 0.0, 0.0)
         for k, (part, t) in enumerate(zip(residuals, times, strict=True)):
             rows = np.flatnonzero(np.isfinite(part[:, d]))
             total = np.concatenate([[0.0], np.cumsum(part[rows, d])])
-            for n in range(2, min(len(rows), WIDEST) + 1):
+            for n in range(2, min(len(rows), MAX_VALUES_OF_STRETCH) + 1):
                 score = (total[n:] - total[:-n]) / np.sqrt(n)
                 m = int(np.argmax(np.abs(score)))
                 if abs(score[m]) > abs(best.score):
                     start, stop = float(t[rows[m]]), float(t[rows[m + n - 1]])
                     best = Leaning(d, k, n, start, stop, score=float(score[m]))
-        found.append(best)
-    return sorted((one for one in found if abs(one.score) > LEANING), key=lambda one: -abs(one.score))
+        stretches.append(best)
+    significant = (stretch for stretch in stretches if abs(stretch.score) > MIN_SCORE_OF_STRETCH)
+    return sorted(significant, key=lambda stretch: -abs(stretch.score))
 
 
 def misfits(forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[Misfit, ...]:
-    """Stretches of time in which an equation does not hold: the weak residuals that are too large, joined.
+    """Find the stretches of time in which an equation does not hold: too large weak residuals, joined if they overlap.
 
-    A weak residual sees only its own window of the data, so that it tells where; it is measured by the noise that the
-    filter finds, which no model has a part in. They come with their centres, as `WeakForm.standardised` has them.
+    Weak residuals are measured by the noise that the filter estimates, which is independent of the model.
+
+    Parameters
+    ----------
+    forms : tuple of WeakForm
+        Of each trajectory.
+    standardised : iterable of pairs of ndarray
+        Of each trajectory: centres of the test functions `(K,)`, and weak residuals over their standard deviations
+        `(D, K)`, as `WeakForm.standardised` returns them.
+
+    Returns
+    -------
+    tuple of Misfit
+        The worst first.
     """
-    found: list[Misfit] = []
+    all_misfits: list[Misfit] = []
     for number, (form, (centres, scores)) in enumerate(zip(forms, standardised, strict=True)):
-        if form.functions.blocks == 1:  # not local
+        if form.functions.blocks == 1:  # test functions that are not local cannot tell when
             continue
-        here: list[Misfit] = []
-        limit = threshold(scores.size, level=1e-3)
+        own: list[Misfit] = []
+        limit = threshold(scores.size, level=LEVEL_OF_LOCAL_MISFITS)
         for equation, row in enumerate(scores):
             for k in np.flatnonzero(np.abs(row) > limit):
+                # Half the radius on either side: the middle of the bump, where it has most of its weight.
                 start, stop = (float(centres[k] + sign * form.functions.radius / 2) for sign in (-1, 1))
-                last = here[-1] if here else None
+                last = own[-1] if own else None
                 if last is not None and last.equation == equation and last.start <= start <= last.stop:
                     worse = max(last.score, float(row[k]), key=abs)
-                    here[-1] = Misfit(equation, last.start, stop, worse, number)
+                    own[-1] = Misfit(equation, last.start, stop, worse, number)
                 else:
-                    here.append(Misfit(equation, start, stop, float(row[k]), number))
-        found += here
-    return tuple(sorted(found, key=lambda misfit: -abs(misfit.score)))
+                    own.append(Misfit(equation, start, stop, float(row[k]), number))
+        all_misfits += own
+    return tuple(sorted(all_misfits, key=lambda misfit: -abs(misfit.score)))

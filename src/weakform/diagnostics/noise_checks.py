@@ -1,6 +1,6 @@
-"""Is the noise what it was said to be? Values that no noise explains, scatter that follows the level, correlation.
+"""Checks of the noise against what was assumed: outliers, scatter that follows the level, skewness, correlation.
 
-Each is looked for in the residuals of a fit. What is found there is said of the noise and not of the model, as long as
+Each is looked for in the residuals of a fit. A finding is reported as one about the noise, not the model, as long as
 nothing else speaks against the model.
 """
 
@@ -18,41 +18,134 @@ from ..noise.kinds import KINDS
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .autocorrelation import serial
 
-FEWEST, MANY = 12, 30
-"""Values of a column below which nothing is said of single ones, and of their kind."""
-FAR, EXTREME, ISOLATED, COMMON = 5.0, 20.0, 0.5, 0.1
-"""Robust standard deviations beyond which a value is out of the question, and is so whatever else is wrong; the most
-that its neighbours may be off, relative to it; and the share of values above which they are not exceptions."""
-CLEAR, STRONG, LOPSIDED = 3.5, 6.0, 5.0
-"""Standard deviations of a rank correlation of size and level that are no chance, and that explain much; and of the
-skewness."""
-STEEP, ALL_THE_WAY, NARROW = 0.25, 0.75, 0.05
-"""Power of the level with which the scatter grows: nearly not, and nearly in proportion; and the spread of the
-logarithm of the level below which none can be told."""
-CORRELATED, DIFFERENCES, PASSED, HARDLY = (0.1, 0.8), 0.12, 0.02, 1e-6
-"""Correlation from sample to sample that may be that of noise: a stronger one is a slow pattern, as of a wrong model;
-by how much that of the differences may be off; and the p-value above which there is nothing else, or
-nothing that a wrong kind of noise would not do."""
-ALONE, ALONE_IN_SPREAD = 20.0, 3.0
-"""How far a value stands from its neighbours: in units of how far others do, and of the spread of all."""
-COUNTED = 3.0
-"""Mean of counts from which on they are looked at."""
-DRAWS, MOST_DRAWN, LEAST_LEFT = 200, 5_000_000, 0.1
-"""Draws of the noise by which that is measured, the most values of them, and the least that is left."""
-SHOWN = 4
+MIN_VALUES_FOR_OUTLIERS = 12
+"""Values of a column. Below, single values are not called outliers. By judgement."""
+
+MIN_VALUES_FOR_KIND = 30
+"""Values of a column. Below, neither its scatter nor its skewness nor its correlation is tested. By judgement."""
+
+MIN_EXPECTED_COUNT = 3.0
+"""Expected value of counts. Below, counts are left out: they are far from normal, and zeros are far from the rest. By
+judgement."""
+
+MAX_LISTED_VALUES = 4
+"""Outliers that a sentence lists, at most."""
+
+
+@dataclass(frozen=True)
+class _OutlierPolicy:
+    """When a value is an outlier. A robust standard deviation is 1.4826 times the median absolute residual."""
+
+    far: float = 5.0
+    """Robust standard deviations. Above, a residual is far out: of normal noise 6 in 10 million are. By judgement."""
+
+    extreme: float = 20.0
+    """Robust standard deviations. Above, a residual is an outlier even next to other large ones, and before anything
+    else about the noise is considered. By judgement; `test_one_absurd_value_is_named_by_its_row` in
+    `tests/test_edges.py`."""
+
+    isolated: float = 0.5
+    """Residual of the larger neighbour over that of the value. Above, the value is part of a slow misfit, not alone. By
+    judgement."""
+
+    common: float = 0.1
+    """Share of the values that are far out. Above, they are not exceptions but the kind of noise. By judgement."""
+
+    margin: float = 1.5
+    """The largest residual over the limit. Below, nothing is reported: the largest of many values is often just beyond
+    a limit. By judgement."""
+
+    neighbour_deviations: float = 20.0
+    """Distance of a value from the median of five neighbours, in robust standard deviations of such distances. Above
+    this and `spreads` a value is reported without a fit. By judgement."""
+
+    spreads: float = 3.0
+    """The same in robust standard deviations of the column. By judgement."""
+
+
+@dataclass(frozen=True)
+class _ScatterPolicy:
+    """When the scatter follows the level as its kind of noise does not. |e| is proportional to level^power."""
+
+    clear: float = 3.5
+    """Rank correlation of |residual| and level, in standard deviations. Above, it is not chance. By judgement: 5 in
+    10,000 by chance."""
+
+    strong: float = 6.0
+    """The same. Above, the scatter explains much: what is left is then held to `weak_evidence` only. By judgement."""
+
+    min_power: float = 0.25
+    """Power of the level. Below, the scatter hardly grows with the level. By judgement: half of the 1/2 of counts."""
+
+    proportional: float = 0.75
+    """Power of the level. Below, whole numbers scatter like Poisson counts (power 1/2); above, like overdispersed ones
+    (power 1). By judgement: half way."""
+
+    min_spread_of_level: float = 0.05
+    """Standard deviation of the logarithm of the level. Below, the levels are too alike for a power. By judgement."""
+
+
+@dataclass(frozen=True)
+class _CorrelationPolicy:
+    """When correlated noise explains the autocorrelation of residuals."""
+
+    least: float = 0.1
+    """Correlation of neighbouring residuals. Below, it cannot be the reason for a rejection. By judgement."""
+
+    most: float = 0.8
+    """Correlation of neighbouring residuals. Above, it is a slow pattern, as a wrong model leaves it. By judgement;
+    `docs/when-not-to-trust.md` says so to users."""
+
+    differences: float = 0.12
+    """Deviation of the correlation of neighbouring differences from `-(1 - ρ)/2`. Above, there is a slow pattern, or
+    white noise on top of one. By judgement."""
+
+    uncorrelated: float = 0.02
+    """P-value of the test for autocorrelation. Above, residuals are uncorrelated, and the finding about the noise
+    explains everything. By judgement."""
+
+    weak_evidence: float = 1e-6
+    """The same, after a strong dependence of scatter on level has been removed. By judgement: noise of a wrong kind
+    also shifts the fit, which leaves some correlation."""
+
+
+@dataclass(frozen=True)
+class _DrawingPolicy:
+    """How the standard deviations of residuals are computed from draws of the noise."""
+
+    draws: int = 200
+    """Draws of the noise: each standard deviation is known to 5%."""
+
+    max_values: int = 5_000_000
+    """Values drawn in all. Above, all residuals are taken to have the standard deviation one: of many values a fit
+    absorbs next to nothing of each. By judgement."""
+
+    min_deviation: float = 0.1
+    """Standard deviation of a residual over σ, at least: a value that the fit absorbs almost wholly would be divided by
+    next to nothing. By judgement."""
+
+
+MIN_SKEWNESS = 5.0
+"""Skewness, in standard deviations of that of normal noise. Above, residuals are called skewed. By judgement."""
+
+OUTLIER_POLICY = _OutlierPolicy()
+SCATTER_POLICY = _ScatterPolicy()
+CORRELATION_POLICY = _CorrelationPolicy()
+DRAWING_POLICY = _DrawingPolicy()
 
 
 @dataclass(frozen=True)
 class NoiseDoubts:
-    """What is wrong with the noise.
+    """Findings about the noise.
 
     Attributes
     ----------
-    words : tuple of str
-    exceptions : bool
-        Whether there are values that no noise explains, or a scatter that is not that of its kind.
-    instead : bool
-        Whether what was found explains a rejection of the model.
+    sentences : tuple of str
+        One for each finding.
+    is_misstated : bool
+        Whether there are outliers, or a scatter that is not that of the kind of noise.
+    explains_rejection : bool
+        Whether the findings explain why the model was rejected.
     """
 
     words: tuple[str, ...] = ()
@@ -62,7 +155,21 @@ class NoiseDoubts:
 
 @dataclass(frozen=True)
 class _Column:
-    """The residuals of a column, over σ, one behind the other."""
+    """Residuals of one measured column, of all trajectories one behind the other.
+
+    Attributes
+    ----------
+    name, kind : str
+        The label of the column, and its kind of noise.
+    position : pair of ndarray of int `(n,)` and int
+        Rows among the samples of all trajectories, and the index of the column.
+    trajectory, row : ndarray of int, (n,)
+        Index of the trajectory, and of the sample in it.
+    time, value, level : ndarray, (n,)
+        Time, measured value, fitted value.
+    e : ndarray, (n,)
+        Residuals over σ.
+    """
 
     name: str
     kind: str
@@ -78,52 +185,62 @@ class _Column:
 def noise_doubts(
     data: Dataset, refined: Refined, rejected: bool, *, repeated: bool = False, uneven: bool = False
 ) -> NoiseDoubts:
-    """Look at the residuals of a fit that converged.
+    """Check the noise by the residuals of a fit that converged.
 
     Parameters
     ----------
-    rejected : bool
-        Whether the model is.
-    repeated : bool
-        Whether it is by repeated measurements, which tell the noise without it.
-    uneven : bool
-        Whether noise may scatter as it likes.
+    data : Dataset
+    refined : Refined
+    is_rejected : bool
+        Whether the model is rejected.
+    rejected_by_repeats : bool
+        Whether repeated measurements reject the model; they show the noise without it, so that the noise is no excuse.
+    allow_uneven : bool
+        Whether the size of the noise may vary from sample to sample (the sandwich covariance).
+
+    Returns
+    -------
+    NoiseFindings
     """
     words: list[str] = []
     exceptions = unequal = instead = False
-    sizes: FloatArray | None = None
+    deviations: FloatArray | None = None
     for column in _columns(data, refined):
         scatter, equal, strong = _scatter(column)
-        if scatter:  # what fitted values take of the noise, where they can, must not look like a small one
-            if sizes is None:
-                sizes = _sizes(data, refined)
-            even = replace(column, e=column.e / sizes[column.place])
+        if scatter:
+            # A fit absorbs more of the noise where it can follow single values. Such residuals are small, whatever the
+            # noise: each is divided by its own standard deviation before its size is compared with the level.
+            if deviations is None:
+                deviations = _sizes(data, refined)
+            even = replace(column, e=column.e / deviations[column.place])
             scatter, equal, strong = _scatter(even)
-        far = _exceptions(column, EXTREME)
+        far = _exceptions(column, OUTLIER_POLICY.extreme)
         if scatter and not uneven and not far.any():
-            explained = not repeated and _passes(equal, column, HARDLY if strong else PASSED)
-            if not rejected or explained:  # else the model is wrong, and its residuals tell nothing of the noise
+            least = CORRELATION_POLICY.weak_evidence if strong else CORRELATION_POLICY.uncorrelated
+            explained = not repeated and _passes(equal, column, least)
+            if not rejected or explained:  # else the model is wrong, and its residuals show nothing about the noise
                 words.append(scatter)
                 unequal = True
                 instead |= rejected
             continue
-        far = far if far.any() else _exceptions(column, FAR)
+        far = far if far.any() else _exceptions(column, OUTLIER_POLICY.far)
         if far.any():
             words.append(_named(column, far, data))
             exceptions = True
-        elif lopsided := _lopsided(column):
-            words.append(lopsided)
+        elif skewed := _lopsided(column):
+            words.append(skewed)
         elif rejected and not repeated and (correlation := _correlation(column)) is not None:
             instead = True
             words.append(
-                f"The noise of {column.name} is correlated from sample to sample ({correlation:.2f}): its values tell "
-                "less than as many independent ones, and intervals are too short. Use every few samples only; or a "
-                "slow process that the model lacks looks like this."
+                f"The noise of {column.name} is correlated from sample to sample ({correlation:.2f}): its values carry "
+                "less information than as many independent ones, and the intervals are too narrow. Use only every few "
+                "samples. A slow process that the model lacks would look the same."
             )
     return NoiseDoubts(tuple(words), exceptions or (unequal and not rejected), instead and not exceptions)
 
 
 def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
+    """Yield the residuals of each column whose noise can be checked."""
     assert refined.residuals is not None
     begins = np.cumsum([0, *(len(q.times) for q in data.trajectories)])
     for d, (name, kind) in enumerate(zip(data.labels, data.noise, strict=True)):
@@ -137,121 +254,157 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
             parts.append((np.full(len(rows), k), rows, q.times[rows], value, level, e))
         trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
         if KINDS[kind].least > 0:  # small counts are far from normal, and zeros far from everything
-            some = level >= COUNTED
+            some = level >= MIN_EXPECTED_COUNT
             trajectory, row, time, value, level, e = (a[some] for a in (trajectory, row, time, value, level, e))
-        if len(e) >= FEWEST and KINDS[kind].widen is None:
+        # Heavy-tailed noise, the kind with `widen`, expects values far out.
+        if len(e) >= MIN_VALUES_FOR_OUTLIERS and KINDS[kind].widen is None:
             place = (begins[trajectory] + row, d)
             yield _Column(name, kind, place, trajectory, row, time=time, value=value, level=level, e=e)
 
 
 def _sizes(data: Dataset, refined: Refined) -> FloatArray:
-    """Standard deviations that residuals over σ have by what the fit takes of the noise, `(samples, columns)`."""
-    there = np.concatenate([q.measured for q in data.trajectories])
-    if refined.leftover is None or there.size * DRAWS > MOST_DRAWN:
-        return np.ones(there.shape)
-    noise = np.random.default_rng(0).standard_normal((*there.shape, DRAWS))
+    """Compute the standard deviations of residuals over σ, `(samples, columns)`; below one if the fit absorbs noise."""
+    is_measured = np.concatenate([q.measured for q in data.trajectories])
+    if refined.leftover is None or is_measured.size * DRAWING_POLICY.draws > DRAWING_POLICY.max_values:
+        return np.ones(is_measured.shape)
+    noise = np.random.default_rng(0).standard_normal((*is_measured.shape, DRAWING_POLICY.draws))
     with np.errstate(all="ignore"):
-        left = refined.leftover(np.where(there[:, :, None], noise, 0.0)).std(axis=2)
-    return np.where(np.isfinite(left), np.maximum(left, LEAST_LEFT), 1.0)
+        deviations = refined.leftover(np.where(is_measured[:, :, None], noise, 0.0)).std(axis=2)
+    return np.where(np.isfinite(deviations), np.maximum(deviations, DRAWING_POLICY.min_deviation), 1.0)
 
 
 def lonely(data: Dataset) -> tuple[str, ...]:
-    """Values that stand alone, far from their neighbours, in words: what a fit may have stumbled over."""
-    found = []
+    """Warn of single values that are far from their neighbours, without a fit: they may be what misled one.
+
+    Returns
+    -------
+    tuple of str
+        One sentence that lists them; empty if there are none.
+    """
+    places = []
     for d, name in enumerate(data.labels):
         for q in data.trajectories:
             rows = np.flatnonzero(q.measured[:, d])
             y = q.values[rows, d]
-            if len(y) < FEWEST or KINDS[data.noise[d]].weigh is not None:
+            if len(y) < MIN_VALUES_FOR_OUTLIERS or KINDS[data.noise[d]].weigh is not None:
                 continue
-            near = np.lib.stride_tricks.sliding_window_view(np.pad(y, 2, mode="edge"), 5)
-            off = np.abs(y - np.median(near, axis=1))
-            far = off > max(ALONE * _robust(off), ALONE_IN_SPREAD * _robust(y - np.median(y)))
-            if far.sum() <= max(1.0, COMMON * len(y)):
-                found += [_place(q, int(rows[i]), name, float(y[i])) for i in np.flatnonzero(far)[:SHOWN]]
-    if not found:
+            windows = np.lib.stride_tricks.sliding_window_view(np.pad(y, 2, mode="edge"), 5)
+            off = np.abs(y - np.median(windows, axis=1))
+            limit = max(
+                OUTLIER_POLICY.neighbour_deviations * _robust(off), OUTLIER_POLICY.spreads * _robust(y - np.median(y))
+            )
+            far = off > limit
+            if far.sum() <= max(1.0, OUTLIER_POLICY.common * len(y)):
+                places += [_place(q, int(rows[i]), name, float(y[i])) for i in np.flatnonzero(far)[:MAX_LISTED_VALUES]]
+    if not places:
         return ()
-    words = (
-        f"Far from their neighbours stand: {'; '.join(found[:SHOWN])}. If this is an error, correct it or leave it out"
+    return (
+        f"Values far from their neighbours: {'; '.join(places[:MAX_LISTED_VALUES])}. If they are errors, correct or "
+        'remove them, or allow for heavy tails: noise="student".',
     )
-    return (f'{words}, or let heavy tails take care of it: noise="student".',)
 
 
 def _place(q: Trajectory, row: int, name: str, value: float) -> str:
-    """A value as a person finds it in the table."""
+    """Describe a value by its row in the table, counted from one, its column and its time."""
     of = f" of {q.label}" if q.label else ""
     return f"row {row + 1}{of}, {name} = {value:g} at t = {q.times[row]:g}"
 
 
 def _robust(e: FloatArray) -> float:
+    """Compute a standard deviation that outliers do not enlarge: 1.4826 times the median absolute value."""
     return 1.4826 * float(np.median(np.abs(e)))
 
 
 def _exceptions(column: _Column, limit: float) -> BoolArray:
-    """Values far out, alone among their neighbours."""
+    """Find outliers: residuals beyond `limit` robust standard deviations whose neighbours are much smaller.
+
+    Returns
+    -------
+    ndarray of bool, (n,)
+        All False if too many residuals are that large, or the largest is hardly beyond the limit.
+    """
     e = column.e
     size = _robust(e)
     z = np.abs(e) / size if size > 0 else np.zeros(len(e))
     same = column.trajectory[1:] == column.trajectory[:-1]
+    # The larger neighbour in the same trajectory.
     beside = np.zeros(len(z))
     beside[1:] = np.where(same, z[:-1], 0.0)
     beside[:-1] = np.maximum(beside[:-1], np.where(same, z[1:], 0.0))
     far = z > limit
-    alone = far & ((beside < ISOLATED * z) | (z > EXTREME))
-    few = far.sum() <= max(1.0, COMMON * len(z)) and alone.any() and z.max() > 1.5 * limit
-    return alone if few else np.zeros(len(z), dtype=bool)
+    alone = far & ((beside < OUTLIER_POLICY.isolated * z) | (z > OUTLIER_POLICY.extreme))
+    few = far.sum() <= max(1.0, OUTLIER_POLICY.common * len(z))
+    if few and alone.any() and z.max() > OUTLIER_POLICY.margin * limit:
+        return alone
+    return np.zeros(len(z), dtype=bool)
 
 
 def _named(column: _Column, far: BoolArray, data: Dataset) -> str:
+    """Describe the outliers of a column `far` `(n,)` in a sentence, the largest first."""
     places = []
-    for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), SHOWN))]:
+    for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), MAX_LISTED_VALUES))]:
         q = data.trajectories[int(column.trajectory[i])]
         places.append(_place(q, int(column.row[i]), column.name, float(column.value[i])))
-    more = f", and {int(far.sum()) - SHOWN} more" if far.sum() > SHOWN else ""
+    more = f", and {int(far.sum()) - MAX_LISTED_VALUES} more" if far.sum() > MAX_LISTED_VALUES else ""
     return (
-        f"No noise of this size explains: {'; '.join(places)}{more}. Correct or leave out what is wrong, or let "
-        'heavy tails take care of it: noise="student".'
+        f"Outliers that noise of this size does not explain: {'; '.join(places)}{more}. Correct or remove what is "
+        'wrong, or allow for heavy tails: noise="student".'
     )
 
 
 def _ranks(a: FloatArray) -> FloatArray:
+    """Return the rank of each value, `(n,)`; the smallest has rank zero."""
     order = np.empty(len(a))
     order[np.argsort(a, kind="stable")] = np.arange(len(a))
     return order
 
 
 def _scatter(column: _Column) -> tuple[str, FloatArray, bool]:
-    """Whether the scatter follows the level as it should not, in words; residuals without that; and if it is strong."""
+    """Check whether the scatter follows the level as its kind of noise does not.
+
+    Returns
+    -------
+    words : str
+        A sentence; empty if the scatter is as it should be.
+    equal : ndarray, (n,)
+        Residuals whose dependence on the level has been divided out.
+    strong : bool
+        Whether the dependence is strong.
+    """
     e, level, n = column.e, np.abs(column.level), len(column.e)
-    there = (level > 0) & (e != 0)
-    if n < MANY or np.ptp(level) <= 0 or there.sum() < MANY:
+    positive = (level > 0) & (e != 0)
+    if n < MIN_VALUES_FOR_KIND or np.ptp(level) <= 0 or positive.sum() < MIN_VALUES_FOR_KIND:
         return "", e, False
+    # Spearman's rank correlation, whose standard deviation is 1/√(n - 1) without dependence.
     correlation = float(np.corrcoef(_ranks(np.abs(e)), _ranks(level))[0, 1]) * np.sqrt(n - 1)
-    a, b = np.log(level[there]), np.log(np.abs(e[there]))
-    if np.std(a) < NARROW:
+    a, b = np.log(level[positive]), np.log(np.abs(e[positive]))
+    if np.std(a) < SCATTER_POLICY.min_spread_of_level:
         return "", e, False
     slope = float(np.cov(a, b)[0, 1] / np.var(a, ddof=1))
     with np.errstate(all="ignore"):
         equal = e / np.maximum(level, np.finfo(float).tiny) ** slope
-    strong = abs(correlation) > STRONG
-    more, less = correlation > CLEAR and slope > STEEP, correlation < -CLEAR and slope < -STEEP
+    strong = abs(correlation) > SCATTER_POLICY.strong
+    more = correlation > SCATTER_POLICY.clear and slope > SCATTER_POLICY.min_power
+    less = correlation < -SCATTER_POLICY.clear and slope < -SCATTER_POLICY.min_power
     if column.kind == "gaussian" and more:
         whole = bool((column.value == np.round(column.value)).all() and (column.value >= 0).all())
-        right = "poisson" if whole and slope < ALL_THE_WAY else "negative-binomial" if whole else "lognormal"
-        advice = f'noise="{right}"' if whole or (column.value > 0).all() else "sigma for each point"
-        words = f"The scatter of {column.name} grows with its level: this is not gaussian noise; try {advice}."
+        is_poisson = whole and slope < SCATTER_POLICY.proportional
+        right = "poisson" if is_poisson else "negative-binomial" if whole else "lognormal"
+        advice = f'noise="{right}"' if whole or (column.value > 0).all() else "a sigma for each point"
+        words = (
+            f"The scatter of {column.name} grows with its level, which that of Gaussian noise does not: try {advice}."
+        )
         return words, equal, strong
     if column.kind == "lognormal" and less:
         return (
-            f"The scatter of {column.name}, relative to its level, shrinks where that is large: this is not lognormal "
-            'noise; try noise="gaussian".',
+            f"The relative scatter of {column.name} shrinks as its level grows, which that of lognormal noise does "
+            'not: try noise="gaussian".',
             equal,
             strong,
         )
     if column.kind == "poisson" and more:
         return (
-            f"The counts of {column.name} scatter more where they are large than counts do: try "
-            'noise="negative-binomial".',
+            f'Large counts of {column.name} scatter more than Poisson counts do: try noise="negative-binomial".',
             equal,
             strong,
         )
@@ -259,19 +412,20 @@ def _scatter(column: _Column) -> tuple[str, FloatArray, bool]:
 
 
 def _lopsided(column: _Column) -> str:
-    """Whether the residuals lie lopsided, in words."""
+    """Describe skewed residuals in a sentence; return an empty one if they are not skewed."""
     e, n = column.e, len(column.e)
-    if n < MANY or e.std() <= 0 or column.kind not in ("gaussian", "lognormal"):
+    if n < MIN_VALUES_FOR_KIND or e.std() <= 0 or column.kind not in ("gaussian", "lognormal"):
         return ""
+    # The skewness of n normal values has the standard deviation √(6/n).
     skewness = float(np.mean(((e - e.mean()) / e.std()) ** 3)) * np.sqrt(n / 6)
-    if abs(skewness) < LOPSIDED:
+    if abs(skewness) < MIN_SKEWNESS:
         return ""
-    other = "lognormal" if column.kind == "gaussian" and skewness > 0 and (column.value > 0).all() else "student"
-    return f'The residuals of {column.name} lie lopsided: try noise="{other}".'
+    right = "lognormal" if column.kind == "gaussian" and skewness > 0 and (column.value > 0).all() else "student"
+    return f'The residuals of {column.name} are skewed: try noise="{right}".'
 
 
-def _passes(e: FloatArray, column: _Column, least: float = PASSED) -> bool:
-    """Whether these residuals do not hang together."""
+def _passes(e: FloatArray, column: _Column, least: float = CORRELATION_POLICY.uncorrelated) -> bool:
+    """Return True if residuals `(n,)` of a column are not autocorrelated: their p-value is above `least`."""
     if not np.isfinite(e).all():
         return False
     parts = tuple(e[column.trajectory == k, None] for k in np.unique(column.trajectory))
@@ -279,24 +433,26 @@ def _passes(e: FloatArray, column: _Column, least: float = PASSED) -> bool:
 
 
 def _correlation(column: _Column) -> float | None:
-    """Of neighbours, where that is all there is, down to the shortest times; None else.
+    """Estimate the correlation of neighbouring residuals if it explains their autocorrelation; return None if not.
 
-    Neighbouring differences of noise with the correlation ρ have `-(1 - ρ)/2`. A slow pattern with white noise on it,
-    as a wrong model leaves it, has less, as if the noise were alone; a slow pattern alone has more.
+    It explains it if, by the shortest differences too, the noise is autoregressive of first order. Neighbouring
+    differences of noise with the correlation ρ have the correlation `-(1 - ρ)/2`. A slow pattern with white noise on
+    it, as a wrong model leaves it, has a lower one, as of the noise alone; a slow pattern alone has a higher one.
     """
     same = column.trajectory[1:] == column.trajectory[:-1]
     a, b = column.e[:-1][same], column.e[1:][same]
     power = float(column.e @ column.e)
-    if len(a) < MANY or power <= 0:
+    if len(a) < MIN_VALUES_FOR_KIND or power <= 0:
         return None
     rho = float(a @ b) / power
-    if not CORRELATED[0] < rho < CORRELATED[1]:
+    if not CORRELATION_POLICY.least < rho < CORRELATION_POLICY.most:
         return None
     d = np.diff(column.e)
     inner = same[1:] & same[:-1]
-    left, right = d[:-1][inner], d[1:][inner]
-    rough = float(left @ right) / float(np.sqrt((left @ left) * (right @ right)))
-    if abs(rough + (1 - rho) / 2) > DIFFERENCES:
+    before, after = d[:-1][inner], d[1:][inner]
+    rough = float(before @ after) / float(np.sqrt((before @ before) * (after @ after)))
+    if abs(rough + (1 - rho) / 2) > CORRELATION_POLICY.differences:
         return None
+    # Less ρ times its predecessor, autoregressive noise is white.
     white = np.where(np.append(False, same), column.e - rho * np.append(0.0, column.e[:-1]), column.e)
     return rho if _passes(white, column) else None

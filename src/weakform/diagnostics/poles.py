@@ -1,14 +1,16 @@
-"""Poles of the equations between two states of a fit, over which no solution goes.
+"""Poles of the equations between two fitted states, which no solution can cross.
 
-A rule of quadrature may step over a pole without noticing, as of `V*P/(Km + P)` at a negative P. Each denominator that
-depends on states is evaluated at the fitted states; where it changes its sign between two samples, the right-hand side
-and its derivatives by free parameters in the denominator are looked at where it vanishes: only if one of them is far
-larger there is it a pole. `P/(0 + P)` has none, but its derivative by Km has: no solution is next to it.
+A quadrature rule may step over a pole without noticing it, as that of `V*P/(Km + P)` at a negative P. Each denominator
+that depends on states is evaluated at the fitted states. Where it changes its sign between two samples, the right-hand
+side, and its derivatives by the free parameters in the denominator, are evaluated next to its zero: only if one of them
+is far larger there is it a pole. `P/(0 + P)` has no pole, but its derivative by Km has one: for any other Km there is a
+pole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import symengine as se
@@ -19,13 +21,41 @@ from ..model import Model
 from ..model.compilation import compiled
 from ..support.array_types import FloatArray
 
-BESIDE, FAR_LARGER = 1e-7, 1e3
-"""How near to the place, as a share of the way between two samples; and how much larger than at both."""
+
+@dataclass(frozen=True)
+class _PolePolicy:
+    """Where a pole is looked for, and how large the right-hand side must be there."""
+
+    distance_from_zero: float = 1e-7
+    """Distance from the zero of the denominator at which the right-hand side is evaluated, as a share of the step
+    between two samples. At a simple pole the right-hand side is larger by about its inverse there. By judgement."""
+
+    growth: float = 1e3
+    """Ratio to the larger of the values at both samples. Above, the zero is a pole; below, the numerator vanishes with
+    the denominator. By judgement: far below the 1e7 of a simple pole."""
+
+
+POLE_POLICY = _PolePolicy()
+"""The thresholds in use."""
 
 
 def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
-    """One sentence for each denominator that vanishes on the way, at states `(time, D)` of each trajectory."""
-    found = {}
+    """Warn of each pole that the fitted states cross between two samples.
+
+    Parameters
+    ----------
+    task : Task
+    p : ndarray, (J,)
+        The estimate, in working coordinates.
+    states : tuple of ndarray, (time, D)
+        Fitted states at the samples of each trajectory.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each denominator that vanishes; empty if no pole is crossed.
+    """
+    sentences = {}
     free = {se.Symbol(name) for name, f in zip(task.problem.model.parameters, task.free, strict=True) if f}
     for own, names, rows in along(task, p, states):
         times = rows[:, 0]
@@ -33,24 +63,31 @@ def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[
             with np.errstate(all="ignore"):
                 level = np.asarray(compiled(names, [base])(rows)).reshape(-1)
                 for n in np.flatnonzero(level[:-1] * level[1:] < 0):
-                    ends, others = slice(n, n + 2), base.free_symbols & free
-                    if base not in found and _is_pole(own, others, names, rows[ends], level[ends]):
+                    ends, free_in_base = slice(n, n + 2), base.free_symbols & free
+                    if base not in sentences and _is_pole(own, free_in_base, names, rows[ends], level[ends]):
                         between = f"between t = {times[n]:.4g} and {times[n + 1]:.4g}"
-                        found[base] = (
-                            f"The fitted states pass {between} where {base} is zero and the equations have a pole; no "
-                            "solution goes there. Give bounds, or initial values, that keep it away from zero."
+                        sentences[base] = (
+                            f"The fitted states cross a pole of the equations {between}, where {base} is zero; no "
+                            "solution can. Give bounds or initial values that keep it away from zero."
                         )
-    return tuple(found.values())
+    return tuple(sentences.values())
 
 
 def along(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> Iterator[tuple[Model, list[str], FloatArray]]:
-    """The model of each trajectory, the names its equations are compiled with, and their values `(time, names)`.
+    """Yield, for each trajectory, what its equations are evaluated with at the fitted states.
 
-    The equations of a weak problem have the logarithms of parameters on a log scale, those of a latent one do not.
+    Yields
+    ------
+    model : Model
+        The model of the trajectory.
+    names : list of str
+        Time, states and parameters: the columns of `rows`, in the order in which the equations are compiled.
+    rows : ndarray, (time, names)
     """
     model = task.problem.model
-    own_p = task.scale.natural(p) if isinstance(task.problem, LatentProblem) else p
-    values = dict(zip(model.parameters, own_p, strict=True))
+    # The equations of a weak problem have logarithms of the parameters on a log scale; those of a latent one do not.
+    model_p = task.scale.natural(p) if isinstance(task.problem, LatentProblem) else p
+    values = dict(zip(model.parameters, model_p, strict=True))
     for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
         own = model.of(k)
         fixed = np.array([values[name] for name in own.parameters])
@@ -59,24 +96,38 @@ def along(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> Iterator
 
 
 def _denominators(model: Model) -> Iterator[se.Expr]:
-    """What is divided by, and depends on states; without what depends on inputs."""
+    """Yield each expression that is divided by and depends on states; those that depend on inputs are left out."""
     states = {se.Symbol(name) for name in model.states}
-    known = states | {se.Symbol(name) for name in ("t", *model.parameters)}
-    seen = set()
+    allowed = states | {se.Symbol(name) for name in ("t", *model.parameters)}
+    visited = set()
     for expression in model.expressions:
         for power in se.sympify(expression).atoms(se.Pow):
             base, exponent = power.args
-            if exponent.is_number and float(exponent) < 0 and base not in seen:
-                seen.add(base)
-                if base.free_symbols & states and base.free_symbols <= known:
+            if exponent.is_number and float(exponent) < 0 and base not in visited:
+                visited.add(base)
+                if base.free_symbols & states and base.free_symbols <= allowed:
                     yield base
 
 
 def _is_pole(model: Model, free: set[se.Symbol], names: list[str], ends: FloatArray, level: FloatArray) -> bool:
-    """Whether something is far larger where the line between two rows meets the zero than at its ends."""
+    """Return True if the equations, or their derivatives by `free`, are far larger next to the zero than at its ends.
+
+    Parameters
+    ----------
+    model : Model
+    free : set of Symbol
+        Free parameters in the denominator.
+    names : list of str
+    ends : ndarray, (2, names)
+        Time, states and parameters at the samples before and after the zero.
+    level : ndarray, (2,)
+        The denominator at both, of opposite signs.
+    """
     slopes = [se.sympify(e).diff(symbol) for symbol in sorted(free, key=str) for e in model.expressions]
-    looked_at = [*model.expressions, *slopes]
+    functions = [*model.expressions, *slopes]
+    # The zero of the denominator on the straight line between the two samples.
     share = level[0] / (level[0] - level[1])
-    beside = [(1 - s) * ends[0] + s * ends[1] for s in (share - BESIDE, share + BESIDE)]
-    f = np.abs(np.asarray(compiled(names, looked_at)(np.array([*ends, *beside])))).reshape(4, -1)
-    return bool((~np.isfinite(f[2:]) | (f[2:] > FAR_LARGER * f[:2].max(axis=0))).any())
+    distance = POLE_POLICY.distance_from_zero
+    near_zero = [(1 - s) * ends[0] + s * ends[1] for s in (share - distance, share + distance)]
+    f = np.abs(np.asarray(compiled(names, functions)(np.array([*ends, *near_zero])))).reshape(4, -1)
+    return bool((~np.isfinite(f[2:]) | (f[2:] > POLE_POLICY.growth * f[:2].max(axis=0))).any())

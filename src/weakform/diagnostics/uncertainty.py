@@ -1,4 +1,4 @@
-"""Quantify: how well an estimate is known, at its bounds and in its own coordinates."""
+"""The uncertainty of an estimate: parameters at their bounds, and the covariance of the others."""
 
 from __future__ import annotations
 
@@ -12,29 +12,49 @@ from ..linalg.symmetric_matrix import symmetric_inverse
 from ..model.compilation import compiled
 from ..support.array_types import BoolArray, FloatArray
 from .poles import along
+from .practical_identifiability import is_blind
 
-EDGE, TELLING = 1e-6, 0.1
-"""A parameter is at its bound if it is nearer than this share of its box, and than this share of its standard error:
-of a small parameter in a wide box the data may well tell that it is not there."""
-SAME = 1e-3
-"""Change of the right-hand side, relative to its size, that a move onto a bound may make."""
-PAPER = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
-NONE = "none: noise-free data"
-SANDWICH = "sandwich, for noise whose size may vary from sample to sample"
-SENSITIVITIES = "from the sensitivities of the forward solution to the parameters and the initial state"
-INFORMATION = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
+
+@dataclass(frozen=True)
+class _BoundPolicy:
+    """When an estimate next to a bound is put onto it."""
+
+    share_of_box: float = 1e-6
+    """Distance from the bound, over the width of the box; over the size of the estimate if the box is infinite. Above,
+    the parameter is not at its bound. By judgement."""
+
+    share_of_error: float = 0.1
+    """Distance from the bound, in standard errors. Above, the parameter is not at its bound, however near the bound is
+    in the box. By judgement; `tests/diagnostics/test_uncertainty.py` has a small parameter in a wide box."""
+
+    change_of_equations: float = 1e-3
+    """Change of the right-hand side, relative to its maximum, when the estimate is put onto the bound. Above, it would
+    be another model, and the estimate stays. By judgement; `tests/diagnostics/test_uncertainty.py` has `C/(K + C)`."""
+
+
+BOUND_POLICY = _BoundPolicy()
+"""The thresholds in use."""
+
+PAPER_COVARIANCE = "the paper's covariance G⁺ S G⁺ᵀ, which belongs to unweighted least squares and tends to be too wide"
+NO_COVARIANCE = "none: noise-free data"
+SANDWICH_COVARIANCE = "sandwich, for noise whose size may vary from sample to sample"
+SENSITIVITY_COVARIANCE = "from the sensitivities of the forward solution to the parameters and the initial state"
+INFORMATION_COVARIANCE = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted states"
 
 
 @dataclass(frozen=True)
 class Quantified:
-    """An estimate with its uncertainty, in the parameters themselves.
+    """An estimate with its uncertainty, in the parameters themselves, not their logarithms.
 
     Attributes
     ----------
     p : ndarray, (J,)
+        The estimate.
     covariance : ndarray, (J, J)
+        Zero for fixed parameters; NaN for parameters at a bound, and for noise-free data; infinite if the noise is
+        unknown.
     kind : str
-        The formula behind it, in words.
+        The formula of the covariance, in words.
     at_bound : ndarray of bool, (J,)
     bounds : ndarray, (J, 2)
     """
@@ -46,25 +66,33 @@ class Quantified:
     bounds: FloatArray
 
 
-def is_blind(task: Task, refined: Refined | None) -> bool:
-    """Whether there are as many unknowns as values and no given sigma: then nothing is known of the noise."""
-    return refined is not None and refined.freedom <= 0 and task.problem.data.sigma is None
-
-
 def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
-    """Put what is at a bound onto it, and find the covariance of the others."""
+    """Put parameters that are at a bound onto it, and compute the covariance of the others.
+
+    Parameters
+    ----------
+    task : Task
+    best : Outcome
+        The estimate, in working coordinates.
+    noise_free : bool
+
+    Returns
+    -------
+    EstimateUncertainty
+    """
     q = best.estimate
     width = task.upper - task.lower
-    edge = EDGE * np.where(np.isfinite(width), width, np.abs(q))
-    solved, away = best.initial is not None, np.minimum(q - task.lower, task.upper - q)
-    at_bound = task.free & (away <= edge)
-    if (at_bound & (away > 0)).any():
-        known = _covariance(task, q, task.free & (away <= 0), best.refined, solved).diagonal()
+    edge = BOUND_POLICY.share_of_box * np.where(np.isfinite(width), width, np.abs(q))
+    solved, distance = best.initial is not None, np.minimum(q - task.lower, task.upper - q)
+    at_bound = task.free & (distance <= edge)
+    if (at_bound & (distance > 0)).any():
+        # A small parameter in a wide box is near zero in the box, while the data may well tell it from zero.
+        variance = _covariance(task, q, task.free & (distance <= 0), best.refined, solved).diagonal()
         with np.errstate(invalid="ignore"):
-            at_bound &= ~(away > TELLING * np.sqrt(known))
+            at_bound &= ~(distance > BOUND_POLICY.share_of_error * np.sqrt(variance))
     onto = np.where(at_bound, np.where(q - task.lower < task.upper - q, task.lower, task.upper), q)
     if (onto != q).any() and best.refined is not None and not _alike(task, q, onto, best.refined.states):
-        at_bound, onto = task.free & (away <= 0), q
+        at_bound, onto = task.free & (distance <= 0), q
     q = onto
     covariance = _covariance(task, q, at_bound, best.refined, solved)
     if noise_free:
@@ -82,32 +110,36 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
 
 
 @np.errstate(all="ignore")
-def _alike(task: Task, one: FloatArray, other: FloatArray, states: tuple[FloatArray, ...]) -> bool:
-    """Whether the equations say the same along the states at two points, in working coordinates.
+def _alike(task: Task, p: FloatArray, moved_p: FloatArray, states: tuple[FloatArray, ...]) -> bool:
+    """Return True if the right-hand side along the fitted states is the same at two estimates `(J,)`.
 
-    With K at zero `C/(K + C)` is another model where C ends.
+    It is not for `C/(K + C)` where C has decayed: at K = 0 the fraction is one.
     """
     if task.problem.model.driven:
         return True
     changes = []
-    for p in (one, other):
-        found = [np.asarray(compiled(names, own.expressions)(rows)) for own, names, rows in along(task, p, states)]
-        changes.append(np.concatenate([f.reshape(-1, len(states[0].T)) for f in found]))
+    for parameters in (p, moved_p):
+        values = [
+            np.asarray(compiled(names, own.expressions)(rows)) for own, names, rows in along(task, parameters, states)
+        ]
+        changes.append(np.concatenate([f.reshape(-1, len(states[0].T)) for f in values]))
     off = np.abs(changes[0] - changes[1]).max(axis=0)
-    return bool((off <= SAME * np.abs(changes[0]).max(axis=0)).all())
+    return bool((off <= BOUND_POLICY.change_of_equations * np.abs(changes[0]).max(axis=0)).all())
 
 
-def _kind(noise_free: bool, refined: Refined | None, wanted: str, solved: bool) -> str:
+def _kind(noise_free: bool, refined: Refined | None, option: str, solved: bool) -> str:
+    """Describe the formula of the covariance, given the option `covariance` and whether the equations were solved."""
     if noise_free:
-        return NONE
+        return NO_COVARIANCE
     if solved and refined is not None:
-        return SENSITIVITIES
-    if refined is None or wanted == "paper":
-        return PAPER
-    return SANDWICH if wanted == "sandwich" else INFORMATION
+        return SENSITIVITY_COVARIANCE
+    if refined is None or option == "paper":
+        return PAPER_COVARIANCE
+    return SANDWICH_COVARIANCE if option == "sandwich" else INFORMATION_COVARIANCE
 
 
 def _covariance(task: Task, q: FloatArray, at_bound: BoolArray, refined: Refined | None, solved: bool) -> FloatArray:
+    """Compute the covariance `(J, J)` in working coordinates: zero for fixed parameters, NaN for those at a bound."""
     J = len(q)
     inner = task.free & ~at_bound
     covariance = np.zeros((J, J))
@@ -116,10 +148,11 @@ def _covariance(task: Task, q: FloatArray, at_bound: BoolArray, refined: Refined
         if refined is None or (task.options.covariance == "paper" and not solved):
             block = task.weak.least_squares_covariance(q, inner)
             if task.prior is not None:
-                known = task.prior.hessian(q, exact=False)[np.ix_(inner, inner)]
-                block = symmetric_inverse(symmetric_inverse(block) + known)
+                prior_information = task.prior.hessian(q, exact=False)[np.ix_(inner, inner)]
+                block = symmetric_inverse(symmetric_inverse(block) + prior_information)
         else:
-            # What sits at a bound is taken as fixed there: its rows leave the information, not the covariance.
+            # A parameter at its bound is taken as fixed there. Taking a row out of the information conditions on the
+            # parameter; taking it out of the covariance would average over it.
             keep = inner[task.free]
             block = refined.covariance[np.ix_(keep, keep)]
             if not keep.all() and refined.information is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..linalg.symmetric_matrix import scaled_eigendecomposition
 from ..support.array_types import FloatArray
 from .estimation_problem import Task
 from .estimator import Estimator
@@ -129,6 +130,6 @@ def _length(difference: FloatArray, refined: Refined | None) -> float:
         return 0.0
     H = refined.information
     d = np.sqrt(np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
-    w, V = np.linalg.eigh(H / np.outer(d, d))
+    w, V = scaled_eigendecomposition(H, d)
     along = V.T @ (d * difference)
     return float(np.sqrt(np.sum((w * along**2)[w > MIN_INFORMATION_EIGENVALUE])))

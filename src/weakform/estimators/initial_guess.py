@@ -87,6 +87,8 @@ def check_beginnings(problem: LatentProblem, starts: list[HiddenStateStart]) -> 
         t = np.array([problem.begin(k)])
         inputs = inputs_of(problem.shared, problem.data, k)
         driven = None if inputs is None else inputs(t)
+        begin = np.full((1, len(functions.given)), np.nan)
+        slopes = begin[0]
         with np.errstate(all="ignore"):
             for start in starts:
                 own, u0 = functions.own(start.parameters, k), start.state_levels[None]

@@ -107,12 +107,13 @@ def from_data(task: Task, start: StartPoint | None) -> Outcome:
         assert isinstance(start, HiddenStateStart)
         return search(task, start.parameters, first_beginnings(task.problem, start))
     assert isinstance(start, np.ndarray)
-    used = 0
+    used, outcome = 0, None
     for rows in FIRST_ROWS:
         outcome = search(task, start, tuple(form.x[:, :rows].mean(axis=1) for form in task.weak.forms))
         used += outcome.evaluations
         if outcome.status is not Status.START:
             break
+    assert outcome is not None
     return replace(outcome, evaluations=used)
 
 

@@ -86,13 +86,14 @@ def _linear(task: Task, residual: VectorFunction, jacobian: VectorFunction) -> t
     """
     lower, upper = task.box
     # Any point of expansion will do, but a quotient of parameters may not exist at zero: then it is one.
-    for base in (np.clip(np.zeros(len(lower)), lower, upper), np.clip(np.ones(len(lower)), lower, upper)):
+    bases = (np.clip(np.zeros(len(lower)), lower, upper), np.clip(np.ones(len(lower)), lower, upper))
+    for base in bases:
         p = task.expand(base)
         r, G = residual(p), jacobian(p)[:, task.free]
         if np.isfinite(r).all() and np.isfinite(G).all():
             break
     else:
-        return p, Status.START, 1
+        return task.expand(bases[-1]), Status.START, 1
     theta = base + solve_linear(G, r)
     if ((theta < lower) | (theta > upper)).any():
         theta = solve_linear_bounded(G, r - G @ base, lower, upper)

@@ -1,1 +1,1 @@
-"""Files: models, fits, and the formats of the field."""
+"""Files: models, tables for them, saved fits, and the foreign formats SBML, Antimony and PEtab."""

@@ -1,6 +1,8 @@
-"""Fits as JSON files: everything a result holds, numbers to the last bit, with a version of the format.
+"""Saved fits: everything a result holds as one JSON file, with a version of the format.
 
-A file is data: the equations in it are parsed like any model, and nothing is evaluated.
+Numbers survive the round trip to the last bit: JSON text holds the shortest decimal that reads back as the same float,
+and values that are not finite are written as words. A file is data: the equations in it are parsed like any model, and
+nothing is evaluated as code.
 """
 
 from __future__ import annotations
@@ -37,19 +39,34 @@ from ..support.versions import __version__
 from ..support.whole_numbers import refuse_devices
 from .archive_validation import check
 
-FORMAT = 3
-_DOSE = ("state", "times", "amounts", "duration", "lag")
+FORMAT_VERSION = 3
+"""Version of the file format. Files of any other version are refused with the name of the release that wrote them."""
+_DOSE_FIELDS = ("state", "times", "amounts", "duration", "lag")
 
 
 def save(fit: FitResult, path: str | Path) -> Path:
-    """Write a fit; returns the path."""
-    plain = {f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data", "late", "shared")}
-    plain |= {
+    """Write a fit to a JSON file.
+
+    Parameters
+    ----------
+    fit : FitResult
+    path : str or Path
+        Missing folders on the way are created; an existing file is replaced.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+    """
+    fit_fields = {
+        f.name: getattr(fit, f.name) for f in fields(fit) if f.name not in ("model", "data", "late", "shared")
+    }
+    fit_fields |= {
         "status": fit.status.name,
         "options": asdict(fit.options),
         "basis": [asdict(b) for b in fit.basis],
         "starts": [{**vars(s), "status": s.status.name} for s in fit.starts],
-        "alternatives": [vars(other) for other in fit.alternatives],
+        "alternatives": [vars(alternative) for alternative in fit.alternatives],
         "freedoms": [asdict(freedom) for freedom in fit.freedoms],
         "goodness": None if fit.goodness is None else asdict(fit.goodness),
         "prior": None if fit.prior is None else vars(fit.prior),
@@ -58,12 +75,12 @@ def save(fit: FitResult, path: str | Path) -> Path:
         "trace": None if fit.trace is None else [asdict(step) for step in fit.trace.steps],
     }
     document = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "weakform": __version__,
         "model": _model(fit.model),
         "shared": None if fit.shared is None else _model(fit.shared),
         "data": _data(fit.data),
-        "fit": plain,
+        "fit": fit_fields,
     }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(_encoded(document), allow_nan=False), encoding="utf-8")
@@ -71,9 +88,24 @@ def save(fit: FitResult, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> FitResult:
-    """Read a fit that `save` wrote."""
+    """Read a fit that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is not a saved fit, has another format version, or holds parts that contradict each
+        other.
+    """
     if not isinstance(path, str | Path):
-        raise DataError(f"The path of a saved fit is needed; received {path!r}.")
+        raise DataError(f"The path of a saved fit must be a text or a Path; received {path!r}.")
     refuse_devices(Path(path), DataError)
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -83,23 +115,24 @@ def load(path: str | Path) -> FitResult:
         raise DataError(f"{path} is not a saved fit: it is not JSON ({error}).") from None
     if not isinstance(document, dict) or "format" not in document:
         raise DataError(f"{path} is not a saved fit: it has no format number.")
-    if document["format"] != FORMAT:
+    if document["format"] != FORMAT_VERSION:
         raise DataError(
-            f"{path} has format {document['format']!r}; weakform {__version__} reads format {FORMAT}. "
+            f"{path} has format {document['format']!r}; weakform {__version__} reads format {FORMAT_VERSION}. "
             f"It was written by weakform {document.get('weakform')!r}; use that version."
         )
     try:
         fit = _restored(document)
         check(fit)
+    # A damaged file can fail anywhere in the constructors, so every error that bad values cause is reported as one.
     except WeakformError as error:
-        raise DataError(f"{path} is not a whole fit: {error}") from None
+        raise DataError(f"{path} is not a valid saved fit: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise DataError(f"{path} is not a whole fit: {type(error).__name__}: {error}.") from None
+        raise DataError(f"{path} is not a valid saved fit: {type(error).__name__}: {error}.") from None
     return fit
 
 
 def _encoded(value: Any) -> Any:
-    """Plain JSON: arrays as lists, numbers that are not finite as words."""
+    """Return a value as plain JSON: arrays and tuples as lists, keys as text, numbers that are not finite as words."""
     if isinstance(value, dict):
         return {str(key): _encoded(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -114,25 +147,33 @@ def _encoded(value: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
+    """Return a list as an array of floats; None stays None."""
     return None if value is None else np.array(value, dtype=float)
 
 
 def _flags(value: Any) -> Any:
+    """Return a list as an array of booleans."""
     return np.array(value, dtype=bool)
 
 
 def _aliases(parameters: tuple[str, ...]) -> dict[str, str]:
-    """Plain names for initial values, `x(0)`, which are no names in a text."""
+    """Return plain names for initial values such as `x(0)`, which an equation cannot contain as names.
+
+    The plain names are part of the file format.
+    """
     return {name: f"beginning_{k}_" for k, name in enumerate(parameters) if "(" in name}
 
 
 def _switches(model: Model) -> dict[str, str]:
-    """Plain names for switches."""
+    """Return plain names for the switches of a model, which an equation cannot contain as names.
+
+    The plain names are part of the file format.
+    """
     return {name: f"switch_{k}_" for k, name in enumerate(model.switches)}
 
 
 def _texts(model: Model) -> dict[str, Any]:
-    """The expressions of a model as text."""
+    """Return the expressions of a model as text, by the keys of the file."""
     dialect = replace(OWN, names={**_aliases(model.parameters), **_switches(model)})
     return {
         "switches": {name: to_text(e, dialect) for name, e in model.switches.items()},
@@ -154,6 +195,7 @@ def _texts(model: Model) -> dict[str, Any]:
 
 
 def _model(model: Model) -> dict[str, Any]:
+    """Return a model as the table that the file stores; `_restored_model` is the inverse."""
     used = {str(symbol) for expr in model.everything for symbol in expr.free_symbols}
     return {
         "states": model.states,
@@ -168,45 +210,52 @@ def _model(model: Model) -> dict[str, Any]:
 
 
 def _restored_model(table: dict[str, Any]) -> Model:
+    """Build a model from its table in the file; its expressions are parsed, not evaluated."""
     states, parameters, inputs, hidden = (tuple(table[k]) for k in ("states", "parameters", "inputs", "hidden"))
     names = ["t", *states, *inputs]
 
     aliases = _aliases(parameters)
-    back = {se.Symbol(alias): se.Symbol(name) for name, alias in aliases.items()}
+    initial_symbols = {se.Symbol(alias): se.Symbol(name) for name, alias in aliases.items()}
 
-    def model_of(texts: dict[str, Any], variants: tuple[Model, ...], known: tuple[str, ...]) -> Model:
-        plain = {f"switch_{k}_": name for k, name in enumerate(texts["switches"])}
-        there = {**back, **{se.Symbol(alias): se.Symbol(name) for alias, name in plain.items()}}
+    def build_model(texts: dict[str, Any], variants: tuple[Model, ...], parameter_names: tuple[str, ...]) -> Model:
+        switch_aliases = {f"switch_{k}_": name for k, name in enumerate(texts["switches"])}
+        substitutions = {
+            **initial_symbols,
+            **{se.Symbol(alias): se.Symbol(name) for alias, name in switch_aliases.items()},
+        }
 
-        def parsed(text: str, known: tuple[str, ...]) -> Any:
-            return parse_expression(text, [*names, *known, *aliases.values(), *plain]).subs(there)
+        def parse(text: str, parameter_names: tuple[str, ...]) -> Any:
+            return parse_expression(text, [*names, *parameter_names, *aliases.values(), *switch_aliases]).subs(
+                substitutions
+            )
 
-        def event(one: dict[str, Any]) -> Event:
-            after = {name: parsed(text, known) for name, text in one["after"].items()}
-            flags = {name: bool(one[name]) for name in ("waits", "together", "late")}
-            return Event(parsed(one["trigger"], known), after, **flags)
+        def restore_event(entry: dict[str, Any]) -> Event:
+            after = {name: parse(text, parameter_names) for name, text in entry["after"].items()}
+            flags = {name: bool(entry[name]) for name in ("waits", "together", "late")}
+            return Event(parse(entry["trigger"], parameter_names), after, **flags)
 
         return Model(
-            [parsed(text, known) for text in texts["expressions"]],
+            [parse(text, parameter_names) for text in texts["expressions"]],
             states,
             parameters,
             inputs,
             hidden=hidden,
             variants=variants,
-            observables={name: parsed(text, known) for name, text in texts["observables"].items()},
-            initial={name: parsed(text, known) for name, text in texts["initial"].items()},
-            events=[event(one) for one in texts["events"]],
-            switches={str(name): parsed(text, known) for name, text in texts["switches"].items()},
+            observables={name: parse(text, parameter_names) for name, text in texts["observables"].items()},
+            initial={name: parse(text, parameter_names) for name, text in texts["initial"].items()},
+            events=[restore_event(entry) for entry in texts["events"]],
+            switches={str(name): parse(text, parameter_names) for name, text in texts["switches"].items()},
             steady=None
             if texts["steady"] is None
-            else {str(name): parsed(text, known) for name, text in texts["steady"].items()},
+            else {str(name): parse(text, parameter_names) for name, text in texts["steady"].items()},
         )
 
-    variants = tuple(model_of(texts, (), parameters) for texts in table["variants"])
-    return model_of(table, variants, (*parameters, *table["common"]))
+    variants = tuple(build_model(texts, (), parameters) for texts in table["variants"])
+    return build_model(table, variants, (*parameters, *table["common"]))
 
 
 def _data(data: Dataset) -> dict[str, Any]:
+    """Return a dataset as the table that the file stores; `_restored_data` is the inverse."""
     return {
         "trajectories": [
             {**vars(q), "inputs": None if q.inputs is None else vars(q.inputs), "doses": [vars(d) for d in q.doses]}
@@ -221,6 +270,7 @@ def _data(data: Dataset) -> dict[str, Any]:
 
 
 def _restored_data(table: dict[str, Any]) -> Dataset:
+    """Build a dataset from its table in the file."""
     trajectories = []
     for q in table["trajectories"]:
         inputs = q["inputs"]
@@ -237,7 +287,7 @@ def _restored_data(table: dict[str, Any]) -> Dataset:
                 repeats=_array(q["repeats"]),
                 density=float(q["density"]),
                 weights=_array(q.get("weights")),
-                doses=tuple(Doses(**{name: one[name] for name in _DOSE}) for one in q["doses"]),
+                doses=tuple(Doses(**{name: dose[name] for name in _DOSE_FIELDS}) for dose in q["doses"]),
             )
         )
     truth = table["truth"]
@@ -256,16 +306,18 @@ def _restored_data(table: dict[str, Any]) -> Dataset:
 
 
 def _truth(table: dict[str, Any]) -> Truth:
+    """Build the true values of simulated data from their table in the file."""
     p, states, initial, sigma = (_array(table[name]) for name in ("parameters", "states", "initial", "sigma"))
     return Truth(p, states, initial, sigma, float(table["begin"]))
 
 
 def _restored(document: dict[str, Any]) -> FitResult:
+    """Build a fit from the document that `save` wrote."""
     f, data = document["fit"], _restored_data(document["data"])
     goodness, prior = f["goodness"], f["prior"]
     if goodness is not None:
-        words: Any = {k: float(v) if isinstance(v, str) else v for k, v in goodness.items() if k != "misfits"}
-        goodness = GoodnessOfFit(**words, misfits=tuple(Misfit(**misfit) for misfit in goodness["misfits"]))
+        goodness_fields: Any = {k: float(v) if isinstance(v, str) else v for k, v in goodness.items() if k != "misfits"}
+        goodness = GoodnessOfFit(**goodness_fields, misfits=tuple(Misfit(**misfit) for misfit in goodness["misfits"]))
     if prior is not None:
         prior = Priors(
             np.array(prior["index"], dtype=np.intp),
@@ -299,7 +351,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
         options=Options.of({**f["options"], "time_limit": float(f["options"]["time_limit"])}),
         basis=tuple(BasisSummary(**b) for b in f["basis"]),
         starts=tuple(starts),
-        freedoms=tuple(_freedom(one) for one in f["freedoms"]),
+        freedoms=tuple(_freedom(freedom) for freedom in f["freedoms"]),
         alternatives=tuple(Alternative(_array(a["estimate"]), float(a["behind"])) for a in f["alternatives"]),
         denoised=tuple(_array(u) for u in f["denoised"]),
         nodes=tuple((_array(times), _array(states)) for times, states in f["nodes"]),
@@ -334,6 +386,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
 
 
 def _population(saved: dict[str, Any] | None) -> Population | None:
+    """Build the summary of random effects from its table in the file; None stays None."""
     if saved is None:
         return None
     effects = [
@@ -369,13 +422,15 @@ def _restored_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
 
 
 def _pair(ends: Any) -> tuple[float, float]:
+    """Return the two ends of an interval as floats; the file holds those that are not finite as words."""
     low, high = map(float, ends)
     return low, high
 
 
 def _freedom(saved: dict[str, Any]) -> Freedom:
+    """Build a scaling freedom, refusing exponents that do not match its names."""
     names = tuple(str(name) for name in saved["names"])
     scalings = tuple(tuple(int(n) for n in row) for row in saved["scalings"])
     if any(len(row) != len(names) for row in scalings):
-        raise ValueError("a freedom with exponents that are not those of its names")
+        raise ValueError("a freedom needs one exponent for each of its names")
     return Freedom(names, scalings)

@@ -1,4 +1,4 @@
-"""Model files: equations as text, or a TOML file that says more.
+"""Model files: equations as text, or a TOML file that adds noise, parameters, columns and units.
 
     equations = '''
         hare' = a*hare - b*hare*lynx
@@ -14,7 +14,8 @@
     time = "year"
 
 In place of equations, `model = "model.xml"` takes them from an SBML or Antimony file in the same folder.
-A file is data: the equations are parsed (see `expressions`), everything else is checked, and nothing is evaluated.
+A file is data: the equations are parsed (see `model.expressions`), everything else is checked, and nothing is evaluated
+as code.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ from ..support.errors import ModelError
 from ..support.whole_numbers import refuse_devices
 from .toml_keys import known, number, parameters, repeated, words
 
-MAX_BYTES = 1_000_000
-TIME = "time"
-FOREIGN = (".xml", ".sbml", ".ant")
+MAX_TEXT_BYTES = 1_000_000
+"""Size of a model file in bytes above which it is refused unread, so that a wrong file cannot fill the memory. By
+judgement."""
+TIME_KEY = "time"
+"""The key under `[columns]` and `[units]` that stands for the time, beside the names of states."""
+FOREIGN_SUFFIXES = (".xml", ".sbml", ".ant")
+"""Endings of files that the SBML and Antimony readers take."""
 TOP_KEYS: tuple[str, ...] = (
     "title",
     "equations",
@@ -46,41 +51,51 @@ TOP_KEYS: tuple[str, ...] = (
     "sigma",
     "trajectory",
     "parameters",
+    "columns",
+    "units",
+    "initial",
+    "duration",
+    "missing",
 )
-TOP_KEYS += ("columns", "units", "initial", "duration", "missing")
+"""Keys that a model file may have at its top level, in the order in which the reference lists them."""
 
 
 @dataclass(frozen=True, repr=False)
 class ModelFile(Tidy):
-    """A model and what its file says of it.
+    """A model with everything that its file states about it.
 
     Attributes
     ----------
     model : Model
     name : str
+        The name of the file without its ending.
     noise : dict of str to str
-        The kind of noise of each state and each named expression that is not gaussian.
+        Kind of noise of each state and each named expression; names that are missing have gaussian noise.
     sigma : dict of str to float, or None
+        Known standard deviation of the noise of each measured name; None if it is to be estimated.
     parameters : dict of str to Parameter
-        What the file says of its parameters.
+        Bounds, starts, fixed values, priors and units of parameters.
     truth : dict of str to float
-        Parameters of simulated data.
-    columns : dict of str to str
-        Column of the table for a state, or for `time`; an empty one for what was not measured, whatever the table has.
+        True values of the parameters of simulated data.
+    columns : dict of str to str or list of str
+        Column of the table for a state, a named expression, an input or `time`; several columns for repeats; an empty
+        text for a state that was not measured even though the table has a column of its name.
     units : dict of str to str
-        Of states and `time`.
+        Units of states, named expressions and `time`.
     initial : dict of str to float
-        For simulations.
+        Initial states for simulations.
     duration : float, or None
+        Length of a simulation.
     title, equations : str
-        As written.
+        As written in the file.
     inputs : tuple of str
+        Names in the equations that are columns of known values.
     hold : bool
-        Whether inputs keep their value until the next sample.
+        True if inputs keep their value until the next sample; False if they are interpolated.
     trajectory : str, or None
-        The column that tells trajectories apart.
+        The column whose values separate the trajectories.
     missing : tuple of float or str
-        What stands for a missing value in the table.
+        Values of the table that mean a missing value.
 
     Examples
     --------
@@ -110,28 +125,64 @@ class ModelFile(Tidy):
     missing: tuple[float | str, ...] = ()
 
     def arguments(self) -> dict[str, Any]:
-        """What the file says of its parameters, as arguments of `fit`."""
+        """Return the parameters and units of the file as keyword arguments of `fit`.
+
+        Returns
+        -------
+        dict
+            With the keys `parameters` and `units`.
+        """
         return {"parameters": self.parameters, "units": self.units}
 
     def said(self, key: str) -> dict[str, Any]:
-        """One thing that the file says, such as `"bounds"`, of every parameter of which it says it."""
+        """Return one field of the parameters that have a value for it.
+
+        Parameters
+        ----------
+        key : str
+            A field of `Parameter`, such as `"bounds"` or `"start"`.
+
+        Returns
+        -------
+        dict of str to value
+            The parameters for which the field differs from its default.
+        """
         default = getattr(Parameter(), key)
-        found = {name: getattr(record, key) for name, record in self.parameters.items()}
-        return {name: value for name, value in found.items() if value != default}
+        values = {name: getattr(record, key) for name, record in self.parameters.items()}
+        return {name: value for name, value in values.items() if value != default}
 
     @property
     def values(self) -> dict[str, float]:
-        """A value for each parameter that has one: fixed, true, or the start."""
-        found = {}
+        """A value for each parameter that has one: its fixed value, else its true value, else its start."""
+        values = {}
         for name, record in self.parameters.items():
-            known = [v for v in (record.fixed, self.truth.get(name), record.start) if v is not None]
-            if known:
-                found[name] = known[0]
-        return {**found, **{name: value for name, value in self.truth.items() if name not in found}}
+            candidates = [v for v in (record.fixed, self.truth.get(name), record.start) if v is not None]
+            if candidates:
+                values[name] = candidates[0]
+        return {**values, **{name: value for name, value in self.truth.items() if name not in values}}
 
 
-def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
-    """The text of a small file, with a clear error for what is not one."""
+def read_text(path: Path, what: str, most: int = MAX_TEXT_BYTES) -> str:
+    """Read a small text file.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What the file should be, for messages.
+    most : int
+        Size in bytes above which the file is refused unread.
+
+    Returns
+    -------
+    str
+        The text, decoded as UTF-8, without a byte order mark.
+
+    Raises
+    ------
+    ModelError
+        If the file is missing, a folder, a device, too large, not readable or not UTF-8.
+    """
     try:
         refuse_devices(path, ModelError)
         if path.stat().st_size > most:
@@ -148,7 +199,10 @@ def read_text(path: Path, what: str, most: int = MAX_BYTES) -> str:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    r"""Read a model by the ending of its file: `.toml`, SBML (`.xml`, `.sbml`), Antimony (`.ant`), or equations.
+    r"""Read a model file; its ending tells the format.
+
+    The formats are TOML (`.toml`), SBML (`.xml`, `.sbml`) and Antimony (`.ant`); a file with any other ending holds
+    equations.
 
     Parameters
     ----------
@@ -157,7 +211,12 @@ def read_model(path: str | Path) -> ModelFile:
     Returns
     -------
     ModelFile
-        Its `model` and `parameters` are what `fit` takes.
+        Its `model` and `parameters` are arguments of `fit`.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read, or a key or an equation in it is wrong.
 
     Examples
     --------
@@ -169,7 +228,7 @@ def read_model(path: str | Path) -> ModelFile:
     (0.0, 5.0)
     """
     path = Path(path)
-    if path.suffix.lower() in FOREIGN:
+    if path.suffix.lower() in FOREIGN_SUFFIXES:
         from .formats.sbml import read_antimony, read_sbml
 
         return read_antimony(path) if path.suffix.lower() == ".ant" else read_sbml(path)
@@ -181,7 +240,23 @@ def read_model(path: str | Path) -> ModelFile:
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """A TOML document, with the place of an error in it."""
+    """Parse a TOML document.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        Name of the document in errors.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ModelError
+        If the text is not valid TOML; the message gives the line and column.
+    """
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -189,6 +264,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def _equations(text: str, where: object, inputs: list[str] | None = None) -> Model:
+    """Build a model from equations, with the name of their source in front of any error."""
     try:
         return Model.from_text(text, inputs=inputs or ())
     except ModelError as error:
@@ -196,7 +272,22 @@ def _equations(text: str, where: object, inputs: list[str] | None = None) -> Mod
 
 
 def parse_model(text: str, where: str, name: str = "model", folder: Path | None = None) -> ModelFile:
-    """A model from the text of a TOML file; `where` names it in errors, other files are looked for in `folder`."""
+    """Build a model from the text of a TOML file.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        Name of the file in errors.
+    name : str
+        Name of the model.
+    folder : Path, optional
+        Where the file that `model = ...` names is looked for; without a folder no other file may be named.
+
+    Returns
+    -------
+    ModelFile
+    """
     table = parse_toml(text, where)
     known(table, TOP_KEYS, where)
     inputs = table.get("inputs", [])
@@ -204,12 +295,15 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
         raise ModelError(f"{where}: inputs must be a list of names; received {inputs!r}.")
     hold, trajectory = table.get("hold", False), table.get("trajectory")
     if not isinstance(hold, bool) or not isinstance(trajectory, str | None):
-        raise ModelError(f"{where}: hold must be true or false, and trajectory the name of a column.")
+        raise ModelError(
+            f"{where}: hold must be true or false, and trajectory the name of a column; received hold = {hold!r} and "
+            f"trajectory = {trajectory!r}."
+        )
     base = _base(table, inputs, where, folder)
     model = base.model
-    said, truth = parameters(table.get("parameters", {}), model, where)
-    units = words(table.get("units", {}), (TIME, *model.states, *model.observables), f"{where}, [units]")
-    measurable = (TIME, *model.states, *model.observables, *model.inputs)
+    parameter_fields, truth = parameters(table.get("parameters", {}), model, where)
+    units = words(table.get("units", {}), (TIME_KEY, *model.states, *model.observables), f"{where}, [units]")
+    measurable = (TIME_KEY, *model.states, *model.observables, *model.inputs)
     columns = repeated(table.get("columns", {}), measurable, f"{where}, [columns]", (*model.states, *model.observables))
     initial = {
         key: number(value, f"{where}, initial.{key}")
@@ -222,7 +316,8 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
         _noise(table.get("noise", "gaussian"), model, where),
         _sigma(table.get("sigma"), model, where),
         parameters={
-            name: _merged(base.parameters.get(name), said.get(name, {})) for name in {**base.parameters, **said}
+            name: _merged(base.parameters.get(name), parameter_fields.get(name, {}))
+            for name in {**base.parameters, **parameter_fields}
         },
         truth=truth,
         columns=columns,
@@ -239,7 +334,11 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
 
 
 def _merged(base: Parameter | None, said: dict[str, Any]) -> Parameter:
-    """What a TOML file adds to a parameter of another: what that takes as known becomes a start if more is said."""
+    """Return a parameter of a named model file with the fields that a TOML file adds or replaces.
+
+    A value that the named file takes as known becomes a start as soon as the TOML file gives more than a unit: bounds
+    or a prior mean that the parameter is to be estimated.
+    """
     if base is None:
         return Parameter(**said)
     if "fixed" in said:
@@ -250,49 +349,51 @@ def _merged(base: Parameter | None, said: dict[str, Any]) -> Parameter:
 
 
 def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path | None) -> ModelFile:
-    """The equations of a TOML file: its own, or those of the file that it names."""
-    equations, other = table.get("equations"), table.get("model")
-    if isinstance(equations, str) and other is None:
+    """Return the equations of a TOML file: its own, or those of the SBML or Antimony file that it names."""
+    equations, foreign_name = table.get("equations"), table.get("model")
+    if isinstance(equations, str) and foreign_name is None:
         model = _equations(equations, f"{where}, equations", inputs)
         return ModelFile(model, "", equations=equations)
-    if equations is not None or not isinstance(other, str):
+    if equations is not None or not isinstance(foreign_name, str):
         raise ModelError(
             f"{where} needs either equations = '''...''', one equation for each state, or model = \"model.xml\", the "
             "name of an SBML or Antimony file."
         )
-    if (
-        not other.isprintable()
-        or Path(other).suffix.lower() not in FOREIGN
-        or Path(other).name != other
-        or folder is None
-        or inputs
-    ):
+    # A bare name keeps the reader inside the folder of the TOML file, which may come from a stranger.
+    is_bare_name = foreign_name.isprintable() and Path(foreign_name).name == foreign_name
+    has_foreign_suffix = Path(foreign_name).suffix.lower() in FOREIGN_SUFFIXES
+    if not (is_bare_name and has_foreign_suffix) or folder is None or inputs:
         raise ModelError(
-            f"{where}: model must name a file ({', '.join(FOREIGN)}) in the same folder, without inputs; received "
-            f"{other!r}."
+            f"{where}: model must name a file ({', '.join(FOREIGN_SUFFIXES)}) in the same folder, without inputs; "
+            f"received {foreign_name!r}."
         )
-    return read_model(folder / other)
+    return read_model(folder / foreign_name)
 
 
 def _missing(value: Any, where: str) -> tuple[float | str, ...]:
+    """Check the values that mean a missing value: numbers and texts."""
     if not isinstance(value, list):
         raise ModelError(f'{where}: missing must be a list, such as [-999, "<LOD"]; received {value!r}.')
-    return tuple(one if isinstance(one, str) else number(one, f"{where}, missing") for one in value)
+    return tuple(item if isinstance(item, str) else number(item, f"{where}, missing") for item in value)
 
 
 def _noise(value: Any, model: Model, where: str) -> dict[str, str]:
+    """Return the kind of noise of each measurable name: one kind for all, or a table by name."""
     names = (*model.states, *model.observables)
-    words = known(value, names, f"{where}, noise") if isinstance(value, Mapping) else dict.fromkeys(names, value)
-    for word in words.values():
-        if not isinstance(word, str) or word not in KINDS:
-            kinds = " or ".join(map(repr, KINDS))
+    kinds_by_name = (
+        known(value, names, f"{where}, noise") if isinstance(value, Mapping) else dict.fromkeys(names, value)
+    )
+    for kind in kinds_by_name.values():
+        if not isinstance(kind, str) or kind not in KINDS:
+            choices = " or ".join(map(repr, KINDS))
             raise ModelError(
-                f"{where}: noise must be {kinds}, or a table with a word for each measured name; received {word!r}."
+                f"{where}: noise must be {choices}, or a table with a kind for each measured name; received {kind!r}."
             )
-    return {name: str(word) for name, word in words.items()}
+    return {name: str(kind) for name, kind in kinds_by_name.items()}
 
 
 def _sigma(value: Any, model: Model, where: str) -> dict[str, float] | None:
+    """Return the known standard deviation of each measurable name: one number for all, or a table by name."""
     if value is None:
         return None
     names = (*model.states, *model.observables)

@@ -1,4 +1,9 @@
-"""A model file and a table: which column is what."""
+"""Tables for a model: which column is the time, which are measured, and the dataset that follows.
+
+Columns are matched to states and named expressions by name, or as `[columns]` of the model file maps them. A column
+that nearly has the name of something measurable is an error and not ignored: a typing error must not turn a measured
+state into a hidden one.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +16,25 @@ from ..data.matching import left_out
 from ..data.text_reader import Table, read_table
 from ..support.errors import DataError
 from ..support.wording import listed, misspelt, suggestion
-from .model_file import TIME, ModelFile
+from .model_file import TIME_KEY, ModelFile
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is to be read, where the model file does not say, or in its place.
+    """Choices for reading a table that a model file does not make, or that replace those it makes.
 
     Attributes
     ----------
     time, trajectory : str, optional
-        Columns.
+        Columns of the time and of the label that separates trajectories.
     noise : str, optional
-        Of all that is measured.
+        Kind of noise of everything measured.
     sheet : str, optional
-        Of a spreadsheet.
+        Sheet of a spreadsheet.
     doses : str, optional
-        A table of doses.
+        Path of a table of doses.
     into : str, optional
-        The state that is dosed, where that table does not say.
+        The state that receives the doses if that table does not name it.
     """
 
     time: str | None = None
@@ -42,7 +47,22 @@ class Reading:
 
 @dataclass(frozen=True)
 class _Paired:
-    """A table with what its columns are."""
+    """A table with the role of each of its columns.
+
+    Attributes
+    ----------
+    table : Table
+    names : dict of str to str or list of str
+        Column, or columns of repeats, of each measured name.
+    kinds : list of str
+        Kind of noise of each measured name.
+    others : list of str
+        Columns without a role.
+    time, trajectory : str, or None
+        Columns; None if the reader of tables chooses.
+    inputs : dict of str to str
+        Column of each input.
+    """
 
     table: Table
     names: dict[str, str | list[str]]
@@ -54,8 +74,11 @@ class _Paired:
 
 
 def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
-    table, time = read_table(Path(path), how.sheet), how.time or _text(file.columns.get(TIME))
-    if not {one for name, said in file.columns.items() if name != TIME for one in each(said)} & set(table.columns):
+    """Read a table and assign a role to each of its columns."""
+    table, time = read_table(Path(path), how.sheet), how.time or _text(file.columns.get(TIME_KEY))
+    if not {
+        column for name, columns_of_name in file.columns.items() if name != TIME_KEY for column in each(columns_of_name)
+    } & set(table.columns):
         table = wide(table, time, how.trajectory or file.trajectory)
     columns = [name for name in table.columns if name not in table.errors.values()]
     trajectory = how.trajectory or file.trajectory or table.group
@@ -67,70 +90,128 @@ def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
                 f"{path}: the column {clock!r} is measured, as {name} of the model, and cannot be the time as well. "
                 f"Name the column of time, with --time or under [columns] of the model file: {listed(columns)}."
             )
-    names, others = _measured(file, columns, {clock, trajectory, *inputs.values()})
+    names, without_role = _measured(file, columns, {clock, trajectory, *inputs.values()})
     kinds = [how.noise or file.noise.get(name, "gaussian") for name in names]
-    return _Paired(table, names, kinds, others, time=time, trajectory=trajectory, inputs=inputs)
+    return _Paired(table, names, kinds, without_role, time=time, trajectory=trajectory, inputs=inputs)
 
 
 def each(said: str | list[str]) -> list[str]:
-    """The columns of a name: none where it is said not to be measured, several where it is measured several times."""
+    """Return the columns of a name as a list: empty if it is marked as not measured, several if it has repeats."""
     return said if isinstance(said, list) else [said] if said else []
 
 
 def _text(said: str | list[str] | None) -> str | None:
-    assert not isinstance(said, list)  # only what is measured has several
+    """Return a single column, or None; only measured names may have several columns."""
+    assert not isinstance(said, list)
     return said
 
 
 def measured(file: ModelFile, path: str | Path, how: Reading) -> tuple[dict[str, str | list[str]], list[str]]:
-    """The columns of each measured name, and the kind of its noise."""
-    found = _paired(file, path, how)
-    return found.names, found.kinds
+    """Return what a table measures of a model.
+
+    Parameters
+    ----------
+    file : ModelFile
+    path : str or Path
+    how : Reading
+
+    Returns
+    -------
+    names : dict of str to str or list of str
+        Column, or columns of repeats, of each measured name.
+    kinds : list of str
+        Kind of noise of each of these names, in the same order.
+    """
+    paired = _paired(file, path, how)
+    return paired.names, paired.kinds
 
 
 def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> Dataset:
-    """The table of a model: columns by name, or as its file maps them."""
+    """Read the table of a model as a dataset.
+
+    Parameters
+    ----------
+    file : ModelFile
+    path : str or Path
+    how : Reading, optional
+
+    Returns
+    -------
+    Dataset
+        Its notes list columns that were left out, and a column that was taken for the only state although its name
+        differs.
+
+    Raises
+    ------
+    DataError
+        If a column nearly has the name of something measurable, the time is measured as well, or sigma is incomplete.
+    """
     how = how or Reading()
-    found = _paired(file, path, how)
-    names, others, sigma = found.names, found.others, None
+    paired = _paired(file, path, how)
+    names, without_role, sigma = paired.names, paired.others, None
     if file.sigma is not None:
-        lacking = [name for name in names if name not in file.sigma]
-        if lacking:
-            raise DataError(f"{file.name}, [sigma] lacks {lacking[0]!r}, which is measured; give all, or none.")
+        names_without_sigma = [name for name in names if name not in file.sigma]
+        if names_without_sigma:
+            raise DataError(
+                f"{file.name}: [sigma] lacks {names_without_sigma[0]!r}, which is measured; "
+                "give a sigma for every measured name, or none."
+            )
         sigma = [file.sigma[name] for name in names]
-    roles = Roles(found.time, names, found.kinds, sigma, inputs=found.inputs, hold=file.hold)
-    read = dataset(found.table, replace(roles, trajectory=found.trajectory, missing=file.missing))
+    roles = Roles(paired.time, names, paired.kinds, sigma, inputs=paired.inputs, hold=file.hold)
+    data = dataset(paired.table, replace(roles, trajectory=paired.trajectory, missing=file.missing))
     if how.doses is not None:
-        read = read.with_doses(how.doses, how.into)
-    known = [name for name in (*file.model.states, *file.model.observables) if name not in file.model.hidden]
-    notes = [left_out(others, known, names)] if others else []
-    taken = [(column, name) for name, column in names.items() if column != name and name not in file.columns]
-    notes += [f"The column {column!r} was taken for {name}, the only state." for column, name in taken]
-    return read.replaced(notes=(*read.notes, *notes)) if notes else read
+        data = data.with_doses(how.doses, how.into)
+    measurable = [name for name in (*file.model.states, *file.model.observables) if name not in file.model.hidden]
+    notes = [left_out(without_role, measurable, names)] if without_role else []
+    assumed = [(column, name) for name, column in names.items() if column != name and name not in file.columns]
+    notes += [f"The column {column!r} was taken for {name}, the only state." for column, name in assumed]
+    return data.replaced(notes=(*data.notes, *notes)) if notes else data
 
 
 def _measured(
     file: ModelFile, columns: list[str], taken: set[str | None]
 ) -> tuple[dict[str, str | list[str]], list[str]]:
-    """Which columns of a table are measured, by name or as the file maps them; and those that nobody asks for."""
+    """Assign the columns of a table to measurable names, by name or as the model file maps them.
+
+    Parameters
+    ----------
+    file : ModelFile
+    columns : list of str
+    taken : set of str
+        Columns that already have a role: time, trajectory, inputs.
+
+    Returns
+    -------
+    names : dict of str to str or list of str
+    others : list of str
+        Columns that have no role.
+    """
     model = file.model
-    plain = [state for state in model.states if state not in model.hidden]
-    every = {name: file.columns.get(name, name) for name in (*plain, *model.hidden, *model.observables)}
-    left = {name for name, column in file.columns.items() if not column}  # said not to be measured
-    named = every.items() if not left else [pair for pair in every.items() if pair[0] not in left]
+    visible = [state for state in model.states if state not in model.hidden]
+    every = {name: file.columns.get(name, name) for name in (*visible, *model.hidden, *model.observables)}
+    # An empty column marks a name as not measured.
+    excluded = {name for name, column in file.columns.items() if not column}
+    named = every.items() if not excluded else [pair for pair in every.items() if pair[0] not in excluded]
     names = {name: column for name, column in named if column in columns or name in file.columns}
-    asked = {one for column in names.values() for one in each(column)}
-    others = [c for c in columns if c not in taken and c not in asked and c not in left]
-    if not names and len(plain) == 1 and len(others) == 1:  # one state and one column need no name in common
-        return {plain[0]: others[0]}, []
-    lacking = [name for name in every if name not in names and name not in left]
-    for column in others:
-        guess = suggestion(column, lacking)
-        if misspelt(column, lacking) or (guess and not names):
-            alike = [other for other in others if guess and suggestion(other, lacking) == guess]
-            how = "Rename it; if it is not meant, leave it out of the table."
+    assigned = {item for column in names.values() for item in each(column)}
+    without_role = [c for c in columns if c not in taken and c not in assigned and c not in excluded]
+    # With one state and one column there is only one way to match them, so the names may differ.
+    if not names and len(visible) == 1 and len(without_role) == 1:
+        return {visible[0]: without_role[0]}, []
+    unassigned = [name for name in every if name not in names and name not in excluded]
+    for column in without_role:
+        guess = suggestion(column, unassigned)
+        # A close name is an error if nothing matched at all; else only a misspelling is, since tables often have
+        # further columns.
+        if misspelt(column, unassigned) or (guess and not names):
+            alike = [candidate for candidate in without_role if guess and suggestion(candidate, unassigned) == guess]
+            remedy = "Rename it, or leave it out of the table."
             if len(alike) > 1:
-                said = ", ".join(f'"{other}"' for other in alike)
-                how = f"If they repeat one measurement, say so under [columns] of a model file: name = [{said}]."
-            raise DataError(f"The column {column!r} is no state of the model and no named expression.{guess} {how}")
-    return names or {name: every[name] for name in plain}, others if names else []
+                quoted = ", ".join(f'"{candidate}"' for candidate in alike)
+                remedy = (
+                    f"If they repeat one measurement, list them under [columns] of a model file: name = [{quoted}]."
+                )
+            raise DataError(
+                f"The column {column!r} is neither a state nor a named expression of the model.{guess} {remedy}"
+            )
+    return names or {name: every[name] for name in visible}, without_role if names else []

@@ -1,4 +1,4 @@
-"""The model file that `weakform new` writes."""
+"""The model files that `weakform new` writes, complete and with comments."""
 
 TEMPLATE = '''\
 # A weakform model file. Lines that start with # are comments.
@@ -15,7 +15,7 @@ equations = """
 # "gaussian": errors of the same size at all values; "lognormal": errors in per cent, values positive.
 noise = "lognormal"
 
-# What you know of the parameters; every line is optional.
+# What you know about the parameters; every line is optional.
 [parameters.growth]
 bounds = [0, 10]      # the smallest and the largest value that make sense
 # start = 0.5         # a first guess
@@ -24,8 +24,8 @@ bounds = [0, 10]      # the smallest and the largest value that make sense
 # prior = ["normal", 0.5, 0.1]
 unit = "1/year"
 
-# trajectory = "subject"     # the column that tells several experiments apart
-# missing = [-999, "<LOD"]  # what stands for a missing value
+# trajectory = "subject"     # the column that separates several experiments
+# missing = [-999, "<LOD"]   # entries that mean a missing value
 # inputs = ["heater"]        # names in the equations that are columns of known values
 # The names of the columns in your table, where they differ from the names above.
 [columns]
@@ -38,24 +38,24 @@ time = "years"
 '''
 
 OBSERVED = '''\
-# A weakform model file for a system of which only a part is measured. Lines that start with # are comments.
+# A weakform model file for a system that is measured only in part. Lines that start with # are comments.
 # Fit it with:  weakform fit model.toml data.csv --report fit.html
 
-# One equation for each state, measured or not. A line without ' is a named expression: it may be measured, too.
-# A column of the table that has the name of a state or of an expression is what was measured; all else is hidden.
+# One equation for each state, measured or not. A line without ' is a named expression, which may be measured as well.
+# A column of the table with the name of a state or an expression holds its measurements; all other states are hidden.
 equations = """
     S' = -beta*S*I
     I' = beta*S*I - gamma*I
     cases = rho*gamma*population*I + background
-    S(0) = 1 - I0          # an initial value: a number, an expression of parameters,
-    I(0) = I0              # or no line at all: then it is estimated
+    S(0) = 1 - I0          # an initial value: a number or an expression of parameters;
+    I(0) = I0              # without such a line it is estimated
 """
 
-# The noise of what is measured: "gaussian", "lognormal" (errors in per cent) or "poisson" (counts).
+# The noise of the measurements: "gaussian", "lognormal" (errors in per cent) or "poisson" (counts).
 noise = "poisson"
 
 [parameters]
-population = 10000         # a bare number is known, and not estimated
+population = 10000         # a bare number is a known value and not estimated
 rho = 0.4
 
 [parameters.beta]

@@ -1,4 +1,7 @@
-"""Keys of TOML files: each has a reader that checks its value."""
+"""Readers of the keys of TOML files, one for each key; each checks the type of its value.
+
+An unknown key is an error with a suggestion: a misspelt key that is ignored would change a fit silently.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,30 @@ from ..support.errors import ModelError
 from ..support.wording import suggestion
 
 PARAMETER_KEYS = (*KEYS, "truth")
-"""What a model file may say of a parameter."""
+"""Keys that a model file may have under `[parameters.name]`."""
 
 
 def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
-    """A table with no other keys than `names`, or an error that names the key and what it may mean."""
+    """Check that a value is a table without other keys than `names`.
+
+    Parameters
+    ----------
+    table : object
+        A value of a TOML document.
+    names : tuple of str
+    where : str
+        Place of the table in the file, for messages.
+
+    Returns
+    -------
+    Mapping
+        The table.
+
+    Raises
+    ------
+    ModelError
+        If it is no table, or has another key; the message suggests the nearest one.
+    """
     if not isinstance(table, Mapping):
         raise ModelError(f"{where} must be a table; received {table!r}.")
     for key in table:
@@ -27,14 +49,14 @@ def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
 
 
 def number(value: Any, what: str) -> float:
-    """A finite number."""
+    """Return a finite number as a float; `what` names it in the error for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ModelError(f"{what} must be a finite number; received {value!r}.")
     return float(value)
 
 
 def words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
-    """A table of texts."""
+    """Check that a value is a table of texts with keys among `names`, and return a copy."""
     for key, value in known(table, names, where).items():
         if not isinstance(value, str):
             raise ModelError(f"{where}: {key} must be text; received {value!r}.")
@@ -42,10 +64,26 @@ def words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
 
 
 def repeated(table: Any, names: tuple[str, ...], where: str, measured: tuple[str, ...]) -> dict[str, str | list[str]]:
-    """A table of texts, or of lists of texts for what is `measured`."""
+    """Check that a value is a table of columns, and return a copy.
+
+    Parameters
+    ----------
+    table : object
+        A value of a TOML document.
+    names : tuple of str
+        Keys that are allowed.
+    where : str
+        Place of the table in the file, for messages.
+    measured : tuple of str
+        Keys that may have a list of columns, for repeated measurements.
+
+    Returns
+    -------
+    dict of str to str or list of str
+    """
     for key, value in known(table, names, where).items():
         if isinstance(value, list) and key in measured:
-            if not value or not all(isinstance(one, str) and one for one in value):
+            if not value or not all(isinstance(column, str) and column for column in value):
                 raise ModelError(f"{where}: {key} must be a column, or a list of columns; received {value!r}.")
         elif not isinstance(value, str):
             raise ModelError(f"{where}: {key} must be text; received {value!r}.")
@@ -53,55 +91,77 @@ def repeated(table: Any, names: tuple[str, ...], where: str, measured: tuple[str
 
 
 def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
-    """What a file says of its parameters, and their true values."""
-    found: dict[str, dict[str, Any]] = {}
+    """Read the table `[parameters]` of a model file.
+
+    Parameters
+    ----------
+    table : object
+        A value of a TOML document. A bare number in it is a fixed value.
+    model : Model
+    where : str
+        Name of the file, for messages.
+
+    Returns
+    -------
+    fields : dict of str to dict
+        Arguments of `Parameter` by name of the parameter or initial value.
+    truth : dict of str to float
+        True values, for simulated data.
+    """
+    fields: dict[str, dict[str, Any]] = {}
     truth: dict[str, float] = {}
-    beginnings = tuple(initial_name(state) for state in model.states)
-    for name, entry in known(table, (*model.parameters, *beginnings), f"{where}, [parameters]").items():
+    initial_names = tuple(initial_name(state) for state in model.states)
+    for name, entry in known(table, (*model.parameters, *initial_names), f"{where}, [parameters]").items():
         place = f"{where}, [parameters.{name}]"
         if isinstance(entry, int | float):
-            found[name] = {"fixed": number(entry, place)}
+            fields[name] = {"fixed": number(entry, place)}
             continue
         entries = known(entry, PARAMETER_KEYS, place)
-        read = {key: _READERS[key](value, f"{place}: {key}") for key, value in entries.items()}
-        if "truth" in read:
-            truth[name] = read.pop("truth")
-        if read:
-            found[name] = read
-    return found, truth
+        values = {key: _READERS[key](value, f"{place}: {key}") for key, value in entries.items()}
+        # The true value is known of simulated data alone: `fit` must not see it.
+        if "truth" in values:
+            truth[name] = values.pop("truth")
+        if values:
+            fields[name] = values
+    return fields, truth
 
 
 def _text(value: Any, what: str) -> str:
+    """Return a text."""
     if not isinstance(value, str):
         raise ModelError(f"{what} must be text; received {value!r}.")
     return value
 
 
 def _flag(value: Any, what: str) -> bool:
+    """Return a truth value."""
     if not isinstance(value, bool):
         raise ModelError(f"{what} must be true or false; received {value!r}.")
     return value
 
 
 def _bounds(value: Any, what: str) -> tuple[float, float]:
+    """Return the lower and the upper bound; each may be infinite."""
     if not isinstance(value, list) or len(value) != 2:
         raise ModelError(f"{what} must be [smallest, largest]; received {value!r}.")
-    # TOML knows inf, for a bound that is not there.
+    # TOML has the literals inf and -inf, which mean that there is no bound on that side.
     low, high = (v if isinstance(v, float) and math.isinf(v) else number(v, what) for v in value)
     return float(low), float(high)
 
 
 def _local(value: Any, what: str) -> Any:
-    words = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    if not isinstance(value, bool | list | Mapping) or not all(isinstance(word, str) for word in words):
+    """Return the value of `local`: true or false, or labels that group the trajectories."""
+    labels = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    if not isinstance(value, bool | list | Mapping) or not all(isinstance(label, str) for label in labels):
         raise ModelError(f"{what} must be true, or a label for each trajectory; received {value!r}.")
     return value
 
 
 def _prior(value: Any, what: str) -> tuple[str, float, float]:
+    """Return the kind, centre and spread of a prior."""
     if not isinstance(value, list) or len(value) != 3 or value[0] not in PRIORS:
-        words = " or ".join(map(repr, PRIORS))
-        raise ModelError(f"{what} must be [{words}, centre, spread]; received {value!r}.")
+        kinds = " or ".join(map(repr, PRIORS))
+        raise ModelError(f"{what} must be [{kinds}, centre, spread]; received {value!r}.")
     return value[0], number(value[1], what), number(value[2], what)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data.matching import Matched
-from ..diagnostics.fit_verdict import rivals
+from ..diagnostics.warning_texts import rivals
 from ..estimators.distinct_optima import APART, EQUAL
 from ..parameters import Parameters
 from ..results.records import Alternative
@@ -180,23 +180,25 @@ def add_alternatives(winner: Attempt, attempts: tuple[Attempt, ...]) -> Attempt:
 def _failed_step(strategy: Strategy, decision: Decision, method: str, reason: str, begin: float) -> TraceStep:
     """Return the row of a strategy that ended in an error."""
     seconds = time.monotonic() - begin
-    return TraceStep(strategy.name, FAILED, reason, decision.why, method, seconds)
+    return TraceStep(strategy.name, FAILED, reason, trigger=decision.why, method=method, seconds=seconds)
 
 
 def _step_of(strategy: Strategy, decision: Decision, result: Attempt | Abandoned, seconds: float) -> TraceStep:
     """Return the row of an attempt, or of a try that did not become one."""
     if isinstance(result, Abandoned):
-        return TraceStep(strategy.name, NOT_TAKEN, result.reason, decision.why, "", seconds, result.starts)
+        return TraceStep(
+            strategy.name, NOT_TAKEN, result.reason, trigger=decision.why, seconds=seconds, starts=result.starts
+        )
     return TraceStep(
         strategy.name,
         NOT_TAKEN,
-        "",
-        decision.why,
-        result.searched.estimator.name,
-        seconds,
-        len(result.searched.records),
-        result.log_likelihood,
-        result.status.name,
+        reason="",
+        trigger=decision.why,
+        method=result.searched.estimator.name,
+        seconds=seconds,
+        starts=len(result.searched.records),
+        log_likelihood=result.log_likelihood,
+        status=result.status.name,
     )
 
 

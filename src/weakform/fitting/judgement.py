@@ -7,21 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..diagnostics.aliasing import swinging
-from ..diagnostics.fit_verdict import (
-    Evidence,
-    contradicts_noise_free,
-    contradicts_sigma,
-    doubts,
-    is_constant,
-    objections,
-    rivals,
-    unseen,
-    verdict,
-)
-from ..diagnostics.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, misfits
+from ..diagnostics.fit_verdict import Evidence, is_constant, verdict
+from ..diagnostics.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, contradicts_sigma, misfits
 from ..diagnostics.noise_checks import NoiseDoubts, lonely, noise_doubts
 from ..diagnostics.poles import crossed
-from ..diagnostics.uncertainty import Quantified, is_blind
+from ..diagnostics.practical_identifiability import is_blind, unseen
+from ..diagnostics.uncertainty import Quantified
+from ..diagnostics.warning_texts import contradicts_noise_free, doubts, objections, rivals
 from ..estimators.noise_level import within_misfit
 from ..forward.structural_identifiability import Freedom
 from ..parameters import Parameters

@@ -169,9 +169,8 @@ def fit_mixed_effects(
             raise FitError(OUT_OF_TIME)
         population = _estimate_population(modes, covariances, spread, unit)
     at_lower_limit = population.spread <= 1.01 * MIN_SPREAD * unit
-    return replace(
-        result, population=_make_population(result, effects, population, at_lower_limit, modes, rounds, converged)
-    )
+    record = _make_population(result, effects, population, at_lower_limit, modes, rounds=rounds, converged=converged)
+    return replace(result, population=record)
 
 
 def _first_fit(
@@ -286,6 +285,7 @@ def _make_population(
     estimate: _Estimate,
     at_lower_limit: BoolArray,
     modes: FloatArray,
+    *,
     rounds: int,
     converged: bool,
 ) -> Population:

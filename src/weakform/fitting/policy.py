@@ -22,8 +22,8 @@ class FallbackPolicy:
     are. By judgement."""
 
     min_agreeing_starts_of_success: int = 3
-    """Starts that agree on a success with hidden states. With fewer, more starts are tried. By judgement; see
-    `tests/test_hidden_starts.py`."""
+    """Starts that agree on a success with hidden states. With fewer, more starts are tried. By judgement;
+    `tests/test_hidden_starts.py` has models on which too few starts agreed on a wrong optimum."""
 
     extra_starts: int = 24
     """Random starts of a second search. By judgement: about 1 to 3 s on short noisy series."""
@@ -59,7 +59,8 @@ class FallbackPolicy:
 
     equal_likelihoods: float = 0.005
     """Log-likelihood difference up to which a second optimum is the same solution with its names exchanged. Above, two
-    optima that fit equally well make a fit UNDETERMINED. `tests/test_edges.py` (absorption with exchanged rates)."""
+    optima that fit equally well make a fit UNDETERMINED. By judgement; see
+    `tests/test_hidden.py`, where two rates exchanged fit nearly as well."""
 
     distinct_places: float = 0.1
     """Relative difference of parameters above which two end points are solved from separately. By judgement."""

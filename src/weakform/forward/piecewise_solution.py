@@ -452,8 +452,8 @@ class Course:
         if before is not None:
             kept = ~jumps.set_by(which)
             u[kept] = self.y[:D][kept]
+        S = self.y[D:].reshape(-1, D).T  # no rows without sensitivities
         if self.columns > 1:
-            S = self.y[D:].reshape(-1, D).T
             if row is not None:
                 S = S + self.rhs(self.y, self.now)[:D, None] * row[None]
             S = by_u @ S

@@ -1,1 +1,1 @@
-"""Matrices: block tridiagonal, banded, symmetric; and how many threads work on them."""
+"""Linear algebra: block-tridiagonal, banded and small symmetric matrices, and the number of BLAS threads."""

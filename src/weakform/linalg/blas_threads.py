@@ -13,6 +13,7 @@ from typing import Any
 
 @cache
 def _controller() -> Any:
+    """Return the controller of the thread pools of the BLAS libraries that are loaded."""
     import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controller looks for libraries)
     from threadpoolctl import ThreadpoolController
 
@@ -20,6 +21,11 @@ def _controller() -> Any:
 
 
 class _Single(AbstractContextManager[None]):
+    """A context with one BLAS thread; `depth` counts the contexts that are open, and only the outermost sets the limit.
+
+    Setting the limit asks every loaded library, which is slow compared with the small products inside.
+    """
+
     depth = 0
 
     def __enter__(self) -> None:
@@ -34,5 +40,5 @@ class _Single(AbstractContextManager[None]):
 
 
 def single_thread() -> AbstractContextManager[None]:
-    """A context in which BLAS uses one thread; nesting costs nothing."""
+    """Return a context in which BLAS uses one thread; contexts may be nested, and inner ones have no effect."""
     return _Single()

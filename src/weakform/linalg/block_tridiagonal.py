@@ -50,7 +50,7 @@ class Factor:
     logdet: float
 
     def forward(self, r: FloatArray) -> FloatArray:
-        """`y` of the forward substitution; `r` is `(B, b, ...)`."""
+        """Compute y of the forward substitution, `(B, b, ...)`, from r of the same shape."""
         y = np.array(r)
         C = self.C
         for k in range(1, len(y)):
@@ -58,15 +58,15 @@ class Factor:
         return y
 
     def whiten(self, r: FloatArray) -> FloatArray:
-        """`R⁻¹ y`, whose Gram matrix is `rᵀ S⁻¹ r`; `r` is `(B, b, m)`."""
+        """Compute `R⁻¹ y`, `(B, b, m)`, whose Gram matrix is `rᵀ S⁻¹ r`, from r `(B, b, m)`."""
         return np.asarray(self.Rinv @ self.forward(r))
 
     def solve(self, r: FloatArray) -> FloatArray:
-        """`S⁻¹ r`; `r` is `(B, b, m)`."""
+        """Compute `S⁻¹ r`, `(B, b, m)`, from r `(B, b, m)`."""
         return self.unwhiten(self.whiten(r))
 
     def unwhiten(self, e: FloatArray) -> FloatArray:
-        """`z` with `whiten(S z) = e`; white `e` `(B, b, m)` gives `z` of covariance S⁻¹."""
+        """Compute z with `whiten(S z) = e`, both `(B, b, m)`; white e gives z of covariance S⁻¹."""
         z: FloatArray = self.Rinv.transpose(0, 2, 1) @ e
         C = self.C
         for k in range(len(z) - 2, -1, -1):
@@ -74,7 +74,7 @@ class Factor:
         return z
 
     def inverse(self) -> tuple[FloatArray, FloatArray]:
-        """The tridiagonal part of S⁻¹: diagonal `(B, b, b)` and lower `(B - 1, b, b)`."""
+        """Compute the tridiagonal part of S⁻¹: diagonal blocks `(B, b, b)` and lower blocks `(B - 1, b, b)`."""
         diagonal: FloatArray = self.Rinv.transpose(0, 2, 1) @ self.Rinv
         lower = np.empty_like(self.C)
         C = self.C
@@ -87,19 +87,27 @@ class Factor:
     def traces(
         self, J: int, inverse_diagonal: FloatArray, chunks: Iterable[tuple[FloatArray, FloatArray]]
     ) -> FloatArray:
-        """`tr(S⁻¹ D_i S⁻¹ D_j)`, `(J, J)`.
+        """Compute `tr(S⁻¹ D_i S⁻¹ D_j)`.
 
         Parameters
         ----------
+        J : int
+            Number of matrices D_i.
         inverse_diagonal : ndarray, (B, b, b)
-            As `inverse` returns it.
+            Diagonal blocks of S⁻¹, as `inverse` returns them.
         chunks : iterable
-            The D_i for consecutive ranges of blocks, overwritten: diagonal `(J, n, b, b)` and lower `(J, n, b, b)`,
-            which has one block fewer in the first chunk.
+            The D_i for consecutive ranges of n blocks: diagonal `(J, n, b, b)` and lower `(J, n, b, b)`, which has one
+            block fewer in the first chunk. The arrays are overwritten. Chunks bound the memory: all D_i together take J
+            times as much as S.
+
+        Returns
+        -------
+        ndarray, (J, J)
         """
         total = np.zeros((J, J))
         k, before = 0, np.zeros((J, *self.Rinv.shape[1:]))
         for T, E in chunks:
+            # `none` is 1 in the first chunk, whose first block has no block below the diagonal, and 0 in the others.
             first, none = k, T.shape[1] - E.shape[1]
             C = self.C[first + none - 1 : first + T.shape[1] - 1]
             T[:, none:] -= E @ C.transpose(0, 2, 1)
@@ -116,28 +124,30 @@ class Factor:
                 previous = self.Rinv[first + none - 1 : k - 1]
                 Tprevious = previous.transpose(0, 2, 1) @ previous
                 total += 2 * _inner(inverse_diagonal[first + none : k] @ E, E @ Tprevious)
-            before = before.copy()
+            before = before.copy()  # the next chunk may overwrite the array of which this is a part
         return total
 
 
 def _inner(left: FloatArray, right: FloatArray) -> FloatArray:
-    """`⟨left_i, right_j⟩`, `(J, J)`, from `(J, ...)`."""
+    """Compute the inner products `⟨left_i, right_j⟩`, `(J, J)`, of arrays `(J, ...)`."""
     J = len(left)
     return np.asarray(left.reshape(J, -1) @ right.reshape(J, -1).T)
 
 
 def factorise(diagonal: FloatArray, lower: FloatArray) -> Factor:
-    """Factorise; the arguments are overwritten.
+    """Factorise a symmetric positive definite block-tridiagonal matrix; the arguments are overwritten.
 
     Parameters
     ----------
     diagonal : ndarray, (B, b, b)
+        The blocks S_kk.
     lower : ndarray, (B - 1, b, b)
-        S_{k,k-1}.
+        The blocks S_{k,k-1}.
 
     Raises
     ------
     NotPositiveDefinite
+        If a Schur complement has no Cholesky factor, or is not finite.
     """
     B = len(diagonal)
     Rinv = np.empty_like(diagonal)

@@ -2,9 +2,9 @@
 
     (A d)_m = left_m d_{k(m)} + right_m d_{k(m)+1},        S = A diag(v) Aᵀ = L Lᵀ
 
-with blocks `left`, `right` `(intervals, D, D)` and k(m) the node at which interval m begins. Two intervals in a row
-are linked where they share a node; at the end of a trajectory they do not, so that many trajectories are one chain. S
-is block tridiagonal and its factor has D + 1 to 2D numbers in a row: O(D³) operations an interval.
+with blocks `left`, `right` `(intervals, D, D)` and k(m) the node at which interval m begins. Consecutive intervals are
+linked if they share a node; at the end of a trajectory they do not, so that several trajectories form one chain. S is
+block tridiagonal and its factor has D + 1 to 2D numbers in each row: O(D³) operations for each interval.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from .symmetric_matrix import NotPositiveDefinite
 
 @dataclass(frozen=True)
 class Chain:
-    """The equations.
+    """The matrix A of the equations.
 
     Attributes
     ----------
     begin : ndarray of int, (intervals,)
-        k(m).
+        k(m), the node at which each interval begins; it ends at the next node.
     left, right : ndarray, (intervals, D, D)
+        The blocks of A at the beginning and at the end of each interval.
     """
 
     begin: IntArray
@@ -35,7 +36,7 @@ class Chain:
     right: FloatArray
 
     def apply(self, d: FloatArray) -> FloatArray:
-        """`A d`: `(nodes, D)` or `(nodes, D, n)` to `(intervals, D)` or `(intervals, D, n)`."""
+        """Compute `A d`, `(intervals, D)` or `(intervals, D, n)`, from d `(nodes, D)` or `(nodes, D, n)`."""
         M, D, _ = self.left.shape
         columns = np.ascontiguousarray(d).reshape(len(d), D, -1)
         if library() is None:
@@ -46,7 +47,7 @@ class Chain:
         return result.reshape(M, *d.shape[1:])
 
     def transposed(self, z: FloatArray, nodes: int) -> FloatArray:
-        """`Aᵀ z`: `(intervals, D)` or `(intervals, D, n)` to as many nodes."""
+        """Compute `Aᵀ z`, `(nodes, D)` or `(nodes, D, n)`, from z `(intervals, D)` or `(intervals, D, n)`."""
         M, D, _ = self.left.shape
         columns = np.ascontiguousarray(z).reshape(M, D, -1)
         result = np.zeros((nodes, D, columns.shape[2]))
@@ -58,24 +59,39 @@ class Chain:
         return result.reshape(nodes, *z.shape[1:])
 
     def covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
-        """S, factorised; `v` is `(nodes, D)`. Raises `NotPositiveDefinite`."""
+        """Factorise S.
+
+        Parameters
+        ----------
+        v : ndarray, (nodes, D)
+            Variances of the states at the nodes.
+
+        Returns
+        -------
+        ChainFactor or BandFactor
+            The factor L, from the compiled kernels or from LAPACK.
+
+        Raises
+        ------
+        NotPositiveDefinite
+        """
         if library() is None:
             return self._banded(v)
         M, D, _ = self.left.shape
         T, X = np.empty((M, D, D)), np.empty((M, D, D))
-        failed = call("chain_factor", (M, D), (self.begin, self.left, self.right, np.ascontiguousarray(v), T, X))
-        if failed:
-            raise NotPositiveDefinite(f"interval {failed} of {M}")
+        failure = call("chain_factor", (M, D), (self.begin, self.left, self.right, np.ascontiguousarray(v), T, X))
+        if failure:
+            raise NotPositiveDefinite(f"interval {failure} of {M}")
         return ChainFactor(self.begin, T, X)
 
     def _banded(self, v: FloatArray) -> BandFactor:
-        """The same in LAPACK's lower band storage."""
+        """Factorise S in LAPACK's lower band storage; v is `(nodes, D)`."""
         M, D, _ = self.left.shape
         before, after = v[self.begin][:, None, :], v[self.begin + 1][:, None, :]
         diagonal = (self.left * before) @ self.left.transpose(0, 2, 1)
         diagonal += (self.right * after) @ self.right.transpose(0, 2, 1)
         lower = (self.left * before)[1:] @ self.right[:-1].transpose(0, 2, 1)
-        lower[np.diff(self.begin) != 1] = 0.0
+        lower[np.diff(self.begin) != 1] = 0.0  # intervals of different trajectories are not linked
         band = np.zeros((2 * D, M * D))
         for i in range(D):
             for j in range(D):
@@ -90,21 +106,32 @@ class Chain:
 
 @dataclass(frozen=True)
 class ChainFactor:
-    """L, by the kernels: blocks T on its diagonal, X to the left of them."""
+    """The factor L from the compiled kernels.
+
+    Attributes
+    ----------
+    begin : ndarray of int, (intervals,)
+        The node at which each interval begins.
+    T : ndarray, (intervals, D, D)
+        Diagonal blocks of L, lower triangular.
+    X : ndarray, (intervals, D, D)
+        Blocks of L to the left of the diagonal ones; zero where an interval is not linked to the one before.
+    """
 
     begin: IntArray
     T: FloatArray
     X: FloatArray
 
     def whiten(self, b: FloatArray) -> FloatArray:
-        """`L⁻¹ b`, for `b` `(rows,)` or `(rows, n)`."""
+        """Compute `L⁻¹ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
         return self._solved("chain_whiten", b)
 
     def back(self, b: FloatArray) -> FloatArray:
-        """`L⁻ᵀ b`."""
+        """Compute `L⁻ᵀ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
         return self._solved("chain_back", b)
 
     def _solved(self, kernel: str, b: FloatArray) -> FloatArray:
+        """Apply one of the kernels that solve with L to a copy of b, `(rows,)` or `(rows, n)`."""
         M, D, _ = self.T.shape
         solved = np.array(b, dtype=float, order="C")
         call(kernel, (M, D, solved.size // max(len(b), 1)), (self.begin, self.T, self.X, solved))
@@ -113,39 +140,52 @@ class ChainFactor:
 
 @dataclass(frozen=True)
 class BandFactor:
-    """L, by LAPACK, in its lower band storage."""
+    """The factor L from LAPACK.
+
+    Attributes
+    ----------
+    factor : ndarray, (2 D, intervals · D)
+        L in LAPACK's lower band storage.
+    """
 
     factor: FloatArray
 
     def whiten(self, b: FloatArray) -> FloatArray:
-        """`L⁻¹ b`, for `b` `(rows,)` or `(rows, n)`."""
+        """Compute `L⁻¹ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
         return self._solved(b, "N")
 
     def back(self, b: FloatArray) -> FloatArray:
-        """`L⁻ᵀ b`."""
+        """Compute `L⁻ᵀ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
         return self._solved(b, "T")
 
     def _solved(self, b: FloatArray, how: str) -> FloatArray:
-        if not b.size:  # LAPACK would write beyond nothing
+        """Solve with L (`how` is "N") or Lᵀ ("T") for b, `(rows,)` or `(rows, n)`."""
+        if not b.size:  # LAPACK would write beyond the end of an empty array
             return b
         solved, _ = dtbtrs(self.factor, b.reshape(len(b), -1), uplo="L", trans=how)
         return np.asarray(solved).reshape(b.shape)
 
 
 def march(left: FloatArray, right: FloatArray, q: FloatArray) -> FloatArray | None:
-    """Y `(N, D, n)` with `Y_0 = 0` and `right_m Y_{m+1} = -(left_m Y_m + q_m)`; None where some `right` is singular.
+    """Solve the recursion `Y_0 = 0`, `right_m Y_{m+1} = -(left_m Y_m + q_m)` from node to node.
 
     Parameters
     ----------
     left, right : ndarray, (N, D, D)
+        The last block of each is not used.
     q : ndarray, (N, D, n)
-        The last of each is not used.
+        The last block is not used.
+
+    Returns
+    -------
+    ndarray, (N, D, n), or None
+        Y; None if some `right_m` is singular.
     """
     N, D, n = q.shape
     Y = np.zeros((N, D, n))
     if library() is not None:
-        given = [np.ascontiguousarray(array) for array in (left, right, q)]
-        return None if call("chain_march", (N, D, n), (*given, np.empty(D * D), Y)) else Y
+        inputs = [np.ascontiguousarray(array) for array in (left, right, q)]
+        return None if call("chain_march", (N, D, n), (*inputs, np.empty(D * D), Y)) else Y
     try:
         solved = np.linalg.solve(right[:-1], np.concatenate([left[:-1], q[:-1]], axis=2))
     except np.linalg.LinAlgError:

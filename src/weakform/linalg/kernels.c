@@ -1,8 +1,10 @@
-/* Passes over the intervals of a mesh, one behind the other: what NumPy can only do with a call for each interval, or
- * with arrays that leave the cache. `linalg/chain.py`, `linalg/saddle.py` and `collocation/simpson.py` say what each of
- * them computes, and do the same without a compiler. Arrays are C-ordered; `node[m]` is the left end of interval m, its
- * right end is the node behind it; neighbouring intervals are linked if they share a node. No state, no allocation, no errors but those
- * returned: safe in threads.
+/* Loops over the intervals of a mesh. NumPy would need one call for each interval, or arrays that do not fit into the
+ * cache. `interval_chain.py`, `saddle_point.py` and `collocation/simpson_rule.py` define what each function computes,
+ * and do the same in NumPy or LAPACK if there is no compiler.
+ *
+ * Arrays are C-ordered. node[m] is the node at the left end of interval m, and node[m] + 1 the one at its right end;
+ * consecutive intervals are linked if they share a node. The functions have no state, allocate no memory and report no
+ * errors but the number that they return, so that they may run in several threads.
  */
 #include <math.h>
 #include <stdint.h>
@@ -15,7 +17,8 @@
 
 typedef int64_t idx;
 
-/* Cholesky of S = A diag(v) A', A = (left, right) by rows of D: T (M, D, D) lower, X (M, D, D) what is below it.
+/* Cholesky factor of S = A diag(v) A' with A = (left, right), in blocks of D rows: T (M, D, D) are the lower triangular
+ * blocks on its diagonal, X (M, D, D) the blocks to the left of them, zero if the intervals are not linked.
  * Returns 0, or 1 + the interval at which S is not positive definite. */
 API idx chain_factor(idx M, idx D, const idx *node, const double *left, const double *right, const double *v, double *T,
                      double *X)
@@ -75,14 +78,14 @@ API idx chain_factor(idx M, idx D, const idx *node, const double *left, const do
     return 0;
 }
 
-/* y -= a x, n numbers. */
-static inline void less(idx n, double a, const double *x, double *y)
+/* y -= a x, for n numbers. */
+static inline void subtract_multiple(idx n, double a, const double *x, double *y)
 {
     for (idx c = 0; c < n; c++)
         y[c] -= a * x[c];
 }
 
-/* b (M, D, n) becomes L^-1 b. */
+/* Replace b (M, D, n) by L^-1 b. */
 API void chain_whiten(idx M, idx D, idx n, const idx *node, const double *T, const double *X, double *b)
 {
     const idx DD = D * D;
@@ -95,9 +98,9 @@ API void chain_whiten(idx M, idx D, idx n, const idx *node, const double *T, con
             double *yi = y + i * n;
             if (linked)
                 for (idx k = 0; k < D; k++)
-                    less(n, x[i * D + k], before + k * n, yi);
+                    subtract_multiple(n, x[i * D + k], before + k * n, yi);
             for (idx k = 0; k < i; k++)
-                less(n, t[i * D + k], y + k * n, yi);
+                subtract_multiple(n, t[i * D + k], y + k * n, yi);
             const double inverse = 1.0 / t[i * D + i];
             for (idx c = 0; c < n; c++)
                 yi[c] *= inverse;
@@ -105,7 +108,7 @@ API void chain_whiten(idx M, idx D, idx n, const idx *node, const double *T, con
     }
 }
 
-/* b (M, D, n) becomes L^-T b. */
+/* Replace b (M, D, n) by L^-T b. */
 API void chain_back(idx M, idx D, idx n, const idx *node, const double *T, const double *X, double *b)
 {
     const idx DD = D * D;
@@ -118,9 +121,9 @@ API void chain_back(idx M, idx D, idx n, const idx *node, const double *T, const
             double *zi = z + i * n;
             if (linked)
                 for (idx k = 0; k < D; k++)
-                    less(n, x[k * D + i], after + k * n, zi);
+                    subtract_multiple(n, x[k * D + i], after + k * n, zi);
             for (idx k = i + 1; k < D; k++)
-                less(n, t[k * D + i], z + k * n, zi);
+                subtract_multiple(n, t[k * D + i], z + k * n, zi);
             const double inverse = 1.0 / t[i * D + i];
             for (idx c = 0; c < n; c++)
                 zi[c] *= inverse;
@@ -128,7 +131,7 @@ API void chain_back(idx M, idx D, idx n, const idx *node, const double *T, const
     }
 }
 
-/* out (M, D, n) = A d, d (nodes, D, n). */
+/* Write A d to out (M, D, n), for d (nodes, D, n). */
 API void chain_apply(idx M, idx D, idx n, const idx *node, const double *left, const double *right, const double *d,
                      double *out)
 {
@@ -148,7 +151,7 @@ API void chain_apply(idx M, idx D, idx n, const idx *node, const double *left, c
     }
 }
 
-/* out (nodes, D, n), zero before, += A' z, z (M, D, n). */
+/* Add A' z to out (nodes, D, n), for z (M, D, n). */
 API void chain_transposed(idx M, idx D, idx n, const idx *node, const double *left, const double *right,
                           const double *z, double *out)
 {
@@ -168,10 +171,14 @@ API void chain_transposed(idx M, idx D, idx n, const idx *node, const double *le
     }
 }
 
-/* Simpson's rule with the cubic Hermite midpoint, and its derivatives. Rows of `width` numbers hold what is not zero of
- * f, df/dx and df/dp, in this order: at the beginning of each interval, at its end, in its middle. `at` (width, 2) says
- * which: (a, -) for f, (a, b) for df/dx, (a, j) for df/dp; nf, nx and the rest are of each. `work` has room for
- * 3 D D numbers. */
+/* Simpson's rule with the cubic Hermite midpoint,
+ *
+ *     c = x1 - x0 - h/6 (f0 + 4 f(xm) + f1),    xm = (x0 + x1)/2 + h/8 (f0 - f1),
+ *
+ * and its derivatives by x0 (left), x1 (right) and p (G). Each row of `begin`, `end` and `middle` holds the `width`
+ * structural nonzeros of f (nf of them), df/dx (nx) and df/dp (the rest) at the beginning, the end and the middle of an
+ * interval. `at` (width, 2) gives the position of each: (a, -) for f_a, (a, b) for df_a/dx_b, (a, j) for df_a/dp_j.
+ * `work` has room for 3 D D numbers. */
 API void simpson(idx M, idx D, idx J, idx nf, idx nx, idx width, const idx *at, const double *h, const double *x0,
                  const double *x1, const double *begin, const double *end, const double *middle, double *work, double *c,
                  double *left, double *right, double *G)
@@ -201,25 +208,25 @@ API void simpson(idx M, idx D, idx J, idx nf, idx nx, idx width, const idx *at, 
                     a0 += Fm[i * D + k] * F0[k * D + j];
                     a1 += Fm[i * D + k] * F1[k * D + j];
                 }
-                const double half = 2.0 * Fm[i * D + j], one = i == j ? 1.0 : 0.0;
-                l[i * D + j] = -one - s * (F0[i * D + j] + half + 4.0 * w * a0);
-                r[i * D + j] = one - s * (F1[i * D + j] + half - 4.0 * w * a1);
+                const double half = 2.0 * Fm[i * D + j], unit = i == j ? 1.0 : 0.0;
+                l[i * D + j] = -unit - s * (F0[i * D + j] + half + 4.0 * w * a0);
+                r[i * D + j] = unit - s * (F1[i * D + j] + half - 4.0 * w * a1);
             }
         for (idx i = 0; i < DJ; i++)
             g[i] = 0.0;
         for (idx k = nf + nx; k < width; k++) {
             const idx a = at[2 * k], j = at[2 * k + 1];
-            const double moved = 4.0 * w * (b[k] - e[k]);
+            const double shift = 4.0 * w * (b[k] - e[k]);
             g[a * J + j] -= s * (b[k] + 4.0 * q[k] + e[k]);
-            if (moved != 0.0)
+            if (shift != 0.0)
                 for (idx i = 0; i < D; i++)
-                    g[i * J + j] -= s * Fm[i * D + a] * moved;
+                    g[i * J + j] -= s * Fm[i * D + a] * shift;
         }
     }
 }
 
-/* y (N, D, n): y[0] = 0, then right[m] y[m+1] = -(left[m] y[m] + q[m]), by elimination with pivots. `work` has room for
- * D D numbers. Returns 0, or 1 + the node at which `right` is singular. */
+/* Solve y[0] = 0, right[m] y[m+1] = -(left[m] y[m] + q[m]) for y (N, D, n), by elimination with row pivoting. `work` has
+ * room for D D numbers. Returns 0, or 1 + the node at which `right` is singular. */
 API idx chain_march(idx N, idx D, idx n, const double *left, const double *right, const double *q, double *work, double *y)
 {
     const idx DD = D * D;
@@ -235,7 +242,7 @@ API idx chain_march(idx N, idx D, idx n, const double *left, const double *right
                 z[i * n + c] = -b[i * n + c];
             for (idx k = 0; k < D; k++)
                 if (l[i * D + k] != 0.0)
-                    less(n, l[i * D + k], before + k * n, z + i * n);
+                    subtract_multiple(n, l[i * D + k], before + k * n, z + i * n);
         }
         for (idx j = 0; j < D; j++) {
             idx best = j;
@@ -260,14 +267,14 @@ API idx chain_march(idx N, idx D, idx n, const double *left, const double *right
             for (idx i = j + 1; i < D; i++) {
                 const double factor = work[i * D + j] * inverse;
                 if (factor != 0.0) {
-                    less(D - j - 1, factor, work + j * D + j + 1, work + i * D + j + 1);
-                    less(n, factor, z + j * n, z + i * n);
+                    subtract_multiple(D - j - 1, factor, work + j * D + j + 1, work + i * D + j + 1);
+                    subtract_multiple(n, factor, z + j * n, z + i * n);
                 }
             }
         }
         for (idx i = D - 1; i >= 0; i--) {
             for (idx k = i + 1; k < D; k++)
-                less(n, work[i * D + k], z + k * n, z + i * n);
+                subtract_multiple(n, work[i * D + k], z + k * n, z + i * n);
             const double inverse = 1.0 / work[i * D + i];
             for (idx c = 0; c < n; c++)
                 z[i * n + c] *= inverse;
@@ -276,14 +283,15 @@ API idx chain_march(idx N, idx D, idx n, const double *left, const double *right
     return 0;
 }
 
-/* [H A'; A -V] with A = (left, right), x and z interleaved node by node: k = 2 D - 1 numbers on each side of the
- * diagonal. Elimination with pivots: `upper` (2 N D, 2 k + 1), zero before, has each row from its diagonal on, `lower`
- * (2 N D, k) the factors below. Returns 0, or 1 + the row at which there is no pivot. */
+/* Factorise [H A'; A -V] with A = (left, right) and x and z interleaved node by node, which has k = 2 D - 1 diagonals on
+ * each side of the main one, by elimination with row pivoting. `upper` (2 N D, 2 k + 1), zero on entry, receives each row
+ * of the upper factor from its diagonal on, `lower` (2 N D, k) the multipliers of the elimination. Returns 0, or 1 + the
+ * row without a pivot. */
 API idx saddle_factor(idx N, idx D, const double *H, const double *left, const double *right, const double *V,
                       double *upper, double *lower, idx *pivots)
 {
     const idx k = 2 * D - 1, width = 2 * k + 1, rows = 2 * N * D, DD = D * D;
-    /* A row begins k before its diagonal, the first rows with the first column. */
+    /* At first a row of `upper` begins k columns before its diagonal, but not before the first column of the matrix. */
     for (idx m = 0; m < N; m++)
         for (idx i = 0; i < D; i++) {
             const idx x = 2 * D * m + i, z = x + D;
@@ -329,29 +337,29 @@ API idx saddle_factor(idx N, idx D, const double *H, const double *left, const d
     return 0;
 }
 
-/* b (rows, n) becomes the solution. */
+/* Replace b (rows, n) by the solution, with the factors of saddle_factor. */
 API void saddle_solve(idx rows, idx k, idx n, const double *upper, const double *lower, const idx *pivots, double *b)
 {
     const idx width = 2 * k + 1;
     for (idx j = 0; j < rows; j++) {
-        double *here = b + j * n;
+        double *bj = b + j * n;
         if (pivots[j] != j)
             for (idx c = 0; c < n; c++) {
-                const double swap = here[c];
-                here[c] = b[pivots[j] * n + c];
+                const double swap = bj[c];
+                bj[c] = b[pivots[j] * n + c];
                 b[pivots[j] * n + c] = swap;
             }
         for (idx i = j + 1; i <= j + k && i < rows; i++)
             if (lower[j * k + i - j - 1] != 0.0)
-                less(n, lower[j * k + i - j - 1], here, b + i * n);
+                subtract_multiple(n, lower[j * k + i - j - 1], bj, b + i * n);
     }
     for (idx i = rows - 1; i >= 0; i--) {
-        double *here = b + i * n;
+        double *bi = b + i * n;
         for (idx c = 1; c < width && i + c < rows; c++)
             if (upper[i * width + c] != 0.0)
-                less(n, upper[i * width + c], b + (i + c) * n, here);
+                subtract_multiple(n, upper[i * width + c], b + (i + c) * n, bi);
         const double inverse = 1.0 / upper[i * width];
         for (idx c = 0; c < n; c++)
-            here[c] *= inverse;
+            bi[c] *= inverse;
     }
 }

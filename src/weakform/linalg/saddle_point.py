@@ -1,10 +1,11 @@
-"""States on a chain of nodes and the multipliers of what couples each with the next, as one linear system.
+"""The saddle-point system of the states on a chain of nodes and the multipliers of the equations that couple them.
 
     [ H    Aᵀ ] [ x ]   [ b₀ ]
     [ A   -V  ] [ z ] = [ b₁ ],        (A x)_m = left_m x_m + right_m x_{m+1}
 
-with H block diagonal `(N, D, D)` and V diagonal `(N, D)`; V may be zero. With x and z interleaved node by node it is a
-band of 2D - 1 numbers on each side of the diagonal: O(N D³) operations, by elimination with pivots.
+with H block diagonal `(N, D, D)` and V diagonal `(N, D)`; V may be zero. With x and z interleaved node by node the
+matrix has 2D - 1 diagonals on each side of the main one: O(N D³) operations, by elimination with row pivoting. The
+matrix is indefinite, so that a Cholesky factorisation is impossible.
 """
 
 from __future__ import annotations
@@ -18,36 +19,49 @@ from .symmetric_matrix import NotPositiveDefinite
 
 
 class Saddle:
-    """The system, factorised.
+    """The factorised saddle-point system.
 
     Parameters
     ----------
     H, left, right : ndarray, (N, D, D)
-        `right` of the last node is not used.
+        The last block of `right` is not used.
     V : ndarray, (N, D)
 
     Raises
     ------
     NotPositiveDefinite
-        Where it is singular.
+        If the matrix is singular or not finite.
     """
 
     def __init__(self, H: FloatArray, left: FloatArray, right: FloatArray, V: FloatArray) -> None:
         N, D = V.shape
         self.D = D
         if library() is None:
-            self.upper, self.lower, self.pivots, failed = _by_lapack(H, left, right, V)
+            self.upper, self.lower, self.pivots, failure = _by_lapack(H, left, right, V)
         else:
             rows, k = 2 * D * N, 2 * D - 1
             self.upper, self.lower = np.zeros((rows, 2 * k + 1)), np.empty((rows, k))
             self.pivots = np.empty(rows, dtype=np.int64)
-            given = [np.ascontiguousarray(array) for array in (H, left, right, V)]
-            failed = call("saddle_factor", (N, D), (*given, self.upper, self.lower, self.pivots))
-        if failed:
+            inputs = [np.ascontiguousarray(array) for array in (H, left, right, V)]
+            failure = call("saddle_factor", (N, D), (*inputs, self.upper, self.lower, self.pivots))
+        if failure:
             raise NotPositiveDefinite("the step")
 
     def solve(self, b: FloatArray, nodes: slice = slice(None)) -> FloatArray:
-        """`(x, z)` for `b`, both `(nodes, 2, D, m)`; for some nodes alone, if nothing couples them to others."""
+        """Solve the system, or the part of it that belongs to some nodes.
+
+        Parameters
+        ----------
+        b : ndarray, (nodes, 2, D, m)
+            b₀ and b₁ at each node, for m right-hand sides.
+        nodes : slice
+            Consecutive nodes that no equation couples to the rest, such as those of one trajectory; all by default.
+
+        Returns
+        -------
+        ndarray, (nodes, 2, D, m)
+            x and z at each node.
+        """
         first, last, _ = nodes.indices(len(self.pivots) // (2 * self.D))
         part = slice(2 * self.D * first, 2 * self.D * last)
         rows, columns, k = part.stop - part.start, b.shape[-1], 2 * self.D - 1
@@ -65,7 +79,14 @@ class Saddle:
 def _by_lapack(
     H: FloatArray, left: FloatArray, right: FloatArray, V: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """The same without a compiler: LAPACK keeps both factors in one band."""
+    """Factorise the system without the compiled kernel, by LAPACK.
+
+    Returns
+    -------
+    tuple
+        Both factors in one band, `(3 k + 1, 2 D N)` with k = 2 D - 1; an empty array in place of the lower factor; the
+        row interchanges; and a number that is not 0 if the matrix is singular or not finite.
+    """
     N, D = V.shape
     k, step = 2 * D - 1, 2 * D
     band, centre = np.zeros((step * N, 3 * k + 1)).T, 2 * k

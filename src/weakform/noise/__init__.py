@@ -1,1 +1,1 @@
-"""Noise: its kinds, and its size from the data alone."""
+"""Measurement noise: its kinds, and estimates of its size from the data alone."""

@@ -5,17 +5,17 @@ Noise that is additive in `x = g(u)` makes x the working coordinate of a state:
     gaussian             x = u         du/dx = 1
     lognormal            x = log u     du/dx = u
 
-Other kinds are additive in u itself, and what a value weighs follows from what is fitted there: with the mean μ the
-standard deviation of a value is σ times
+Other kinds are additive in u itself, and the weight of a value depends on the fitted curve: at the mean μ the standard
+deviation of a value is σ times
 
-    poisson              √μ                        counts; σ is 1, or more if they are dispersed
-    negative-binomial    √(μ + μ²/k)               counts that scatter more; k is found by their scatter
-    student              √((ν + e²)/(ν + 1))       heavy tails, ν = 4; e is the residual over σ: far out means little
+    poisson              √μ                        counts; σ is 1, or more if they are overdispersed
+    negative-binomial    √(μ + μ²/k)               overdispersed counts; k is estimated from their scatter
+    student              √((ν + e²)/(ν + 1))       heavy tails, ν = 4; e is the residual over σ
 
-A fit begins with what the data alone tell of μ (`rough`) and goes on until weights and fit agree: this solves the
-likelihood equations of these kinds, with no transform that would bias a small mean.
+A fit begins with weights from a running mean of the data (`rough`), and refits until weights and fitted curve agree.
+This solves the likelihood equations of these kinds, without a transform that would bias a small mean.
 
-Everything that depends on the kind of noise is an entry of `KINDS`: to add a kind is to add an entry.
+Everything that depends on the kind of noise is an entry of `KINDS`: to add a kind of noise, add an entry.
 """
 
 from __future__ import annotations
@@ -31,14 +31,28 @@ import symengine as se
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import DataError
 
-SMALLEST = 0.1
-"""Mean of counts below which they weigh no more."""
+MIN_COUNT_MEAN = 0.1
+"""Smallest mean that is used for the standard deviation of counts, in counts. A fitted mean near zero, or below it,
+would otherwise give a count an unlimited weight. By judgement; tests/noise/test_kinds.py tests the intervals of counts
+with means down to 0.5."""
 TAIL = 4.0
-"""Degrees of freedom of Student's distribution."""
-WINDOW = 5
-"""Neighbours that tell a rough mean."""
-FLOOR = 1e-3
-"""Share of a measured value below which its working coordinates go on linearly."""
+"""Degrees of freedom ν of Student's distribution for noise with heavy tails. With fewer, outliers get less weight; with
+many, the noise is nearly normal. By judgement."""
+MEAN_WINDOW = 5
+"""Number of neighbouring samples of which the mean gives the first weights. By judgement."""
+DEVIATION_TO_SIGMA = 1.5
+"""Standard deviation over median absolute deviation: 1/0.6745 for normal noise, rounded, because it sets only the first
+weights."""
+CONTINUATION_SHARE = 1e-3
+"""Share of the distance between a measured value and the lowest possible one. Below it the working coordinate, such as
+a logarithm, is continued linearly, so that it is defined for a trial state that is zero or negative. By judgement."""
+MAX_DISPERSION = 1e6
+"""Largest dispersion 1/k of negative binomial counts that is searched for. By judgement."""
+DISPERSION_BISECTIONS = 60
+"""Number of bisections for the dispersion 1/k: enough for the precision of a float."""
+MIN_INFLUENCE_SLOPE = 0.1
+"""Smallest mean slope E[ψ'] of Student's influence function that is used; dimensionless, 5/7 if the residuals follow
+the distribution. It limits the variance of a fit in which most values are outliers. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -48,33 +62,39 @@ class Kind:
     Attributes
     ----------
     to_working, from_working : callable
-        `x = g(u)` and back, for arrays.
+        The working coordinate `x = g(u)` of an array of states, and its inverse.
     slope : callable
         `du/dx` as an expression of the symbol u.
     numeric_slope : callable
-        The same for arrays.
+        `du/dx` for an array u.
     draw : callable
-        `draw(rng, u, sigma)`: noisy values of u `(time, D)`, σ `(D,)` in working coordinates.
+        `draw(rng, u, sigma)` returns noisy values `(time, D)` of the states u `(time, D)`, for σ `(D,)` in working
+        coordinates.
     ratio : float
-        The noise ratio of simulated data, unless another is given.
+        The default noise ratio of simulated data.
     relative : bool
-        Whether σ is the noise ratio times the size of a state, or the ratio itself.
+        True if σ is the noise ratio times the size of the states, False if it is the ratio itself.
     needs : str
-        What values must be, in words.
+        The values that are possible, in words, for messages.
     lowest : float
-        Values must be larger, or not smaller if `closed`.
+        The lowest possible value.
+    closed : bool
+        True if a value may be equal to `lowest`, False if it must be larger.
     weigh : callable, optional
-        `weigh(y, mu, sigma)`: standard deviation of each value relative to σ, from the fitted ones.
+        `weigh(y, mu, sigma)` returns the standard deviation of each value y relative to σ, `(n,)`, at the fitted means
+        mu. By default all are 1.
     widen : callable, optional
-        `widen(e, scale)`: the variance of a fit by these weights over what they promise; e are residuals over σ.
+        `widen(e, scale)` returns the factor by which the variance of a fit with the standard deviations `scale`
+        exceeds the one that these weights imply; e are residuals in units of σ. By default 1.
     error : callable, optional
-        `error(u, sigma)`: one over the root of the information of a value about its mean; `sigma · du/dx` by default.
+        `error(u, sigma)` returns one over the root of the information of a value about its mean u; `sigma · du/dx` by
+        default.
     density : callable, optional
-        `density(e)`: log-density of residuals in units of σ, summed; normal by default.
+        `density(e)` returns the sum of the log-densities of residuals e in units of σ; normal by default.
     least : float
-        What σ is at least: counts scatter as counts do, or more.
+        Lower limit of σ. It is 1 for counts, which never scatter less than Poisson counts.
     robust : bool
-        Whether far values are to mean little from the beginning.
+        True if the first weights must resist outliers: they use a running median in place of the mean.
     """
 
     to_working: Callable[[FloatArray], FloatArray]
@@ -95,33 +115,44 @@ class Kind:
     robust: bool = False
 
     def rough(self, y: FloatArray) -> FloatArray:
-        """Standard deviations relative to σ, by what the data alone tell, `(n,)`; NaN is left out."""
+        """Return the first standard deviations of values y relative to σ, `(n,)`, from a running mean of y (no NaN)."""
         if self.weigh is None or not len(y):
             return np.ones(len(y))
-        near = np.lib.stride_tricks.sliding_window_view(np.pad(y, WINDOW // 2, mode="edge"), WINDOW)
+        near = np.lib.stride_tricks.sliding_window_view(np.pad(y, MEAN_WINDOW // 2, mode="edge"), MEAN_WINDOW)
         mean = np.median(near, axis=1) if self.robust else near.mean(axis=1)
-        sigma = 1.5 * float(np.median(np.abs(y - mean)))
+        sigma = DEVIATION_TO_SIGMA * float(np.median(np.abs(y - mean)))
         return self.weigh(y, mean, np.full(len(y), sigma if sigma > 0 else 1.0))
 
     def uncertainty(self, u: FloatArray, sigma: FloatArray) -> FloatArray:
-        """One over the root of the information of a value about its mean."""
+        """Return one over the root of the information of a value about its mean u, for arrays u and sigma."""
         return np.asarray(sigma * self.numeric_slope(u) if self.error is None else self.error(u, sigma))
 
     def floor(self, values: FloatArray) -> FloatArray:
-        """Below what the working coordinates of measured values go on linearly."""
+        """Return the state below which the working coordinate of each measured value is continued linearly, `(n,)`."""
         if not np.isfinite(self.lowest):
             return np.full(len(values), -np.inf)
-        return self.lowest + FLOOR * (values - self.lowest)
+        return self.lowest + CONTINUATION_SHARE * (values - self.lowest)
 
     def allows(self, u: FloatArray) -> BoolArray:
-        """Which values such noise may have, NaN among them."""
+        """Return True for each value of u that is possible with this noise; NaN, a missing value, is."""
         return ~(u < self.lowest) if self.closed else ~(u <= self.lowest)
 
     def sigma(self, u: FloatArray, ratio: float, by_state: bool = False) -> FloatArray:
-        """σ `(D,)` in working coordinates of a noise ratio, for noise-free states `(time, D)`.
+        """Return σ in working coordinates for a noise ratio.
 
-        Relative noise has the same σ for all states, a share of the root mean square of all of them; or, `by_state`, of
-        each state's own.
+        Parameters
+        ----------
+        u : ndarray, (time, D)
+            Noise-free states.
+        ratio : float
+            The noise ratio.
+        by_state : bool
+            For relative noise: False if σ is the ratio times the root mean square of all states together, which is
+            the same for all of them; True if it is the ratio times the root mean square of each state.
+
+        Returns
+        -------
+        ndarray, (D,)
         """
         if not self.relative:
             return np.full(u.shape[1], float(ratio))
@@ -130,75 +161,93 @@ class Kind:
 
 
 def _same(x: FloatArray) -> FloatArray:
+    """Return the argument: the working coordinate is the state itself."""
     return x
 
 
 def _gaussian(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Draw values with normal noise."""
     return np.asarray(u + sigma * rng.standard_normal(u.shape))
 
 
 def _lognormal(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Draw values whose logarithm has normal noise."""
     return np.asarray(u * np.exp(sigma * rng.standard_normal(u.shape)))
 
 
 def _counts(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Draw Poisson counts with means u; σ must be 1."""
     if (sigma != 1.0).any():
         raise DataError(
-            f"Counts have the noise ratio 1: their scatter follows from their mean; received {float(sigma[0]):g}. "
-            "Leave it out."
+            f"Poisson counts have the noise ratio 1, because their scatter follows from their mean; received "
+            f"{float(sigma[0]):g}. Leave the noise ratio out."
         )
     if (u < 0).any():
-        raise DataError(f"Counts need states that are not negative; the smallest is {u.min():g}.")
+        raise DataError(
+            f"Counts need states that are not negative; the smallest is {u.min():g}. Use another kind of noise."
+        )
     return rng.poisson(u).astype(float)
 
 
 def _overdispersed(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Draw negative binomial counts with means u and `1/k = σ²`, as Poisson counts with gamma-distributed means."""
     if (u < 0).any() or (sigma <= 0).any():
-        raise DataError("Negative binomial counts need states that are not negative, and a positive noise ratio.")
+        raise DataError(
+            "Negative binomial counts need states that are not negative and a positive noise ratio; received states "
+            f"down to {u.min():g} and σ down to {sigma.min():g}. Use another kind of noise, or a positive ratio."
+        )
     return rng.poisson(u * rng.gamma(1 / sigma**2, sigma**2, size=u.shape)).astype(float)
 
 
 def _student(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Draw values with noise of Student's distribution."""
     return np.asarray(u + sigma * rng.standard_t(TAIL, size=u.shape))
 
 
 def _count_scale(_y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
-    return np.sqrt(np.maximum(mu, SMALLEST))
+    """Return the standard deviation √μ of Poisson counts."""
+    return np.sqrt(np.maximum(mu, MIN_COUNT_MEAN))
 
 
 def _scatter_scale(y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
-    """With 1/k such that the scatter of the values is what it should be; zero where they scatter less."""
-    mean = np.maximum(mu, SMALLEST)
+    """Return the standard deviation √(μ + μ²/k) of negative binomial counts.
+
+    1/k solves `mean((y - μ)²/(μ + μ²/k)) = 1`, and is zero if the values scatter less than Poisson counts.
+    """
+    mean = np.maximum(mu, MIN_COUNT_MEAN)
     low, high = 0.0, 1.0
 
     def excess(a: float) -> float:
         return float(np.mean((y - mean) ** 2 / (mean + a * mean**2))) - 1.0
 
-    while excess(high) > 0 and high < 1e6:
+    while excess(high) > 0 and high < MAX_DISPERSION:
         high *= 10
-    for _ in range(60):
+    for _ in range(DISPERSION_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return np.asarray(np.sqrt(mean + high * mean**2))
 
 
 def _tail_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Return the standard deviation √((ν + e²)/(ν + 1)) that makes weighted least squares Student's likelihood."""
     return np.asarray(np.sqrt((TAIL + ((y - mu) / sigma) ** 2) / (TAIL + 1)))
 
 
 def _tail_excess(e: FloatArray, scale: FloatArray) -> float:
-    """`E[ψ²] E[w]/E[ψ']²` with `ψ = w e`: the variance of an M-estimate over that of its weights."""
+    """Compute `E[ψ²] E[w]/E[ψ']²` with `ψ = w e`: the variance of an M-estimate over the one that its weights imply."""
     w = 1 / scale**2
     slope = float(np.mean((TAIL + 1) * (TAIL - e**2) / (TAIL + e**2) ** 2))
-    return float(np.mean((w * e) ** 2)) * float(np.mean(w)) / max(slope, 0.1) ** 2
+    return float(np.mean((w * e) ** 2)) * float(np.mean(w)) / max(slope, MIN_INFLUENCE_SLOPE) ** 2
 
 
 def _tail_density(e: FloatArray) -> float:
+    """Sum the log-density of Student's distribution over residuals e in units of σ."""
     constant = math.lgamma((TAIL + 1) / 2) - math.lgamma(TAIL / 2) - 0.5 * math.log(TAIL * math.pi)
     return len(e) * constant - (TAIL + 1) / 2 * float(np.sum(np.log1p(e**2 / TAIL)))
 
 
 def _one(_: Any) -> Any:
+    """Return the symbolic slope `du/dx = 1`."""
     return se.Integer(1)
 
 
@@ -215,7 +264,7 @@ _POISSON = Kind(
     closed=True,
     weigh=_count_scale,
     least=1.0,
-    error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, SMALLEST)),
+    error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, MIN_COUNT_MEAN)),
 )
 KINDS: dict[str, Kind] = {
     "gaussian": _GAUSSIAN,
@@ -226,7 +275,7 @@ KINDS: dict[str, Kind] = {
         draw=_overdispersed,
         ratio=0.3,
         weigh=_scatter_scale,
-        error=lambda u, sigma: np.sqrt(np.maximum(u, SMALLEST) + (sigma * u) ** 2),
+        error=lambda u, sigma: np.sqrt(np.maximum(u, MIN_COUNT_MEAN) + (sigma * u) ** 2),
     ),
     "student": replace(
         _GAUSSIAN,

@@ -1,13 +1,14 @@
-"""The size of the noise, from the data alone.
+"""An estimate of the size of the noise from the data alone.
 
-A high-order difference annihilates what is smooth and leaves the noise: with the stencil `c` of the sixth derivative on
-`2h + 1` points scaled to `‖c‖₂ = 1`, the filtered data of a smooth state plus noise of variance σ² have mean square σ²,
+A high-order difference removes the smooth part of a series and keeps the noise. Let `c` be the stencil of the sixth
+derivative on `2h + 1` points, scaled to `‖c‖₂ = 1`. For a smooth state plus noise of variance σ², the filtered values
+have the mean square σ², so that
 
     σ̂_d = rms(c * x_d).
 
-The paper uses h = 8. A shorter series takes a shorter stencil, so that at least as many filtered values remain as the
-series allows; 8 samples are the least (h = 3). At uneven times the stencil is the sixth divided difference of seven
-neighbours. Fast dynamics leak through the filter: then σ̂ is too large.
+The paper uses h = 8. A shorter series takes a shorter stencil, so that from 12 samples on there is a filtered value for
+at least every second one; 8 samples are needed (h = 3). At uneven times the stencil is the sixth divided difference of
+seven neighbouring samples. Fast dynamics pass the filter, and then σ̂ is too large.
 """
 
 from __future__ import annotations
@@ -18,27 +19,33 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
-ORDER = 6
-HALF_WIDTH = 8
+DERIVATIVE_ORDER = 6
+"""Order of the derivative that the filter takes, as in the paper: polynomials of lower degree are removed."""
+MAX_HALF_WIDTH = 8
+"""Largest half-width h of the stencil, in samples, as in the paper. A series of 33 samples or more uses it."""
 SHORTEST = 8
-"""Samples that the filter at even times needs."""
+"""Number of samples from which the filter at even times can be used; a shorter series is filtered by divided
+differences. The shortest stencil (h = 3) has 7 points."""
+MIN_DIFFERENCE_POINTS = 3
+"""Smallest number of neighbouring samples in a divided difference: those of a second derivative, which removes a
+straight line. A shorter series gives no filtered value. By judgement."""
 
 
 @cache
 def stencil(half_width: int) -> FloatArray:
-    """The unit-norm stencil of the sixth derivative on `2·half_width + 1` equally spaced points."""
+    """Return the stencil of the sixth derivative on `2·half_width + 1` equally spaced points, scaled to unit norm."""
     points = np.arange(-half_width, half_width + 1) / half_width
     # Exact for polynomials up to degree 2h: Σ c_m P_k(x_m) = P_k⁽⁶⁾(0), in the well-conditioned Chebyshev basis.
     chebyshev = np.polynomial.chebyshev
     degree = 2 * half_width
     matrix = chebyshev.chebvander(points, degree).T
-    target = np.array([chebyshev.chebval(0.0, chebyshev.chebder(row, ORDER)) for row in np.eye(degree + 1)])
+    target = np.array([chebyshev.chebval(0.0, chebyshev.chebder(row, DERIVATIVE_ORDER)) for row in np.eye(degree + 1)])
     weights: FloatArray = np.linalg.solve(matrix, target)
     return weights / np.linalg.norm(weights)
 
 
 def estimate_sigma(x: FloatArray) -> FloatArray:
-    """Standard deviation of the noise of each state.
+    """Estimate the standard deviation of the noise of each state.
 
     Parameters
     ----------
@@ -49,25 +56,34 @@ def estimate_sigma(x: FloatArray) -> FloatArray:
     -------
     ndarray, (D,)
     """
-    half_width = int(np.clip((len(x) - 1) // 4, ORDER // 2, HALF_WIDTH))
+    half_width = int(np.clip((len(x) - 1) // 4, DERIVATIVE_ORDER // 2, MAX_HALF_WIDTH))
     windows = np.lib.stride_tricks.sliding_window_view(x, 2 * half_width + 1, axis=0)
     return np.asarray(np.sqrt(np.mean((windows @ stencil(half_width)) ** 2, axis=0)))
 
 
 def uneven_squares(t: FloatArray, x: FloatArray, scale: FloatArray) -> tuple[float, int]:
-    """Sum of squares of filtered values of one state at uneven times, and how many there are.
+    """Filter one state at uneven times by divided differences of neighbouring samples.
 
     Parameters
     ----------
     t, x : ndarray, (n,)
+        Times and values.
     scale : ndarray, (n,)
         Standard deviation of each value, relative to σ.
+
+    Returns
+    -------
+    float
+        Sum of squares of the filtered values, each of which has the variance σ² for a smooth state.
+    int
+        Number of filtered values.
     """
-    points = min(ORDER + 1, len(t) - 1)
-    if points < 3:
+    points = min(DERIVATIVE_ORDER + 1, len(t) - 1)
+    if points < MIN_DIFFERENCE_POINTS:
         return 0.0, 0
     window = np.lib.stride_tricks.sliding_window_view
     times, values, scales = window(t, points), window(x, points), window(scale, points)
+    # Weights 1/Π_{j≠i} (t_i - t_j) of a divided difference; times in units of the window, so that no product overflows.
     gaps = (times[:, :, None] - times[:, None, :]) / (times[:, -1:, None] - times[:, :1, None])
     gaps[:, np.arange(points), np.arange(points)] = 1.0
     c = 1.0 / gaps.prod(axis=2)

@@ -1,4 +1,4 @@
-"""Optimisation; knows nothing of differential equations."""
+"""Optimisation in a box, least squares and Markov chains; independent of differential equations."""
 
 from .second_order import Minimum, Stop, minimise, never
 from .step_rules import Cubic, Reaching, TrustRegion

@@ -1,4 +1,4 @@
-"""A convex quadratic inside a box, exactly."""
+"""The exact minimum of a convex quadratic in a box, by an active set."""
 
 from __future__ import annotations
 
@@ -6,33 +6,54 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
-ROUNDS = 10
-"""Changes of the active set for each variable, at most."""
+MAX_CHANGES_PER_VARIABLE = 10
+"""Largest number of changes of the active set, for each variable.
+
+An active set that repeats itself by rounding would not end otherwise. By judgement.
+"""
+RELEASE_TOLERANCE = 1e-12
+"""Component of the gradient, relative to the largest of g but at least to one, above which a bound is released.
+
+The variables are scaled to unit curvature. A smaller pull is rounding. By judgement.
+"""
 
 
 def minimise_in_box(g: FloatArray, H: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """`argmin gᵀs + ½ sᵀHs` with `low <= s <= high`, by an active set; H is positive definite.
+    """Compute `argmin gᵀs + ½ sᵀHs` subject to `low <= s <= high`.
 
-    From s = 0, which is inside: towards the minimum over what is not on its bound, as far as the next bound; what a
-    bound holds back against the gradient is let go, one at a time. Raises `LinAlgError` where H has no inverse.
+    The search begins at s = 0, inside the box. It moves towards the minimum over the variables that are not at a bound,
+    as far as the next bound, at which that variable is then held. At the minimum over the free variables, the variable
+    that its bound holds back most strongly against the gradient is released.
 
     Parameters
     ----------
     g : ndarray, (n,)
     H : ndarray, (n, n)
+        Positive definite.
     low, high : ndarray, (n,)
         `low <= 0 <= high`.
+
+    Returns
+    -------
+    ndarray, (n,)
+        s.
+
+    Raises
+    ------
+    LinAlgError
+        If H is singular.
     """
     n = len(g)
+    # Unit curvature makes the result independent of the units of the variables.
     d = np.sqrt(np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
     with np.errstate(over="ignore"):
         g, H, low, high = g / d, H / np.outer(d, d), low * d, high * d
     plain = -np.linalg.solve(H, g)
-    if ((low <= plain) & (plain <= high)).all():  # no bound is in the way
+    if ((low <= plain) & (plain <= high)).all():  # no bound is active
         return plain / d
     s = np.zeros(n)
     free = ~(((low == 0) & (g >= 0)) | ((high == 0) & (g <= 0)))
-    for _ in range(ROUNDS * n + 1):
+    for _ in range(MAX_CHANGES_PER_VARIABLE * n + 1):
         target = s.copy()
         if free.any():
             target[free] = -np.linalg.solve(H[np.ix_(free, free)], g[free] + H[np.ix_(free, ~free)] @ s[~free])
@@ -49,9 +70,9 @@ def minimise_in_box(g: FloatArray, H: FloatArray, low: FloatArray, high: FloatAr
         s = target
         slope = g + H @ s
         pull = np.where(free, 0.0, np.where(s <= low, -slope, slope))
-        pull[low == high] = 0.0
+        pull[low == high] = 0.0  # cannot move, whatever the gradient
         j = int(np.argmax(pull)) if n else 0
-        if not n or not pull[j] > 1e-12 * max(1.0, float(np.abs(g).max())):
+        if not n or not pull[j] > RELEASE_TOLERANCE * max(1.0, float(np.abs(g).max())):
             break
         free[j] = True
     return s / d

@@ -1,10 +1,10 @@
-"""Draws from a density that is nearly known in its coordinates.
+"""An independence sampler for densities that are nearly Student's t in their coordinates.
 
-Most steps of a chain are independent of where it is: drawn from a reference φ, Student's t with mean m and shape S, and
-accepted with probability `min(1, w(z')/w(z))`, w = π/φ. Where π is φ every draw is accepted, and they are independent.
-The others are steps to somewhere nearby, so that a chain that has come to where φ has too thin a tail finds its way
-back. In the warm-up m and S are learnt from all chains where the weights w are uneven: of the references that were
-tried, the one remains for which `(Σw)²/(n Σw²)`, the share of its draws that count, is largest.
+Most proposals of a chain are independent of its state: they are drawn from a reference φ, Student's t with mean m and
+shape S, and accepted with probability `min(1, w(z')/w(z))`, w = π/φ. If π is φ, every draw is accepted, and all are
+independent. The remaining proposals are steps from the current point, so that a chain can leave a region in which the
+tail of φ is too thin. In the warm-up m and S are learnt from all chains as long as the weights w are uneven. Of the
+references that were tried, the one with the largest effective share of draws `(Σw)²/(n Σw²)` is kept.
 """
 
 from __future__ import annotations
@@ -18,24 +18,38 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
-EVEN = 0.6
-"""Share of the draws that count from which on a reference is good enough."""
-WIDER = 1.2
-"""S is larger than what was seen by this factor."""
-ROUNDS = 6
-"""Parts of the warm-up, after each of which m and S may be learnt."""
-NEAR = 1.7
-"""Length of a step nearby, in units of `√(S/d)`."""
-EVERY = 4
-"""How often there is one where the reference is good."""
+GOOD_EFFECTIVE_SHARE = 0.6
+"""Effective share of draws `(Σw)²/(n Σw²)` above which a reference is not learnt again.
+
+Above half of it local steps are rarer, too. A larger value prolongs the warm-up. By judgement.
+"""
+SHAPE_INFLATION = 1.2
+"""Factor of the learnt shape over the covariance of past draws.
+
+A reference that is wider than the density costs some draws; one that is narrower makes chains stick. By judgement.
+"""
+DRAWS_PER_DIMENSION = 5.0
+"""Number of past draws for each dimension at which the learnt shape and the standard one have equal weight.
+
+By judgement."""
+WARM_UP_ROUNDS = 6
+"""Number of parts of the warm-up, after each of which m and S may be learnt. By judgement."""
+LOCAL_STEP_LENGTH = 1.7
+"""Median length of a local step, in units of `√(S/d)`. By judgement."""
+LOCAL_STEP_PERIOD = 4
+"""With a good reference one step in this many is local; otherwise every second. By judgement."""
+MAX_START_ATTEMPTS = 200
+"""Number of random points tried for the start of a chain. By judgement."""
+START_CONTRACTION = 0.97
+"""Factor to the width of the random points after each attempt, down to 0.2% after all of them. By judgement."""
 
 
 class Evaluated(Protocol):
-    """A density at a point; and what the caller wants to keep."""
+    """A density at a point, with any other values that the caller wants to keep."""
 
     @property
     def log(self) -> float:
-        """Its logarithm."""
+        """Logarithm of the density."""
 
 
 E = TypeVar("E", bound=Evaluated)
@@ -43,47 +57,50 @@ E = TypeVar("E", bound=Evaluated)
 
 @dataclass(frozen=True)
 class _Reference:
-    """Student's t with `tail` degrees of freedom."""
+    """Student's t with mean `(d,)`, Cholesky factor of the shape `(d, d)` and `tail` degrees of freedom."""
 
     mean: FloatArray
     root: FloatArray
     tail: float
 
     def log(self, z: FloatArray) -> float:
-        """The logarithm of its density, up to a constant that is the same for all z."""
+        """Compute the logarithm of the density at z `(d,)`, up to a constant."""
         y = np.linalg.solve(self.root, z - self.mean)
         return -0.5 * (self.tail + len(z)) * math.log1p(float(y @ y) / self.tail)
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
-        """A point."""
+        """Draw a point `(d,)`."""
         y = self.root @ rng.standard_normal(len(self.mean))
         return np.asarray(self.mean + y * math.sqrt(self.tail / rng.chisquare(self.tail)))
 
     def learnt(self, past: FloatArray) -> _Reference:
-        """From draws `(n, d)`, mixed with the standard shape where they are too few."""
+        """Return a reference with the mean and shape of draws `(n, d)`; few draws are mixed with the standard shape."""
         n, d = past.shape
-        share = n / (n + 5.0 * d)
-        shape = share * WIDER * np.cov(past.T).reshape(d, d) + (1 - share) * np.eye(d)
+        share = n / (n + DRAWS_PER_DIMENSION * d)
+        shape = share * SHAPE_INFLATION * np.cov(past.T).reshape(d, d) + (1 - share) * np.eye(d)
         return _Reference(past.mean(axis=0), np.linalg.cholesky(shape), self.tail)
 
 
 class Walk(Generic[E]):
-    """Chains from a density in coordinates in which it is about a standard one.
+    """Chains from a density, in coordinates in which it is about standard normal.
 
     Parameters
     ----------
     density : callable
-        Of z `(d,)`; None where nothing can be computed.
+        Returns the density at z `(d,)`; None if it cannot be computed.
     dimension : int
+        d.
     chains : int
     rng : Generator
     tail : float
-        Degrees of freedom that the density has, about.
+        Approximate degrees of freedom of the density.
 
     Attributes
     ----------
     kept : list of lists, (chains, steps)
-        What was found, step by step.
+        Evaluated density of each chain at each step after the warm-up.
+    steps, taken, lost : int
+        Numbers of proposals since the warm-up: all, accepted, and with a density that could not be computed.
     """
 
     def __init__(
@@ -98,71 +115,91 @@ class Walk(Generic[E]):
         self.reference = _Reference(np.zeros(dimension), np.eye(dimension), tail)
         self.points = [self._start(dimension) for _ in range(chains)]
         self.kept: list[list[E]] = [[] for _ in self.points]
-        self.every = 2
+        self.local_period = 2
         self.steps = self.taken = self.lost = 0
 
     def _start(self, dimension: int) -> tuple[FloatArray, E]:
-        """Where a chain begins; nearer to zero as long as there is nothing."""
-        wide = 1.0
-        for _ in range(200):
-            z = wide * self.rng.standard_normal(dimension)
-            found = self.density(z)
-            if found is not None and math.isfinite(found.log):
-                return z, found
-            wide *= 0.97
-        raise ValueError("the density is zero, or unknown, wherever it was tried")
+        """Draw the start of a chain `(d,)`, nearer to zero with each attempt that fails.
+
+        Raises
+        ------
+        ValueError
+            If the density is zero or cannot be computed at any attempt.
+        """
+        width = 1.0
+        for _ in range(MAX_START_ATTEMPTS):
+            z = width * self.rng.standard_normal(dimension)
+            value = self.density(z)
+            if value is not None and math.isfinite(value.log):
+                return z, value
+            width *= START_CONTRACTION
+        raise ValueError(f"the density is zero or cannot be computed at any of {MAX_START_ATTEMPTS} random starts")
 
     def _step(self, nearby: bool) -> list[float]:
-        """One step of each chain; returns the logarithms of the weights of what was proposed."""
+        """Take one step of each chain.
+
+        Parameters
+        ----------
+        nearby : bool
+            Propose a step from the current point in place of a draw from the reference.
+
+        Returns
+        -------
+        list of float
+            Logarithm of the weight w of each proposal.
+        """
         reference, weights = self.reference, []
-        for c, (z, found) in enumerate(self.points):
+        for c, (z, current) in enumerate(self.points):
             if nearby:
-                length = NEAR / math.sqrt(len(z)) * math.exp(0.5 * self.rng.standard_normal())
+                # Lengths of different magnitude serve directions of different width.
+                length = LOCAL_STEP_LENGTH / math.sqrt(len(z)) * math.exp(0.5 * self.rng.standard_normal())
                 trial = z + length * (reference.root @ self.rng.standard_normal(len(z)))
             else:
                 trial = reference.draw(self.rng)
             chance = math.log(self.rng.uniform())
-            there = self.density(trial)
+            proposed = self.density(trial)
             self.steps += 1
-            if there is None:
+            if proposed is None:
                 self.lost += 1
                 weights.append(-math.inf)
                 continue
-            weights.append(there.log - reference.log(trial))
-            ratio = there.log - found.log if nearby else weights[-1] - found.log + reference.log(z)
+            weights.append(proposed.log - reference.log(trial))
+            # A local step is symmetric: the ratio of densities. A draw from the reference: the ratio of weights.
+            ratio = proposed.log - current.log if nearby else weights[-1] - current.log + reference.log(z)
             if chance < ratio:
-                self.points[c] = trial, there
+                self.points[c] = trial, proposed
                 self.taken += 1
         return weights
 
     def warm_up(self, steps: int) -> None:
-        """Learn, and forget these steps."""
+        """Learn the reference in up to `steps` steps of each chain, and discard them."""
         past: list[FloatArray] = []
         best = (-1.0, self.reference)
-        for _ in range(ROUNDS):
+        for _ in range(WARM_UP_ROUNDS):
             weights = []
-            for i in range(steps // ROUNDS):
-                found = self._step(nearby=i % 2 == 1)
-                weights += [] if i % 2 == 1 else found
+            for i in range(steps // WARM_UP_ROUNDS):
+                proposed = self._step(nearby=i % 2 == 1)
+                weights += [] if i % 2 == 1 else proposed
                 past += [z for z, _ in self.points]
             best = max(best, (_even(np.array(weights)), self.reference), key=lambda pair: pair[0])
-            if best[0] > EVEN:
+            if best[0] > GOOD_EFFECTIVE_SHARE:
                 break
+            # The oldest third is dropped: chains began far from the density.
             self.reference, past = self.reference.learnt(np.array(past)), past[len(past) // 3 :]
         share, self.reference = best
-        self.every = EVERY if share > EVEN / 2 else 2
+        self.local_period = LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else 2
         self.steps = self.taken = self.lost = 0
 
     def go_on(self, steps: int) -> None:
-        """More steps, all kept."""
+        """Take steps of each chain and keep all of them in `kept`."""
         for i in range(steps):
-            self._step(nearby=i % self.every == 0)
-            for c, (_, found) in enumerate(self.points):
-                self.kept[c].append(found)
+            self._step(nearby=i % self.local_period == 0)
+            for c, (_, current) in enumerate(self.points):
+                self.kept[c].append(current)
 
 
 def _even(logs: FloatArray) -> float:
-    """`(Σw)²/(n Σw²)` from the logarithms of w."""
+    """Compute the effective share of draws `(Σw)²/(n Σw²)` from the logarithms of w, `(n,)`."""
     if not np.isfinite(logs).any():
         return 0.0
     w = np.exp(logs - logs.max())

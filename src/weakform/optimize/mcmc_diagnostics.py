@@ -1,4 +1,4 @@
-"""Whether chains have mixed: split R̂ and effective sizes, of ranks.
+"""Diagnostics of Markov chains: rank-normalised split R̂ and effective sample sizes.
 
 Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021).
 """
@@ -9,12 +9,12 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
-TAILS = (0.05, 0.95)
-"""Quantiles whose effective size is that of the tails."""
+TAIL_QUANTILES = (0.05, 0.95)
+"""Quantiles whose effective sizes are those of the tails, as in the paper above."""
 
 
 def _scores(draws: FloatArray) -> FloatArray:
-    """Normal scores of the ranks of draws `(chains, n)`."""
+    """Return the normal scores of the ranks of draws `(chains, n)`, with Blom's offsets."""
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
@@ -23,17 +23,22 @@ def _scores(draws: FloatArray) -> FloatArray:
 
 
 def _split(draws: FloatArray) -> FloatArray:
+    """Split each chain of draws `(chains, n)` into halves, `(2 chains, n // 2)`, so that trends show as differences."""
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 
 
 def rhat(draws: FloatArray) -> float:
-    """The larger of split R̂ of ranks and of folded ranks, for draws `(chains, n)`."""
+    """Compute the larger of split R̂ of ranks and of folded ranks, for draws `(chains, n)`.
+
+    Ranks are sensitive to chains at different locations, folded ranks to chains of different width.
+    """
     folded = np.abs(draws - np.median(draws))
     return max(_rhat(_split(_scores(draws))), _rhat(_split(_scores(folded))))
 
 
 def _rhat(z: FloatArray) -> float:
+    """Compute R̂ of z `(chains, n)` from the variances within and between chains; NaN for constant chains."""
     n = z.shape[1]
     within = float(np.mean(z.var(axis=1, ddof=1)))
     between = n * float(np.var(z.mean(axis=1), ddof=1))
@@ -41,17 +46,21 @@ def _rhat(z: FloatArray) -> float:
 
 
 def effective(draws: FloatArray) -> float:
-    """The smaller of the effective sizes of the bulk and of the tails of draws `(chains, n)`."""
-    ends = np.quantile(draws, TAILS)
+    """Compute the smaller of the effective sizes of the bulk and of the tails of draws `(chains, n)`."""
+    ends = np.quantile(draws, TAIL_QUANTILES)
     return min(_effective(_scores(draws)), *(_effective((draws <= end).astype(float)) for end in ends))
 
 
 def _effective(values: FloatArray) -> float:
-    """By autocorrelations, up to the first pair of lags whose sum is below zero."""
+    """Compute the effective size of values `(chains, n)` from autocorrelations; NaN for constant chains.
+
+    The sum of autocorrelations ends before the first pair of lags with a negative sum, and the sums of pairs may not
+    increase (Geyer's initial monotone sequence).
+    """
     z = _split(values)
     m, n = z.shape
     centred = z - z.mean(axis=1, keepdims=True)
-    size = 1 << (2 * n - 1).bit_length()
+    size = 1 << (2 * n - 1).bit_length()  # padded with zeros, so that the convolution does not wrap around
     spectrum = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
     covariance = np.fft.irfft(spectrum, size, axis=1)[:, :n].mean(axis=0) / n
     within = covariance[0] * n / (n - 1)
@@ -63,5 +72,6 @@ def _effective(values: FloatArray) -> float:
     pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
     stop = int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)
     pairs = np.minimum.accumulate(pairs[:stop])
+    # The bound limits the effective size of antithetic chains to m n log10(m n).
     tau = max(-1 + 2 * float(pairs.sum()), 1 / np.log10(m * n))
     return float(m * n / tau)

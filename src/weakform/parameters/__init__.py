@@ -1,4 +1,4 @@
-"""What is known of parameters before a fit."""
+"""Specification of the parameters of a fit: bounds, starts, fixed and tied values, scales and priors."""
 
 from .parameter import Parameter
 from .resolution import Parameters, resolve

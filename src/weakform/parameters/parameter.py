@@ -1,4 +1,4 @@
-"""What is known of one parameter, in one record; and records from the keywords of `fit`."""
+"""The specification of one parameter, and how the keywords of `fit` are gathered into specifications."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from ..support.errors import FitError
 from ..support.wording import suggestion
 
 PRIORS = ("normal", "lognormal")
+"""Kinds of prior."""
 Bounds = tuple[float, float]
 Prior = tuple[str, float, float]
 
 
 @dataclass(frozen=True, repr=False)
 class Parameter(Tidy):
-    """What is known of one parameter before the fit; everything is optional.
+    """The specification of one parameter of a fit; every field is optional.
 
     Attributes
     ----------
     bounds : pair of float, optional
-        The smallest and the largest value; `None` or infinity for no bound.
+        The smallest and the largest value; `None` or infinity means no bound.
     start : float, optional
-        A first guess.
+        The initial guess.
     fixed : float, optional
-        Its value, where it is not estimated.
+        The value of a parameter that is not estimated.
     tied : str, optional
-        An expression of other parameters, which it is.
+        An expression of other parameters from which the value is computed, such as `"2*a"`.
     log : bool
-        Whether it is estimated on a log scale: positive, over orders of magnitude.
+        True to estimate the logarithm, for a positive parameter that may vary over orders of magnitude.
     prior : tuple, optional
-        `("normal", mean, sd)` or `("lognormal", median, sd of the logarithm)`.
+        `("normal", mean, standard deviation)` or `("lognormal", median, standard deviation of the logarithm)`.
     unit : str
-        For the report.
+        The unit, which is shown in the report.
     local : bool, sequence of str, or mapping of str to str
-        Whether it has a value for each trajectory; or for groups of trajectories: one label for each of them, in their
-        order, or by their names.
+        True for a separate value for each trajectory. For a separate value for each group of trajectories: a label for
+        each trajectory, in their order or by their names; trajectories with the same label share a value.
 
     Examples
     --------
@@ -62,40 +63,50 @@ class Parameter(Tidy):
 
 
 Entries = dict[str, dict[str, Any]]
-"""What is said of each parameter: the fields of its record that are given."""
+"""For each parameter, the fields of its `Parameter` that the user has specified."""
 
 
 def gathered(
     names: tuple[str, ...], more: Sequence[str], parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
 ) -> Entries:
-    """What is said of each parameter, in the long form and in the keywords of `fit`.
+    """Gather the specifications of all parameters from the argument `parameters` and the other keywords of `fit`.
 
     Parameters
     ----------
     names : tuple of str
-        Of the model's parameters, in the order that lists and arrays follow.
+        Names of the model's parameters, in the order of lists and arrays.
     more : sequence of str
-        Names of the values of local parameters.
+        Names of the separate values of local parameters, such as `K_a`.
     parameters : mapping, optional
-        `Parameter` for each name, or a number, which means fixed.
+        The long form: a `Parameter` for each name, or a number, at which the parameter is fixed.
     keywords : mapping
-        `bounds`, `start`, `fixed`, `tied`, `local`, `log`, `priors`, `units` as `fit` takes them.
+        The short form: `bounds`, `start`, `fixed`, `tied`, `local`, `log`, `priors`, `units` as `fit` takes them.
+
+    Returns
+    -------
+    dict
+        For each name, the fields that are specified.
+
+    Raises
+    ------
+    FitError
+        If a name is unknown, a value has a wrong form, or a parameter is specified in both forms.
     """
     every = (*names, *more)
-    said: Entries = {name: {} for name in every}
-    for key, of in _BY_KEYWORD.items():
+    entries: Entries = {name: {} for name in every}
+    for key, field in _BY_KEYWORD.items():
         value = keywords.get(key)
         if key in ("bounds", "start") and value is not None and not isinstance(value, Mapping):
             value = _in_order(names, key, value)
         for name, entry in _by_name(every, key, value).items():
-            said[name][of] = entry
+            entries[name][field] = entry
     for name, record in _named(every, parameters or {}, "parameters").items():
-        if said[name]:
-            key = next(key for key, of in _BY_KEYWORD.items() if of in said[name])
-            raise FitError(f"{name!r} is in parameters= and in {key}=; say all of it in one of them.")
-        known = record if isinstance(record, Parameter) else Parameter(fixed=_fixed(name, record))
-        said[name] = {key: getattr(known, key) for key in KEYS if getattr(known, key) != getattr(Parameter(), key)}
-    return said
+        if entries[name]:
+            key = next(key for key, field in _BY_KEYWORD.items() if field in entries[name])
+            raise FitError(f"{name!r} is in parameters= and in {key}=; specify it in one of them only.")
+        spec = record if isinstance(record, Parameter) else Parameter(fixed=_fixed(name, record))
+        entries[name] = {key: getattr(spec, key) for key in KEYS if getattr(spec, key) != getattr(Parameter(), key)}
+    return entries
 
 
 _BY_KEYWORD = {
@@ -108,9 +119,11 @@ _BY_KEYWORD = {
     "priors": "prior",
     "units": "unit",
 }
+"""The field of `Parameter` that each keyword of `fit` sets."""
 
 
 def _fixed(name: str, value: Any) -> Any:
+    """Return the value at which an entry of `parameters` fixes a parameter; raise if it is not a number."""
     if isinstance(value, bool | str) or not np.isscalar(value):
         raise FitError(
             f"parameters[{name!r}] must be weakform.Parameter(...), or a number at which it is fixed; received "
@@ -120,7 +133,7 @@ def _fixed(name: str, value: Any) -> Any:
 
 
 def _by_name(names: tuple[str, ...], key: str, value: Any) -> Mapping[str, Any]:
-    """What one keyword says of each parameter."""
+    """Return the entries of one keyword of `fit` by parameter; `value` is what the user passed."""
     if value is None:
         return {}
     if key in ("log", "local") and not isinstance(value, Mapping):
@@ -135,71 +148,90 @@ def _by_name(names: tuple[str, ...], key: str, value: Any) -> Mapping[str, Any]:
 
 
 def _in_order(names: tuple[str, ...], key: str, values: Any) -> dict[str, Any]:
-    """A list or array in the order of the model's parameters, by name."""
+    """Assign a list or array in the order of the model's parameters to their names; raise if its length is wrong."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
         raise FitError(f"{key} must be a mapping or a list; received {values!r}.")
-    what = "pair" if key == "bounds" else "number"
+    element = "pair" if key == "bounds" else "number"
     if np.ndim(values) == 0 or len(values) != len(names):
         raise FitError(
-            f"{key} must have one {what} for each of {len(names)} parameters ({', '.join(names)}), or be a mapping; "
+            f"{key} must have one {element} for each of {len(names)} parameters ({', '.join(names)}), or be a mapping; "
             f"received {values!r}."
         )
     return dict(zip(names, values, strict=True))
 
 
 def _named(names: tuple[str, ...], values: Any, what: str) -> Mapping[str, Any]:
+    """Return a mapping unchanged; raise if it is none or has an unknown name. `what` is its name in messages."""
     if not isinstance(values, Mapping):
         raise FitError(f"{what} must be a mapping from names to values, such as {{'p1': ...}}; received {values!r}.")
     for name in values:
         if name not in names:
             raise FitError(
-                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's: {', '.join(names)}; "
-                "that with which a state x begins is called x(0)."
+                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's parameters: "
+                f"{', '.join(names)}. The initial value of a state x is called x(0)."
             )
     return values
 
 
 def number(value: Any, what: str) -> float:
-    """A finite number."""
+    """Convert a value to a finite float; raise `FitError` if it is none. `what` names the value in the message."""
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError):
-        found = np.nan
-    if not np.isfinite(found):
+        result = np.nan
+    if not np.isfinite(result):
         raise FitError(f"{what[0].upper()}{what[1:]} must be a finite number; received {value!r}.")
-    return found
+    return result
 
 
 def checked(name: str, record: Parameter) -> Parameter:
-    """The record with numbers where numbers belong, each of its entries possible and none against another."""
+    """Check the specification of one parameter and convert its values to floats.
+
+    Parameters
+    ----------
+    name : str
+        The name of the parameter, for messages.
+    record : Parameter
+
+    Returns
+    -------
+    Parameter
+
+    Raises
+    ------
+    FitError
+        If a value is impossible, or contradicts another one.
+    """
     fixed = None if record.fixed is None else number(record.fixed, f"the fixed value of {name!r}")
     start = None if record.start is None else number(record.start, f"the start of {name!r}")
     if fixed is not None and record.tied is not None:
-        raise FitError(f"{name!r} is both fixed and tied; choose one.")
+        raise FitError(f"{name!r} is both fixed and tied; choose one of them.")
     if record.tied is not None and not isinstance(record.tied, str):
         raise FitError(
             f"{name!r} must be tied to an expression of other parameters, as text; received {record.tied!r}."
         )
     for key in ("log", "unit"):
-        wanted: type = bool if key == "log" else str
-        if not isinstance(getattr(record, key), wanted):
-            raise FitError(f"{key} of {name!r} must be {wanted.__name__}; received {getattr(record, key)!r}.")
+        expected: type = bool if key == "log" else str
+        if not isinstance(getattr(record, key), expected):
+            raise FitError(f"{key} of {name!r} must be {expected.__name__}; received {getattr(record, key)!r}.")
     bounds = None if record.bounds is None or record.tied is not None else _bounds(name, record.bounds, fixed)
     if record.log and bounds is not None:
         low, high = bounds
         if np.isfinite(low) and low < 0:
-            raise FitError(f"{name!r} is on a log scale, so that its lower bound cannot be negative; received {low:g}.")
+            raise FitError(f"{name!r} is on a log scale, and its lower bound cannot be negative; received {low:g}.")
         if high <= 0:
-            raise FitError(f"{name!r} is on a log scale, so that its upper bound must be positive; received {high:g}.")
-    if record.log and start is not None and start <= 0 and record.tied is None and fixed is None:
-        raise FitError(f"{name!r} is on a log scale, so that its start must be positive; received {start!r}.")
+            raise FitError(f"{name!r} is on a log scale, and its upper bound must be positive; received {high:g}.")
+    is_estimated = record.tied is None and fixed is None
+    if record.log and start is not None and start <= 0 and is_estimated:
+        raise FitError(f"{name!r} is on a log scale, and its start must be positive; received {start!r}.")
     prior = None if record.prior is None else _prior(name, record.prior)
     if prior is not None and fixed is not None:
-        raise FitError(f"{name!r} is fixed; a prior of it means nothing.")
+        raise FitError(f"{name!r} is fixed and has a prior, which would have no effect; remove one of them.")
     return replace(record, bounds=bounds, fixed=fixed, start=start, prior=prior)
 
 
 def _bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
+    """Check a pair of bounds and return it as floats, infinite where there is no bound."""
     try:
         low, high = (np.nan if limit is None else float(limit) for limit in pair)
     except (TypeError, ValueError):
@@ -208,7 +240,7 @@ def _bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
     if not low < high:
         raise FitError(
             f"The lower bound of {name!r} must be below the upper one; received {pair!r}. "
-            "To hold a parameter, fix it: fixed={...}, on the command line --fix."
+            "To hold a parameter constant, fix it: fixed={...}, or --fix on the command line."
         )
     if fixed is not None and not low <= fixed <= high:
         raise FitError(f"{name!r} is fixed at {fixed:g}, outside its bounds [{low:g}, {high:g}].")
@@ -216,6 +248,7 @@ def _bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
 
 
 def _prior(name: str, prior: Any) -> Prior:
+    """Check a prior `(kind, centre, spread)` and return it with floats."""
     try:
         kind, first, second = prior
     except (TypeError, ValueError):
@@ -225,11 +258,13 @@ def _prior(name: str, prior: Any) -> Prior:
             f"The prior of {name!r} must be ('normal', mean, standard deviation) or ('lognormal', median, standard "
             f"deviation of the logarithm); received {prior!r}."
         )
-    m, s = number(first, f"the centre of the prior of {name!r}"), number(second, f"the spread of {name!r}")
+    m, s = number(first, f"the centre of the prior of {name!r}"), number(second, f"the spread of the prior of {name!r}")
     if s <= 0 or (kind == "lognormal" and m <= 0):
-        raise FitError(f"The prior of {name!r} needs a positive spread, and median if log-normal; received {prior!r}.")
+        raise FitError(
+            f"The prior of {name!r} needs a positive spread, and a positive median if log-normal; received {prior!r}."
+        )
     return kind, m, s
 
 
 KEYS = tuple(field.name for field in fields(Parameter))
-"""What may be said of a parameter; a model file has the same keys."""
+"""The fields of `Parameter`; a model file has the same keys."""

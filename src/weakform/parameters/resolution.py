@@ -1,4 +1,8 @@
-"""From records of parameters to what a fit works with: tied ones replaced, local ones multiplied, arrays in order."""
+"""Resolution of the parameters of a fit from the model, the data and the user's specifications.
+
+Tied parameters are replaced by their expressions, a local parameter by one parameter for each trajectory or group, and
+the specifications become arrays in the order of the resulting model's parameters.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +35,15 @@ class Parameters:
     Attributes
     ----------
     model : Model
-        As the user sees it: tied parameters replaced, local ones multiplied.
+        The model of the fit: without tied parameters, and with one parameter for each value of a local one.
     records : tuple of Parameter, (J,)
+        The specification of each of its parameters.
     tied : dict of str to str
-        Expressions of those that were replaced.
+        The expression of each tied parameter.
     shared : Model
-        The same before local parameters were multiplied.
+        The model of a single trajectory, in which a local parameter is still one parameter.
     index : ndarray of int, (trajectories, parameters of `shared`)
-        Place of each of its parameters among `model.parameters`, trajectory by trajectory.
+        For each trajectory, the position of each parameter of `shared` in `model.parameters`.
     """
 
     model: Model
@@ -49,23 +54,24 @@ class Parameters:
 
     @property
     def base(self) -> FloatArray:
-        """Values of those that are not free, NaN where free, `(J,)`."""
+        """The values of fixed parameters, `(J,)`; NaN for free ones."""
         return np.array([np.nan if r.fixed is None else r.fixed for r in self.records])
 
     @property
     def free(self) -> BoolArray:
-        """Which are estimated, `(J,)`."""
+        """True for parameters that are estimated, `(J,)`."""
         return np.array([r.fixed is None for r in self.records])
 
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of the parameters themselves, `(J,)` each; infinite for those that are fixed."""
+        """Lower and upper bounds on the natural scale, `(J,)` each; infinite for fixed parameters."""
         pairs = [self._limits(r) for r in self.records]
         lower, upper = np.array(pairs).T
         return lower, upper
 
     @staticmethod
     def _limits(record: Parameter) -> tuple[float, float]:
+        """Return the bounds of one parameter; a log scale or a log-normal prior implies a lower bound of zero."""
         if record.fixed is not None:
             return -np.inf, np.inf
         low, high = record.bounds or (-np.inf, np.inf)
@@ -74,23 +80,23 @@ class Parameters:
 
     @property
     def scale(self) -> Scale:
-        """Which are estimated on a log scale."""
+        """The scale on which each parameter is estimated."""
         return Scale(np.array([r.log and r.fixed is None for r in self.records]))
 
     @property
     def start(self) -> FloatArray | None:
-        """The first guess, `(J,)`, NaN where there is none; None where there is none at all."""
+        """The initial guesses, `(J,)`, NaN for parameters without one; None if no parameter has one."""
         values = np.array([np.nan if r.start is None else r.start for r in self.records])
         return None if np.isnan(values).all() else values
 
     @property
     def prior(self) -> Priors | None:
-        """Priors of the parameters themselves."""
+        """The priors on the natural scale; None if no parameter has one."""
         return Priors.of([r.prior for r in self.records])
 
     @property
     def units(self) -> dict[str, str]:
-        """Units, by name."""
+        """The units of parameters that have one, by name."""
         return {name: r.unit for name, r in zip(self.model.parameters, self.records, strict=True) if r.unit}
 
 
@@ -101,93 +107,119 @@ def resolve(
     keywords: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Parameters:
-    """Gather what is said of the parameters, replace what is tied, multiply what is local, and put the rest in order.
+    """Resolve the parameters of a fit.
 
     Parameters
     ----------
     model : Model
     data : Dataset
     parameters : mapping, optional
-        The long form: `Parameter`, or a number, for each name.
+        The long form: a `Parameter`, or a number at which it is fixed, for each name.
     keywords, **more : mapping
         The short form: `bounds`, `start`, `fixed`, `tied`, `local`, `log`, `priors`, `units`, as `fit` takes them.
+
+    Returns
+    -------
+    weakform.parameters.Parameters
+
+    Raises
+    ------
+    FitError
+        If a specification is impossible, or contradicts another one.
     """
     keywords = {**(keywords or {}), **more}
-    model, beginnings = _with_beginnings(model, parameters, keywords)
-    asked = _local(model, parameters, keywords)
-    if len(data.trajectories) > 1:  # where nothing else is said, each trajectory begins in its own way
-        others = {*asked, *(name for name, _ in _tied_texts(parameters, keywords))}
-        asked |= {name: True for name in beginnings if name not in others}
-    local = {name: _labels(name, how, data) for name, how in asked.items()}
+    model, initial_values = _with_beginnings(model, parameters, keywords)
+    divisions = _local(model, parameters, keywords)
+    if len(data.trajectories) > 1:
+        # By default each trajectory has its own initial values: experiments rarely begin in the same state.
+        specified = {*divisions, *(name for name, _ in _tied_texts(parameters, keywords))}
+        divisions |= {name: True for name in initial_values if name not in specified}
+    local = {name: _labels(name, division, data) for name, division in divisions.items()}
     families = {
         name: tuple(dict.fromkeys(model.local_name(name, label) for label in labels)) for name, labels in local.items()
     }
-    said = gathered(model.parameters, [each for family in families.values() for each in family], parameters, keywords)
-    tied = {name: checked(name, Parameter(**said[name])).tied for name in model.parameters if said[name].get("tied")}
-    both = [name for name in local if name in tied]
-    if both:
-        raise FitError(f"{both[0]!r} is both tied and local; choose one.")
+    local_names = [name for family in families.values() for name in family]
+    specs = gathered(model.parameters, local_names, parameters, keywords)
+    tied = {name: checked(name, Parameter(**specs[name])).tied for name in model.parameters if specs[name].get("tied")}
+    tied_and_local = [name for name in local if name in tied]
+    if tied_and_local:
+        raise FitError(f"{tied_and_local[0]!r} is both tied and local; choose one of them.")
     shared = _without_tied(model, {name: str(text) for name, text in tied.items()})
     if shared.events or shared.switches or shared.variants:
-        fixed = {name: checked(name, Parameter(**said[name])).fixed for name in shared.parameters if name not in local}
+        # Times of events may be expressions of parameters; those of fixed ones become numbers.
+        fixed = {name: checked(name, Parameter(**specs[name])).fixed for name in shared.parameters if name not in local}
         shared = shared.clocked({name: value for name, value in fixed.items() if value is not None})
     model = shared.localised(local) if local else shared
-    # What is said of a local parameter holds for each of its values, unless something else is said of that.
-    origin = {each: name for name, family in families.items() for each in family}
+    # The specification of a local parameter (K) holds for each of its values, unless that (K_a) has its own.
+    origin = {local_name: name for name, family in families.items() for local_name in family}
     records = []
     for name in model.parameters:
-        entries = {**said[origin.get(name, name)], **said[name], "local": False}
+        entries = {**specs[origin.get(name, name)], **specs[name], "local": False}
         records.append(checked(name, Parameter(**entries)))
-    names = {name: k for k, name in enumerate(model.parameters)}
+    position = {name: k for k, name in enumerate(model.parameters)}
     index = [
-        [names[model.local_name(name, local[name][k])] if name in local else names[name] for name in shared.parameters]
+        [
+            position[model.local_name(name, local[name][k])] if name in local else position[name]
+            for name in shared.parameters
+        ]
         for k in range(len(data.trajectories))
     ]
-    spread = _tied_to_local({n: str(text) for n, text in tied.items()}, families)
-    return Parameters(model, tuple(records), spread, shared, np.array(index, dtype=np.intp).reshape(len(index), -1))
+    tied_texts = _tied_to_local({n: str(text) for n, text in tied.items()}, families)
+    return Parameters(model, tuple(records), tied_texts, shared, np.array(index, dtype=np.intp).reshape(len(index), -1))
 
 
 def _tied_texts(parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names that are said to be tied, in either form, with what they are tied to."""
+    """Return the names of tied parameters, specified in either form, with their expressions."""
     long = parameters if isinstance(parameters, Mapping) else {}
-    found = [(name, record.tied) for name, record in long.items() if isinstance(record, Parameter) and record.tied]
+    pairs = [(name, record.tied) for name, record in long.items() if isinstance(record, Parameter) and record.tied]
     short = keywords.get("tied")
-    found += list(short.items()) if isinstance(short, Mapping) else []
-    return [(name, text) for name, text in found if isinstance(text, str)]
+    pairs += list(short.items()) if isinstance(short, Mapping) else []
+    return [(name, text) for name, text in pairs if isinstance(text, str)]
 
 
 def _beginning(name: str, own: Mapping[str, str]) -> str:
-    """The initial value of which a name is that in one trajectory, `y(0)_a`, or the name itself."""
-    return next((each for each in own if name.startswith(f"{each}_")), name)
+    """Return the initial value `y(0)` to which the value `y(0)_a` of one trajectory belongs; other names unchanged.
+
+    The keys of `own` are the names of all initial values.
+    """
+    return next((initial for initial in own if name.startswith(f"{initial}_")), name)
 
 
 def _with_beginnings(
     model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
 ) -> tuple[Model, list[str]]:
-    """The model with those initial values as parameters of which something is said: `fixed={"y(0)": 2}`."""
-    own = {initial_name(state): state for state in model.states}
+    """Make initial values that the user specifies, as in `fixed={"y(0)": 2}`, parameters of the model.
+
+    Returns
+    -------
+    Model
+        With the initial values as parameters.
+    list of str
+        The names of all its initial values that are parameters.
+    """
+    state_of = {initial_name(state): state for state in model.states}
     mentioned: list[str] = []
-    for said in (parameters, *keywords.values()):
-        if isinstance(said, Mapping | Sequence) and not isinstance(said, str):
-            mentioned += [_beginning(name, own) for name in said if isinstance(name, str)]
+    for argument in (parameters, *keywords.values()):
+        if isinstance(argument, Mapping | Sequence) and not isinstance(argument, str):
+            mentioned += [_beginning(name, state_of) for name in argument if isinstance(name, str)]
     for _, text in _tied_texts(parameters, keywords):
         mentioned += _words(text)
-    new = [own[name] for name in dict.fromkeys(mentioned) if name in own and name not in model.parameters]
-    given = [state for state in new if state in model.initial]
-    if given:
+    new = [state_of[name] for name in dict.fromkeys(mentioned) if name in state_of and name not in model.parameters]
+    in_model = [state for state in new if state in model.initial]
+    if in_model:
         raise FitError(
-            f"{initial_name(given[0])!r} is given by the model, {model.initial[given[0]]}; say it of the parameters "
-            "there."
+            f"{initial_name(in_model[0])!r} is given by the model as {model.initial[in_model[0]]} and cannot be "
+            "specified again; specify the parameters of that expression, or remove it from the model."
         )
-    every = [name for name in model.parameters if name in own] + [initial_name(state) for state in new]
+    every = [name for name in model.parameters if name in state_of] + [initial_name(state) for state in new]
     return (model.beginning_at(new) if new else model), every
 
 
 def _local(model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """How each local parameter is divided among the trajectories: True, labels, or labels by trajectory."""
+    """Return the division of each local parameter among the trajectories: True, labels, or labels by trajectory."""
     if parameters is not None and not isinstance(parameters, Mapping):
         raise FitError(f"parameters must be a mapping from names to weakform.Parameter; received {parameters!r}.")
-    said = gathered(
+    specs = gathered(
         model.parameters,
         (),
         {
@@ -197,81 +229,109 @@ def _local(model: Model, parameters: Mapping[str, Any] | None, keywords: Mapping
         },
         {"local": keywords.get("local")},
     )
-    return {name: entries["local"] for name, entries in said.items() if entries.get("local")}
+    return {name: entries["local"] for name, entries in specs.items() if entries.get("local")}
 
 
 def _without_tied(model: Model, tied: dict[str, str]) -> Model:
+    """Return the model with tied parameters replaced by their expressions, which may contain free parameters only."""
     rest = [name for name in model.parameters if name not in tied]
     values = {}
     if tied and not rest and any(_words(text) for text in tied.values()):
-        raise FitError("All parameters are tied; leave at least one free, to which the others are tied.")
+        raise FitError("All parameters are tied; leave at least one of them free, and tie the others to it.")
     for name, text in tied.items():
-        also = [word for word in _words(text) if word in tied]
-        if also:
-            raise FitError(f"{name!r} cannot be tied to {also[0]!r}, which is tied itself; tie it to free parameters.")
+        chained = [word for word in _words(text) if word in tied]
+        if chained:
+            raise FitError(
+                f"{name!r} cannot be tied to {chained[0]!r}, which is tied itself; tie it to free parameters."
+            )
         values[name] = parse_expression(text, rest, f"tied {name}")
     return model.substituted(values, drop=True) if values else model
 
 
 def _labels(name: str, local: Any, data: Dataset) -> list[str]:
-    """The label of a local parameter's value in each trajectory."""
-    own = [q.label for q in data.trajectories]
-    if len(own) < 2:
-        raise FitError("Local parameters need several trajectories; these data have one. Join datasets first.")
+    """Return the label of a local parameter's value for each trajectory; raise if the division is impossible."""
+    trajectories = [q.label for q in data.trajectories]
+    if len(trajectories) < 2:
+        raise FitError(
+            "Local parameters need several trajectories, but the data have one. Join datasets first: Dataset.join."
+        )
     if local is True:
-        return own
+        return trajectories
     if isinstance(local, Mapping):
-        unknown = [str(word) for word in local if str(word) not in own]
+        unknown = [str(word) for word in local if str(word) not in trajectories]
         if unknown:
             raise FitError(
-                f"local[{name!r}] names {unknown[0]!r}, which is no trajectory.{suggestion(unknown[0], own)} "
-                f"There are: {', '.join(own)}."
+                f"local[{name!r}] names {unknown[0]!r}, which is not a trajectory."
+                f"{suggestion(unknown[0], trajectories)} The trajectories: {', '.join(trajectories)}."
             )
         by_name = {str(key): str(value) for key, value in local.items()}
-        missing = [label for label in own if label not in by_name]
+        missing = [label for label in trajectories if label not in by_name]
         if missing:
-            raise FitError(f"local[{name!r}] lacks the trajectory {missing[0]!r}; give a label for each.")
-        return [by_name[label] for label in own]
-    if isinstance(local, str) or not isinstance(local, Sequence) or len(local) != len(own):
-        raise FitError(f"local[{name!r}] must have one label for each of {len(own)} trajectories; received {local!r}.")
+            raise FitError(f"local[{name!r}] lacks the trajectory {missing[0]!r}; give a label for each trajectory.")
+        return [by_name[label] for label in trajectories]
+    if isinstance(local, str) or not isinstance(local, Sequence) or len(local) != len(trajectories):
+        raise FitError(
+            f"local[{name!r}] must have one label for each of {len(trajectories)} trajectories; received {local!r}."
+        )
     return [str(word) for word in local]
 
 
 def _tied_to_local(tied: dict[str, str], families: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """A parameter tied to a local one has as many values as that."""
-    spread: dict[str, str] = {}
+    """Return the expressions of tied parameters, one for each value of the local parameter in an expression.
+
+    Parameters
+    ----------
+    tied : dict of str to str
+        The expression of each tied parameter.
+    families : mapping of str to tuple of str
+        The names of the values of each local parameter.
+    """
+    texts: dict[str, str] = {}
     for name, text in tied.items():
         expr = parse_expression(text, _words(text))
         involved = [base for base in families if se.Symbol(base) in expr.free_symbols]
         if not involved:
-            spread[name] = text
+            texts[name] = text
             continue
         base = involved[0]
-        for each in families[base]:
-            label = each.removeprefix(base)
-            here = {se.Symbol(b): se.Symbol(b + label) for b in involved if b + label in families[b]}
-            spread[name + label] = to_text(expr.subs(here))
-    return spread
+        for local_name in families[base]:
+            label = local_name.removeprefix(base)
+            values = {se.Symbol(b): se.Symbol(b + label) for b in involved if b + label in families[b]}
+            texts[name + label] = to_text(expr.subs(values))
+    return texts
 
 
 def _words(text: str) -> list[str]:
-    """Names in an expression, initial values such as `x(0)` among them."""
-    found = re.findall(r"([^\W\d]\w*)('?\(0\))?", text)
-    return [name if name in FUNCTIONS else name + begun for name, begun in found]
+    """Return the names in an expression, including initial values such as `x(0)`."""
+    matches = re.findall(r"([^\W\d]\w*)('?\(0\))?", text)
+    return [name if name in FUNCTIONS else name + suffix for name, suffix in matches]
 
 
 def without(
     names: Sequence[str], parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
-    """What is said of the parameters, less what is said of those that left the fit."""
+    """Remove the specifications of some parameters from the arguments of `fit`.
 
-    def kept(said: Any) -> Any:
-        if isinstance(said, Mapping):
-            return {name: value for name, value in said.items() if name not in names}
-        if isinstance(said, list | tuple) and all(isinstance(word, str) for word in said):
-            return [name for name in said if name not in names]
-        return said
+    Parameters
+    ----------
+    names : sequence of str
+        Parameters that are no longer in the fit.
+    parameters : mapping, optional
+    keywords : mapping
+        The long and the short form, as `resolve` takes them.
+
+    Returns
+    -------
+    parameters, keywords
+    """
+
+    def drop_names(argument: Any) -> Any:
+        if isinstance(argument, Mapping):
+            return {name: value for name, value in argument.items() if name not in names}
+        if isinstance(argument, list | tuple) and all(isinstance(word, str) for word in argument):
+            return [name for name in argument if name not in names]
+        return argument
 
     if not names:
         return parameters, dict(keywords)
-    return kept(parameters), {key: kept(said) for key, said in keywords.items()}
+    return drop_names(parameters), {key: drop_names(argument) for key, argument in keywords.items()}

@@ -1,8 +1,8 @@
-"""Parameters on a log scale: all that is known of it.
+"""The scale on which estimators work with each parameter: the parameter itself or its logarithm.
 
-Estimators work with q, where `q = log p` for the parameters on a log scale and `q = p` for the others. Bounds, starts
-and priors go in by `working`, estimates and covariances come back by `natural` and `natural_covariance`; the model is
-written in q by `substituted`. By the delta method `Cov p = diag(∂p/∂q) Cov q diag(∂p/∂q)` with `∂p/∂q = p` or 1.
+Estimators work with q, where `q = log p` for parameters on a log scale and `q = p` for the others. `working` converts
+bounds and starts to q, `natural` and `natural_covariance` convert estimates and covariances back, and `substituted`
+writes the model in terms of q. By the delta method `Cov p = diag(∂p/∂q) Cov q diag(∂p/∂q)` with `∂p/∂q = p` or 1.
 """
 
 from __future__ import annotations
@@ -18,44 +18,55 @@ from ..support.array_types import BoolArray, FloatArray
 
 @dataclass(frozen=True)
 class Scale:
-    """Which parameters are on a log scale.
+    """The scale of each parameter.
 
     Attributes
     ----------
     log : ndarray of bool, (J,)
+        True for parameters on a log scale.
     """
 
     log: BoolArray
 
     def working(self, p: FloatArray) -> FloatArray:
-        """q, `(J,)`, from the parameters themselves; minus infinity for what is not positive."""
+        """Convert parameters `(J,)` to q `(J,)`; the logarithm of a value that is not positive is minus infinity."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(self.log, np.log(np.maximum(p, 0.0)), p))
 
     def natural(self, q: FloatArray) -> FloatArray:
-        """The parameters themselves, `(J,)`."""
+        """Convert q `(J,)` to parameters `(J,)`."""
         with np.errstate(over="ignore"):
             return np.asarray(np.where(self.log, np.exp(q), q))
 
     def slope(self, p: FloatArray) -> FloatArray:
-        """`dp/dq`, `(J,)`."""
+        """Compute `dp/dq`, `(J,)`, at parameters `(J,)`."""
         return np.where(self.log, p, 1.0)
 
     def natural_covariance(self, p: FloatArray, covariance: FloatArray) -> FloatArray:
-        """The covariance `(J, J)` of the parameters from that of q; infinite variances stay infinite."""
+        """Convert the covariance `(J, J)` of q to that of the parameters p `(J,)`; infinite variances stay infinite."""
         slope = self.slope(p)
         with np.errstate(invalid="ignore"):
             return np.where(np.isinf(covariance), covariance, covariance * np.outer(slope, slope))
 
     def intervals(self, p: FloatArray, half: FloatArray) -> FloatArray:
-        """`p ± half`, `(J, 2)`; on a log scale `p exp(± half/p)`, which is positive."""
+        """Compute intervals `p ± half`, or `p exp(± half/p)` on a log scale, which are positive.
+
+        Parameters
+        ----------
+        p, half : ndarray, (J,)
+            Estimates and half-widths.
+
+        Returns
+        -------
+        ndarray, (J, 2)
+        """
         ends = np.column_stack([p - half, p + half])
         log = self.log & (p > 0)
         ends[log] = p[log, None] * np.exp(np.outer(half[log] / p[log], [-1.0, 1.0]))
         return ends
 
     def substituted(self, model: Model) -> Model:
-        """The model in terms of q."""
+        """Return the model written in terms of q."""
         names = [name for name, log in zip(model.parameters, self.log, strict=True) if log]
         if not names:
             return model

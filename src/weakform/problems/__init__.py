@@ -1,4 +1,4 @@
-"""Benchmark problems with known truth, one for each file.
+"""Benchmark problems with known true parameters, one in each file.
 
 >>> import weakform as wf
 >>> wf.problems.get("goodwin").simulate(M=256, noise=0.05, seed=1).samples
@@ -35,26 +35,42 @@ ALL: dict[str, Problem] = {
         protein_transduction,
     )
 }
+"""The eight benchmark problems by name, those of the paper first."""
 
 PAPER = ("lorenz", "hindmarsh-rose", "goodwin", "sir-tdi")
 """The four systems of the paper."""
 
 
 def names() -> tuple[str, ...]:
-    """Names of the problems, the paper's four first."""
+    """Return the names of the eight benchmark problems, the paper's four first."""
     return tuple(ALL)
 
 
 @cache
 def at_the_edges() -> dict[str, Problem]:
-    """Systems on which fits go wrong most easily; `get` knows them, too."""
+    """Return the systems of `edges.toml` by name, on which fits fail most easily; `get` returns them, too."""
     return {problem.name: problem for problem in edge_cases.read()}
 
 
 def get(name: str) -> Problem:
-    """A problem by its name."""
+    """Return a problem by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()` or `at_the_edges()`; case does not matter, nor do spaces and underscores in place of hyphens.
+
+    Returns
+    -------
+    Problem
+
+    Raises
+    ------
+    WeakformError
+        If there is no such problem.
+    """
     key = str(name).lower().replace("_", "-").replace(" ", "-")
-    every = ALL if key in ALL else {**ALL, **at_the_edges()}
+    every = ALL if key in ALL else {**ALL, **at_the_edges()}  # the file of edge cases is read only if it is needed
     if key not in every:
         raise WeakformError(f"No problem {name!r}.{suggestion(key, every)} There are: {', '.join(every)}.")
     return every[key]

@@ -1,4 +1,4 @@
-"""A benchmark problem: equations with known truth, and noisy data drawn from them."""
+"""Benchmark problems: equations with known true parameters, and simulated noisy data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ from ..support.errors import DataError
 from ..support.whole_numbers import is_whole
 from ..support.wording import suggestion
 
-RTOL, ATOL = 1e-10, 1e-12
+SOLUTION_RTOL = 1e-10
+"""Relative tolerance of noise-free solutions, far below any noise that is simulated. By judgement."""
+SOLUTION_ATOL = 1e-12
+"""Absolute tolerance of noise-free solutions, in the units of each state. By judgement."""
+MIN_STEPS = 7
+"""Smallest number of steps of simulated data: 8 samples, the fewest from which the noise filter estimates σ."""
+SOLUTION_EVALUATIONS = 10**9
+"""Limit of evaluations of the right-hand side for one solution: none in practice, as the problems are known to be
+solvable."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,20 +37,23 @@ class Problem(Tidy):
     Attributes
     ----------
     name, title, source : str
+        The name for `problems.get`, the name in figures, and the reference.
     equations : str
-        As `Model.from_text` reads them.
+        The equations as text for `Model.from_text`.
     truth : tuple of float
-        True parameters, in the order of `model.parameters`.
+        The true parameters, in the order of `model.parameters`.
     initial : tuple of float
         The state at time 0.
     duration : float
         The time of the last sample.
     box : tuple of pairs of float
-        From which random starts are drawn, and the bounds of the fits in studies.
+        Range of each parameter: random starts are drawn from it, and it bounds the fits in studies.
     noise : str
-        A kind of `noise.kinds.KINDS`.
+        The kind of noise, a key of `noise.kinds.KINDS`.
     search : tuple of float, optional
-        Range of radii, in time units, in the authors' search for the paper's test functions.
+        Smallest and largest radius, in time units, in the search of the paper's authors for their test functions.
+    names : tuple of str, optional
+        The names of the parameters in their order; by default the order of `Model.from_text`.
     """
 
     name: str
@@ -59,35 +70,51 @@ class Problem(Tidy):
 
     @cached_property
     def model(self) -> Model:
-        """The equations."""
+        """The model of the equations."""
         return Model.from_text(self.equations, parameters=self.names)
 
     @property
     def parameters(self) -> FloatArray:
-        """True parameters, `(J,)`."""
+        """The true parameters, `(J,)`."""
         return np.array(self.truth)
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The box, by name."""
+        """The box as bounds by parameter, for `fit`."""
         return dict(zip(self.model.parameters, self.box, strict=True))
 
     def with_noise(self, kind: str) -> Problem:
-        """The same problem with another kind of noise."""
+        """Return the same problem with another kind of noise."""
         if kind not in KINDS:
             raise DataError(f"No noise {kind!r}.{suggestion(str(kind), KINDS)} There are: {', '.join(KINDS)}.")
         return replace(self, noise=kind)
 
     def start(self, seed: int) -> FloatArray:
-        """A random start, uniform in the box, `(J,)`."""
+        """Draw a random start, `(J,)`, uniform in the box; the same seed gives the same start."""
         low, high = np.array(self.box).T
         return np.asarray(np.random.default_rng([seed, 1]).uniform(low, high))
 
     def solution(self, M: int = 256, duration: float | None = None) -> tuple[FloatArray, FloatArray]:
-        """Times `(M + 1,)` and the noise-free states `(M + 1, D)`, solved at rtol 1e-10, atol 1e-12."""
+        """Solve the equations with the true parameters.
+
+        Parameters
+        ----------
+        M : int
+            Number of steps, at least 7.
+        duration : float, optional
+            The time of the last sample; by default that of the problem.
+
+        Returns
+        -------
+        times : ndarray, (M + 1,)
+        states : ndarray, (M + 1, D)
+            Noise-free, solved at rtol 1e-10 and atol 1e-12.
+        """
         length = float(self.duration if duration is None else duration)
-        if not is_whole(M, 7) or not length > 0:
-            raise DataError(f"At least 7 steps and a positive duration are needed; received {M!r} and {length:g}.")
+        if not is_whole(M, MIN_STEPS) or not length > 0:
+            raise DataError(
+                f"At least {MIN_STEPS} steps and a positive duration are needed; received {M!r} and {length:g}."
+            )
         times, states = _solve(self, int(M), length)
         return times.copy(), states.copy()
 
@@ -99,25 +126,33 @@ class Problem(Tidy):
         by_state: bool = False,
         duration: float | None = None,
     ) -> Dataset:
-        """Noisy data that know their truth.
+        """Simulate noisy data with a known truth.
 
         Parameters
         ----------
         M : int
-            Number of steps; there are M + 1 samples.
+            Number of steps, at least 7; there are M + 1 samples.
         noise : float, optional
-            Noise ratio, 0.05 by default. Gaussian: the standard deviation is this fraction of the root mean square of
-            all states, the same for each state; or of each state's own with `by_state`. Log-normal: the standard
-            deviation of the logarithm. Poisson: counts, whose scatter follows from their mean; leave it out.
+            The noise ratio, by default 0.05 for Gaussian and log-normal noise. Gaussian: standard deviation over
+            root mean square of the states. Log-normal: standard deviation of the logarithm. Poisson: leave it out,
+            because the scatter of counts follows from their mean.
         seed : int
+            Seed of the noise; the same seed gives the same data.
         by_state : bool
+            For Gaussian noise: False if the root mean square is that of all states together, so that all have the same
+            standard deviation; True if it is that of each state.
         duration : float, optional
-            In place of the problem's own.
+            The time of the last sample; by default that of the problem.
+
+        Returns
+        -------
+        Dataset
+            With the true parameters, states and σ as `truth`.
         """
         kind = KINDS[self.noise]
         ratio = kind.ratio if noise is None else noise
         if not (isinstance(ratio, numbers.Real) and np.isfinite(ratio) and ratio >= 0):
-            raise DataError(f"The noise ratio must be a finite number, not negative; received {noise!r}.")
+            raise DataError(f"The noise ratio must be a finite number that is not negative; received {noise!r}.")
         times, states = self.solution(M, duration)
         sigma = kind.sigma(states, float(ratio), by_state)
         values = kind.draw(np.random.default_rng([seed, 0]), states, sigma)
@@ -127,9 +162,16 @@ class Problem(Tidy):
 
 @lru_cache(maxsize=64)
 def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
+    """Solve a problem; solutions are cached, because studies draw many data sets from the same one."""
     times = np.linspace(0.0, duration, M + 1)
     solved = simulate(
-        problem.model, problem.parameters, problem.initial, times, rtol=RTOL, atol=ATOL, max_evaluations=10**9
+        problem.model,
+        problem.parameters,
+        problem.initial,
+        times,
+        rtol=SOLUTION_RTOL,
+        atol=SOLUTION_ATOL,
+        max_evaluations=SOLUTION_EVALUATIONS,
     )
     if not solved.success:
         raise DataError(f"The problem {problem.name!r} could not be solved: {solved.status.value}.")

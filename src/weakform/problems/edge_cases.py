@@ -1,25 +1,26 @@
-"""Systems at the edges of what can be fitted: stiff, chaotic, driven, sampled too rarely; from `edges.toml`."""
+"""Systems that are hard to fit, from `edges.toml`: stiff, chaotic, driven, or sampled too rarely."""
 
 from __future__ import annotations
 
+import math
 import tomllib
 from importlib import resources
 
 from ..model.model import Model
 from .benchmark_problem import Problem
 
-SOURCE = "textbook equations, see edges.toml"
-INFINITE = float("inf")
+EDGE_CASE_SOURCE = "textbook equations, see edges.toml"
+"""The source that is shown for these systems."""
 
 
 def read() -> tuple[Problem, ...]:
-    """All of them, in the order of the file."""
+    """Read all systems, in the order of the file; a parameter without bounds gets infinite ones."""
     text = (resources.files(__package__) / "edges.toml").read_text(encoding="utf-8")
-    found = []
+    problems = []
     for name, entry in tomllib.loads(text).items():
         model = Model.from_text(entry["equations"])
         bounds = entry.get("bounds", {})
-        found.append(
+        problems.append(
             Problem(
                 name=name,
                 title=entry["title"],
@@ -27,9 +28,9 @@ def read() -> tuple[Problem, ...]:
                 truth=tuple(entry["truth"][p] for p in model.parameters),
                 initial=tuple(entry["initial"]),
                 duration=entry["duration"],
-                box=tuple(tuple(bounds[p]) if p in bounds else (-INFINITE, INFINITE) for p in model.parameters),
+                box=tuple(tuple(bounds[p]) if p in bounds else (-math.inf, math.inf) for p in model.parameters),
                 noise="gaussian",
-                source=SOURCE,
+                source=EDGE_CASE_SOURCE,
             )
         )
-    return tuple(found)
+    return tuple(problems)

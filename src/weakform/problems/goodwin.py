@@ -1,7 +1,7 @@
 """Goodwin's negative feedback with a Hill coefficient p4: nonlinear in p3 and p4.
 
-The paper prints seven values for eight parameters; p3 = 1 is the one that is missing. Only the ratio of p1 and p3 is
-well determined by the data.
+The paper prints seven values for eight parameters; the missing one is p3 = 1. The data determine only the ratio of p1
+and p3 well.
 """
 
 from .benchmark_problem import Problem

@@ -1,6 +1,6 @@
-"""Hindmarsh–Rose: neuronal bursting, parameters over three orders of magnitude.
+"""Hindmarsh–Rose: neuronal bursting, with parameters over three orders of magnitude; linear in all parameters.
 
-The paper prints `+ p7 u2`; with that sign the system blows up. Linear in all parameters.
+The paper prints `+ p7 u2`; with that sign the solution diverges.
 """
 
 from .benchmark_problem import Problem

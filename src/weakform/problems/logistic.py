@@ -1,6 +1,6 @@
 """Logistic growth.
 
-The paper's figure on the minimal radius prints u + u², which blows up.
+The paper's figure on the minimal radius prints u + u², whose solution diverges.
 """
 
 from .benchmark_problem import Problem

@@ -1,4 +1,4 @@
-"""The Lorenz oscillator: chaotic, so that forward solutions lose the data after a few time units."""
+"""The Lorenz oscillator: chaotic, so that forward solutions diverge from the data after a few time units."""
 
 from .benchmark_problem import Problem
 

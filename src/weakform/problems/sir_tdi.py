@@ -1,7 +1,7 @@
 """SIR with time-delayed immunity: explicit time, nonlinear in p1, p2 and p5.
 
-The paper prints p1 = 1.99, outside its own prior; 0.2 is meant. The initial state (1, 0, 0) has no logarithm, so that
-the first row of log-normal data is dropped.
+The paper prints p1 = 1.99, which is outside its own prior; 0.2 is meant. The initial state (1, 0, 0) has no logarithm,
+and so the first row of log-normal data is dropped.
 """
 
 from .benchmark_problem import Problem

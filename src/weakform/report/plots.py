@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.scores import by_column
+from ..analysis.accuracy_metrics import by_column
 from ..inference.fitted_states import drawn, panels
 from ..inference.prediction import numbered
 from ..support.errors import WeakformError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.scores import by_column, explained
+from ..analysis.accuracy_metrics import by_column, explained
 from ..estimators import ESTIMATORS
 from ..inference.fitted_states import drawn, panels
 from ..inference.prediction import follows

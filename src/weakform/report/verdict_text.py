@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..diagnostics.fit_verdict import POORLY_DETERMINED
 from ..diagnostics.goodness import DOUBTED, tail
+from ..diagnostics.practical_identifiability import POORLY_DETERMINED
 from ..inference.intervals import LEVEL, LOOSE, overtaken
 from ..results.status import Status
 

@@ -28,7 +28,7 @@ from .trace import Trace
 
 if TYPE_CHECKING:
     from ..analysis.accuracy_metrics import Metrics
-    from ..analysis.term_ranking import MissingTerms
+    from ..analysis.missing_terms import MissingTerms
     from ..diagnostics.goodness import GoodnessOfFit
     from ..inference.experiment_design import Design
     from ..inference.posterior import Posterior

@@ -1,1 +1,1 @@
-"""What every room uses: errors, types, checks, words, versions."""
+"""Shared utilities: errors, array types, checks, wording, progress and versions."""

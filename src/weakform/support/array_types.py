@@ -1,4 +1,4 @@
-"""Types used throughout."""
+"""Array types used throughout the package."""
 
 from typing import TypeAlias
 

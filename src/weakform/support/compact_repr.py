@@ -1,39 +1,49 @@
-"""Records that print in a line: what is not as by default, arrays by their shape."""
+"""One-line representations of records: only fields that differ from their default, large arrays as their shape."""
 
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+MAX_SHOWN_ELEMENTS = 6
+"""Number of elements up to which an array or a sequence is written out; a longer one is summarised. By judgement."""
+
 
 class Tidy:
-    """A base of dataclasses (with `repr=False`)."""
+    """A base class that gives dataclasses (declared with `repr=False`) a compact representation."""
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __repr__(self) -> str:
         shown = []
-        for one in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, one.name)
-            default = one.default if one.default_factory is MISSING else one.default_factory()
-            if one.repr and not _same(value, default):
-                shown.append(f"{one.name}={brief(value)}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            if field.repr and not _same(value, default):
+                shown.append(f"{field.name}={brief(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def _same(value: Any, default: Any) -> bool:
+    """Return True if a field has its default value; an array that is not the default object itself never has."""
     return value is default or (type(value) is type(default) and not isinstance(value, np.ndarray) and value == default)
 
 
 def brief(value: Any) -> str:
-    """A value in a few words."""
-    if isinstance(value, np.ndarray) and value.size > 6:
+    """Format a value briefly: floats with six digits, long arrays as their shape, long sequences as their length."""
+    if isinstance(value, np.ndarray) and value.size > MAX_SHOWN_ELEMENTS:
         return f"<array {'×'.join(map(str, value.shape))}>"
     if isinstance(value, np.ndarray):
         return str(value.tolist()) if value.ndim else str(value.item())
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, tuple | list) and len(value) > 6:
+    if isinstance(value, tuple | list) and len(value) > MAX_SHOWN_ELEMENTS:
         return f"<{len(value)} of {type(value[0]).__name__}>"
     if isinstance(value, tuple):
         return f"({', '.join(map(brief, value))}{',' * (len(value) == 1)})"

@@ -1,8 +1,8 @@
-"""The errors a user may meet. Each says what is wrong, what was expected, what was received, what to do."""
+"""Errors for invalid input. Each message says what is wrong, what was expected, what was received and what to do."""
 
 
 class WeakformError(ValueError):
-    """Any input that weakform refuses.
+    """Base class of the errors that weakform raises for invalid input.
 
     Examples
     --------
@@ -16,7 +16,7 @@ class WeakformError(ValueError):
 
 
 class ModelError(WeakformError):
-    """A model that cannot be read: the message names the place and the reason.
+    """A model that cannot be read; the message gives the position and the reason.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class ModelError(WeakformError):
     Attributes
     ----------
     reason : str
-        What is wrong, without its place; empty where the message has none.
+        What is wrong, without the position; empty if the message has no separate reason.
     place : tuple of int, or None
         Line and column, counted from one.
     """
@@ -56,7 +56,7 @@ class DataError(WeakformError):
 
 
 class FitError(WeakformError):
-    """A fit that cannot be set up: bounds, starts, fixed values, options.
+    """A fit that cannot be set up, because of its bounds, starts, fixed values or options.
 
     Examples
     --------
@@ -71,4 +71,4 @@ class FitError(WeakformError):
 
 
 class UndefinedError(FitError):
-    """The equations are not defined at the data, wherever the search begins."""
+    """Equations that are undefined at the data for every start of the search."""

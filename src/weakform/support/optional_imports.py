@@ -1,4 +1,4 @@
-"""Libraries that are not always there: what to say where one is missing."""
+"""Imports of optional libraries, with an error that says how to install a missing one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .errors import WeakformError
 
 
 def extra(name: str) -> str:
-    """How to install one of the extras."""
+    """Return the commands that install one of the optional extras of the package."""
     return f"pip install 'weakform[{name}]', or in a checkout: pip install '.[{name}]'"
 
 
 def pandas() -> Any:
-    """Pandas, for results as data frames."""
+    """Import pandas, which results as data frames need; raise `WeakformError` if it is not installed."""
     try:
         import pandas as pd
     except ImportError:

@@ -1,7 +1,7 @@
-"""Watching a fit: how far it is, and whether to stop.
+"""Progress of a fit, its time limit, and requests to stop it.
 
-One `Watch` goes with a fit through all its stages. Whoever iterates asks it whether to stop; that is also when it tells
-its callback how far things are. Stages are logged under the name `weakform`.
+One `Watch` goes with a fit through all its stages. Every iterative algorithm calls it to ask whether to stop, and each
+call may also report the progress to the user's callback. Stages are logged under the name `weakform`.
 """
 
 from __future__ import annotations
@@ -21,31 +21,32 @@ from .errors import FitError
 
 LOGGER = logging.getLogger("weakform")
 LOGGER.addHandler(logging.NullHandler())
-EVERY = 0.1
-"""Seconds between two calls of a callback in the same stage."""
+CALLBACK_INTERVAL = 0.1
+"""Seconds between two calls of the callback within one stage. Longer makes the display jerky, shorter makes a callback
+that draws something slow the fit down. By judgement."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a fit is.
+    """The progress of a fit.
 
     Attributes
     ----------
     stage : str
-        In a word or two: `"search"`, `"refine"`, with the method; `"judge"`.
+        The stage and the method, in a word or two: `"search (wendy)"`, `"refine (wendy)"`, `"judge"`.
     start, starts : int
-        The start that is followed, counted from one, and how many there are; none where there are none.
+        The current start, counted from one, and the number of starts; 0 in stages without starts.
     objective : float
-        Where it stands; smaller is better. NaN before anything is known.
+        The current value of the objective; smaller is better. NaN before the first value.
     seconds : float
-        Since the fit began.
+        Seconds since the fit began.
 
     Examples
     --------
     >>> import weakform as wf
-    >>> problem, seen = wf.problems.get("logistic"), []
-    >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), callback=seen.append)
-    >>> print(seen[0].stage)
+    >>> problem, steps = wf.problems.get("logistic"), []
+    >>> fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), callback=steps.append)
+    >>> print(steps[0].stage)
     search (wendy)
     """
 
@@ -64,73 +65,88 @@ class Progress:
         return ", ".join([*words, f"{self.seconds:.0f} s"])
 
 
-SEARCH = 0.9
-"""Share of the time for finding an estimate; judging it takes the rest."""
+SEARCH_TIME_SHARE = 0.9
+"""Share of the time limit after which the search for an estimate stops; the rest is for judging the estimate. With a
+larger share the whole fit overruns its limit; `test_the_time_limit_covers_the_whole_fit` in tests/test_progress.py
+bounds the overrun."""
 Callback = Callable[[Progress], object]
-"""What is called with the progress; if it returns True, the fit stops with the best so far."""
+"""A function that is called with the progress; if it returns True, the fit stops with the best estimate so far."""
 
 
 class Watch:
-    """Whether to stop: when a time is over, or when the user asks for it; and how far things are.
+    """The time limit of a fit, the user's request to stop it, and its progress.
+
+    Parameters
+    ----------
+    seconds : float
+        The time limit of the whole fit.
+    callback : callable, optional
+        Called with the `Progress`; the fit stops if it returns True.
+    alone : bool
+        See the attribute.
 
     Attributes
     ----------
     asked : bool
-        Whether the user has asked to stop.
+        True once the user has requested a stop.
     alone : bool
-        Whether no other way may come to the help of the method: one of many fits, of which most are in vain.
+        True if no fallback method may be tried when the chosen one does not succeed. Set for each of many fits of which
+        most are expected to fail, such as those that test candidate terms.
     """
 
     def __init__(self, seconds: float, callback: Callback | None = None, alone: bool = False) -> None:
         if callback is not None and not callable(callback):
             raise FitError(f"callback must be a function of the progress; received {callback!r}.")
         self.begin, self.alone = time.monotonic(), alone
-        self.end, self.asked, self.callback = self.begin + SEARCH * seconds, False, callback
-        self.progress, self._told = Progress(), -math.inf
+        self.end, self.asked, self.callback = self.begin + SEARCH_TIME_SHARE * seconds, False, callback
+        self.progress, self._last_report = Progress(), -math.inf
 
     def __call__(self, objective: float = math.nan) -> bool:
-        """Whether to stop now; `objective` is where the search stands."""
+        """Return True if the search must stop now; `objective` is its current value, for the callback."""
         now = time.monotonic()
-        if self.callback is not None and now - self._told >= EVERY:
+        if self.callback is not None and now - self._last_report >= CALLBACK_INTERVAL:
             if math.isfinite(objective):
                 self.progress = replace(self.progress, objective=float(objective))
             self._tell(now)
         return self.asked or now > self.end
 
     def tell(self, stage: str, start: int = 0, starts: int = 0, objective: float = math.nan) -> None:
-        """Begin another stage, or another start in it."""
+        """Begin another stage, or another start within a stage; log it and report it to the callback."""
         now = time.monotonic()
-        new = stage != self.progress.stage or self._told == -math.inf
+        is_new_stage = stage != self.progress.stage or self._last_report == -math.inf
         self.progress = Progress(stage, start, starts, float(objective), now - self.begin)
-        LOGGER.log(logging.INFO if new else logging.DEBUG, "%s", self.progress)
+        LOGGER.log(logging.INFO if is_new_stage else logging.DEBUG, "%s", self.progress)
         if self.callback is not None:
             self._tell(now)
 
     def _tell(self, now: float) -> None:
+        """Call the callback, and note if it asks for a stop."""
         assert self.callback is not None
-        self._told = now
+        self._last_report = now
         self.progress = replace(self.progress, seconds=now - self.begin)
-        if isinstance(asked := self.callback(self.progress), bool | np.bool_) and asked:
+        # Only True stops the fit: a callback may return anything else without meaning to, such as a number or a figure.
+        if isinstance(answer := self.callback(self.progress), bool | np.bool_) and answer:
             self.asked = True
 
     def left(self) -> float:
-        """Seconds that are left; none once the user has asked to stop."""
+        """Return the seconds left for the search; 0 once the time is over or the user has requested a stop."""
         return 0.0 if self() else self.end - time.monotonic()
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
-        """Let the first Ctrl-C stop the search with the best so far, and the second one everything."""
-        ours = threading.current_thread() is threading.main_thread()
-        if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        """Let the first Ctrl-C stop the search with the best estimate so far, and a second raise KeyboardInterrupt."""
+        # Python allows signal handlers only in the main thread, and a handler that the caller has set is not replaced.
+        is_main_thread = threading.current_thread() is threading.main_thread()
+        if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
             return
 
-        def ask(*_: object) -> None:
+        def request_stop(*_: object) -> None:
             if self.asked:
                 raise KeyboardInterrupt
             self.asked = True
 
-        signal.signal(signal.SIGINT, ask)
+        signal.signal(signal.SIGINT, request_stop)
         try:
             yield
         finally:

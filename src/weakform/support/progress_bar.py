@@ -1,4 +1,4 @@
-"""A line that says how far a fit is, for whoever sits before a terminal or a notebook."""
+"""A line that shows the progress of a fit in a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 from .progress import Callback, Progress, Watch
 
-AFTER = 2.0
-"""Seconds of silence: what is done by then needs no words."""
+MIN_SECONDS_SHOWN = 2.0
+"""Seconds that a fit runs before the line appears; a fit that ends sooner shows none. By judgement."""
+MAX_LINE_LENGTH = 100
+"""Characters of the line in a terminal; the rest is cut, because a line that wraps cannot be erased. By judgement."""
 
 
 class Bar:
-    """Shows the progress of a fit that takes longer than two seconds, in one line."""
+    """A line with the progress of a fit, shown once the fit has run for `MIN_SECONDS_SHOWN`."""
 
     def __init__(self) -> None:
         self.notebook = _notebook()
@@ -22,12 +24,12 @@ class Bar:
         self.shown: Any = None
 
     def __call__(self, progress: Progress) -> None:
-        """Say how far it is."""
-        if progress.seconds < AFTER or not (self.terminal or self.notebook):
+        """Show the progress."""
+        if progress.seconds < MIN_SECONDS_SHOWN or not (self.terminal or self.notebook):
             return
         words = f"weakform: {progress}"
         if self.terminal:
-            sys.stderr.write(f"\r\x1b[2K{words[:100]}")
+            sys.stderr.write(f"\r\x1b[2K{words[:MAX_LINE_LENGTH]}")
             sys.stderr.flush()
             self.shown = True
         elif self.shown is None:
@@ -36,7 +38,7 @@ class Bar:
             self.shown.update({"text/plain": words}, raw=True)
 
     def close(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self.terminal and self.shown:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
@@ -46,7 +48,16 @@ class Bar:
 
 @contextmanager
 def watching(seconds: float, callback: Callback | Watch | None) -> Iterator[Watch]:
-    """A watch that tells a callback, or whoever sits before the screen; one that there is already is passed on."""
+    """Provide the `Watch` of a fit.
+
+    Parameters
+    ----------
+    seconds : float
+        Time limit of the fit.
+    callback : callable or Watch, optional
+        A function of the progress. A `Watch`, which belongs to a fit that encloses this one, is yielded unchanged. By
+        default the progress is shown in a `Bar`.
+    """
     if callback is not None:
         yield callback if isinstance(callback, Watch) else Watch(seconds, callback)
         return
@@ -58,7 +69,7 @@ def watching(seconds: float, callback: Callback | Watch | None) -> Iterator[Watc
 
 
 def _notebook() -> Any:
-    """IPython's `display`, where this is a notebook."""
+    """Return IPython's `display` function in a notebook, else None."""
     if "ipykernel" not in sys.modules:
         return None
     from IPython.display import display

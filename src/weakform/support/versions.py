@@ -1,4 +1,4 @@
-"""The version of the package, and those that matter for its numbers."""
+"""The version of the package, and the versions of the libraries on which its numbers depend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __version__ = "1.2.0"
 
 
 def versions() -> str:
-    """The versions that matter for the numbers, in one line."""
-    found = [f"weakform {__version__}", f"python {platform.python_version()}"]
+    """Return the versions of weakform, Python, NumPy, SciPy and SymEngine in one line."""
+    entries = [f"weakform {__version__}", f"python {platform.python_version()}"]
     for name in ("numpy", "scipy", "symengine"):
         try:
-            found.append(f"{name} {version(name)}")
+            entries.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"{name} ?")
-    return ", ".join(found)
+            entries.append(f"{name} ?")
+    return ", ".join(entries)

@@ -1,4 +1,4 @@
-"""Small checks of what is given."""
+"""Small checks of arguments: whole numbers and regular files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .errors import WeakformError
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Whether a value is a whole number, NumPy's or Python's, and not below `least`."""
+    """Return True if a value is a whole number, of NumPy or Python, and at least `least`; a boolean is none."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def refuse_devices(path: Path, error: type[WeakformError]) -> None:
-    """Refuse devices and pipes, which may never end; what is not there is left to whoever opens it."""
+    """Raise `error` if a path is a device or a pipe, which may never end; a missing path is no error here."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise error(f"{path} is not a file but a device or a pipe; save what it holds to a file first.")
+        raise error(f"{path} is not a file but a device or a pipe; save its content to a file first.")

@@ -1,4 +1,4 @@
-"""Words for people: suggestions, lists of names, and a line of progress on a terminal."""
+"""Wording for messages: suggestions for misspelt names, lists of names, and a progress line on a terminal."""
 
 from __future__ import annotations
 
@@ -9,36 +9,52 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TextIO, TypeVar
 
 T = TypeVar("T")
-REFRESH = 0.2
-"""Seconds between two states of the line."""
-CLOSE, LEAST = 0.8, 4
-"""Likeness of two names above which one is taken for a misspelling of the other; and letters of a name in which one may
-be wrong by a slip."""
+LINE_REFRESH_INTERVAL = 0.2
+"""Seconds between two updates of the progress line. By judgement."""
+MIN_SUGGESTION_SIMILARITY = 0.6
+"""Similarity of two names, by difflib's ratio, above which one is suggested for the other. The default of
+`difflib.get_close_matches`. A suggestion only adds a question to a message, so it may be generous."""
+MIN_MISSPELLING_SIMILARITY = 0.8
+"""Similarity of two names, by difflib's ratio, above which one is treated as a misspelling of the other. Above it,
+an unknown column of a table is an error rather than a column to leave out. By judgement."""
+MIN_TYPO_LENGTH = 4
+"""Number of letters, case and underscores apart, from which one wrong letter counts as a typing error; in a shorter
+name it is another name, such as x1 and x2. By judgement."""
+MAX_LISTED_NAMES = 20
+"""Number of names that a message lists before it only counts the rest. By judgement."""
 
 
 def suggestion(name: str, candidates: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing."""
-    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    """Return ` Did you mean 'x'?` for the most similar candidate, or an empty string if none is similar."""
+    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=MIN_SUGGESTION_SIMILARITY)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _plain(name: str) -> str:
+    """Return a name in lower case, without underscores and spaces."""
     return name.lower().replace("_", "").replace(" ", "")
 
 
 def misspelt(name: str, candidates: Iterable[str]) -> bool:
-    """Whether a name is that of a candidate, but for its case or a letter or two."""
-    plain = [_plain(other) for other in candidates]
-    return _plain(name) in plain or bool(difflib.get_close_matches(_plain(name), plain, n=1, cutoff=CLOSE))
+    """Return True if a name equals a candidate, ignoring case, underscores, spaces and a letter or two."""
+    plain = [_plain(candidate) for candidate in candidates]
+    return _plain(name) in plain or bool(
+        difflib.get_close_matches(_plain(name), plain, n=1, cutoff=MIN_MISSPELLING_SIMILARITY)
+    )
 
 
 def slip(a: str, b: str) -> bool:
-    """Whether two names differ by their case or underscores only, or by one letter, swapped letters among them."""
+    """Return True if two names differ by one typing error at most.
+
+    Case, underscores and spaces do not count. A typing error is one letter that is wrong, missing or added, or two
+    neighbouring characters that are swapped. The first letter must agree. A digit that is wrong, missing or added makes
+    another name: rate1 and rate2 are different.
+    """
     plain = [_plain(name) for name in (a, b)]
     if plain[0] == plain[1]:
         return True
     short, long = sorted(plain, key=len)
-    if len(short) < LEAST or short[0] != long[0] or len(long) - len(short) > 1:
+    if len(short) < MIN_TYPO_LENGTH or short[0] != long[0] or len(long) - len(short) > 1:
         return False
     if len(short) < len(long):
         return any(long[:i] + long[i + 1 :] == short and long[i].isalpha() for i in range(len(long)))
@@ -48,20 +64,22 @@ def slip(a: str, b: str) -> bool:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a row, not too many."""
+    """Join names with commas; of more than `MAX_LISTED_NAMES`, list the first ones and the total number."""
     names = list(names)
-    return ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (
+        f", ... ({len(names)} in all)" if len(names) > MAX_LISTED_NAMES else ""
+    )
 
 
 class Progress:
-    """A line on a terminal that is written again as the work goes on; nothing in a pipe.
+    """A line on a terminal that is rewritten as the work goes on; nothing is written to a pipe or a file.
 
     Parameters
     ----------
     line : callable
-        Returns what is shown.
+        Returns the text to show.
     out : file, optional
-        The standard error stream by default.
+        Where to write; the standard error stream by default.
     """
 
     def __init__(self, line: Callable[[], str], out: TextIO | None = None) -> None:
@@ -69,19 +87,19 @@ class Progress:
         self.show, self.shown = self.out.isatty(), 0.0
 
     def update(self) -> None:
-        """Write the line, unless it was written a moment ago."""
-        if self.show and time.monotonic() - self.shown > REFRESH:
+        """Rewrite the line, unless it was written less than `LINE_REFRESH_INTERVAL` ago."""
+        if self.show and time.monotonic() - self.shown > LINE_REFRESH_INTERVAL:
             self.shown = time.monotonic()
             print(f"\r\033[K{self.line()}", end="", file=self.out, flush=True)
 
     def close(self) -> None:
-        """Leave the last state on its line."""
+        """Write the final text and end the line."""
         if self.show:
             print(f"\r\033[K{self.line()}", file=self.out, flush=True)
 
 
 def counted(items: Iterable[T], label: str, total: int) -> Iterator[T]:
-    """The items, with a line such as `profile: 3 of 8`."""
+    """Iterate over items while a line such as `profile: 3 of 8` shows how many are done."""
     count = 0
     bar = Progress(lambda: f"{label}: {count} of {total}")
     for item in items:

@@ -1,1 +1,1 @@
-"""The formats of the field: SBML, Antimony, PEtab; their libraries work in a process of their own."""
+"""Foreign formats, SBML and Antimony; their libraries run in a separate process."""

@@ -1,4 +1,8 @@
-"""SBML and Antimony models, in and out; the libraries for them work in a process of their own (see `isolated`)."""
+"""SBML and Antimony models, read and written.
+
+The libraries for these formats run in a separate process (see `subprocess_reader`), which returns equations as text;
+this module turns that text into a `Model`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,9 @@ from .subprocess_reader import ask
 if TYPE_CHECKING:
     from ...results.fit_result import FitResult
 
-MAX_BYTES = 20_000_000
+MAX_SBML_BYTES = 20_000_000
+"""Size of an SBML file in bytes above which it is refused unread. It is larger than for equations because XML is wordy;
+memory and time of the translation are limited in `subprocess_reader`. By judgement."""
 _KEYWORDS = """
 abs acos after and arccos arccosh arcsin arcsinh arctan arctanh area asin at atan avogadro bernoulli binomial
 cauchy ceil chisquare compartment const constraint cos cosh cot csc delay delete divide dna end eq event exp
@@ -32,49 +38,122 @@ normal not notanumber operator or pi piecewise plus poisson pow power quotient r
 sec sin sinh species sqr sqrt substance substanceonly tan tanh time times true truncatednormal uniform unit var
 volume xor
 """
-"""Names that Antimony or SBML keeps for itself."""
+"""Reserved words of Antimony and SBML, in lower case; a model name among them gets an underscore."""
 _FUNCTIONS = {name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp")}
 _FUNCTIONS |= {"log": "ln", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _FUNCTIONS |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+"""Antimony's name for each function that `to_antimony` can write."""
 
 
 def read_sbml(path: str | Path) -> ModelFile:
-    """A model from an SBML file; parameter values are the start, initial values the initial state."""
+    """Read a model from an SBML file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ModelFile
+        Parameter values become starts, initial values the initial state.
+    """
     path = Path(path)
-    return from_sbml(read_text(path, "SBML file", MAX_BYTES), str(path), path.stem)
+    return from_sbml(read_text(path, "SBML file", MAX_SBML_BYTES), str(path), path.stem)
 
 
 def read_antimony(path: str | Path) -> ModelFile:
-    """A model from an Antimony file."""
+    """Read a model from an Antimony file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ModelFile
+        As for `read_sbml`.
+    """
     path = Path(path)
     return from_antimony(read_text(path, "Antimony file"), str(path), path.stem)
 
 
 def from_antimony(text: str, where: str = "model", name: str = "model") -> ModelFile:
-    """A model from Antimony text."""
+    """Read a model from Antimony text.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        Name of the source in errors.
+    name : str
+        Name of the model.
+
+    Returns
+    -------
+    ModelFile
+        As for `read_sbml`.
+
+    Raises
+    ------
+    ModelError
+        If the text is not valid Antimony, or uses something that cannot be translated.
+    """
     return assembled(ask("antimony", text, where), where, name)
 
 
 def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile:
-    """A model from the text of an SBML document."""
+    """Read a model from the text of an SBML document.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        Name of the source in errors.
+    name : str
+        Name of the model.
+
+    Returns
+    -------
+    ModelFile
+        As for `read_sbml`.
+
+    Raises
+    ------
+    ModelError
+        If the text is not valid SBML, or uses something that cannot be translated.
+    """
     return assembled(ask("sbml", text, where), where, name)
 
 
 def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
-    """A model file from what `translate.equations_of_sbml` found."""
+    """Build a model file from a translated document.
+
+    Parameters
+    ----------
+    found : dict
+        As `translation.equations_of_sbml` returns it.
+    where : str
+        Name of the source in errors.
+    name : str
+        Name of the model.
+
+    Returns
+    -------
+    ModelFile
+    """
     try:
-        read = read_equations(found["equations"], tuple(found["parameters"]), ())
+        equations = read_equations(found["equations"], tuple(found["parameters"]), ())
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
     model = Model(
-        read.expressions,
-        read.states,
-        read.parameters,
-        observables=read.observables,
-        initial=read.initial,
-        events=events_of(found, (*read.states, *read.parameters), read.observables),
-        switches=read.switches,
-    ).measured_by(tuple(read.observables))  # without parameters that cancel
+        equations.expressions,
+        equations.states,
+        equations.parameters,
+        observables=equations.observables,
+        initial=equations.initial,
+        events=events_of(found, (*equations.states, *equations.parameters), equations.observables),
+        switches=equations.switches,
+    ).measured_by(tuple(equations.observables))  # drops parameters that cancel
     values = found["values"]
     constants = set(found["constants"])
     return ModelFile(
@@ -92,52 +171,89 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
 
 
 def events_of(found: dict[str, Any], names: tuple[str, ...], defined: dict[str, Any]) -> list[Event]:
-    """Events as expressions."""
-    here = {se.Symbol(name): expr for name, expr in defined.items()}
+    """Build the events of a translated document.
+
+    Parameters
+    ----------
+    found : dict
+        As `translation.equations_of_sbml` returns it.
+    names : tuple of str
+        States and parameters of the model.
+    defined : dict of str to expression
+        Named expressions, which are substituted.
+
+    Returns
+    -------
+    list of Event
+    """
+    definitions = {se.Symbol(name): expr for name, expr in defined.items()}
 
     def read(text: str) -> Any:
-        return parse_expression(text, ["t", *names, *defined], "event").subs(here)
+        return parse_expression(text, ["t", *names, *defined], "event").subs(definitions)
 
-    made = []
+    events = []
     for event in found["events"]:
         after = {s: read(text) for s, text in event["after"].items()}
         flags = {name: bool(event[name]) for name in ("waits", "together", "late")}
-        one = Event(read(event["trigger"]), after, **flags)
-        if any(str(s).startswith("if(") for e in (one.trigger, *after.values()) for s in e.free_symbols):
+        built = Event(read(event["trigger"]), after, **flags)
+        if any(str(s).startswith("if(") for e in (built.trigger, *after.values()) for s in e.free_symbols):
             raise ModelError("an event depends on a piecewise expression, which cannot be translated.")
-        made.append(one)
-    return made
+        events.append(built)
+    return events
 
 
 def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float], name: str = "weakform_model") -> str:
-    """A model as Antimony text: rate rules, parameter values, initial states.
+    """Write a model as Antimony text: rate rules, parameter values and initial states.
 
-    Names that Antimony keeps for itself get an underscore; a comment says so.
+    Names that Antimony reserves get an underscore; a comment in the text lists them.
+
+    Parameters
+    ----------
+    model : Model
+        Without inputs, switches, events and local parameters.
+    values : dict of str to float
+        Value of each parameter.
+    initial : dict of str to float
+        Initial value of each state; zero for states that are missing.
+    name : str
+        Name of the model.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ModelError
+        If the model has parts that cannot be written.
     """
     if model.driven or model.variants or model.events:
-        raise ModelError("A model with inputs, switches, events or local parameters has no Antimony form.")
-    plain: dict[str, str] = {}
-    for own in (*model.states, *model.parameters):
-        other = re.sub(r"[^0-9A-Za-z_]", "_", own.replace("'", "_prime"))
+        raise ModelError("A model with inputs, switches, events or local parameters cannot be written as Antimony.")
+    antimony_names: dict[str, str] = {}
+    for own_name in (*model.states, *model.parameters):
+        written = re.sub(r"[^0-9A-Za-z_]", "_", own_name.replace("'", "_prime"))
         while (
-            other.lower() in _KEYWORDS.split()
-            or other in plain.values()
-            or (other != own and other in model.parameters)
+            written.lower() in _KEYWORDS.split()
+            or written in antimony_names.values()
+            or (written != own_name and written in model.parameters)
         ):
-            other += "_"
-        plain[own] = other
-    # Values first: Antimony keeps the order in which names are met.
-    lines = [f"  // {other} is {own}" for own, other in plain.items() if own != other]
-    lines += [f"  {plain[s]} = {float(initial.get(s, 0.0))!r};" for s in model.states]
-    lines += [f"  {plain[p]} = {float(values[p])!r};" for p in model.parameters]
-    dialect = Dialect("^", _FUNCTIONS, {"t": "time", **plain}, "Antimony")
+            written += "_"
+        antimony_names[own_name] = written
+    # Values come first: Antimony keeps the order in which names appear, and so states keep the order of the model.
+    lines = [f"  // {written} is {own_name}" for own_name, written in antimony_names.items() if own_name != written]
+    lines += [f"  {antimony_names[s]} = {float(initial.get(s, 0.0))!r};" for s in model.states]
+    lines += [f"  {antimony_names[p]} = {float(values[p])!r};" for p in model.parameters]
+    dialect = Dialect("^", _FUNCTIONS, {"t": "time", **antimony_names}, "Antimony")
     for state, expr in zip(model.states, model.expressions, strict=True):
-        lines.append(f"  {plain[state]}' = {to_text(expr, dialect)};")
+        lines.append(f"  {antimony_names[state]}' = {to_text(expr, dialect)};")
     return "\n".join([f"model {name}()", *lines, "end", ""])
 
 
 def fitted(fit: FitResult) -> str:
-    """A fitted model with its estimates and first initial state as Antimony text; its time 0 is the first sample."""
+    """Write a fitted model as Antimony text, with the estimates and the initial state of the first trajectory.
+
+    Time 0 of the text is the first sample.
+    """
     begin, u0 = beginning(fit, 0)
     initial = dict(zip(fit.model.states, map(float, u0), strict=True))
     values = dict(zip(fit.model.parameters, map(float, fit.estimate), strict=True))
@@ -145,5 +261,5 @@ def fitted(fit: FitResult) -> str:
 
 
 def to_sbml(text: str, where: str = "this") -> str:
-    """Antimony text as an SBML document."""
+    """Translate Antimony text into an SBML document; `where` names the text in errors."""
     return str(ask("antimony to sbml", text, where))

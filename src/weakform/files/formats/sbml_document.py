@@ -1,12 +1,12 @@
-"""One SBML document, walked node by node.
+"""The translation of one SBML document into equations.
 
-Reactions become sums of kinetic laws over compartment sizes, rate rules are taken as they are, assignment rules become
-abbreviations, algebraic rules are solved for the symbol that nothing else determines, functions are put in place. What
-comes out is text for our own parser and a table of values: nothing in a file is evaluated.
+Reactions become sums of kinetic laws over compartment sizes, rate rules are taken unchanged, assignment rules become
+abbreviations, algebraic rules are solved for the symbol that nothing else determines, functions are expanded. The
+result is text for our own parser and a table of values: nothing in a file is evaluated as code.
 
-A species is a concentration, or an amount where the file says so. Where a compartment changes its size V, amounts stay:
-`c' = (what reactions do)/V - c V'/V`, and when V jumps, c is multiplied by the old size over the new. What an event
-changes is a state, of which the equation may be `x' = 0`.
+A species is a concentration, or an amount where the file says so. If a compartment changes its size V, amounts stay:
+`c' = (rate of the reactions)/V - c V'/V`, and when V jumps, c is multiplied by the old size over the new. Whatever an
+event changes is a state, whose equation may be `x' = 0`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,34 @@ from ...model.expressions import parse_expression
 from ...model.function_table import FUNCTIONS, RESERVED
 from ...support.errors import ModelError
 from .sbml_dynamics import Happenings
-from .sbml_formulas import MAX_DEPTH, Formulas, names_in
+from .sbml_formulas import MAX_FORMULA_DEPTH, names_in
 
 
-class Document(Happenings, Formulas):
-    """One SBML model, translated."""
+class Document(Happenings):
+    """The translation of one SBML model.
+
+    Parameters
+    ----------
+    libsbml : module
+    model : libsbml.Model
+    where : str
+        Name of the document in errors.
+    kept : frozenset of str
+        Identifiers that stay parameters although the document gives their values.
+    moving : frozenset of str
+        Identifiers among them that change in time.
+
+    Attributes
+    ----------
+    values : dict of str to float
+        Initial or constant value of each identifier; NaN if unknown.
+    rules, rates : dict of str to str
+        Formula of each abbreviation, and right-hand side of each state, by identifier.
+    defaults : dict of str to str
+        Formulas of kept parameters.
+    failed : dict of str to ModelError
+        Errors of rules that cannot be translated, raised only if something needs them.
+    """
 
     def __init__(
         self,
@@ -45,7 +68,13 @@ class Document(Happenings, Formulas):
         self.failed: dict[str, ModelError] = {}
 
     def equations(self) -> dict[str, Any]:
-        """What `equations_of_sbml` returns."""
+        """Translate the model.
+
+        Returns
+        -------
+        dict
+            As `translation.equations_of_sbml` describes it.
+        """
         self.refuse()
         model = self.model
         for parameter in model.getListOfParameters():
@@ -53,7 +82,7 @@ class Document(Happenings, Formulas):
         self.sizes = [compartment.getId() for compartment in model.getListOfCompartments()]
         for compartment in model.getListOfCompartments():
             self._declare(compartment.getId(), compartment.getSize() if compartment.isSetSize() else 1.0)
-        species = [one.getId() for one in model.getListOfSpecies()]
+        species = [entry.getId() for entry in model.getListOfSpecies()]
         reactions = [reaction.getId() for reaction in model.getListOfReactions()]
         for name in (*species, *reactions):
             self._declare(name, math.nan)
@@ -64,52 +93,69 @@ class Document(Happenings, Formulas):
         self._growing()
         self._still()
         states = [s for s in self.values if s in self.rates]
-        if not states and self.kept:  # its parameters alone may be measured
+        if not states and self.kept:  # what a PEtab problem measures may be formulas of its parameters alone
             self._declare("nothing_changes", 0.0)
             self.rates["nothing_changes"], states = "0", ["nothing_changes"]
         if not states:
-            raise self.error("nothing changes in time: there are no reactions, rate rules and events.")
+            raise self.error("nothing changes in time: there are no reactions, rate rules or events.")
         assigned = self._initial_values()
-        begun = self._beginnings(assigned, states)
+        initial_formulas = self._beginnings(assigned, states)
         events = self.events()
-        happens = [text for event in events for text in (event["trigger"], *event["after"].values())]
-        needed = self._ordered([*(self.rates[s] for s in states), *begun.values(), *happens, *self.defaults.values()])
+        event_formulas = [text for event in events for text in (event["trigger"], *event["after"].values())]
+        needed = self._ordered(
+            [*(self.rates[s] for s in states), *initial_formulas.values(), *event_formulas, *self.defaults.values()]
+        )
         for key in (*needed, *states):
             if key in self.failed:
                 raise self.failed[key]
         needed += self._observed(needed, states, {*self.sizes, *reactions})
-        texts = [*(self.rules[key] for key in needed), *(self.rates[key] for key in states), *begun.values(), *happens]
-        all_begun = self._all_beginnings(assigned, states) if self.kept else {}
-        used = {name for text in (*texts, *self.defaults.values(), *all_begun.values()) for name in names_in(text)}
+        texts = [
+            *(self.rules[key] for key in needed),
+            *(self.rates[key] for key in states),
+            *initial_formulas.values(),
+            *event_formulas,
+        ]
+        all_initial_formulas = self._all_beginnings(assigned, states) if self.kept else {}
+        used = {
+            name
+            for text in (*texts, *self.defaults.values(), *all_initial_formulas.values())
+            for name in names_in(text)
+        }
         used |= {self.names[key] for key in self.kept if key in self.names}
         fixed = [key for key in self.sizes if key not in self.rules and key not in self.rates and key not in self.kept]
         lines = [f"{self.names[key]} = {self._size(key)}" for key in fixed if self.names[key] in used]
         lines += [f"{self.names[key]} = {self.rules[key]}" for key in needed]
         lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
-        lines += [f"{self.names[key]}(0) = {text}" for key, text in begun.items()]
-        other = {*self.rates, *self.rules, *fixed}
-        parameters = [self.names[key] for key in self.values if key not in other and self.names[key] in used]
-        known = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
-        # A species that does not change is known, and so is what only tells the size of a compartment.
-        formulas = [*(self.rates[s] for s in states), *begun.values(), *(self.names[key] for key in needed)]
-        elsewhere = self._ordered(formulas, leave=set(self.sizes))
-        direct = {n for text in (*(self.rules[k] for k in elsewhere), *formulas) for n in names_in(text)}
+        lines += [f"{self.names[key]}(0) = {text}" for key, text in initial_formulas.items()]
+        not_parameters = {*self.rates, *self.rules, *fixed}
+        parameters = [self.names[key] for key in self.values if key not in not_parameters and self.names[key] in used]
+        known_values = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
+        # A species that does not change is a constant, and so is a parameter that only determines the size of a
+        # compartment.
+        formulas = [*(self.rates[s] for s in states), *initial_formulas.values(), *(self.names[key] for key in needed)]
+        direct_rules = self._ordered(formulas, leave=set(self.sizes))
+        direct = {n for text in (*(self.rules[k] for k in direct_rules), *formulas) for n in names_in(text)}
         constants = {self.names[key] for key in species} | (set(parameters) - direct)
         return {
             "equations": "\n".join(lines),
             "states": [self.names[s] for s in states],
             "parameters": parameters,
-            "values": {name: known[name] for name in (*parameters, *(self.names[s] for s in states)) if name in known},
+            "values": {
+                name: known_values[name]
+                for name in (*parameters, *(self.names[s] for s in states))
+                if name in known_values
+            },
             "constants": [name for name in parameters if name in constants],
             "names": self.names,
             "defined": sorted(set(self.rules) - set(reactions)),
-            "begins": all_begun,
+            "begins": all_initial_formulas,
             "defaults": {self.names[key]: text for key, text in self.defaults.items()},
             "events": events,
             "title": model.getName() or model.getId(),
         }
 
     def _rules(self) -> None:
+        """Translate rate rules and assignment rules, then solve the algebraic rules."""
         algebraic = []
         for rule in self.model.getListOfRules():
             if rule.isAlgebraic():
@@ -119,7 +165,7 @@ class Document(Happenings, Formulas):
                 raise self.error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
             try:
                 text = self.text(rule.getMath())
-            except ModelError as error:  # it matters only if something needs this variable
+            except ModelError as error:  # raised later, if something needs this variable
                 self.failed[rule.getVariable()] = error
                 text = "0"
             (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = text
@@ -127,22 +173,27 @@ class Document(Happenings, Formulas):
             self._solve(text)
 
     def _solve(self, text: str) -> None:
-        """An algebraic rule, `0 = text`, solved for the one symbol in it that nothing else determines."""
+        """Solve an algebraic rule, `0 = text`, for the one symbol in it that nothing else determines.
+
+        It becomes an assignment rule. The rule must be linear in that symbol: `x = -(text at x = 0)/(∂text/∂x)`.
+        """
         try:
             expr = parse_expression(text, self._known(), "algebraic rule", {})
         except ModelError as error:
             raise self.error(str(error)) from None
-        moved = {
+        reacting = {
             reference.getSpecies()
             for reaction in self.model.getListOfReactions()
             for reference in (*reaction.getListOfReactants(), *reaction.getListOfProducts())
         }
         inside = {str(symbol) for symbol in expr.free_symbols}
         for key, name in self.names.items():
-            one = self.model.getElementBySId(key)
-            still = one is None or (hasattr(one, "getConstant") and one.getConstant())
-            reacts = key in moved and not (hasattr(one, "getBoundaryCondition") and one.getBoundaryCondition())
-            if name not in inside or still or reacts or key in self.rules or key in self.rates:
+            element = self.model.getElementBySId(key)
+            is_constant = element is None or (hasattr(element, "getConstant") and element.getConstant())
+            reacts = key in reacting and not (
+                hasattr(element, "getBoundaryCondition") and element.getBoundaryCondition()
+            )
+            if name not in inside or is_constant or reacts or key in self.rules or key in self.rates:
                 continue
             slope = expr.diff(se.Symbol(name))
             if slope != 0 and se.Symbol(name) not in slope.free_symbols:
@@ -150,65 +201,89 @@ class Document(Happenings, Formulas):
 
                 self.rules[key] = to_text(-expr.subs({se.Symbol(name): 0}) / slope)
                 return
-        raise self.error("an algebraic rule cannot be solved for one symbol; solve it for a variable first.")
+        raise self.error("an algebraic rule cannot be solved for one symbol; write it as an assignment rule.")
 
     def _all_beginnings(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
-        """The initial value of each state as a formula, where there is one."""
+        """Return the initial value of each state that has one, as a formula, by our name of the state."""
         moving = {self.names[key] for key in states}
-        found = {}
+        formulas = {}
         for key in states:
-            one = self.model.getSpecies(key)
-            text = assigned.get(key) or (self._initial(one).get(key) if one is not None else None)
+            species = self.model.getSpecies(key)
+            text = assigned.get(key) or (self._initial(species).get(key) if species is not None else None)
             if text is None and math.isfinite(self.values[key]):
                 text = repr(self.values[key])
             if text is not None:
-                found[self.names[key]] = _begun(text, moving)
-        return found
+                formulas[self.names[key]] = _begun(text, moving)
+        return formulas
 
     def _beginnings(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
-        """Initial values of states that are formulas of parameters, and of other states at the beginning."""
+        """Return the initial values of states that are formulas of parameters, or of other initial values."""
         moving = {self.names[key] for key in states}
-        found = {}
+        formulas = {}
         for key in states:
             text = assigned.get(key, "")
             if not math.isfinite(self.values[key]):
-                continue  # the root of a negative number says nothing
+                continue  # the formula has no value, such as the root of a negative number
             if not names_in(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
-                continue  # a number, however it is written, is a value for a simulation
-            found[key] = _begun(text, moving)
-        return found
+                continue  # a constant, however it is written, is a value for simulations and not an equation
+            formulas[key] = _begun(text, moving)
+        return formulas
 
     def _observed(self, needed: list[str], states: list[str], others: set[str]) -> list[str]:
-        """Further rules that tell something of the states, and may be measured, in their order."""
+        """Return further rules that depend on states, and so may be measured, each after those that it needs.
+
+        Parameters
+        ----------
+        needed : list of str
+            Rules that the equations contain already.
+        states : list of str
+        others : set of str
+            Identifiers that are never measured: compartments and reactions.
+        """
         moving = {self.names[key] for key in states}
-        found: list[str] = []
+        observed: list[str] = []
         for key in self.rules:
-            if key in (*needed, *found, *self.failed, *others):
+            if key in (*needed, *observed, *self.failed, *others):
                 continue
             chain = self._ordered([self.names[key]])
-            names = {name for each in chain for name in names_in(self.rules[each])}
-            if (names & moving or key in self.kept) and not any(each in self.failed for each in chain):
-                found += [each for each in chain if each not in (*needed, *found)]
-        return found
+            names = {name for rule in chain for name in names_in(self.rules[rule])}
+            if (names & moving or key in self.kept) and not any(rule in self.failed for rule in chain):
+                observed += [rule for rule in chain if rule not in (*needed, *observed)]
+        return observed
 
     def _ordered(self, texts: list[str], leave: set[str] | None = None) -> list[str]:
-        """The rules, but those to `leave`, that some formulas need, each after those which it needs itself."""
+        """Return the rules that some formulas need, each after the rules that it needs itself.
+
+        Parameters
+        ----------
+        texts : list of str
+            The formulas.
+        leave : set of str, optional
+            Rules to leave out.
+
+        Returns
+        -------
+        list of str
+            Identifiers.
+        """
         back = {self.names[key]: key for key in self.rules if key not in (leave or ())}
         order: list[str] = []
-        state: dict[str, bool] = {}  # False while what it needs is looked up, True when that is done
+        is_complete: dict[str, bool] = {}  # False while a rule is visited, True when all it needs is in order
 
         def visit(text: str) -> None:
             for name in sorted(names_in(text) & back.keys()):
                 key = back[name]
-                if state.get(key) is False:
-                    raise self.error(f"assignment rules depend on one another in a circle: {key!r} needs itself.")
-                if key in state:
+                if is_complete.get(key) is False:
+                    raise self.error(f"assignment rules form a circle: {key!r} depends on itself.")
+                if key in is_complete:
                     continue
-                if len(state) - len(order) > MAX_DEPTH:
-                    raise self.error(f"more than {MAX_DEPTH} assignment rules need one another in a row.")
-                state[key] = False
+                if len(is_complete) - len(order) > MAX_FORMULA_DEPTH:
+                    raise self.error(
+                        f"a chain of assignment rules that depend on one another is longer than {MAX_FORMULA_DEPTH}."
+                    )
+                is_complete[key] = False
                 visit(self.rules[key])
-                state[key] = True
+                is_complete[key] = True
                 order.append(key)
 
         for text in texts:
@@ -216,10 +291,10 @@ class Document(Happenings, Formulas):
         return order
 
     def _initial_values(self) -> dict[str, str]:
-        """Compute values at the start that are given as formulas, and return those of initial assignments.
+        """Compute the initial values that are given as formulas, and return the formulas of initial assignments.
 
-        Those that cannot be computed stay unknown. A constant parameter that is a formula of constant parameters is a
-        definition, and stays one.
+        Values that cannot be computed stay NaN. A constant parameter that is a formula of constant parameters is a
+        definition, and becomes a rule.
         """
         formulas: dict[str, str] = {}
         assigned: dict[str, str] = {}
@@ -228,7 +303,7 @@ class Document(Happenings, Formulas):
         for assignment in self.model.getListOfInitialAssignments():
             key = assignment.getSymbol()
             if key in self.weights:
-                continue  # a stoichiometry, which is in its reaction
+                continue  # a stoichiometry, which its reaction contains already
             if key not in self.names:
                 raise self.error(f"an initial assignment sets {key!r}, which is not a parameter or a species.")
             formulas[key] = assigned[key] = self.text(assignment.getMath())
@@ -239,38 +314,49 @@ class Document(Happenings, Formulas):
             pending = {key: parse_expression(text, self._known(), "formula", {}) for key, text in texts.items()}
         except ModelError as error:
             raise self.error(str(error)) from None
-        found = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {"t": 0.0}
+        known_values = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {
+            "t": 0.0
+        }
         while True:
-            ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= found.keys()]
+            ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= known_values.keys()]
             if not ready:
                 break
-            symbols = {se.Symbol(name): value for name, value in found.items()}
+            symbols = {se.Symbol(name): value for name, value in known_values.items()}
             for key in ready:
                 try:
                     value = float(pending.pop(key).subs(symbols))
-                except (RuntimeError, TypeError, ValueError, ZeroDivisionError):  # not a number, whatever the reason
+                except (
+                    RuntimeError,
+                    TypeError,
+                    ValueError,
+                    ZeroDivisionError,
+                ):  # the value is complex, infinite or undefined
                     value = math.nan
                 if math.isfinite(value):
-                    found[self.names[key]] = value
+                    known_values[self.names[key]] = value
                     if key in formulas:
                         self.values[key] = value
         return assigned
 
     def _define(self, formulas: dict[str, str]) -> None:
-        """Move definitions among the initial assignments to the rules; those of kept parameters are defaults."""
+        """Move definitions from the initial assignments to the rules, and formulas of kept parameters to the defaults.
+
+        A definition is a formula of constants for a parameter or compartment that no rule changes. One definition may
+        make another possible, so the search repeats until nothing is added.
+        """
         model = self.model
-        own = {one.getId() for one in (*model.getListOfParameters(), *model.getListOfCompartments())}
+        own = {element.getId() for element in (*model.getListOfParameters(), *model.getListOfCompartments())}
         own -= {*self.rates, *self.rules}
         self.defaults = {key: formulas[key] for key in own & self.kept & set(formulas)}
         own -= self.kept
         back = {name: key for key, name in self.names.items()}
-        # What an event or a later period sets is not constant: a formula of it holds at the beginning alone.
+        # What an event or a later period sets is not constant: a formula of it holds only at the initial time.
         constant = own - set(formulas) | (self.kept - self.moving)
         while True:
             ready = []
             for key in own & set(formulas):
                 needs = {back.get(name, name) for name in names_in(formulas[key])} - set(FUNCTIONS) - {"pi"}
-                # A number, however it is written, is a value and no definition.
+                # A constant, however it is written, is a value and not a definition.
                 if needs and needs <= constant:
                     ready.append(key)
             if not ready:
@@ -283,16 +369,22 @@ class Document(Happenings, Formulas):
                 constant.add(key)
 
     def _known(self) -> list[str]:
+        """Return all names that a formula may contain."""
         return [*self.names.values(), "t"]
 
     def _declare(self, identifier: str, value: float) -> None:
+        """Give an identifier its value, and a name that is free and not reserved."""
         name = identifier
         while name in RESERVED or name in FUNCTIONS or name in self.names.values():
             name += "_"
         self.values[identifier], self.names[identifier] = value, name
 
     def _initial(self, species: Any) -> dict[str, str]:
-        """The initial value of a species as a formula: in the file it may be an amount or a concentration."""
+        """Return the initial value of a species as a formula by its identifier; nothing if it has none.
+
+        The file may give an amount where a concentration is needed, or the reverse; the size of the compartment
+        converts them.
+        """
         amount, size = species.getHasOnlySubstanceUnits(), self.names.get(species.getCompartment())
         if species.isSetInitialConcentration():
             value, by = species.getInitialConcentration(), f"*{size}" if amount and size else ""
@@ -303,12 +395,13 @@ class Document(Happenings, Formulas):
         return {species.getId(): f"({value!r}){by}"} if math.isfinite(value) else {}
 
     def _size(self, compartment: str) -> str:
+        """Return the size of a compartment as text; raise if it is missing or not positive."""
         size = self.values.get(compartment, math.nan)
         if not 0 < size < math.inf:
-            raise self.error(f"the compartment {compartment!r} has no size.")
+            raise self.error(f"the compartment {compartment!r} has no positive size.")
         return repr(size)
 
 
 def _begun(text: str, moving: set[str]) -> str:
-    """A formula at the beginning: states in it are those then."""
+    """Return a formula at the initial time: each state `x` in it becomes `x(0)`."""
     return re.sub(r"(?<![\w.])[^\W\d]\w*", lambda m: f"{m[0]}(0)" if m[0] in moving else m[0], text)

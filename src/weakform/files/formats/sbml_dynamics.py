@@ -1,4 +1,4 @@
-"""What changes in an SBML document, and when: reactions, compartments that grow, events."""
+"""The dynamics of an SBML document: reactions, changing compartments and events as rates and jumps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import symengine as se
 from ...model.expression_text import to_text
 from ...model.expressions import parse_expression
 from ...support.errors import ModelError
-from .sbml_formulas import Formulas, names_in
+from .sbml_formulas import CHARACTERS_PER_NODE, Formulas, names_in
 
 
 class Happenings(Formulas):
-    """The part of `Document` that turns reactions and events into rates and jumps."""
+    """The part of a document that turns reactions and events into rates and jumps.
+
+    `Document` completes it with rules and initial values, and describes the attributes.
+    """
 
     kept: frozenset[str]
     values: dict[str, float]
@@ -24,13 +27,15 @@ class Happenings(Formulas):
     weights: dict[str, str]
 
     def _declare(self, identifier: str, value: float) -> None:
+        """Give an identifier a value and a name; `Document` implements this."""
         raise NotImplementedError
 
     def _known(self) -> list[str]:
+        """Return all names that a formula may contain; `Document` implements this."""
         raise NotImplementedError
 
     def _references(self) -> None:
-        """Stoichiometries that have a name, and formulas for them."""
+        """Collect the stoichiometries that have an identifier, with a formula for each."""
         self.weights = {}
         self._named: dict[str, Any] = {}
         for reaction in self.model.getListOfReactions():
@@ -54,11 +59,20 @@ class Happenings(Formulas):
                 changing = {s.getId() for s in self.model.getListOfSpecies() if not s.getConstant()}
                 changing |= {r.getVariable() for r in self.model.getListOfRules()} | self._event_targets
                 if rule is None and names_in(self.weights[key]) & {self.names[k] for k in changing if k in self.names}:
-                    raise self.error(f"the stoichiometry {key!r} begins with what changes, which cannot be translated.")
+                    raise self.error(
+                        f"the initial value of the stoichiometry {key!r} depends on quantities that change, which "
+                        "cannot be translated."
+                    )
                 if rule is None:
                     self.rules[key] = self.weights[key]
 
     def _reactions(self) -> None:
+        """Turn reactions into rules, one for each rate, and sum them into the rate of change of each species.
+
+        For an amount the rate is the signed sum of stoichiometry times reaction rate; for a concentration it is divided
+        by the size of the compartment. A species on the boundary, a constant one or one with a rate rule is not changed
+        by reactions.
+        """
         sums: dict[str, list[str]] = {}
         for reaction in self.model.getListOfReactions():
             name, law = reaction.getId(), reaction.getKineticLaw()
@@ -68,11 +82,11 @@ class Happenings(Formulas):
                 raise self.error(f"the reaction {name!r} has no kinetic law.")
             local: dict[str, str] = {}
             for parameter in (law.getParameter(j) for j in range(law.getNumParameters())):
-                own = f"{name}_{parameter.getId()}"
-                while own in self.names:
-                    own += "_"
-                self._declare(own, parameter.getValue() if parameter.isSetValue() else math.nan)
-                local[parameter.getId()] = self.names[own]
+                own_name = f"{name}_{parameter.getId()}"
+                while own_name in self.names:
+                    own_name += "_"
+                self._declare(own_name, parameter.getValue() if parameter.isSetValue() else math.nan)
+                local[parameter.getId()] = self.names[own_name]
             self.rules[name], rate = self.text(law.getMath(), local), self.names[name]
             for sign, references in (("-", reaction.getListOfReactants()), ("+", reaction.getListOfProducts())):
                 for reference in references:
@@ -88,7 +102,7 @@ class Happenings(Formulas):
                 raise self.error(f"{identifier!r} is changed by reactions and set by a rule.")
             species = self.model.getSpecies(identifier)
             if species.getCompartment() not in self.names:
-                raise self.error(f"the species {identifier!r} is in a compartment that is not there.")
+                raise self.error(f"the species {identifier!r} is in a compartment that does not exist.")
             whole = " ".join(terms)
             factor = self._conversion(species)
             whole = f"{factor}*({whole})" if factor else whole
@@ -96,7 +110,7 @@ class Happenings(Formulas):
             self.rates[identifier] = f"({whole}){size}" if size else whole
 
     def _conversion(self, species: Any) -> str:
-        """The conversion factor of a species."""
+        """Return our name for the conversion factor of a species; empty if there is none."""
         key = species.getConversionFactor() if species.isSetConversionFactor() else ""
         key = key or (self.model.getConversionFactor() if self.model.isSetConversionFactor() else "")
         if key and key not in self.names:
@@ -104,6 +118,7 @@ class Happenings(Formulas):
         return self.names[key] if key else ""
 
     def _stoichiometry(self, reference: Any, reaction: str) -> str:
+        """Return the stoichiometry of a reactant or product as text: a name, a formula or a number."""
         if reference.isSetId() and reference.getId() in self.weights:
             return self.names[reference.getId()] if reference.getId() in self.rules else self.weights[reference.getId()]
         if reference.isSetStoichiometryMath():
@@ -116,36 +131,41 @@ class Happenings(Formulas):
 
     @property
     def _event_targets(self) -> set[str]:
-        """What events set."""
+        """Identifiers that events set."""
         events = self.model.getListOfEvents()
-        return {one.getVariable() for event in events for one in event.getListOfEventAssignments()}
+        return {assignment.getVariable() for event in events for assignment in event.getListOfEventAssignments()}
 
     def _rates_of(self) -> None:
-        """Put rates in place of what asks for them, now that all are known."""
+        """Replace placeholders by the rates that they stand for, now that all rates are known.
+
+        A rate may contain another placeholder, so the replacement is repeated once for each of them; whatever remains
+        then depends on itself.
+        """
         if not self.asked:
             return
         if any(key in self.sizes for key in (*self.rates, *self.rules)):
             raise self.error("rateOf in a model with changing compartments cannot be translated.")
         for key in self.asked.values():
             if key in self.rules:
-                raise self.error(f"rateOf {key!r} cannot be translated: a rule gives it.")
+                raise self.error(f"rateOf {key!r} cannot be translated: {key!r} is set by a rule.")
         for _ in range(len(self.asked) + 1):
             for texts in (self.rates, self.rules):
                 for key, text in texts.items():
                     texts[key] = self._with_rates(text)
-                    self.nodes += len(texts[key]) // 8
+                    self.nodes += len(texts[key]) // CHARACTERS_PER_NODE
         for texts in (self.rates, self.rules):
             for key, text in texts.items():
                 if any(placeholder in text for placeholder in self.asked):
-                    raise self.error(f"rateOf depends on itself, in a circle: see {key!r}.")
+                    raise self.error(f"rateOf depends on itself; see {key!r}.")
 
     def _with_rates(self, text: str) -> str:
+        """Return a formula with its placeholders replaced by rates; an identifier without a rate is constant."""
         for placeholder, target in self.asked.items():
             text = text.replace(placeholder, f"({self.rates.get(target, '0')})")
         return text
 
     def _growing(self) -> None:
-        """Concentrations in compartments that change their size: `- c V'/V`."""
+        """Add the dilution `- c V'/V` to the rate of each concentration c in a compartment whose size V changes."""
         for key in self.sizes:
             if key not in self.rates and key not in self.rules:
                 continue
@@ -155,29 +175,32 @@ class Happenings(Formulas):
                 continue
             size = self.names[key]
             for species in self.model.getListOfSpecies():
-                own = species.getId()
-                if species.getCompartment() != key or species.getHasOnlySubstanceUnits() or own in self.rules:
+                identifier = species.getId()
+                if species.getCompartment() != key or species.getHasOnlySubstanceUnits() or identifier in self.rules:
                     continue
-                if species.getConstant() or self.model.getRuleByVariable(own) is not None:
+                if species.getConstant() or self.model.getRuleByVariable(identifier) is not None:
                     continue
-                self.rates[own] = f"{self.rates.get(own, '0')} - {self.names[own]}*({growth})/{size}"
+                self.rates[identifier] = (
+                    f"{self.rates.get(identifier, '0')} - {self.names[identifier]}*({growth})/{size}"
+                )
 
     def _smoothly(self, key: str) -> None:
-        """Refuse a compartment that jumps by a rule, or whose size depends on what changes in others."""
+        """Refuse a compartment whose size jumps by a rule, or depends on concentrations in changing compartments."""
         if key not in self.rules:
             return
         pending = [self.rules[key]]
-        back = {name: k for k, name in self.names.items()}
+        identifiers = {name: k for k, name in self.names.items()}
         inside: set[str] = set()
         while pending:
             for name in parse_expression(pending.pop(), self._known(), "rule", {}).free_symbols:
-                one = back.get(str(name), "")
-                if one and one not in inside:
-                    inside.add(one)
-                    pending += [self.rules[one]] if one in self.rules else []
+                identifier = identifiers.get(str(name), "")
+                if identifier and identifier not in inside:
+                    inside.add(identifier)
+                    pending += [self.rules[identifier]] if identifier in self.rules else []
         switched = any(
             "piecewise" in t or "if(" in t for t in (self.rules[key], *(self.rules.get(k, "") for k in inside))
         )
+        # The size of such a compartment would depend on concentrations that depend on the size themselves.
         grown = {
             s.getId()
             for s in self.model.getListOfSpecies()
@@ -187,15 +210,15 @@ class Happenings(Formulas):
             raise self.error(f"the size of the compartment {key!r} jumps, or depends on another one that changes.")
 
     def _pace(self, text: str) -> str:
-        """The rate of change of a formula, by the chain rule."""
+        """Return the rate of change of a formula by the chain rule, `∂f/∂t + Σ ∂f/∂x x'`, as text."""
         try:
             expr = parse_expression(text, self._known(), "rule", {})
         except ModelError as error:
             raise self.error(str(error)) from None
-        back = {name: key for key, name in self.names.items()}
+        identifiers = {name: key for key, name in self.names.items()}
         terms = [to_text(slope)] if (slope := expr.diff(se.Symbol("t"))) != 0 else []
         for symbol in sorted(expr.free_symbols, key=str):
-            key = back.get(str(symbol))
+            key = identifiers.get(str(symbol))
             if key is None:
                 continue
             pace = self.rates.get(key) or (self._pace(self.rules[key]) if key in self.rules else "0")
@@ -204,14 +227,18 @@ class Happenings(Formulas):
         return " + ".join(terms) or "0"
 
     def _still(self) -> None:
-        """What events change is a state, even where nothing else changes it; a kept species, too."""
+        """Give a rate of zero to quantities that change only by jumps, so that they become states.
+
+        These are the targets of events, species that stay parameters, and concentrations in compartments that change.
+        Only a state can jump, so each needs an equation, `x' = 0`.
+        """
         for event in self.model.getListOfEvents():
             for assignment in event.getListOfEventAssignments():
                 key = assignment.getVariable()
                 if key not in self.names:
-                    raise self.error(f"an event sets {key!r}, which is not a parameter, a species or a compartment.")
+                    raise self.error(f"an event sets {key!r}, which is not a parameter, species or compartment.")
                 if key in self.rules or key in self._named:
-                    raise self.error(f"an event sets {key!r}, which a rule gives, or which is a stoichiometry.")
+                    raise self.error(f"an event sets {key!r}, which is set by a rule already, or is a stoichiometry.")
                 self.rates.setdefault(key, "0")
         for species in self.model.getListOfSpecies():
             key = species.getId()
@@ -222,8 +249,16 @@ class Happenings(Formulas):
                 self.rates.setdefault(key, "0")
 
     def events(self) -> list[dict[str, Any]]:
-        """Events as triggers, new values and whether they wait."""
-        found = []
+        """Translate the events.
+
+        Returns
+        -------
+        list of dict
+            For each event: `trigger`, a formula that is at least zero where the event holds; `after`, new values by our
+            names; `waits`, whether it fires only after its trigger was false; `late`, whether it fires at the initial
+            time if its time has passed by then; `together`, whether its values are those of the moment when it fires.
+        """
+        events = []
         several = self.model.getNumEvents() > 1
         for k, event in enumerate(self.model.getListOfEvents()):
             name = event.getId() or str(k + 1)
@@ -238,32 +273,36 @@ class Happenings(Formulas):
             for assignment in event.getListOfEventAssignments():
                 if assignment.getMath() is not None:
                     after[self.names[assignment.getVariable()]] = self.text(assignment.getMath())
-            for key in self.sizes:  # amounts stay where a compartment jumps
+            for key in self.sizes:  # amounts stay when the size of a compartment jumps
                 size = self.names[key]
                 for species in self.model.getListOfSpecies():
-                    own = self.names[species.getId()]
+                    own_name = self.names[species.getId()]
                     inside = species.getCompartment() == key and not species.getHasOnlySubstanceUnits()
-                    if size in after and inside and own not in after and species.getId() in self.rates:
-                        after[own] = f"{own}*{size}/({after[size]})"
+                    if size in after and inside and own_name not in after and species.getId() in self.rates:
+                        after[own_name] = f"{own_name}*{size}/({after[size]})"
             waits = trigger.getInitialValue() if trigger.isSetInitialValue() else True
             rising = self.rising(trigger.getMath())
             strict = self.kinds.get(trigger.getMath().getType(), "") in ("AST_RELATIONAL_GT", "AST_RELATIONAL_LT")
             clock = not names_in(rising) & {self.names[k] for k in self.rates}
-            found.append(
+            events.append(
                 {
                     "trigger": rising,
                     "after": after,
-                    # time > 0 becomes true just after the beginning, whatever was before.
+                    # A strict comparison of time alone, such as time > 0, becomes true just after the initial time,
+                    # whatever it was before.
                     "waits": bool(waits) and not (strict and clock),
                     "late": not waits,
                     "together": bool(event.getUseValuesFromTriggerTime()),
                 }
             )
             if trigger.isSetPersistent() and not trigger.getPersistent() and several:
-                raise self.error(f"the event {name!r} is not persistent, which cannot be translated beside others.")
-        return found
+                raise self.error(
+                    f"the event {name!r} is not persistent, which cannot be translated in a model with several events."
+                )
+        return events
 
     def _number_of(self, node: Any) -> float:
+        """Return the value of a constant formula; NaN if it is not constant."""
         try:
             return float(parse_expression(self.text(node), self._known(), "delay"))
         except (ModelError, RuntimeError, TypeError, ValueError):

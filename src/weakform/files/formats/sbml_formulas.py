@@ -1,4 +1,8 @@
-"""Formulas of SBML documents as text that our own parser reads, self-contained and bounded."""
+"""Formulas of SBML documents as text for our own parser, self-contained and bounded in size.
+
+A formula is walked node by node. Functions of the document are expanded where they are called, so the text can be
+exponentially longer than the document; a budget of nodes for the whole document keeps it bounded.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,14 @@ from typing import Any
 
 from ...support.errors import ModelError
 
-MAX_DEPTH = 100
-MAX_NODES = 100_000
+MAX_FORMULA_DEPTH = 100
+"""Levels of nesting of a formula, or of assignment rules that need one another, above which a document is refused. It
+is well below Python's limit of recursion. By judgement; `tests/files/test_subprocess_reader.py` nests 150 deep."""
+MAX_FORMULA_NODES = 100_000
+"""Nodes of all formulas of a document together, after functions are expanded, above which it is refused. By judgement;
+`tests/files/test_subprocess_reader.py` has thirty functions that each call the one before twice."""
+CHARACTERS_PER_NODE = 8
+"""Characters of repeated text that count as one node of the budget. By judgement."""
 _CALLS = {
     "EXP": "exp",
     "LN": "log",
@@ -29,31 +39,44 @@ _CALLS = {
     "ARCTANH": "atanh",
     **{name: name.lower() for name in ("COT", "SEC", "CSC", "ARCCOT", "ARCSEC", "ARCCSC", "COTH", "SECH", "CSCH")},
 }
+"""Our function of one argument for each of libsbml's node types, without their prefix."""
 _COMPARED = {"RELATIONAL_LT": "<", "RELATIONAL_LEQ": "<=", "RELATIONAL_GT": ">", "RELATIONAL_GEQ": ">="}
+"""Our sign for each comparison."""
 _NUMBERS = {
     "AST_CONSTANT_PI": "pi",
     "AST_CONSTANT_E": "exp(1)",
     "AST_NAME_TIME": "t",
     "AST_NAME_AVOGADRO": "6.02214179e23",
 }
+"""Our text for each node that is a constant, or the time."""
 _CHAINS = {"AST_PLUS": "+", "AST_MINUS": "+", "AST_TIMES": "*", "AST_DIVIDE": "*"}
+"""Operators that are written as one flat sum (`+`) or one flat product (`*`)."""
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+"""The inverse of each operator, for the right side of a difference or a quotient."""
 
 
 class Formulas:
-    """The walk through the formulas of one SBML model.
+    """The translation of the formulas of one SBML model.
 
     Parameters
     ----------
     libsbml : module
     model : libsbml.Model
     where : str
-        What it is, for error messages.
+        Name of the document in errors.
 
     Attributes
     ----------
+    kinds : dict of int to str
+        Name of each of libsbml's node types.
     names : dict of str to str
         Our name for each identifier of the document.
+    rates, rules : dict of str to str
+        Right-hand side of each state, and formula of each abbreviation, by identifier.
+    asked : dict of str to str
+        Identifier whose rate each placeholder stands for.
+    nodes : int
+        Nodes that were translated, which are bounded by `MAX_FORMULA_NODES`.
     """
 
     def __init__(self, libsbml: Any, model: Any, where: str) -> None:
@@ -70,20 +93,36 @@ class Formulas:
         self.nodes = 0
 
     def error(self, what: str) -> ModelError:
-        """An error that names the document."""
+        """Return an error whose message begins with the name of the document."""
         return ModelError(f"{self.where}: {what}")
 
     def text(self, node: Any, local: dict[str, str] | None = None, depth: int = 0) -> str:
-        """A formula as text for our parser, self-contained: in parentheses unless it is a name, a number or a call."""
+        """Translate a formula into text for our parser.
+
+        Parameters
+        ----------
+        node : libsbml.ASTNode
+        local : dict of str to str, optional
+            Text for names that have a meaning in this formula alone: arguments of a function, parameters of a reaction.
+        depth : int
+            Level of nesting.
+
+        Returns
+        -------
+        str
+            Self-contained text: in parentheses unless it is a name, a number or a call.
+        """
         self.nodes += 1
         if node is None:
             raise self.error("a formula is missing.")
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep, or have more than {MAX_NODES} parts.")
+        if depth > MAX_FORMULA_DEPTH or self.nodes > MAX_FORMULA_NODES:
+            raise self.error(
+                f"formulas are nested more than {MAX_FORMULA_DEPTH} deep, or have more than {MAX_FORMULA_NODES} parts."
+            )
         kind = self.kinds.get(node.getType(), str(node.getType()))
-        inside = [node.getChild(k) for k in range(node.getNumChildren())]
+        children = [node.getChild(k) for k in range(node.getNumChildren())]
 
-        def shown(child: Any) -> str:
+        def translate_child(child: Any) -> str:
             return self.text(child, local, depth + 1)
 
         if kind in ("AST_INTEGER", "AST_REAL", "AST_REAL_E", "AST_RATIONAL"):
@@ -93,35 +132,38 @@ class Formulas:
         if kind in _NUMBERS:
             return _NUMBERS[kind]
         if kind in _CHAINS:
-            return self._chain(node, _CHAINS[kind], shown)
-        if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(inside) == 2:
-            return f"({shown(inside[0])}**{shown(inside[1])})"
-        if kind == "AST_FUNCTION_ROOT" and inside:
-            degree = shown(inside[0]) if len(inside) == 2 else "2"
-            return f"({shown(inside[-1])}**(1/{degree}))"
-        if kind == "AST_FUNCTION_LOG" and inside:
-            base = shown(inside[0]) if len(inside) == 2 else "10"
-            return f"(log({shown(inside[-1])})/log({base}))"
+            return self._chain(node, _CHAINS[kind], translate_child)
+        if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(children) == 2:
+            return f"({translate_child(children[0])}**{translate_child(children[1])})"
+        if kind == "AST_FUNCTION_ROOT" and children:
+            # The degree of a root and the base of a logarithm are optional in MathML: 2 and 10.
+            degree = translate_child(children[0]) if len(children) == 2 else "2"
+            return f"({translate_child(children[-1])}**(1/{degree}))"
+        if kind == "AST_FUNCTION_LOG" and children:
+            base = translate_child(children[0]) if len(children) == 2 else "10"
+            return f"(log({translate_child(children[-1])})/log({base}))"
         function = kind.removeprefix("AST_").removeprefix("FUNCTION_")
-        if function in _CALLS and len(inside) == 1:
-            return f"{_CALLS[function]}({shown(inside[0])})"
-        if kind == "AST_FUNCTION_PIECEWISE" and inside:
-            return self._piecewise(inside, shown, local, depth)
-        if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and inside:
-            sign, values = "<" if kind.endswith("MIN") else ">", [shown(child) for child in inside]
-            self.nodes += sum(map(len, values)) * len(values) // 8
+        if function in _CALLS and len(children) == 1:
+            return f"{_CALLS[function]}({translate_child(children[0])})"
+        if kind == "AST_FUNCTION_PIECEWISE" and children:
+            return self._piecewise(children, translate_child, local, depth)
+        if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and children:
+            # min(a, b, c) as piecewise(a, a < b and a < c, b, b < c, c): each value is compared with later ones only,
+            # since it is reached only if no value before it is the smallest.
+            sign, values = "<" if kind.endswith("MIN") else ">", [translate_child(child) for child in children]
+            self.nodes += sum(map(len, values)) * len(values) // CHARACTERS_PER_NODE
             plain = [value for value in values if _is_number(value)]
-            if plain:  # of numbers one is left
+            if plain:  # numbers can be compared now: only the best of them can be the result
                 best = (min if sign == "<" else max)(plain, key=float)
                 values = [*(value for value in values if value not in plain), best]
             parts = []
             for k, value in enumerate(values[:-1]):
-                parts += [value, "(" + " and ".join(f"{value} {sign} {other}" for other in values[k + 1 :]) + ")"]
+                parts += [value, "(" + " and ".join(f"{value} {sign} {rival}" for rival in values[k + 1 :]) + ")"]
             return f"piecewise({', '.join([*parts, values[-1]])})" if parts else values[0]
-        if kind == "AST_FUNCTION_RATE_OF" and len(inside) == 1:
-            return self._rate_of(inside[0].getName() or "")
+        if kind == "AST_FUNCTION_RATE_OF" and len(children) == 1:
+            return self._rate_of(children[0].getName() or "")
         if kind == "AST_FUNCTION":
-            return self._call(node.getName(), [shown(child) for child in inside], depth)
+            return self._call(node.getName(), [translate_child(child) for child in children], depth)
         raise self.error(
             f"{node.getName() or function.lower()!r} in a formula cannot be translated; right-hand sides must be "
             "smooth between jumps, and without delays."
@@ -130,6 +172,7 @@ class Formulas:
     def _piecewise(
         self, inside: list[Any], shown: Callable[[Any], str], local: dict[str, str] | None, depth: int
     ) -> str:
+        """Translate a piecewise function; its value is zero where no condition holds and no default is given."""
         parts = []
         for k in range(0, len(inside) - 1, 2):
             parts += [shown(inside[k]), self.condition(inside[k + 1], local, depth + 1)]
@@ -140,51 +183,61 @@ class Formulas:
         return f"piecewise({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
     def condition(self, node: Any, local: dict[str, str] | None, depth: int) -> str:
-        """A condition as text for our parser."""
+        """Translate a condition: comparisons joined by and, or and not."""
         kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
-        inside = [node.getChild(k) for k in range(node.getNumChildren())]
-        if depth > MAX_DEPTH:
-            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep.")
-        if kind in _COMPARED and len(inside) == 2:
-            left, right = (self.text(child, local, depth + 1) for child in inside)
+        children = [node.getChild(k) for k in range(node.getNumChildren())]
+        if depth > MAX_FORMULA_DEPTH:
+            raise self.error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
+        if kind in _COMPARED and len(children) == 2:
+            left, right = (self.text(child, local, depth + 1) for child in children)
             return f"({left} {_COMPARED[kind]} {right})"
-        if kind in ("LOGICAL_AND", "LOGICAL_OR") and inside:
+        if kind in ("LOGICAL_AND", "LOGICAL_OR") and children:
             word = f" {kind.removeprefix('LOGICAL_').lower()} "
-            return "(" + word.join(self.condition(child, local, depth + 1) for child in inside) + ")"
-        if kind == "LOGICAL_NOT" and len(inside) == 1:
-            return f"(not {self.condition(inside[0], local, depth + 1)})"
+            return "(" + word.join(self.condition(child, local, depth + 1) for child in children) + ")"
+        if kind == "LOGICAL_NOT" and len(children) == 1:
+            return f"(not {self.condition(children[0], local, depth + 1)})"
         raise self.error(
             f"the condition {kind.lower().removeprefix('relational_')!r} cannot be translated; conditions are "
             "comparisons (<, <=, >, >=) joined by and, or and not."
         )
 
     def rising(self, node: Any, depth: int = 0) -> str:
-        """A trigger as a formula that is at least zero where it holds."""
+        """Translate a trigger into a formula that is at least zero where the trigger holds.
+
+        A comparison `a > b` becomes `a - b`; and becomes the smaller, or the larger of two formulas, written as
+        `(a + b ∓ |a - b|)/2`.
+        """
         kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
-        inside = [node.getChild(k) for k in range(node.getNumChildren())]
-        if depth > MAX_DEPTH:
-            raise self.error(f"formulas are nested more than {MAX_DEPTH} deep.")
-        if kind in _COMPARED and len(inside) == 2:
-            left, right = (self.text(child) for child in inside)
+        children = [node.getChild(k) for k in range(node.getNumChildren())]
+        if depth > MAX_FORMULA_DEPTH:
+            raise self.error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
+        if kind in _COMPARED and len(children) == 2:
+            left, right = (self.text(child) for child in children)
+            # Strict and other comparisons differ only where the formula is zero; `events` treats those of time.
             return f"({left} - {right})" if ">" in _COMPARED[kind] else f"({right} - {left})"
-        if kind == "LOGICAL_NOT" and len(inside) == 1:
-            return f"(-{self.rising(inside[0], depth + 1)})"
-        if kind in ("LOGICAL_AND", "LOGICAL_OR") and inside:
-            sign, whole = "-" if kind == "LOGICAL_AND" else "+", self.rising(inside[0], depth + 1)
-            for child in inside[1:]:  # the smaller, or the larger, of two
-                other = self.rising(child, depth + 1)
-                self.nodes += (len(whole) + len(other)) // 8
-                whole = f"(({whole} + {other} {sign} abs({whole} - {other}))/2)"
+        if kind == "LOGICAL_NOT" and len(children) == 1:
+            return f"(-{self.rising(children[0], depth + 1)})"
+        if kind in ("LOGICAL_AND", "LOGICAL_OR") and children:
+            sign, whole = "-" if kind == "LOGICAL_AND" else "+", self.rising(children[0], depth + 1)
+            for child in children[1:]:
+                part = self.rising(child, depth + 1)
+                self.nodes += (len(whole) + len(part)) // CHARACTERS_PER_NODE
+                whole = f"(({whole} + {part} {sign} abs({whole} - {part}))/2)"
             return whole
         raise self.error(f"the trigger {kind.lower()!r} of an event cannot be translated; it must be a comparison.")
 
     def _rate_of(self, name: str) -> str:
+        """Return a placeholder for the rate of change of a symbol.
+
+        Rates are known only after all rules and reactions were read; they replace the placeholders then.
+        """
         if name not in self.names:
             raise self.error(f"rateOf {name!r} cannot be translated: nothing has this name.")
         self.asked[f"rate_of_{self.names[name]}_"] = name
         return f"rate_of_{self.names[name]}_"
 
     def _number(self, node: Any, kind: str) -> str:
+        """Translate a number, in parentheses if it is negative."""
         value = float(node.getValue())
         if not math.isfinite(value):
             raise self.error(f"a formula has the number {value}.")
@@ -192,6 +245,7 @@ class Formulas:
         return f"({text})" if value < 0 else text
 
     def _name(self, name: str, local: dict[str, str]) -> str:
+        """Translate a name: that of a local symbol or ours for an identifier."""
         if name in local:
             return local[name]
         if name not in self.names:
@@ -199,17 +253,21 @@ class Formulas:
         return self.names[name]
 
     def _call(self, name: str, arguments: list[str], depth: int) -> str:
-        """A function of the file, with its arguments in place."""
+        """Expand a call of a function that the document defines."""
         function = self.model.getFunctionDefinition(name)
         if function is None or function.getBody() is None or function.getNumArguments() != len(arguments):
             raise self.error(f"the function {name!r} is not defined, or has another number of arguments.")
         names = [function.getArgument(k).getName() for k in range(len(arguments))]
-        self.nodes += sum(map(len, arguments)) // 8
+        self.nodes += sum(map(len, arguments)) // CHARACTERS_PER_NODE
         return self.text(function.getBody(), dict(zip(names, arguments, strict=True)), depth + 1)
 
     def _chain(self, node: Any, plain: str, shown: Callable[[Any], str]) -> str:
-        """A sum or a product with all the sums, or products, in it: as long as it likes, it is one level deep."""
+        """Translate a sum or a product, with all sums or products inside it, as one flat chain of terms.
+
+        MathML nests what a person writes in a row: without this, a sum of 150 terms would be 150 levels deep.
+        """
         parts: list[tuple[str, str]] = []
+        # A stack and not a recursion: a chain may be far longer than the limit of nesting.
         stack = [(plain, node)]
         while stack:
             sign, part = stack.pop()
@@ -218,22 +276,22 @@ class Formulas:
                 parts.append((sign, shown(part)))
                 continue
             self.nodes += 1
-            inside = [part.getChild(k) for k in range(part.getNumChildren())]
+            children = [part.getChild(k) for k in range(part.getNumChildren())]
             inverse = kind in ("AST_MINUS", "AST_DIVIDE")
-            if inverse and len(inside) == 1 and kind == "AST_MINUS":
-                stack.append((_INVERSE[sign], inside[0]))
+            if inverse and len(children) == 1 and kind == "AST_MINUS":
+                stack.append((_INVERSE[sign], children[0]))
                 continue
-            if inverse and len(inside) != 2:
+            if inverse and len(children) != 2:
                 raise self.error("a difference or a quotient does not have two parts.")
-            signs = [sign, _INVERSE[sign]] if inverse else [sign] * len(inside)
-            stack += reversed(list(zip(signs, inside, strict=True)))
+            signs = [sign, _INVERSE[sign]] if inverse else [sign] * len(children)
+            stack += reversed(list(zip(signs, children, strict=True)))
         if not parts:
             return "0" if plain == "+" else "1"
         first = {"+": "", "-": "-", "*": "", "/": "1/"}[parts[0][0]]
         return "(" + first + parts[0][1] + "".join(f" {sign} {text}" for sign, text in parts[1:]) + ")"
 
     def refuse(self) -> None:
-        """Name what cannot be translated."""
+        """Raise an error for a model that cannot be translated at all: one with fast reactions."""
         model = self.model
         for reaction in model.getListOfReactions():
             if reaction.isSetFast() and reaction.getFast():
@@ -241,11 +299,12 @@ class Formulas:
 
 
 def names_in(text: str) -> set[str]:
-    """Every name in a formula; the e of 1e-05 is none."""
+    """Return every name in a formula; the e of 1e-05 is not one."""
     return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))
 
 
 def _is_number(text: str) -> bool:
+    """Return True if a text is a number."""
     try:
         float(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Foreign libraries read foreign files in a process of their own.
+"""A separate process in which foreign libraries read foreign files.
 
-The libraries that read SBML, Antimony and PEtab are written in C++ and trust their input: a formula nested deep enough
-crashes them, a few lines of functions that call one another fill the memory. They run in a child with limits on memory
-and time and without a network; text goes in, plain data (JSON) come out, and whatever happens to the child is one
-error here.
+The libraries that read SBML and Antimony are written in C++ and trust their input: a formula nested deep enough crashes
+them, a few lines of functions that call one another fill the memory. They run in a child process with limits on memory
+and time and without a network. Text goes in, plain data (JSON) come out, and any failure of the child is one error
+here. PEtab problems, which contain an SBML model, are read in the same way.
 """
 
 from __future__ import annotations
@@ -16,45 +16,67 @@ from typing import Any
 
 from ...support.errors import ModelError
 
-MEGABYTES = 2048
-SECONDS = 60
+MAX_MEMORY_MB = 2048
+"""Address space of the child in megabytes; beyond it an allocation fails and the file is refused. By judgement;
+`tests/files/test_subprocess_reader.py` has files that need more."""
+MAX_CPU_SECONDS = 60
+"""CPU time of the child in seconds, after which the system ends it and the file is refused. By judgement;
+`tests/files/test_subprocess_reader.py` has files that need more."""
+EXTRA_WALL_SECONDS = 30
+"""Seconds of wall time, beyond `MAX_CPU_SECONDS`, for which the parent waits for a child that does not run. It is the
+only limit on Windows. By judgement."""
 
 
 def ask(task: str, text: str, where: str) -> Any:
-    """What `translate.TASKS[task]` makes of a text, found in a child process.
+    """Run a task of `translation.TASKS` on a text in a child process.
+
+    Parameters
+    ----------
+    task : str
+        A key of `translation.TASKS`.
+    text : str
+        The document, or for PEtab the path of the problem.
+    where : str
+        Name of the document in errors.
+
+    Returns
+    -------
+    object
+        Plain data, as the task returns them.
 
     Raises
     ------
     ModelError
-        If the text is refused, or the child dies of it.
+        If the task refuses the text, or the child crashes or exceeds its limits.
     """
-    # -P: nothing is imported from the folder in which a user happens to work. Its threads would only take memory.
+    # -P: nothing is imported from the folder in which a user happens to work. Each thread of a BLAS library reserves
+    # memory, which counts against the limit.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
-    said = ""
+    last_line = ""
     try:
         child = subprocess.run(
             [sys.executable, "-P", "-m", "weakform.files.formats.subprocess_reader"],
             input=json.dumps([task, text, where]).encode(),
             capture_output=True,
             env=environment,
-            timeout=SECONDS + 30,
+            timeout=MAX_CPU_SECONDS + EXTRA_WALL_SECONDS,
             check=False,
         )
-        said = (child.stderr.decode(errors="replace").strip().splitlines() or [""])[-1][:200]
-        answer, found = json.loads(child.stdout)
+        last_line = (child.stderr.decode(errors="replace").strip().splitlines() or [""])[-1][:200]
+        answer, result = json.loads(child.stdout)
     except (subprocess.TimeoutExpired, ValueError):
         raise ModelError(
-            f"{where} could not be read: the library for it crashed, or needed more than {MEGABYTES // 1024} GB or "
-            f"{SECONDS} seconds. Something in it is nested too deep or repeated too often."
-            + (f" It said: {said}" if said else "")
+            f"{where} could not be read: the library for it crashed, or needed more than {MAX_MEMORY_MB // 1024} GB or "
+            f"{MAX_CPU_SECONDS} seconds. Something in it is nested too deep or repeated too often."
+            + (f" Its last line of output: {last_line}" if last_line else "")
         ) from None
     if answer == "refused":
-        raise ModelError(found)
-    return found
+        raise ModelError(result)
+    return result
 
 
 def _limit() -> None:
-    """No more than so much memory and time, and no network."""
+    """Limit memory and CPU time of this process, and disable its network."""
     import socket
 
     def refuse(*_: object, **__: object) -> None:
@@ -63,24 +85,24 @@ def _limit() -> None:
     socket.socket = socket.create_connection = refuse  # type: ignore[assignment,misc]
     try:
         import resource
-    except ImportError:  # not there on Windows; the time limit of the parent remains
+    except ImportError:  # not available on Windows; the time limit of the parent remains
         return
-    for kind, most in (
-        (resource.RLIMIT_AS, MEGABYTES << 20),
-        (resource.RLIMIT_CPU, SECONDS),
+    for kind, maximum in (
+        (resource.RLIMIT_AS, MAX_MEMORY_MB << 20),
+        (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(kind)[1]
-        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        limit = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
         resource.setrlimit(kind, (limit, limit))
 
 
 def main() -> None:
-    """The child: a task from standard input, its answer to standard output."""
+    """Run one task in the child: its input from standard input, its answer to standard output."""
     from . import translation
 
     task, text, where = json.load(sys.stdin)
-    # What the libraries print is not the answer.
+    # The libraries may print to standard output: it is redirected to standard error, and the answer goes to a copy.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     _limit()

@@ -1,4 +1,7 @@
-"""SBML and Antimony as text equations (see `document`); runs in a process of its own (see `isolated`)."""
+"""SBML and Antimony documents, and PEtab tables, as plain data: the tasks of the child process.
+
+See `sbml_document` for the translation and `subprocess_reader` for the process.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,19 @@ from ...support.optional_imports import extra
 from .sbml_document import Document
 
 REFUSED_PACKAGES = {"arrays", "comp", "dyn", "multi", "qual", "spatial"}
-"""Packages that change what a model means; one that is only declared does not."""
+"""SBML packages that change the meaning of a model. One that is declared but not used does not."""
 
 
 def _imports(text: str) -> bool:
-    """Whether Antimony text may open another file: the word stands anywhere but in a comment at the end of a line."""
+    """Return True if Antimony text may open another file.
+
+    It may if the word `import` occurs anywhere but in a comment at the end of a line. Lines that continue are joined as
+    well, since a backslash may split the word; quotes and block comments are not parsed: a line with any of them is
+    searched whole.
+    """
     for line in (*text.splitlines(), *re.sub(r"\\\s*\n", "", text).splitlines()):
         code = line.partition("//")[0]
+        # The part before // is code only if nothing before it may make // part of a text or of a block comment.
         plain = not any(mark in code for mark in '"/') and "*/" not in line
         if re.search(r"\bimport\b", code if plain else line):
             return True
@@ -26,6 +35,7 @@ def _imports(text: str) -> bool:
 
 
 def _library(name: str) -> Any:
+    """Import a library; raise with the command that installs it if it is missing."""
     try:
         return import_module(name)
     except ImportError:
@@ -33,7 +43,23 @@ def _library(name: str) -> Any:
 
 
 def sbml_of_antimony(text: str, where: str) -> str:
-    """Antimony text as an SBML document."""
+    """Translate Antimony text into an SBML document.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        Name of the source in errors.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ModelError
+        If the text is not valid, has characters other than ASCII, or imports another file.
+    """
     if _imports(text):
         raise ModelError(f"{where} imports another file; put everything into one.")
     antimony = _library("antimony")
@@ -51,24 +77,29 @@ def sbml_of_antimony(text: str, where: str) -> str:
 def equations_of_sbml(
     text: str, where: str, kept: frozenset[str] = frozenset(), moving: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """An SBML document as equations.
+    """Translate an SBML document into equations.
 
     Parameters
     ----------
     text : str
     where : str
+        Name of the document in errors.
     kept : frozenset of str
-        Identifiers that stay parameters, though the document gives their values or a formula for their beginning.
+        Identifiers that stay parameters although the document gives their values or a formula for their initial value.
     moving : frozenset of str
-        Those among them that change in time.
+        Identifiers among them that change in time.
 
     Returns
     -------
     dict
-        `equations`, text; `states` and `parameters`, names; `values`, by name, where there are some; `constants`, the
-        parameters that are known; `names`, of all that has an identifier; `defined`, identifiers that are formulas;
-        `begins`, the initial value of each state as a formula; `defaults`, formulas of kept parameters; `events`;
-        `title`.
+        `equations`, text; `states` and `parameters`, names; `values`, known values by name; `constants`, the parameters
+        that are known; `names`, our name for each identifier; `defined`, identifiers that are formulas; `begins`, the
+        initial value of each state as a formula; `defaults`, formulas of kept parameters; `events`; `title`.
+
+    Raises
+    ------
+    ModelError
+        If the document is not valid, or has parts that cannot be translated.
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ModelError(f"{where} declares entities, which are not part of a model.")
@@ -89,13 +120,13 @@ def equations_of_sbml(
 
 
 def _idle(model: Any, package: str) -> bool:
-    """Whether a package is declared, and nothing of it used."""
+    """Return True if a package is declared but nothing of it is used."""
     plugin = model.getPlugin(package)
     return plugin is None or all(part is None or len(part) == 0 for part in _lists(plugin))
 
 
 def _lists(plugin: Any) -> list[Any]:
-    """The lists that a plugin of a model has."""
+    """Return the lists of elements that a plugin adds to a model."""
     return [
         getattr(plugin, name)()
         for name in dir(plugin)
@@ -104,11 +135,12 @@ def _lists(plugin: Any) -> list[Any]:
 
 
 def equations_of_antimony(text: str, where: str) -> dict[str, Any]:
-    """Antimony text as equations; the result is that of `equations_of_sbml`."""
+    """Translate Antimony text into equations, as `equations_of_sbml` does for SBML."""
     return equations_of_sbml(sbml_of_antimony(text, where), where)
 
 
 def _petab(path: str, where: str) -> dict[str, Any]:
+    """Read the tables of a PEtab problem; the import is late, since PEtab needs a further library."""
     from ..petab.petab_tables import tables
 
     return tables(path, where)
@@ -120,3 +152,4 @@ TASKS: dict[str, Callable[[str, str], Any]] = {
     "antimony to sbml": sbml_of_antimony,
     "petab": _petab,
 }
+"""Tasks of the child process, by name. Each takes a text and the name of its source, and returns plain data."""

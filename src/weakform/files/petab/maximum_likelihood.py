@@ -1,9 +1,15 @@
-"""The fit of a PEtab problem: many draws looked at, the best of them followed, by forward solutions.
+"""The maximum-likelihood fit of a PEtab problem: screen many draws, follow the best of them, refine the best end.
 
-The bounds of such problems span ten orders of magnitude, and most draws are flat: nothing that is measured depends on
-anything there. So draws are screened by the likelihood itself, with solutions that are rough; from the best on, each is
-followed by a trust-region method with the expected Hessian, which costs no second derivatives. It ends when some have
-come to the same likelihood, unless the noise is given and says that this is no fit, or when the time is over.
+The bounds of such problems span ten orders of magnitude, and at most draws the likelihood is flat: nothing that is
+measured depends on any parameter there. So draws are screened by the likelihood itself, with rough solutions. The best
+are followed, one after the other, by a trust-region method with the expected Hessian, which needs no second
+derivatives. The search ends when several starts have reached the same likelihood, unless the noise is given and the
+model is rejected by χ², or when the time is over.
+
+The minimiser and the rules of its steps are those of `optimize`. The starts are not those of
+`estimators.start_points`: that module draws on a stratified grid of each parameter and screens by weak
+residuals, which need every state measured; here draws are independent and uniform in working coordinates, as many as
+the time allows, and screened by the likelihood.
 """
 
 from __future__ import annotations
@@ -12,13 +18,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...diagnostics.autocorrelation import chi_square_tail
 from ...linalg.blas_threads import single_thread
-from ...linalg.symmetric_matrix import symmetric_inverse
+from ...linalg.symmetric_matrix import scaled_eigendecomposition, symmetric_inverse
 from ...optimize import Reaching, TrustRegion, minimise
 from ...optimize.second_order import Minimum
 from ...results.status import Status
@@ -31,22 +38,75 @@ from .petab_objective import Objective
 if TYPE_CHECKING:
     from .petab_problem import PetabProblem
 
-DRAWS, SHARE, ROUGH, SEARCH = 1000, 0.2, 1e-3, 1e-6
-"""Draws that are screened, the share of the time for it, and tolerances of solutions: there, and in the search."""
-AGREE, LEAST, SAME = 3, 10, 0.1
-"""Starts that have to lead to the same log-likelihood, how many are followed at least, and how near that is."""
-RULES = (Reaching, TrustRegion)
-"""How starts are followed, in turn: by steps that stay near, and by steps that may cross the box."""
-STEPS, ENOUGH, LONGEST = 150, 1e-3, 0.35
-"""Of a start: steps at most, a decrease that is not worth one, and the share of the time that it may take."""
-FINAL = 0.1
-"""The share of the time that is kept for the last digits."""
-WIDE = 50.0
-"""Where nothing bounds a quantity: how far starts reach, in working coordinates."""
-REJECTED = 1e-4
-"""Probability of χ² below which a model is rejected, where the noise is given."""
-UNKNOWN = 1e-9
-"""Eigenvalue of the information, relative to the largest, below which a combination is not determined."""
+
+@dataclass(frozen=True)
+class _SearchPolicy:
+    """Thresholds of the search, set by judgement. The table in `docs/petab.md` was computed with them."""
+
+    default_draws: int = 1000
+    """Draws that are screened if the number of starts is not given."""
+    draws_per_start: int = 10
+    """Draws that are screened for each start if the number of starts is given."""
+    min_draws: int = 50
+    """Draws that are screened at least, however few starts are given."""
+    untimed_draws: int = 21
+    """Draws that are screened even if the time for screening is over."""
+    screening_share: float = 0.2
+    """Share of the time limit that screening may take."""
+    unbounded_reach: float = 50.0
+    """Width of the range of draws, in working coordinates, of a quantity without a bound on one or both sides."""
+    agreeing_starts: int = 3
+    """Starts that must reach the same log-likelihood before the search ends on its own."""
+    min_starts: int = 10
+    """Starts that are followed at least before the search ends on its own."""
+    same_likelihood: float = 0.1
+    """Difference in log-likelihood below which two ends count as the same optimum."""
+    min_decrease: float = 1e-3
+    """Predicted decrease of minus the log-likelihood below which a start is followed no further."""
+    start_share: float = 0.35
+    """Share of the time limit that one start may take."""
+    refinement_share: float = 0.1
+    """Share of the time limit that is reserved for the refinement of the best end."""
+
+
+SEARCH_POLICY = _SearchPolicy()
+ROUGH_TOLERANCE = 1e-3
+"""Relative tolerance of forward solutions while draws are screened: only their order matters. By judgement."""
+SEARCH = 1e-6
+"""Relative tolerance of forward solutions while starts are followed; the best end is refined with a finer one. By
+judgement."""
+STEP_RULES = (Reaching, TrustRegion)
+"""Rules of the steps, used for the starts in turn: steps of the first stay near, those of the second may cross the
+box."""
+STEPS = 150
+"""Steps at most from one start, and in the refinement. By judgement."""
+OPTIMUM_TOLERANCE = 1e-6
+"""Relative tolerance of the minimiser while starts are followed. By judgement."""
+REFINED_TOLERANCE = 1e-8
+"""Relative tolerance of the minimiser in the refinement. By judgement."""
+REFINED_DECREASE = 1e-6
+"""Predicted decrease of minus the log-likelihood below which the refinement ends. By judgement."""
+MIN_CHI_SQUARE_P = 1e-4
+"""p-value of χ² below which a model is rejected, if the noise is given. By judgement."""
+MIN_EIGENVALUE_SHARE = 1e-9
+"""Eigenvalue of the scaled information, relative to the largest, below which the data do not determine its direction.
+By judgement."""
+MIN_DIRECTION_SHARE = 1e-6
+"""Squared component of a parameter in the undetermined directions above which the parameter is undetermined. By
+judgement."""
+BOUND_WIDTH_TOLERANCE = 1e-6
+"""Distance from a bound, relative to the width of the bounds, below which a quantity on a linear scale is at its bound.
+By judgement."""
+BOUND_VALUE_TOLERANCE = 1e-4
+"""Distance from a bound, relative to the value, below which a quantity on a logarithmic scale is at its bound. By
+judgement."""
+NORMAL_QUANTILE = 1.959964
+"""Standard errors on either side of an estimate in a 95% interval."""
+CURVATURE_STEP = 1e-4
+"""Relative step of the second difference of a log-prior: near the fourth root of rounding errors, where those and the
+truncation error are in balance."""
+KEPT_ENDS = 20
+"""Ends of starts that the result keeps, the best first."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +117,23 @@ class PetabFit:
     ----------
     problem : PetabProblem
     parameters : dict of str to float
-        Estimates of all that was to be estimated, on the linear scale.
+        Estimates of the parameters, on the linear scale.
     errors : dict of str to float
-        Standard errors on the linear scale; NaN at a bound, infinite where nothing is known.
+        Standard errors on the linear scale; NaN at a bound, infinite if the data do not determine the parameter.
     intervals : dict of str to tuple of float
-        95% intervals, made on the scale of each parameter.
+        95% intervals, computed on the scale of each parameter.
     log_likelihood : float
     status : Status
     at_bound : tuple of str
+        Parameters whose estimate is at a bound.
     agreed, tried : int
-        How many starts have led to the best likelihood, and how many there were.
+        How many starts reached the best likelihood, and how many were followed.
     ends : ndarray, (starts, estimated)
-        Where starts have led, on the linear scale, the best first.
+        Points that the starts reached, on the linear scale, the best first.
     values : ndarray, (starts,)
-        Minus the log-likelihood there.
+        Minus the log-likelihood at these points.
     seconds : float
+        CPU time.
     notes : tuple of str
     """
 
@@ -91,25 +153,37 @@ class PetabFit:
 
     @property
     def success(self) -> bool:
-        """Whether it converged, and nothing speaks against it."""
+        """True if the fit converged and nothing contradicts it."""
         return self.status.success
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion."""
+        """Akaike's information criterion."""
         return 2 * len(self.parameters) - 2 * self.log_likelihood
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion."""
+        """Schwarz's (Bayesian) information criterion."""
         return len(self.parameters) * math.log(len(self.problem.found.measurements)) - 2 * self.log_likelihood
 
     def startpoints(self) -> FloatArray:
-        """Where starts have led, on the scales of the parameters, as pyPESTO takes start points."""
+        """Return the points that the starts reached as start points for pyPESTO.
+
+        Returns
+        -------
+        ndarray, (starts, estimated)
+            On the scales of the parameters, the best first.
+        """
         return self.problem.scaled(self.ends)
 
     def to_frame(self) -> Any:
-        """The estimates as a pandas frame."""
+        """Return the estimates as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each parameter, with the columns `estimate`, `standard_error`, `lower`, `upper` and `at_bound`.
+        """
         pd = pandas()
 
         rows = [
@@ -123,7 +197,7 @@ class PetabFit:
         problem = self.problem
         width = max(map(len, self.parameters))
         lines = [
-            f"{problem.name}: {'success' if self.success else 'no success'}, {self.status.value}",
+            f"{problem.name}: {'success' if self.success else 'did not succeed'}, {self.status.value}",
             f"{len(problem.found.measurements)} measurements in {len(problem.found.experiments)} experiments; "
             f"log-likelihood {self.log_likelihood:.4f}, AIC {self.aic:.4f}, BIC {self.bic:.4f}",
             f"{self.agreed} of {self.tried} starts reached the best likelihood; {self.seconds:.1f} s",
@@ -143,36 +217,65 @@ class PetabFit:
 def maximum(
     problem: PetabProblem, starts: int | None, seed: int, time_limit: float, progress: Callable[[str], None] | None
 ) -> PetabFit:
-    """Fit a problem; see `PetabProblem.fit`."""
+    """Fit a problem; `PetabProblem.fit` describes the arguments.
+
+    Raises
+    ------
+    FitError
+        If nothing is to be estimated, or the model cannot be solved at any start.
+    """
     begin = time.process_time()
 
-    def left() -> float:
+    def remaining_time() -> float:
+        """Return the CPU seconds that are left."""
         return time_limit - (time.process_time() - begin)
 
-    found = problem.found
-    if not any(q.estimate for q in found.quantities):
-        raise FitError("Nothing is to be estimated: every row of the parameter table has estimate 0.")
-    rough, objective = (Objective(Likelihood(found, rtol)) for rtol in (ROUGH, SEARCH))
+    meaning = problem.found
+    if not any(q.estimate for q in meaning.quantities):
+        raise FitError("There is nothing to estimate: every row of the parameter table has estimate 0.")
+    rough, objective = (Objective(Likelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH))
     with single_thread(), np.errstate(all="ignore"):
         draws = _screened(
-            rough, DRAWS if starts is None else max(starts * 10, 50), seed, lambda: left() < (1 - SHARE) * time_limit
+            rough,
+            SEARCH_POLICY.default_draws
+            if starts is None
+            else max(starts * SEARCH_POLICY.draws_per_start, SEARCH_POLICY.min_draws),
+            seed,
+            lambda: remaining_time() < (1 - SEARCH_POLICY.screening_share) * time_limit,
         )
-        ends = _followed(objective, draws, starts, left, time_limit, progress)
-        return _told(problem, ends, left, begin)
+        ends = _followed(objective, draws, starts, remaining_time, time_limit, progress)
+        return _told(problem, ends, remaining_time, begin)
 
 
 def _screened(rough: Objective, count: int, seed: int, stop: Callable[[], bool]) -> list[FloatArray]:
-    """Draws inside the box, the best first; at least a few, whatever the time."""
+    """Draw points uniformly inside the bounds, and sort them by the likelihood, the best first.
+
+    Parameters
+    ----------
+    rough : Objective
+        With rough forward solutions.
+    count : int
+    seed : int
+    stop : callable
+        Returns True if the time for screening is over; a few draws are made even then.
+
+    Returns
+    -------
+    list of ndarray, (outer,)
+        In working coordinates.
+    """
     rng = np.random.default_rng([seed, 11])
-    low = np.where(np.isfinite(rough.lower), rough.lower, np.maximum(-WIDE, rough.upper - WIDE))
-    high = np.where(np.isfinite(rough.upper), rough.upper, np.minimum(WIDE, rough.lower + WIDE))
-    found = []
+    # Beside one bound the draws reach so far from it; without bounds, so far to both sides of zero.
+    reach, has_lower, has_upper = SEARCH_POLICY.unbounded_reach, np.isfinite(rough.lower), np.isfinite(rough.upper)
+    low = np.where(has_lower, rough.lower, np.where(has_upper, rough.upper - reach, -reach))
+    high = np.where(has_upper, rough.upper, np.where(has_lower, rough.lower + reach, reach))
+    draws = []
     for k in range(count):
         x = rng.uniform(low, high)
-        found.append((rough(x, 0).value, k, x))
-        if k > 20 and stop():
+        draws.append((rough(x, 0).value, k, x))
+        if k >= SEARCH_POLICY.untimed_draws and stop():
             break
-    return [x for _, _, x in sorted(found, key=lambda one: one[:2])]
+    return [x for _, _, x in sorted(draws, key=lambda draw: draw[:2])]
 
 
 def _followed(
@@ -183,21 +286,40 @@ def _followed(
     limit: float,
     progress: Callable[[str], None] | None,
 ) -> list[Minimum]:
-    """Where the draws lead, until enough agree."""
+    """Minimise from the draws until enough of them agree or the time is over.
+
+    Parameters
+    ----------
+    objective : Objective
+    draws : list of ndarray, (outer,)
+        The best first.
+    starts : int, optional
+        Number of draws to follow; without it the search ends on its own.
+    left : callable
+        Returns the CPU seconds that are left.
+    limit : float
+        All CPU seconds of the fit.
+    progress : callable, optional
+
+    Returns
+    -------
+    list of Minimum
+        The best first.
+    """
     ends: list[Minimum] = []
     for k, x in enumerate(draws if starts is None else draws[:starts]):
-        until = max(left() - LONGEST * limit, FINAL * limit)
+        until = max(left() - SEARCH_POLICY.start_share * limit, SEARCH_POLICY.refinement_share * limit)
         try:
             end = minimise(
                 objective,
                 x,
                 objective.lower,
                 objective.upper,
-                RULES[k % len(RULES)](),
-                tolerance=1e-6,
+                STEP_RULES[k % len(STEP_RULES)](),
+                tolerance=OPTIMUM_TOLERANCE,
                 max_iterations=STEPS,
-                enough=ENOUGH,
-                stop=lambda _, until=until: left() < until,  # type: ignore[misc]
+                enough=SEARCH_POLICY.min_decrease,
+                stop=partial(_is_time_below, left, until),
             )
         except np.linalg.LinAlgError:
             continue
@@ -206,101 +328,145 @@ def _followed(
         best = min((e.value for e in ends), default=math.inf)
         if progress is not None and ends:
             progress(f"{len(ends)} starts, best log-likelihood {-best:.3f}")
-        agreed = sum(e.value < best + SAME for e in ends)
-        enough = starts is None and agreed >= AGREE and len(ends) >= LEAST
-        if left() < FINAL * limit or (enough and not _rejected(objective, min(ends, key=lambda e: e.value).x)):
+        agreed = sum(e.value < best + SEARCH_POLICY.same_likelihood for e in ends)
+        enough = starts is None and agreed >= SEARCH_POLICY.agreeing_starts and len(ends) >= SEARCH_POLICY.min_starts
+        # Agreement means nothing if χ² rejects even the common optimum.
+        if left() < SEARCH_POLICY.refinement_share * limit or (
+            enough and not _rejected(objective, min(ends, key=lambda e: e.value).x)
+        ):
             break
     if not ends:
         raise FitError(
-            "The model could not be solved from any start: see whether its initial values, its bounds and its noise "
-            "make sense with `log_likelihood()` at the nominal values."
+            "The model could not be solved from any start. Call `log_likelihood()` at the nominal values to check its "
+            "initial values, bounds and noise."
         )
     return sorted(ends, key=lambda end: end.value)
 
 
+def _is_time_below(remaining_time: Callable[[], float], threshold: float, objective: float) -> bool:
+    """Return True if fewer than `threshold` CPU seconds remain; the minimiser passes the objective, which is unused."""
+    del objective
+    return remaining_time() < threshold
+
+
 def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float], begin: float) -> PetabFit:
-    """The best end, to its last digits, with errors."""
+    """Refine the best end and compute its errors.
+
+    Parameters
+    ----------
+    problem : PetabProblem
+    ends : list of Minimum
+        The best first.
+    left : callable
+        Returns the CPU seconds that are left.
+    begin : float
+        CPU time at which the fit began.
+
+    Returns
+    -------
+    PetabFit
+
+    Raises
+    ------
+    FitError
+        If the best end cannot be solved with a finer tolerance.
+    """
     likelihood = problem.likelihood
     objective = Objective(likelihood)
     best = _to_the_end(objective, ends[0], left)
     theta = _all(objective, best.x)
     quantities, keep = problem.found.quantities, [k for k, q in enumerate(problem.found.quantities) if q.estimate]
     names = [quantities[k].name for k in keep]
-    found = likelihood.predicted(theta, True)
-    if found is None:
+    predicted = likelihood.predicted(theta, True)
+    if predicted is None:
         raise FitError(
-            "The best estimate cannot be solved with a finer tolerance; try another seed, or tighter bounds."
+            "The model cannot be solved at the best estimate with a finer tolerance; try another seed or tighter "
+            "bounds."
         )
-    _, H = likelihood.derivatives(found)
+    _, H = likelihood.derivatives(predicted)
     logs = objective.logs[keep]
-    pace = np.where(logs, theta[keep], 1.0)
-    H = H[np.ix_(keep, keep)] * np.outer(pace, pace)
+    by_working = np.where(logs, theta[keep], 1.0)
+    # The information in working coordinates x: with θ = exp(x) it is H_ij θ_i θ_j. The curvature of priors adds to it.
+    H = H[np.ix_(keep, keep)] * np.outer(by_working, by_working)
     H += np.diag([_curvature(objective, k, theta) for k in keep])
     width = objective.high[keep] - objective.low[keep]
-    near = 1e-6 * np.where(np.isfinite(width), width, 1.0)
-    relative = np.where(logs, 1e-4 * theta[keep], near)
+    near = BOUND_WIDTH_TOLERANCE * np.where(np.isfinite(width), width, 1.0)
+    relative = np.where(logs, BOUND_VALUE_TOLERANCE * theta[keep], near)
     at_bound = (theta[keep] <= objective.low[keep] + relative) | (theta[keep] >= objective.high[keep] - relative)
+    # A quantity at its bound has no Wald interval: the others get theirs with it held.
     C = np.full((len(keep), len(keep)), np.nan)
     inside = np.flatnonzero(~at_bound)
-    unknown = np.zeros(len(keep), dtype=bool)
+    undetermined = np.zeros(len(keep), dtype=bool)
     if len(inside):
-        C[np.ix_(inside, inside)], unknown[inside] = _inverse(H[np.ix_(inside, inside)])
-    half = 1.959964 * np.sqrt(np.where(C.diagonal() >= 0, C.diagonal(), np.nan))
-    half = np.where(unknown, np.inf, half)
+        C[np.ix_(inside, inside)], undetermined[inside] = _inverse(H[np.ix_(inside, inside)])
+    half_widths = NORMAL_QUANTILE * np.sqrt(np.where(C.diagonal() >= 0, C.diagonal(), np.nan))
+    half_widths = np.where(undetermined, np.inf, half_widths)
     working = np.where(logs, np.log(np.where(logs, theta[keep], 1.0)), theta[keep])
-    low, high = (np.where(logs, np.exp(working + s * half), working + s * half) for s in (-1, 1))
-    errors = half / 1.959964 * pace
-    agreed = sum(end.value < best.value + SAME for end in ends)
+    low, high = (np.where(logs, np.exp(working + s * half_widths), working + s * half_widths) for s in (-1, 1))
+    errors = half_widths / NORMAL_QUANTILE * by_working
+    agreed = sum(end.value < best.value + SEARCH_POLICY.same_likelihood for end in ends)
     status = Status.of(best.stop)
     notes = []
-    if status is Status.STUCK and best.value < ends[0].value + SAME:
-        status = Status.CONVERGED  # to the accuracy of forward solutions
-    if unknown.any():
+    if status is Status.STUCK and best.value < ends[0].value + SEARCH_POLICY.same_likelihood:
+        # Fine solutions lead no further than the rough ones did: converged to the accuracy of forward solutions.
+        status = Status.CONVERGED
+    if undetermined.any():
         status = Status.UNDETERMINED if status.converged else status
-        notes.append(f"The data do not determine {', '.join(n for n, u in zip(names, unknown, strict=True) if u)}.")
-    tested = _chi_square(objective, found)
-    if tested is not None and tested[2] < REJECTED and status.converged:
+        notes.append(
+            f"The data do not determine {', '.join(n for n, u in zip(names, undetermined, strict=True) if u)}."
+        )
+    chi_square = _chi_square(objective, predicted)
+    if chi_square is not None and chi_square[2] < MIN_CHI_SQUARE_P and status.converged:
         status = Status.REJECTED
-        notes.append("χ² = {:.4g} with {} degrees of freedom: p = {:.2g}.".format(*tested))
+        notes.append("χ² = {:.4g} with {} degrees of freedom: p = {:.2g}.".format(*chi_square))
     if agreed < 2 and len(ends) > 1:
-        notes.append("Only one start has led here: a better optimum may exist; raise time_limit, or try another seed.")
-    natural = np.array([_all(objective, end.x)[keep] for end in ends[:20]])
+        notes.append(
+            "Only one start reached this optimum, so a better one may exist; raise time_limit, or try another seed."
+        )
+    end_points = np.array([_all(objective, end.x)[keep] for end in ends[:KEPT_ENDS]])
     return PetabFit(
         problem,
         dict(zip(names, map(float, theta[keep]), strict=True)),
         dict(zip(names, map(float, errors), strict=True)),
         {n: (float(a), float(b)) for n, a, b in zip(names, low, high, strict=True)},
-        -likelihood.value(found),
+        -likelihood.value(predicted),
         status,
         at_bound=tuple(n for n, b in zip(names, at_bound, strict=True) if b),
         agreed=agreed,
         tried=len(ends),
-        ends=natural,
-        values=np.array([end.value for end in ends[:20]]),
+        ends=end_points,
+        values=np.array([end.value for end in ends[:KEPT_ENDS]]),
         seconds=time.process_time() - begin,
         notes=tuple(notes),
     )
 
 
 def _chi_square(objective: Objective, found: Predicted) -> tuple[float, int, float] | None:
-    """χ², its degrees of freedom and its p-value; nothing where the noise is estimated, or not normal."""
+    """Return χ², its degrees of freedom and its p-value.
+
+    Returns
+    -------
+    tuple, or None
+        None if the noise is estimated or not normal, or if no degrees of freedom remain.
+    """
     likelihood = objective.likelihood
     freedom = len(likelihood.values) - sum(q.estimate for q in objective.quantities)
-    if objective.noise or np.any(found.by_sigma) or freedom <= 0 or likelihood.laplace.any():
+    estimates_noise = bool(objective.noise) or bool(np.any(found.by_sigma))
+    if estimates_noise or freedom <= 0 or likelihood.laplace.any():
         return None
     r = likelihood.residuals(found)
     return float(r @ r), freedom, chi_square_tail(float(r @ r), freedom)
 
 
 def _rejected(objective: Objective, x: FloatArray) -> bool:
-    """Whether the noise that was given says that this is no fit, however many starts may lead there."""
-    found = objective.likelihood.predicted(_all(objective, x), True)
-    tested = None if found is None else _chi_square(objective, found)
-    return tested is not None and tested[2] < REJECTED
+    """Return True if χ² rejects the model at a point, so that agreement of starts there means nothing."""
+    predicted = objective.likelihood.predicted(_all(objective, x), True)
+    chi_square = None if predicted is None else _chi_square(objective, predicted)
+    return chi_square is not None and chi_square[2] < MIN_CHI_SQUARE_P
 
 
 def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) -> Minimum:
-    """The last digits, with solutions that are fine."""
+    """Minimise from the best end with fine forward solutions; return that end unchanged if this fails."""
     try:
         best = minimise(
             objective,
@@ -308,9 +474,9 @@ def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) 
             objective.lower,
             objective.upper,
             Reaching(),
-            tolerance=1e-8,
+            tolerance=REFINED_TOLERANCE,
             max_iterations=STEPS,
-            enough=1e-6,
+            enough=REFINED_DECREASE,
             stop=lambda _: left() < 0,
         )
     except np.linalg.LinAlgError:
@@ -319,34 +485,47 @@ def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) 
 
 
 def _all(objective: Objective, x: FloatArray) -> FloatArray:
-    """All quantities at a point; those inside in the middle where nothing can be solved."""
+    """Return all quantities `(P,)` at a point in working coordinates.
+
+    Quantities that are solved for inside are at the middle of their bounds if the model cannot be solved.
+    """
     theta = objective(x, 0).theta
     return objective.natural(x, objective.begin) if theta is None else theta
 
 
 def _curvature(objective: Objective, k: int, theta: FloatArray) -> float:
-    """What a prior adds to the information, in working coordinates."""
+    """Return what the prior of a quantity adds to the information, in working coordinates.
+
+    It is minus the second difference of the log-prior, or zero where that is negative or not finite.
+    """
     q = objective.quantities[k]
     if q.prior is None:
         return 0.0
-    h, x = 1e-4, math.log(theta[k]) if objective.logs[k] else float(theta[k])
+    x = math.log(theta[k]) if objective.logs[k] else float(theta[k])
 
     def at(x: float) -> float:
         return q.log_prior(math.exp(x) if objective.logs[k] else x)
 
-    step = h * max(1.0, abs(x))
+    step = CURVATURE_STEP * max(1.0, abs(x))
     curve = -(at(x + step) - 2 * at(x) + at(x - step)) / step**2
     return max(curve, 0.0) if math.isfinite(curve) else 0.0
 
 
 def _inverse(H: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The inverse of an information, and which diagonal entries it says nothing of."""
+    """Invert an information matrix `(n, n)`, leaving out directions that it does not determine.
+
+    Returns
+    -------
+    inverse : ndarray, (n, n)
+    unknown : ndarray of bool, (n,)
+        Diagonal entries with a share in undetermined directions.
+    """
     d = np.sqrt(np.maximum(H.diagonal(), 1e-300))
     try:
-        w, V = np.linalg.eigh(H / np.outer(d, d))
+        w, V = scaled_eigendecomposition(H, d)
     except np.linalg.LinAlgError:
         return np.full(H.shape, np.nan), np.ones(len(H), dtype=bool)
-    flat = w < UNKNOWN * max(float(w[-1]), 1e-300)
+    flat = w < MIN_EIGENVALUE_SHARE * max(float(w[-1]), 1e-300)
     inverse = symmetric_inverse(H) if not flat.any() else (V[:, ~flat] / w[~flat]) @ V[:, ~flat].T / np.outer(d, d)
-    unknown = (V[:, flat] ** 2).sum(axis=1) > 1e-6 if flat.any() else np.zeros(len(d), dtype=bool)
+    unknown = (V[:, flat] ** 2).sum(axis=1) > MIN_DIRECTION_SHARE if flat.any() else np.zeros(len(d), dtype=bool)
     return inverse, unknown

@@ -1,7 +1,7 @@
 """The likelihood of a PEtab problem by forward solutions, with its gradient and information.
 
 With θ the quantities of the parameter table, the parameters of the model and of formulas are `q(θ)`, and change from
-period to period; `S = ∂u/∂θ` is carried along by the chain rule,
+period to period; `S = ∂u/∂θ` follows by the chain rule,
 
     S(t) = [∂u/∂q] ∂q/∂θ + [∂u/∂u₀] S(t₀).
 
@@ -27,11 +27,15 @@ from ...support.array_types import BoolArray, FloatArray
 from ...support.errors import FitError
 from .semantics import Meaning, Period
 
-LN10 = math.log(10.0)
-MOST = 500_000
-"""Evaluations of the right-hand side in one period."""
-FINE = 1e-10
-"""Relative tolerance of forward solutions, of which a likelihood is to be known to many digits."""
+LOG_OF_TEN = math.log(10.0)
+"""Natural logarithm of ten, the base of the scale log10."""
+MAX_PERIOD_EVALUATIONS = 500_000
+"""Evaluations of the right-hand side in one period, after which the model counts as not solvable. By judgement."""
+FINE_TOLERANCE = 1e-10
+"""Relative tolerance of forward solutions by default: a likelihood must be known to many digits, since it is compared
+with published values and differentiated. By judgement."""
+INFINITE_TIME = 1e300
+"""Finite time that stands for infinity where switches are evaluated, so that products such as `0*t` are defined."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class Predicted:
     Attributes
     ----------
     y, sigma : ndarray, (n,)
+        Predicted values, and standard deviations (or scales of Laplace noise).
     by_y, by_sigma : ndarray, (n, P), or None
-        Derivatives by the quantities of the parameter table.
+        Derivatives of y and sigma by the quantities of the parameter table.
     """
 
     y: FloatArray
@@ -53,7 +58,22 @@ class Predicted:
 
 @dataclass
 class Now:
-    """Where a solution stands: states and parameters, with their derivatives by θ."""
+    """The state of a solution at one time, with derivatives by θ.
+
+    Attributes
+    ----------
+    t : float
+    u : ndarray, (D,)
+        States.
+    S : ndarray, (D, P)
+        Derivatives of the states.
+    q : ndarray, (Q,)
+        Parameters of the model and of formulas.
+    Q : ndarray, (Q, P)
+        Derivatives of the parameters.
+    held : ndarray of bool, (events,), or None
+        Which triggers hold.
+    """
 
     t: float
     u: FloatArray
@@ -64,12 +84,36 @@ class Now:
 
 
 class Likelihood:
-    """A problem that can be evaluated."""
+    """The likelihood of a problem.
 
-    def __init__(self, found: Meaning, rtol: float = FINE) -> None:
+    Parameters
+    ----------
+    found : Meaning
+    rtol : float
+        Relative tolerance of forward solutions.
+
+    Attributes
+    ----------
+    names : list of str
+        Quantities of the parameter table.
+    own : list of str
+        Parameters of the model and of formulas.
+    dynamic : list of int
+        Positions in `own` of the parameters of the model.
+    outputs : list of Map
+        One for each distinct pair of formula and noise, which maps states and parameters to both.
+    of_kind, rows : list of list of int
+        Measurements of each output, and of each experiment.
+    values, scales : ndarray, (n,)
+        Measured values, and their scales.
+    laplace : ndarray of bool, (n,)
+        Which measurements have Laplace noise; the others are normal.
+    """
+
+    def __init__(self, found: Meaning, rtol: float = FINE_TOLERANCE) -> None:
         self.found, self.rtol = found, rtol
         self.model, self.jumps = found.model, jumps_of(found.model)
-        self.names = [one.name for one in found.quantities]
+        self.names = [quantity.name for quantity in found.quantities]
         self.own = list(found.own)
         self.dynamic = [self.own.index(name) for name in self.model.parameters]
         self._maps: dict[object, Map] = {}
@@ -87,26 +131,37 @@ class Likelihood:
 
     @cached_property
     def nominal(self) -> FloatArray:
-        """Nominal values, `(P,)`."""
-        return np.array([one.nominal for one in self.found.quantities])
+        """Nominal values of all quantities, `(P,)`."""
+        return np.array([quantity.nominal for quantity in self.found.quantities])
 
     def _start(self, first: Period) -> Map:
-        """Parameters and initial states in terms of θ, where an experiment begins."""
+        """Return the map from θ to parameters and initial states at the beginning of an experiment.
+
+        Parameters
+        ----------
+        first : Period
+            The first period, which may give some of them other values than the model.
+
+        Returns
+        -------
+        Map
+            Of θ; first the parameters `own`, then the states.
+        """
         key = ("start", id(first))
         if key not in self._maps:
-            now = dict(self.found.own)
-            now.update({name: e for name, e in first.values.items() if name in now})
+            parameters = dict(self.found.own)
+            parameters.update({name: e for name, e in first.values.items() if name in parameters})
             begins = {**self.found.begins, **{n: e for n, e in first.values.items() if n in self.model.states}}
-            # A value that the document gives in terms of a state is that at the beginning.
+            # A state in the formula of a parameter means its initial value.
             first_states = {se.Symbol(state): e for state, e in begins.items()}
-            now = {name: e if e == se.Symbol(name) else e.subs(first_states) for name, e in now.items()}
-            resolved = {name: self._resolved(e, now) for name, e in now.items()}
-            here = {se.Symbol(name): e for name, e in resolved.items()}
+            parameters = {name: e if e == se.Symbol(name) else e.subs(first_states) for name, e in parameters.items()}
+            resolved = {name: self._resolved(e, parameters) for name, e in parameters.items()}
+            substitutions = {se.Symbol(name): e for name, e in resolved.items()}
             states = {
-                name: e.subs({se.Symbol("t"): 0 if math.isinf(first.begin) else first.begin}).subs(here)
+                name: e.subs({se.Symbol("t"): 0 if math.isinf(first.begin) else first.begin}).subs(substitutions)
                 for name, e in begins.items()
             }
-            # A condition may say a state in terms of others, which are those of the model then.
+            # A condition may set a state to a formula of other states, which have the values of the model then.
             inner = {se.Symbol(name): e for name, e in states.items() if name not in first.values}
             states = {name: e.subs(inner) if name in first.values else e for name, e in states.items()}
             expressions = [*resolved.values(), *(states[s] for s in self.model.states)]
@@ -117,17 +172,32 @@ class Likelihood:
         return self._maps[key]
 
     def _resolved(self, expr: Expr, now: dict[str, Expr]) -> Expr:
-        """An expression of parameters in terms of θ; a name of both kinds is the quantity."""
+        """Express a parameter in terms of θ.
+
+        Parameters
+        ----------
+        expr : expression
+        now : dict of str to expression
+            Value of each parameter, in terms of θ or of other parameters. A name that is both a parameter and a
+            quantity means the quantity.
+
+        Returns
+        -------
+        expression
+        """
         for _ in range(len(now) + 1):
             inside = {s: now[str(s)] for s in expr.free_symbols if str(s) in now and now[str(s)] != s}
             inside = {s: e for s, e in inside.items() if s != expr or str(s) not in self.names}
             if not inside:
                 return expr
             expr = expr.subs(inside)
-        raise FitError("the values of parameters are given by one another, in a circle.")
+        raise FitError("the values of parameters form a circle: each depends on another.")
 
     def _later(self, period: Period) -> Map:
-        """Parameters and states after the beginning of a period, in terms of what they were."""
+        """Return the map from the values before the beginning of a later period to those after it.
+
+        It takes states and parameters, and returns first the parameters `own`, then the states.
+        """
         key = ("later", id(period))
         if key not in self._maps:
             after = [period.values.get(name, se.Symbol(name)) for name in self.own]
@@ -136,21 +206,56 @@ class Likelihood:
         return self._maps[key]
 
     def predicted(self, theta: FloatArray, derivatives: bool = False) -> Predicted | None:
-        """Predictions; None where the model cannot be solved."""
+        """Predict all measurements.
+
+        Parameters
+        ----------
+        theta : ndarray, (P,)
+        derivatives : bool
+
+        Returns
+        -------
+        Predicted, or None
+            None if the model cannot be solved.
+        """
         with np.errstate(all="ignore"):
             course = self.course(theta, derivatives)
             return None if course is None else self.seen(course, derivatives)
 
     def course(self, theta: FloatArray, derivatives: bool = False) -> list[Now] | None:
-        """Where the solution stands at each measurement, with `∂u/∂θ` where asked; None where it cannot be solved."""
-        found: dict[int, Now] = {}
+        """Solve all experiments up to their measurements.
+
+        Parameters
+        ----------
+        theta : ndarray, (P,)
+        derivatives : bool
+            Whether `∂u/∂θ` is computed.
+
+        Returns
+        -------
+        list of Now, or None
+            One for each measurement; None if the model cannot be solved.
+        """
+        by_measurement: dict[int, Now] = {}
         for (_, periods), rows in zip(self.found.experiments, self.rows, strict=True):
-            if rows and not self._solved(theta, periods, rows, derivatives, found):
+            if rows and not self._solved(theta, periods, rows, derivatives, by_measurement):
                 return None
-        return [found[k] for k in range(len(self.values))]
+        return [by_measurement[k] for k in range(len(self.values))]
 
     def seen(self, course: list[Now], derivatives: bool) -> Predicted | None:
-        """What is predicted of all measurements; None where something is not finite."""
+        """Evaluate observables and noise at the solution.
+
+        Parameters
+        ----------
+        course : list of Now
+            One for each measurement.
+        derivatives : bool
+
+        Returns
+        -------
+        Predicted, or None
+            None if a prediction is not finite, or a noise is not positive.
+        """
         n, P = len(self.values), len(self.names)
         y, sigma = np.full(n, np.nan), np.full(n, np.nan)
         by_y, by_sigma = np.zeros((n, P)), np.zeros((n, P))
@@ -171,7 +276,8 @@ class Likelihood:
         return Predicted(y, sigma, by_y, by_sigma) if derivatives else Predicted(y, sigma)
 
     def _signals(self, now: Now) -> FloatArray:
-        t = 1e300 if math.isinf(now.t) else now.t
+        """Return the values of the switches."""
+        t = INFINITE_TIME if math.isinf(now.t) else now.t
         return self.jumps.switched(t, now.u, now.q[self.dynamic])
 
     def _solved(
@@ -182,7 +288,23 @@ class Likelihood:
         derivatives: bool,
         found: dict[int, Now],
     ) -> bool:
-        """Where one experiment stands at each of its measurements, into `found`."""
+        """Solve one experiment, and add the solution at each of its measurements to `found`.
+
+        Parameters
+        ----------
+        theta : ndarray, (P,)
+        periods : tuple of Period
+        rows : list of int
+            Measurements of the experiment.
+        derivatives : bool
+        found : dict of int to Now
+            Solution at each measurement, to which this adds.
+
+        Returns
+        -------
+        bool
+            False if the model cannot be solved, or a measurement is before the first period.
+        """
         n, times_of = len(self.own), {k: self.found.measurements[k].time for k in rows}
         value, _, by = self._start(periods[0]).linearised(np.zeros(1), np.zeros((1, 0)), theta)
         now = Now(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
@@ -202,17 +324,17 @@ class Likelihood:
                 return False
             found |= {j: stations[times_of[j]] for j in inside}
             now = stations[times[-1]]
-        forever = [j for j in rows if times_of[j] == math.inf]
-        if forever:
-            now = replace(now)  # what was found for the last finite time stays as it is
+        steady_rows = [j for j in rows if times_of[j] == math.inf]
+        if steady_rows:
+            now = replace(now)  # a copy: the solution at the last finite time belongs to other measurements
             now.held = self.jumps.holding(now.t, now.u, now.q[self.dynamic])
             if not self._settle(now, now.t):
                 return False
-            found |= dict.fromkeys(forever, replace(now, t=math.inf))
+            found |= dict.fromkeys(steady_rows, replace(now, t=math.inf))
         return all(j in found for j in rows)
 
     def _period(self, now: Now, times: list[float], derivatives: bool, open_end: bool) -> dict[float, Now] | None:
-        """Where the solution stands at some times of one period."""
+        """Solve one period; return the solution at some of its times, or None if it cannot be solved."""
         solved = simulate(
             self.model,
             now.q[self.dynamic],
@@ -222,7 +344,7 @@ class Likelihood:
             open_end=open_end,
             sensitivities=derivatives,
             rtol=self.rtol,
-            max_evaluations=MOST,
+            max_evaluations=MAX_PERIOD_EVALUATIONS,
         )
         if not solved.success:
             return None
@@ -232,20 +354,37 @@ class Likelihood:
         return {t: Now(t, u, own, now.q, now.Q) for t, u, own in zip(times, solved.states, S, strict=True)}
 
     def _settle(self, now: Now, begin: float) -> bool:
-        """Let the model come to rest."""
-        found = steady_state(self.model, now.q[self.dynamic], now.u, begin, happened=now.held)
-        if found is None:
+        """Replace the solution by the steady state that it approaches; return False if there is none.
+
+        Parameters
+        ----------
+        now : Now
+            Changed in place.
+        begin : float
+            Time from which the model is solved.
+        """
+        steady = steady_state(self.model, now.q[self.dynamic], now.u, begin, happened=now.held)
+        if steady is None:
             return False
-        now.S = found.by_parameters @ now.Q[self.dynamic] + found.by_initial @ now.S
-        now.u, now.t = found.state, begin + found.time
+        now.S = steady.by_parameters @ now.Q[self.dynamic] + steady.by_initial @ now.S
+        now.u, now.t = steady.state, begin + steady.time
         now.held = self.jumps.holding(now.t, now.u, now.q[self.dynamic])
-        for k, event in enumerate(self.jumps.events):  # the clock starts anew
+        # Time starts again after a steady state, so events at given times may happen again.
+        for k, event in enumerate(self.jumps.events):
             if k not in self.jumps.by_state:
                 now.held[k] = event.waits
         return True
 
     def _change(self, now: Now, period: Period, settled: bool) -> None:
-        """What a period changes at its beginning."""
+        """Apply what a period changes at its beginning, in place.
+
+        Parameters
+        ----------
+        now : Now
+        period : Period
+        settled : bool
+            Whether the period before ended in a steady state, which has set the triggers already.
+        """
         n = len(self.own)
         if not settled:
             now.held = self.jumps.holding(period.begin, now.u, now.q[self.dynamic])
@@ -255,33 +394,50 @@ class Likelihood:
         now.q, now.u, now.Q, now.S = value[0, :n], value[0, n:], both[:n], both[n:]
 
     def residuals(self, found: Predicted) -> FloatArray:
-        """`(s(m) - s(y))/σ`, `(n,)`."""
+        """Return the residuals `(s(m) - s(y))/σ`, of shape `(n,)`."""
         with np.errstate(all="ignore"):
             return np.asarray((self._scaled(self.values) - self._scaled(found.y)) / found.sigma)
 
     def _scaled(self, x: FloatArray) -> FloatArray:
+        """Return values `(n,)` on the scales of the measurements."""
         return np.where(self.scales == "lin", x, np.log(np.where(self.scales == "lin", 1.0, x)) / self._base)
 
     @cached_property
     def _base(self) -> FloatArray:
-        return np.where(self.scales == "log10", LN10, 1.0)
+        """Natural logarithm of the base of each scale, `(n,)`; one on a linear scale."""
+        return np.where(self.scales == "log10", LOG_OF_TEN, 1.0)
 
     def log_densities(self, found: Predicted) -> FloatArray:
-        """The logarithm of the density of each measurement, `(n,)`."""
+        """Return the logarithm of the density of each measurement, `(n,)`.
+
+        The density is one of the measurement itself, so on a logarithmic scale the derivative of the scale enters.
+        """
         r, sigma = self.residuals(found), found.sigma
         normal = -0.5 * r**2 - np.log(sigma) - 0.5 * math.log(2 * math.pi)
-        other = -np.abs(r) - np.log(2 * sigma)
-        there = np.where(self.scales == "lin", 1.0, self.values * self._base)
-        lost = np.log(there)
-        return np.asarray(np.where(self.laplace, other, normal) - lost)
+        laplace = -np.abs(r) - np.log(2 * sigma)
+        inverse_slope = np.where(self.scales == "lin", 1.0, self.values * self._base)
+        log_inverse_slope = np.log(inverse_slope)
+        return np.asarray(np.where(self.laplace, laplace, normal) - log_inverse_slope)
 
     def value(self, found: Predicted | None) -> float:
-        """Minus the log-likelihood; infinite where there is none."""
+        """Return minus the log-likelihood; infinite if there is no prediction or the value is not finite."""
         value = math.inf if found is None else -float(self.log_densities(found).sum())
         return value if math.isfinite(value) else math.inf
 
     def derivatives(self, found: Predicted) -> tuple[FloatArray, FloatArray]:
-        """Gradient `(P,)` of minus the log-likelihood, and its expected Hessian `(P, P)`."""
+        """Return the derivatives of minus the log-likelihood.
+
+        Parameters
+        ----------
+        found : Predicted
+            With derivatives.
+
+        Returns
+        -------
+        gradient : ndarray, (P,)
+        hessian : ndarray, (P, P)
+            Expected Hessian (Fisher information).
+        """
         assert found.by_y is not None
         assert found.by_sigma is not None
         r, sigma = self.residuals(found), found.sigma
@@ -290,7 +446,7 @@ class Likelihood:
         J = -slope[:, None] * found.by_y / sigma[:, None]
         L = found.by_sigma / sigma[:, None]
         pull = np.where(self.laplace, np.sign(r), r)
-        about = np.where(self.laplace, np.abs(r), r**2)
-        # Of a Laplace distribution the information about y is 1/σ² as well, that about σ half as large.
+        by_log_sigma = np.where(self.laplace, np.abs(r), r**2)
+        # A Laplace distribution has the same information 1/σ² about y as a normal one, and half as much about σ.
         weight = np.where(self.laplace, 1.0, 2.0)
-        return J.T @ pull + L.T @ (1.0 - about), J.T @ J + (L * weight[:, None]).T @ L
+        return J.T @ pull + L.T @ (1.0 - by_log_sigma), J.T @ J + (L * weight[:, None]).T @ L

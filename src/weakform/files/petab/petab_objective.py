@@ -1,9 +1,9 @@
-"""Minus the log-likelihood as a function of what has to be searched for.
+"""The objective of a PEtab fit: minus the log-likelihood as a function of the quantities that the search varies.
 
-Quantities on a logarithmic scale are searched for as logarithms. Scales and offsets of observables that stand nowhere
-else, and enter a formula linearly, are solved for inside, and so is a noise that is one quantity: for each setting of
-the others there is one best value. By the envelope theorem the gradient is that with these held, and with the Hessian
-divided into outer and inner parts that of the outer ones is `H_oo - H_oi H_ii⁻¹ H_io`.
+Quantities on a logarithmic scale are varied as logarithms. Scales and offsets of observables that occur nowhere else
+and enter a formula linearly are solved for inside, and so is a noise that is one quantity: for each setting of the
+others there is one best value. By the envelope theorem the gradient is the one with these values held, and with the
+Hessian divided into outer (o) and inner (i) parts, that of the outer ones is `H_oo - H_oi H_ii⁻¹ H_io`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,38 @@ from .petab_likelihood import Likelihood, Now, Predicted
 from .petab_priors import on_scale
 from .semantics import Meaning
 
-ROUNDS = 4
-"""How often scales and noise are solved for in turn."""
-SMALL, HUGE = 1e-12, 1e100
-"""What a logarithm begins at, to the 20th power; and the derivative of a solution that no longer means anything."""
+MAX_INNER_ROUNDS = 4
+"""Rounds at most in which scales and offsets, then the noise, are solved for. By judgement."""
+INNER_TOLERANCE = 1e-10
+"""Change of the inner quantities, relative to the largest, below which the rounds end. By judgement."""
+INNER_RIDGE = 1e-12
+"""Share of each diagonal entry that is added to the matrix of the inner least squares, which may be singular. By
+judgement."""
+MIN_LOG_VALUE = 1e-12**20
+"""Lower bound of a quantity on a logarithmic scale whose bound is zero or missing: its logarithm must exist."""
+MAX_DERIVATIVE = 1e100
+"""Size of an entry of gradient or Hessian beyond which a point counts as not solvable: its products overflow. By
+judgement."""
+PRIOR_STEP = 1e-4
+"""Relative step of the difference of a prior's slope. By judgement."""
+MIN_PRIOR_SIZE = 1e-3
+"""Smallest size of a parameter that the step of that difference is relative to. By judgement."""
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The objective at a point, as the minimiser takes it."""
+    """The objective at a point, as the minimiser takes it.
+
+    Attributes
+    ----------
+    value : float
+        Infinite if the model cannot be solved.
+    gradient : ndarray, (outer,), or None
+    hessian : ndarray, (outer, outer), or None
+        Expected Hessian.
+    theta : ndarray, (P,), or None
+        All quantities, with those that were solved for inside.
+    """
 
     value: float
     gradient: FloatArray | None = None
@@ -40,43 +63,66 @@ class Evaluated:
 class Objective:
     """Minus the log-likelihood, less the log-priors.
 
+    Parameters
+    ----------
+    likelihood : Likelihood
+
     Attributes
     ----------
+    linear, noise : list of str
+        Quantities that are solved for inside: scales and offsets, and standard deviations of the noise.
     outer : list of int
-        Places of the quantities that are searched for.
+        Positions of the quantities that the search varies.
+    logs : ndarray of bool, (P,)
+        Which quantities are on a logarithmic scale.
+    low, high : ndarray, (P,)
+        Bounds of all quantities.
     lower, upper : ndarray, (outer,)
-        Their bounds, in working coordinates.
+        Bounds of the outer ones, in working coordinates.
     """
 
     def __init__(self, likelihood: Likelihood) -> None:
-        self.likelihood, found = likelihood, likelihood.found
-        self.quantities = found.quantities
-        self.linear, self.noise = _inner(found)
+        self.likelihood, meaning = likelihood, likelihood.found
+        self.quantities = meaning.quantities
+        self.linear, self.noise = _inner(meaning)
         inner = {*self.linear, *self.noise}
         self.outer = [k for k, q in enumerate(self.quantities) if q.estimate and q.name not in inner]
         self.logs = np.array([q.scale != "lin" for q in self.quantities])
-        self.low = np.array([max(q.lower, SMALL**20 if q.scale != "lin" else -math.inf) for q in self.quantities])
+        self.low = np.array([max(q.lower, MIN_LOG_VALUE if q.scale != "lin" else -math.inf) for q in self.quantities])
         self.high = np.array([q.upper for q in self.quantities])
         self.lower, self.upper = (self._working(b)[self.outer] for b in (self.low, self.high))
         names = likelihood.names
         self._of_linear = [names.index(name) for name in self.linear]
         self._of_noise = [names.index(name) for name in self.noise]
         symbols = {se.Symbol(name): k for k, name in enumerate(self.noise)}
-        group = [symbols.get(m.sigma, -1) for m in found.measurements]
+        group = [symbols.get(m.sigma, -1) for m in meaning.measurements]
         self._groups = [np.flatnonzero(np.array(group) == k) for k in range(len(self.noise))]
-        # Where each stands among the parameters of formulas.
+        # Position of each inner quantity among the parameters of formulas.
         self._places = {k: likelihood.own.index(names[k]) for k in (*self._of_linear, *self._of_noise)}
 
     def _working(self, theta: FloatArray) -> FloatArray:
+        """Return quantities `(P,)` in working coordinates: the logarithm of those on a logarithmic scale."""
         with np.errstate(all="ignore"):
             return np.where(self.logs, np.log(np.where(self.logs, theta, 1.0)), theta)
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """What is searched for, from all quantities."""
+        """Return the outer quantities `(outer,)` of all quantities `(P,)` in working coordinates, inside the bounds."""
         return np.clip(self._working(theta)[self.outer], self.lower, self.upper)
 
     def natural(self, x: FloatArray, inner: FloatArray) -> FloatArray:
-        """All quantities; those inside as given."""
+        """Return all quantities on the linear scale.
+
+        Parameters
+        ----------
+        x : ndarray, (outer,)
+            Outer quantities in working coordinates.
+        inner : ndarray, (P,)
+            Values of all others.
+
+        Returns
+        -------
+        ndarray, (P,)
+        """
         theta = inner.copy()
         with np.errstate(over="ignore"):
             theta[self.outer] = np.where(self.logs[self.outer], np.exp(x), x)
@@ -84,7 +130,9 @@ class Objective:
 
     @cached_property
     def begin(self) -> FloatArray:
-        """All quantities to begin with: what is not estimated as it is, the others somewhere inside."""
+        """Initial values of all quantities, `(P,)`: nominal if fixed, else the middle of the bounds in working
+        coordinates.
+        """
         with np.errstate(all="ignore"):
             middle = 0.5 * (self._working(self.low) + self._working(self.high))
         middle = np.where(np.isfinite(middle), middle, 0.0)
@@ -92,7 +140,19 @@ class Objective:
         return np.where([q.estimate for q in self.quantities], natural, self.likelihood.nominal)
 
     def __call__(self, x: FloatArray, order: int) -> Evaluated:
-        """At a point in working coordinates."""
+        """Evaluate the objective.
+
+        Parameters
+        ----------
+        x : ndarray, (outer,)
+            In working coordinates.
+        order : int
+            0 for the value alone; else with gradient and Hessian.
+
+        Returns
+        -------
+        Evaluated
+        """
         theta = self.natural(x, self.begin)
         with np.errstate(all="ignore"):
             course = self.likelihood.course(theta, order > 0)
@@ -101,24 +161,37 @@ class Objective:
             solved = self._solved(course, theta)
             if solved is None:
                 return Evaluated(math.inf)
-            found, theta, stuck = solved
-            value = self.likelihood.value(found) - self._priors(theta)
+            predicted, theta, stuck = solved
+            value = self.likelihood.value(predicted) - self._priors(theta)
             if order == 0 or not math.isfinite(value):
                 return Evaluated(value if math.isfinite(value) else math.inf, theta=theta)
-            g, H = self.likelihood.derivatives(found)
+            g, H = self.likelihood.derivatives(predicted)
             g, H = self._outer(g, H, theta, stuck)
-        if not (np.abs(g) < HUGE).all() or not (np.abs(H) < HUGE).all():
+        if not (np.abs(g) < MAX_DERIVATIVE).all() or not (np.abs(H) < MAX_DERIVATIVE).all():
             return Evaluated(math.inf)
         return Evaluated(value, g, H, theta)
 
     def _priors(self, theta: FloatArray) -> float:
-        """The sum of log-priors of what is estimated."""
+        """Return the sum of the log-priors."""
         return sum(q.log_prior(float(x)) for q, x in zip(self.quantities, theta, strict=True))
 
     def _outer(
         self, g: FloatArray, H: FloatArray, theta: FloatArray, stuck: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Gradient and Hessian by what is searched for, in its coordinates."""
+        """Reduce gradient and Hessian to the outer quantities, in working coordinates, and add the priors.
+
+        Parameters
+        ----------
+        g, H : ndarray, (P,) and (P, P)
+        theta : ndarray, (P,)
+        stuck : ndarray of bool, (P,)
+            Inner quantities at a bound, which do not follow the outer ones.
+
+        Returns
+        -------
+        gradient : ndarray, (outer,)
+        hessian : ndarray, (outer, outer)
+        """
         inner = [k for k in (*self._of_linear, *self._of_noise) if not stuck[k]]
         if inner:
             hii = H[np.ix_(inner, inner)]
@@ -135,64 +208,93 @@ class Objective:
                 pace = 1.0
                 if q.prior.scaled and q.scale != "lin":
                     pace = 1.0 / (theta[k] * (math.log(10) if q.scale == "log10" else 1.0))
-                h = 1e-4 * max(abs(x), 1e-3)
+                h = PRIOR_STEP * max(abs(x), MIN_PRIOR_SIZE)
                 g[row] -= q.prior.slope(x) * pace
                 H[row, row] += max(0.0, -(q.prior.slope(x + h) - q.prior.slope(x - h)) / (2 * h)) * pace**2
         by_x = np.where(self.logs[self.outer], theta[self.outer], 1.0)
         return g * by_x, H * np.outer(by_x, by_x)
 
     def _solved(self, course: list[Now], theta: FloatArray) -> tuple[Predicted, FloatArray, BoolArray] | None:
-        """Scales, offsets and noise in turn; which of them are at a bound."""
+        """Solve for scales, offsets and noise in turn.
+
+        Parameters
+        ----------
+        course : list of Now
+            The solution at each measurement; it does not depend on these quantities.
+        theta : ndarray, (P,)
+
+        Returns
+        -------
+        tuple, or None
+            Predictions with derivatives, all quantities `(P,)`, and which of them are at a bound `(P,)`; None if a
+            prediction is not finite.
+        """
         likelihood = self.likelihood
         theta, stuck = theta.copy(), np.zeros(len(theta), dtype=bool)
         inner = [*self._of_linear, *self._of_noise]
-        for _ in range(ROUNDS if inner else 0):
-            found = likelihood.seen(self._placed(course, theta, inner), True)
-            if found is None:
+        for _ in range(MAX_INNER_ROUNDS if inner else 0):
+            predicted = likelihood.seen(self._placed(course, theta, inner), True)
+            if predicted is None:
                 return None
-            assert found.by_y is not None
+            assert predicted.by_y is not None
             before = theta[inner]
             if self._of_linear:
-                C = found.by_y[:, self._of_linear] / found.sigma[:, None]
-                r = likelihood.residuals(found)
+                # Predictions are linear in scales and offsets, so their best values are one least-squares problem.
+                C = predicted.by_y[:, self._of_linear] / predicted.sigma[:, None]
+                r = likelihood.residuals(predicted)
                 H = C.T @ C
-                H += np.diag(1e-12 * np.maximum(H.diagonal(), 1e-300))
+                H += np.diag(INNER_RIDGE * np.maximum(H.diagonal(), 1e-300))
                 now = theta[self._of_linear]
                 low, high = self.low[self._of_linear] - now, self.high[self._of_linear] - now
                 step = minimise_in_box(-C.T @ r, H, low, high)
                 theta[self._of_linear] = now + step
                 stuck[self._of_linear] = (step <= low) | (step >= high)
-                found = likelihood.seen(self._placed(course, theta, inner), True)
-                if found is None:
+                predicted = likelihood.seen(self._placed(course, theta, inner), True)
+                if predicted is None:
                     return None
-            r = likelihood.residuals(found) * found.sigma
+            r = likelihood.residuals(predicted) * predicted.sigma
             for k, rows in zip(self._of_noise, self._groups, strict=True):
+                # Of normal noise with one σ the likelihood is largest at the root mean square of the residuals.
                 best = float(np.sqrt(np.mean(r[rows] ** 2)))
                 theta[k] = min(max(best, self.low[k], 1e-300), self.high[k])
                 stuck[k] = theta[k] != best
-            if np.abs(theta[inner] - before).max() <= 1e-10 * np.abs(theta[inner]).max():
+            if np.abs(theta[inner] - before).max() <= INNER_TOLERANCE * np.abs(theta[inner]).max():
                 break
         final = likelihood.seen(self._placed(course, theta, inner), True)
         return None if final is None else (final, theta, stuck)
 
     def _placed(self, course: list[Now], theta: FloatArray, inner: list[int]) -> list[Now]:
-        """The same states with other scales, offsets and noise."""
+        """Return the solution with the inner quantities of `theta`; states are shared, not copied."""
         if not inner:
             return course
-        made: dict[int, FloatArray] = {}
-        out = []
+        parameters: dict[int, FloatArray] = {}
+        replaced = []
         for now in course:
             key = id(now.q)
-            if key not in made:
-                made[key] = now.q.copy()
+            if key not in parameters:
+                parameters[key] = now.q.copy()
                 for k in inner:
-                    made[key][self._places[k]] = theta[k]
-            out.append(replace(now, q=made[key]))
-        return out
+                    parameters[key][self._places[k]] = theta[k]
+            replaced.append(replace(now, q=parameters[key]))
+        return replaced
 
 
 def _inner(found: Meaning) -> tuple[list[str], list[str]]:
-    """Quantities that can be solved for inside: those that are linear in formulas, and those that are a noise."""
+    """Find the quantities that can be solved for inside.
+
+    Parameters
+    ----------
+    found : Meaning
+
+    Returns
+    -------
+    linear : list of str
+        Quantities without a prior that occur in formulas of observables alone, and linearly, together with those before
+        them in the list.
+    noise : list of str
+        Quantities without a prior that are the whole noise of some measurements, with a normal distribution, and occur
+        nowhere else.
+    """
     elsewhere = {str(s) for e in found.begins.values() for s in e.free_symbols} | set(found.model.parameters)
     for _, periods in found.experiments:
         for period in periods:
@@ -214,7 +316,7 @@ def _inner(found: Meaning) -> tuple[list[str], list[str]]:
         rows = in_formula[n]
         if not rows or in_sigma[n] or any(m.scale != "lin" or m.distribution != "normal" for m in rows):
             continue
-        together = {se.Symbol(other) for other in (*linear, n)}
+        together = {se.Symbol(earlier) for earlier in (*linear, n)}
         if all(not m.formula.diff(se.Symbol(n)).free_symbols & together for m in rows):
             linear.append(n)
     return linear, noise

@@ -1,4 +1,4 @@
-"""Priors that PEtab names: logarithms of their densities, with derivatives."""
+"""The priors that PEtab defines: logarithms of their densities, with derivatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ...support.errors import ModelError
 
-NUMBERS = {
+PRIOR_ARGUMENTS = {
     "uniform": 2,
     "normal": 2,
     "laplace": 2,
@@ -24,27 +24,37 @@ NUMBERS = {
     "gamma": 2,
     "rayleigh": 1,
 }
-"""How many numbers each has."""
-VERSION_1 = {"logNormal": "log-normal", "logLaplace": "log-laplace"}
+"""Number of arguments of each kind of prior."""
+VERSION_1_KINDS = {"logNormal": "log-normal", "logLaplace": "log-laplace"}
+"""Kinds that version 1 of PEtab spells differently from version 2."""
+SLOPE_STEP = 1e-6
+"""Relative step of the difference that gives the slope of a log-density: near the cube root of rounding errors, where
+those and the truncation error of a central difference are in balance."""
+MIN_STEP_SIZE = 1e-3
+"""Smallest size of a parameter that the step is relative to, so that it does not vanish at zero. By judgement."""
+LARGE_VALUE = 1e100
+"""Finite value that stands for infinity in cumulative distributions."""
 
 
 def on_scale(scale: str, x: float) -> float:
-    """A value on the scale of its parameter."""
+    """Return a value on the scale of its parameter, `lin`, `log` or `log10`."""
     return x if scale == "lin" else math.log(x) if scale == "log" else math.log10(x)
 
 
 @dataclass(frozen=True)
 class Prior:
-    """A prior of one parameter.
+    """The prior of one parameter.
 
     Attributes
     ----------
     kind : str
+        A key of `PRIOR_ARGUMENTS`.
     numbers : tuple of float
+        Arguments of the distribution, as PEtab orders them.
     low, high : float
-        Where it is cut off, and normalised again; infinite where it is not.
+        Bounds at which the density is truncated and normalised again; infinite if it is not.
     scaled : bool
-        Whether it is a density of the parameter on its scale.
+        True if it is a density of the parameter on its scale, as in version 1 of PEtab.
     """
 
     kind: str
@@ -54,30 +64,36 @@ class Prior:
     scaled: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in NUMBERS:
-            raise ModelError(f"the prior {self.kind!r} is not known; there are: {', '.join(NUMBERS)}.")
-        if len(self.numbers) != NUMBERS[self.kind] or not all(map(math.isfinite, self.numbers)):
-            raise ModelError(f"the prior {self.kind!r} has {NUMBERS[self.kind]} numbers; received {self.numbers}.")
+        if self.kind not in PRIOR_ARGUMENTS:
+            raise ModelError(f"the prior {self.kind!r} is not known; expected one of {', '.join(PRIOR_ARGUMENTS)}.")
+        if len(self.numbers) != PRIOR_ARGUMENTS[self.kind] or not all(map(math.isfinite, self.numbers)):
+            raise ModelError(
+                f"the prior {self.kind!r} needs {PRIOR_ARGUMENTS[self.kind]} finite numbers; received {self.numbers}."
+            )
 
     def log(self, x: float) -> float:
-        """The logarithm of its density."""
+        """Return the logarithm of the density; minus infinity outside the bounds."""
         if not self.low <= x <= self.high:
             return -math.inf
         return self._plain(x) - self._lost
 
     def slope(self, x: float) -> float:
-        """The derivative of `log`, by differences: the densities are smooth where parameters lie."""
-        h = 1e-6 * max(abs(x), 1e-3)
-        left, right = self._plain(x - h), self._plain(x + h)
-        if math.isfinite(left) and math.isfinite(right):
-            return (right - left) / (2 * h)
-        here = self._plain(x)
-        one = right if math.isfinite(right) else left
-        return 0.0 if not math.isfinite(one) else (one - here) / (h if one is right else -h)
+        """Return the derivative of the log-density by a central difference, or a one-sided one where a side is
+        infinite.
+
+        The derivative is zero where both sides are infinite.
+        """
+        h = SLOPE_STEP * max(abs(x), MIN_STEP_SIZE)
+        below, above = self._plain(x - h), self._plain(x + h)
+        if math.isfinite(below) and math.isfinite(above):
+            return (above - below) / (2 * h)
+        centre = self._plain(x)
+        finite_side = above if math.isfinite(above) else below
+        return 0.0 if not math.isfinite(finite_side) else (finite_side - centre) / (h if finite_side is above else -h)
 
     @cached_property
     def _lost(self) -> float:
-        """The logarithm of the mass that lies inside the cut."""
+        """Logarithm of the mass between the bounds; zero without bounds."""
         if not (math.isfinite(self.low) or math.isfinite(self.high)):
             return 0.0
         cdf = self._distribution
@@ -85,6 +101,7 @@ class Prior:
         return math.log(mass) if mass > 0 else 0.0
 
     def _plain(self, x: float) -> float:
+        """Return the log-density without truncation."""
         a, b = (*self.numbers, 0.0)[:2]
         if self.kind.startswith("log-") and x <= 0:
             return -math.inf
@@ -115,11 +132,11 @@ class Prior:
 
     @property
     def _distribution(self) -> Callable[[float], float]:
-        """Its cumulative distribution."""
-        from scipy import stats
+        """The cumulative distribution without truncation."""
+        from scipy import stats  # imported late: only truncated priors need it
 
         a, b = (*self.numbers, 0.0)[:2]
-        made = {
+        frozen = {
             "uniform": lambda: stats.uniform(a, b - a),
             "log-uniform": lambda: stats.loguniform(a, b),
             "normal": lambda: stats.norm(a, b),
@@ -132,4 +149,4 @@ class Prior:
             "gamma": lambda: stats.gamma(a, scale=b),
             "rayleigh": lambda: stats.rayleigh(scale=a),
         }[self.kind]()
-        return lambda x: float(made.cdf(np.clip(x, -1e100, 1e100)))
+        return lambda x: float(frozen.cdf(np.clip(x, -LARGE_VALUE, LARGE_VALUE)))

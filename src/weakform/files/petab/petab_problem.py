@@ -1,4 +1,4 @@
-"""A PEtab problem as people use it: its likelihood, its simulations, its fit."""
+"""PEtab problems in the public interface: likelihood, simulations and fit."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class PetabProblem:
     Attributes
     ----------
     name : str
+        Name of its YAML file without the ending.
     found : Meaning
-        What its tables say.
+        The contents of its tables.
     """
 
     name: str
@@ -42,21 +43,27 @@ class PetabProblem:
 
     @cached_property
     def likelihood(self) -> Likelihood:
-        """What evaluates it."""
+        """The likelihood of the problem, with the default tolerance of forward solutions."""
         return Likelihood(self.found)
 
     @property
     def nominal(self) -> dict[str, float]:
-        """Nominal values of what is to be estimated."""
+        """Nominal values, by name, of the parameters to be estimated."""
         return {q.name: q.nominal for q in self.found.quantities if q.estimate}
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Bounds of what is to be estimated."""
+        """Bounds, by name, of the parameters to be estimated."""
         return {q.name: (q.lower, q.upper) for q in self.found.quantities if q.estimate}
 
     def _theta(self, parameters: Mapping[str, float] | None) -> FloatArray:
-        """All quantities `(P,)`: those given, and the nominal values of the others."""
+        """Return all quantities `(P,)`: the given values, and the nominal values of the others.
+
+        Raises
+        ------
+        FitError
+            If a name is not in the parameter table, or a value is missing.
+        """
         if not isinstance(parameters, Mapping | None):
             raise FitError(f"parameters must be a mapping from names to values; received {parameters!r}.")
         names = [q.name for q in self.found.quantities]
@@ -65,49 +72,103 @@ class PetabProblem:
                 raise FitError(f"{name!r} is not in the parameter table.{suggestion(str(name), names)}")
         theta = np.array([float((parameters or {}).get(q.name, q.nominal)) for q in self.found.quantities])
         if np.isnan(theta).any():
-            raise FitError(f"{names[int(np.argmax(np.isnan(theta)))]!r} has no nominal value; give one.")
+            raise FitError(
+                f"{names[int(np.argmax(np.isnan(theta)))]!r} has no nominal value; give a value for it in parameters."
+            )
         return theta
 
     def _predicted(self, parameters: Mapping[str, float] | None) -> Predicted:
-        found = self.likelihood.predicted(self._theta(parameters))
-        if found is None:
+        """Return the predictions of all measurements; raise if the model cannot be solved."""
+        predicted = self.likelihood.predicted(self._theta(parameters))
+        if predicted is None:
             raise FitError(
-                "The model cannot be solved with these parameters, a steady state does not exist, or a noise is not "
-                "positive; check the values."
+                "There is no prediction with these parameters: the model cannot be solved, a steady state does not "
+                "exist, or a noise is not positive. Check the values."
             )
-        return found
+        return predicted
 
     def log_likelihood(self, parameters: Mapping[str, float] | None = None) -> float:
-        """Of the measurements; with the nominal values where nothing is given.
+        """Return the log-likelihood of the measurements.
 
         Parameters
         ----------
-        parameters : mapping, optional
-            Values by name, on the linear scale; nominal values of those that are left out.
+        parameters : mapping of str to float, optional
+            Values by name, on the linear scale; parameters that are missing have their nominal values.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        FitError
+            If a name is unknown, a value is missing, or the model cannot be solved.
         """
         return -self.likelihood.value(self._predicted(parameters))
 
     def chi2(self, parameters: Mapping[str, float] | None = None) -> float:
-        """Sum of squared residuals over their noise; parameters as for `log_likelihood`."""
+        """Return the sum of squared residuals, each divided by its noise.
+
+        Parameters
+        ----------
+        parameters : mapping of str to float, optional
+            As for `log_likelihood`.
+
+        Returns
+        -------
+        float
+        """
         r = self.likelihood.residuals(self._predicted(parameters))
         return float(r @ r)
 
     def log_priors(self, parameters: Mapping[str, float] | None = None) -> dict[str, float]:
-        """The logarithm of each prior, by parameter."""
+        """Return the logarithm of each prior.
+
+        Parameters
+        ----------
+        parameters : mapping of str to float, optional
+            As for `log_likelihood`.
+
+        Returns
+        -------
+        dict of str to float
+            By parameter.
+        """
         pairs = zip(self.found.quantities, self._theta(parameters), strict=True)
         return {q.name: q.log_prior(float(x)) for q, x in pairs if q.prior is not None}
 
     def log_posterior(self, parameters: Mapping[str, float] | None = None) -> float:
-        """Log-likelihood and log-priors together, not normalised."""
+        """Return the sum of log-likelihood and log-priors, which is the log-posterior up to a constant.
+
+        Parameters
+        ----------
+        parameters : mapping of str to float, optional
+            As for `log_likelihood`.
+
+        Returns
+        -------
+        float
+        """
         return self.log_likelihood(parameters) + sum(self.log_priors(parameters).values())
 
     def simulate(self, parameters: Mapping[str, float] | None = None) -> Any:
-        """Predictions of all measurements as a PEtab simulation table, a pandas frame."""
+        """Return the predictions of all measurements as a PEtab simulation table.
+
+        Parameters
+        ----------
+        parameters : mapping of str to float, optional
+            As for `log_likelihood`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of the measurement table, with `simulation` in place of `measurement`.
+        """
         pd = pandas()
 
-        found = self._predicted(parameters)
+        predicted = self._predicted(parameters)
         rows = []
-        for m, y in zip(self.found.measurements, found.y, strict=True):
+        for m, y in zip(self.found.measurements, predicted.y, strict=True):
             row: dict[str, Any] = {k: v for k, v in m.row.items() if k != "measurement"}
             rows.append({**row, "time": m.time, "simulation": float(y)})
         return pd.DataFrame(rows)
@@ -120,17 +181,26 @@ class PetabProblem:
         time_limit: float = 60.0,
         progress: Callable[[str], None] | None = None,
     ) -> PetabFit:
-        """The maximum of the likelihood (of the posterior, where there are priors) inside the bounds.
+        """Maximise the likelihood inside the bounds; if there are priors, the posterior.
 
         Parameters
         ----------
         starts : int, optional
-            How many draws are followed; by default until three agree, or the time is over.
+            Number of draws that are followed; by default until three agree or the time is over.
         seed : int
         time_limit : float
             CPU seconds.
         progress : callable, optional
             Called with a line of text after each start.
+
+        Returns
+        -------
+        PetabFit
+
+        Raises
+        ------
+        FitError
+            If an argument is wrong, nothing is to be estimated, or the model cannot be solved.
         """
         from .maximum_likelihood import maximum
 
@@ -141,7 +211,17 @@ class PetabProblem:
         return maximum(self, starts, seed, float(time_limit), progress)
 
     def scaled(self, values: FloatArray) -> FloatArray:
-        """Values `(..., estimated)` of what is to be estimated, each on its scale."""
+        """Convert values of the estimated parameters to their scales.
+
+        Parameters
+        ----------
+        values : ndarray, (..., estimated)
+            On the linear scale.
+
+        Returns
+        -------
+        ndarray, (..., estimated)
+        """
         columns = [
             np.vectorize(partial(on_scale, q.scale), otypes=[float])(values[..., k])
             for k, q in enumerate(q for q in self.found.quantities if q.estimate)
@@ -149,10 +229,19 @@ class PetabProblem:
         return np.stack(columns, axis=-1)
 
     def to_pypesto_objective(self) -> Any:
-        """Minus the log-likelihood as an objective of pyPESTO, with gradient and expected Hessian.
+        """Return minus the log-likelihood as an objective of pyPESTO, with gradient and expected Hessian.
 
-        Its argument is what is to be estimated, each on the scale of its row in the parameter table. Priors are left to
-        pyPESTO.
+        Its argument is the vector of estimated parameters, each on the scale of its row in the parameter table. Priors
+        are not included: pyPESTO adds its own.
+
+        Returns
+        -------
+        pypesto.Objective
+
+        Raises
+        ------
+        FitError
+            If pyPESTO is not installed.
         """
         try:
             from pypesto import Objective as Pesto
@@ -161,25 +250,31 @@ class PetabProblem:
         keep = [k for k, q in enumerate(self.found.quantities) if q.estimate]
         scales = [self.found.quantities[k].scale for k in keep]
 
-        def at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # θ = exp(x log b) on a scale of base b, with derivative θ log b; a base of zero marks the linear scale.
+        def quantities_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta = self.likelihood.nominal.copy()
             bases = np.array([{"lin": 0.0, "log": 1.0, "log10": math.log(10)}[s] for s in scales])
             natural = np.where(bases > 0, np.exp(np.asarray(x) * bases), x)
             theta[keep] = natural
             return theta, np.where(bases > 0, natural * bases, 1.0)
 
-        def value(x: FloatArray) -> float:
-            return self.likelihood.value(self.likelihood.predicted(at(x)[0]))
+        def value_at(x: FloatArray) -> float:
+            return self.likelihood.value(self.likelihood.predicted(quantities_at(x)[0]))
 
-        def both(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            theta, pace = at(x)
-            found = self.likelihood.predicted(theta, True)
-            if found is None:
+        def derivatives_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            theta, by_scaled = quantities_at(x)
+            predicted = self.likelihood.predicted(theta, True)
+            if predicted is None:
                 return np.full(len(keep), np.nan), np.full((len(keep), len(keep)), np.nan)
-            g, H = self.likelihood.derivatives(found)
-            return g[keep] * pace, H[np.ix_(keep, keep)] * np.outer(pace, pace)
+            g, H = self.likelihood.derivatives(predicted)
+            return g[keep] * by_scaled, H[np.ix_(keep, keep)] * np.outer(by_scaled, by_scaled)
 
-        return Pesto(fun=value, grad=lambda x: both(x)[0], hess=lambda x: both(x)[1], x_names=list(self.nominal))
+        return Pesto(
+            fun=value_at,
+            grad=lambda x: derivatives_at(x)[0],
+            hess=lambda x: derivatives_at(x)[1],
+            x_names=list(self.nominal),
+        )
 
     def __repr__(self) -> str:
         estimated = len(self.nominal)
@@ -190,7 +285,7 @@ class PetabProblem:
 
 
 def read_petab(path: str | Path) -> PetabProblem:
-    """A problem from its YAML file.
+    """Read a PEtab problem from its YAML file.
 
     Parameters
     ----------
@@ -201,6 +296,11 @@ def read_petab(path: str | Path) -> PetabProblem:
     -------
     PetabProblem
 
+    Raises
+    ------
+    ModelError
+        If a file is missing or wrong, or the problem uses something that is not supported.
+
     Examples
     --------
     >>> import weakform as wf
@@ -209,5 +309,5 @@ def read_petab(path: str | Path) -> PetabProblem:
     -158.864
     """
     if not isinstance(path, str | Path):
-        raise ModelError(f"The path of a PEtab problem is needed; received {path!r}.")
+        raise ModelError(f"The path of a PEtab problem must be a text or a Path; received {path!r}.")
     return PetabProblem(Path(path).stem, meaning(ask("petab", str(path), str(path)), str(path)))

@@ -1,4 +1,7 @@
-"""From plain tables of a PEtab problem to what they mean."""
+"""The interpretation of the tables of a PEtab problem: formulas become expressions, conditions become periods.
+
+One reader serves both versions of PEtab and branches where they differ.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ from ...model.model import Model
 from ...support.errors import ModelError
 from ...support.wording import suggestion
 from ..formats.sbml import events_of
-from .petab_priors import VERSION_1, Prior
+from .petab_priors import VERSION_1_KINDS, Prior
 from .semantics import Meaning, Measurement, Period, Quantity, folded
 
 SCALES = ("lin", "log", "log10")
+"""Scales of parameters and of observables."""
 DISTRIBUTIONS = {
     "": ("normal", "lin"),
     "normal": ("normal", "lin"),
@@ -28,15 +32,52 @@ DISTRIBUTIONS = {
     "log-laplace": ("laplace", "log"),
     "log10-normal": ("normal", "log10"),
 }
-"""The words of both versions: the distribution, and the scale on which it is one."""
+"""Noise distributions of both versions: the distribution, and the scale on which the noise has it."""
 
 
 def meaning(found: dict[str, Any], where: str) -> Meaning:
-    """From plain tables to expressions."""
+    """Interpret the tables of a problem.
+
+    Parameters
+    ----------
+    found : dict
+        As `petab_tables.tables` returns it.
+    where : str
+        Name of the problem in errors.
+
+    Returns
+    -------
+    Meaning
+
+    Raises
+    ------
+    ModelError
+        For the first thing that is wrong; the message names the table and the entry.
+    """
     return _Reader(found, where).read()
 
 
 class _Reader:
+    """The interpretation of the tables of one problem.
+
+    Parameters
+    ----------
+    found : dict
+        As `petab_tables.tables` returns it.
+    where : str
+        Name of the problem in errors.
+
+    Attributes
+    ----------
+    names : dict of str to str
+        Our name for each identifier of the model.
+    states : list of str
+    named : dict of str to expression
+        Named expressions of the model, which are substituted into formulas.
+    quantities : dict of str to Quantity
+        Rows of the parameter table.
+    """
+
     def __init__(self, found: dict[str, Any], where: str) -> None:
         self.found, self.where, self.version = found, where, found["version"]
         self.names: dict[str, str] = found["model"]["names"]
@@ -46,61 +87,64 @@ class _Reader:
         self._formulas: dict[Any, Expr] = {}
 
     def error(self, what: str) -> ModelError:
+        """Return an error whose message begins with the name of the problem."""
         return ModelError(f"{self.where}: {what}")
 
     def _absent(self, what: str, name: str, known: Iterable[str]) -> ModelError:
-        return self.error(f"{what}, which is not there.{suggestion(name, list(known))}")
+        """Return an error for a name that does not exist, with a suggestion."""
+        return self.error(f"{what}, which does not exist.{suggestion(name, list(known))}")
 
     def read(self) -> Meaning:
-        """The problem."""
-        found, plain = self.found, self.found["model"]
+        """Interpret all tables."""
+        tables, model_table = self.found, self.found["model"]
         try:
-            read = read_equations(plain["equations"], tuple(plain["parameters"]), ())
+            equations = read_equations(model_table["equations"], tuple(model_table["parameters"]), ())
         except ModelError as error:
             raise self.error(f"as equations: {error}") from None
-        self.states, self.named = list(read.states), dict(read.observables)
-        for row in found["parameter"]:
-            one = self._quantity(row)
-            if one.name in self.quantities:
-                raise self.error(f"the parameter table has {one.name!r} twice.")
-            self.quantities[one.name] = one
+        self.states, self.named = list(equations.states), dict(equations.observables)
+        for row in tables["parameter"]:
+            quantity = self._quantity(row)
+            if quantity.name in self.quantities:
+                raise self.error(f"the parameter table has {quantity.name!r} twice.")
+            self.quantities[quantity.name] = quantity
         model = Model(
-            read.expressions,
-            read.states,
-            read.parameters,
-            events=events_of(plain, (*read.states, *read.parameters), read.observables),
-            switches=read.switches,
+            equations.expressions,
+            equations.states,
+            equations.parameters,
+            events=events_of(model_table, (*equations.states, *equations.parameters), equations.observables),
+            switches=equations.switches,
         )
         own = {}
-        for name in read.parameters:
+        for name in equations.parameters:
             if name.endswith("(0)"):
                 continue
             key = self._identifier(name)
             if key in self.quantities:
                 own[name] = se.Symbol(key)
-            elif name in plain["defaults"]:
-                own[name] = self._parsed(plain["defaults"][name], f"the value of {key}", ours=True)
+            elif name in model_table["defaults"]:
+                own[name] = self._parsed(model_table["defaults"][name], f"the value of {key}", ours=True)
             else:
-                own[name] = se.RealDouble(plain["values"].get(name, math.nan))
+                own[name] = se.RealDouble(model_table["values"].get(name, math.nan))
+        # Quantities that the model does not have occur in formulas of observables and noise.
         extra = {key: se.Symbol(key) for key in self.quantities if key not in self.names}
         observables = self._observables()
         experiments, index = self._experiments()
-        measurements = tuple(self._measurement(row, observables, index) for row in found["measurement"])
+        measurements = tuple(self._measurement(row, observables, index) for row in tables["measurement"])
         if not measurements:
             raise self.error("the measurement table is empty.")
         begins = {}
-        for state, text in plain["begins"].items():
+        for state, text in model_table["begins"].items():
             begins[state] = self._parsed(text, f"the initial value of {state}", ours=True)
         begins, _ = resolved_initial(begins)
         used = {m.experiment for m in measurements}
-        lacking = [
+        without_initial = [
             s
-            for s in read.states
+            for s in equations.states
             if s not in begins and not all(s in e[1][0].values for k, e in enumerate(experiments) if k in used)
         ]
-        if lacking:
-            raise self.error(f"the state {lacking[0]!r} has no initial value.")
-        meaning = Meaning(
+        if without_initial:
+            raise self.error(f"the state {without_initial[0]!r} has no initial value.")
+        contents = Meaning(
             model,
             tuple(self.quantities.values()),
             own | extra,
@@ -108,12 +152,14 @@ class _Reader:
             experiments,
             measurements,
         )
-        return folded(meaning)
+        return folded(contents)
 
     def _identifier(self, name: str) -> str:
+        """Return the identifier of the model that one of our names stands for."""
         return next((key for key, ours in self.names.items() if ours == name), name)
 
     def _number(self, text: str, what: str, default: float = math.nan) -> float:
+        """Return a cell as a number; `default` if it is empty or marked as missing."""
         if text.strip() in ("", "nan", "NaN", "NA"):
             return default
         try:
@@ -122,6 +168,7 @@ class _Reader:
             raise self.error(f"{what} must be a number; received {text!r}.") from None
 
     def _quantity(self, row: dict[str, str]) -> Quantity:
+        """Interpret a row of the parameter table."""
         name = row.get("parameterId", "")
         if not name:
             raise self.error("the parameter table has a row without parameterId.")
@@ -144,11 +191,16 @@ class _Reader:
         if not estimate and math.isnan(nominal):
             raise self.error(f"{name!r} is not to be estimated, but has no nominal value.")
         if estimate and not lower < upper:
-            raise self.error(f"the bounds of {name!r} are {lower:g} and {upper:g}; the first must be the smaller.")
+            raise self.error(f"the bounds of {name!r} are {lower:g} and {upper:g}; the first must be smaller.")
         prior = self._prior(row, name, (lower, upper)) if estimate else None
         return Quantity(name, scale, lower, upper, nominal, estimate=estimate, prior=prior)
 
     def _prior(self, row: dict[str, str], name: str, bounds: tuple[float, float]) -> Prior | None:
+        """Interpret the prior of a row of the parameter table.
+
+        In version 1 a prior may be one of the parameter on its scale, and is not truncated. In version 2 it is
+        truncated at the bounds, and a parameter without a prior has a uniform one if its bounds are finite.
+        """
         first = self.version == 1
         kind = row.get("objectivePriorType" if first else "priorDistribution", "")
         text = row.get("objectivePriorParameters" if first else "priorParameters", "")
@@ -161,7 +213,7 @@ class _Reader:
         numbers = tuple(self._number(part, f"the prior of {name!r}") for part in text.split(";") if part.strip())
         scaled = first and kind.startswith("parameterScale")
         word = kind.removeprefix("parameterScale") if scaled else kind
-        word = word[:1].lower() + word[1:] if scaled else VERSION_1.get(word, word)
+        word = word[:1].lower() + word[1:] if scaled else VERSION_1_KINDS.get(word, word)
         if word == "uniform" and not numbers:
             return None
         try:
@@ -171,7 +223,19 @@ class _Reader:
             raise self.error(f"{name!r}: {error}") from None
 
     def _ours(self, text: str, inside: Mapping[str, str]) -> str:
-        """A formula in our own names, with placeholders replaced."""
+        """Rewrite a formula in our own names.
+
+        Parameters
+        ----------
+        text : str
+        inside : mapping of str to str
+            Formulas of placeholders, which may contain other placeholders; each is expanded at most once on a path, so
+            that none expands into itself for ever.
+
+        Returns
+        -------
+        str
+        """
         text = text.replace("&&", " and ").replace("||", " or ")
 
         def word(match: re.Match[str]) -> str:
@@ -185,32 +249,59 @@ class _Reader:
         return re.sub(r"(?<![\w.])[^\W\d]\w*", word, text)
 
     def _parsed(self, text: str, what: str, inside: Mapping[str, str] | None = None, ours: bool = False) -> Expr:
-        """A formula as an expression of time, states, and parameters."""
-        shown = text if ours else self._ours(text, inside or {})
+        """Parse a formula.
+
+        Parameters
+        ----------
+        text : str
+        what : str
+            Name of the formula in errors.
+        inside : mapping of str to str, optional
+            Formulas of placeholders.
+        ours : bool
+            Whether the text is in our names already, as in the translated model.
+
+        Returns
+        -------
+        expression
+            Of time, states, parameters and quantities.
+        """
+        formula = text if ours else self._ours(text, inside or {})
         extra = [key for key in self.quantities if key not in self.names]
-        begun = [f"{state}(0)" for state in self.states] if ours else []
-        known = ["t", *self.states, *begun, *self.found["model"]["parameters"], *self.named, *extra]
+        initial_names = [f"{state}(0)" for state in self.states] if ours else []
+        allowed = ["t", *self.states, *initial_names, *self.found["model"]["parameters"], *self.named, *extra]
         try:
-            expr = parse_expression(shown, dict.fromkeys(known), what)
+            expr = parse_expression(formula, dict.fromkeys(allowed), what)
         except ModelError as error:
             raise self.error(str(error)) from None
         return expr.subs({se.Symbol(name): e for name, e in self.named.items()}) if self.named else expr
 
     def _observables(self) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {}
+        """Return the rows of the observable table by identifier."""
+        rows: dict[str, dict[str, str]] = {}
         for row in self.found["observable"]:
             name = row.get("observableId", "")
             if not name or not row.get("observableFormula"):
                 raise self.error("the observable table has a row without observableId or observableFormula.")
-            if name in found:
+            if name in rows:
                 raise self.error(f"the observable table has {name!r} twice.")
-            found[name] = row
-        return found
+            rows[name] = row
+        return rows
 
     def _experiments(self) -> tuple[tuple[tuple[str, tuple[Period, ...]], ...], dict[tuple[str, ...], int]]:
-        """Experiments, and the place of each by what the measurement table calls it."""
+        """Interpret the experiments.
+
+        In version 1 an experiment is a pair of conditions, one for the pre-equilibration and one for the simulation; in
+        version 2 it is a list of periods.
+
+        Returns
+        -------
+        experiments : tuple of (str, tuple of Period)
+        index : dict of tuple to int
+            Position of each experiment by the entries of the measurement table that refer to it.
+        """
         conditions = self._conditions()
-        found: list[tuple[str, tuple[Period, ...]]] = []
+        experiments: list[tuple[str, tuple[Period, ...]]] = []
         index: dict[tuple[str, ...], int] = {}
         if self.version == 1:
             for row in self.found["measurement"]:
@@ -222,13 +313,14 @@ class _Reader:
                         raise self._absent(f"the measurement table has the condition {name!r}", name, conditions)
                 periods = [Period(-math.inf, conditions[key[0]])] if key[0] else []
                 periods.append(Period(0.0, conditions.get(key[1], {})))
-                index[key] = len(found)
-                found.append((key[1] if not key[0] else f"{key[0]} then {key[1]}", tuple(periods)))
-            return tuple(found), index
+                index[key] = len(experiments)
+                experiments.append((key[1] if not key[0] else f"{key[0]} then {key[1]}", tuple(periods)))
+            return tuple(experiments), index
         rows: dict[str, list[tuple[float, str]]] = {}
         for row in self.found["experiment"]:
             time = self._number(row.get("time", ""), "the time of an experiment")
             rows.setdefault(row.get("experimentId", ""), []).append((time, row.get("conditionId", "")))
+        # Measurements without an experiment belong to one that begins at zero and changes nothing.
         rows[""] = rows.get("", [(0.0, "")])
         for label, entries in rows.items():
             begins: dict[float, dict[str, Expr]] = {}
@@ -236,33 +328,36 @@ class _Reader:
                 if name and name not in conditions:
                     raise self._absent(f"the experiment {label!r} has the condition {name!r}", name, conditions)
                 begins.setdefault(time, {}).update(conditions.get(name, {}))
+            # Measurements after a pre-equilibration alone begin at zero.
             if list(begins) == [-math.inf]:
                 begins[0.0] = {}
-            index[(label,)] = len(found)
-            found.append((label, tuple(Period(time, values) for time, values in begins.items())))
-        return tuple(found), index
+            index[(label,)] = len(experiments)
+            experiments.append((label, tuple(Period(time, values) for time, values in begins.items())))
+        return tuple(experiments), index
 
     def _conditions(self) -> dict[str, dict[str, Expr]]:
-        found: dict[str, dict[str, Expr]] = {}
+        """Return the new values of each condition, by name of the parameter or state that it sets."""
+        conditions: dict[str, dict[str, Expr]] = {}
         for row in self.found["condition"]:
             name = row.get("conditionId", "")
             if not name:
                 raise self.error("the condition table has a row without conditionId.")
             if self.version == 2:
-                found.setdefault(name, {})[self._target(row.get("targetId", ""))] = self._parsed(
+                conditions.setdefault(name, {})[self._target(row.get("targetId", ""))] = self._parsed(
                     row.get("targetValue", ""), f"the value of {row.get('targetId')} in {name}"
                 )
                 continue
-            if name in found:
+            if name in conditions:
                 raise self.error(f"the condition table has {name!r} twice.")
-            found[name] = {
+            conditions[name] = {
                 self._target(column): self._parsed(text, f"the value of {column} in {name}")
                 for column, text in row.items()
                 if column not in ("conditionId", "conditionName") and text not in ("", "nan", "NaN")
             }
-        return found
+        return conditions
 
     def _target(self, identifier: str) -> str:
+        """Return our name for the parameter or state that a condition sets; raise if it cannot be set."""
         name = self.names.get(identifier, identifier)
         if name in self.named:
             raise self.error(f"a condition sets {identifier!r}, which the model computes.")
@@ -275,47 +370,74 @@ class _Reader:
     def _measurement(
         self, row: dict[str, str], observables: dict[str, dict[str, str]], index: dict[Any, int]
     ) -> Measurement:
+        """Interpret a row of the measurement table.
+
+        Parameters
+        ----------
+        row : dict of str to str
+        observables : dict of str to dict
+            Rows of the observable table.
+        index : dict of tuple to int
+            Position of each experiment.
+
+        Returns
+        -------
+        Measurement
+        """
         name = row.get("observableId", "")
         if name not in observables:
             raise self._absent(f"the measurement table has the observable {name!r}", name, observables)
-        about = observables[name]
-        inside: dict[str, str] = {}
-        given: dict[str, int] = {}
+        observable_row = observables[name]
+        placeholders: dict[str, str] = {}
+        value_counts: dict[str, int] = {}
         for what in ("observable", "noise"):
             values = [v.strip() for v in row.get(f"{what}Parameters", "").split(";") if v.strip()]
-            given[what] = len(values)
+            value_counts[what] = len(values)
             if self.version == 1:
-                placed = {f"{what}Parameter{k + 1}_{name}": v for k, v in enumerate(values)}
+                replacements = {f"{what}Parameter{k + 1}_{name}": v for k, v in enumerate(values)}
             else:
-                places = [v.strip() for v in about.get(f"{what}Placeholders", "").split(";") if v.strip()]
-                if len(places) != len(values):
+                placeholder_names = [
+                    v.strip() for v in observable_row.get(f"{what}Placeholders", "").split(";") if v.strip()
+                ]
+                if len(placeholder_names) != len(values):
                     raise self.error(
-                        f"{name!r} has {len(places)} {what} placeholders, a measurement gives {len(values)}."
+                        f"{name!r} has {len(placeholder_names)} {what} placeholders, but a measurement gives "
+                        f"{len(values)}."
                     )
-                placed = dict(zip(places, values, strict=True))
-            inside |= placed
-        formula = self._cached(about["observableFormula"], f"observableFormula of {name}", inside)
-        noise = about.get("noiseFormula", "")
+                replacements = dict(zip(placeholder_names, values, strict=True))
+            placeholders |= replacements
+        formula = self._cached(observable_row["observableFormula"], f"observableFormula of {name}", placeholders)
+        noise = observable_row.get("noiseFormula", "")
         if not noise:
             raise self.error(f"{name!r} has no noiseFormula.")
-        for what, formula_ in (("observable", about["observableFormula"]), ("noise", noise)):
-            most = max(map(int, re.findall(rf"{what}Parameter(\d+)_{re.escape(name)}(?!\w)", formula_)), default=0)
-            if self.version == 1 and given[what] != most:
-                raise self.error(f"{name!r} has {most} {what} parameters, a measurement gives {given[what]}.")
-        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", noise):
-            sigma = self._cached(noise, f"noiseFormula of {name}", {**inside, name: about["observableFormula"]})
-        else:
-            sigma = self._cached(noise, f"noiseFormula of {name}", inside)
-        word = about.get("noiseDistribution", "").strip()
-        if word not in DISTRIBUTIONS:
-            raise self.error(
-                f"noiseDistribution of {name!r} is {word!r}; expected one of {', '.join(filter(None, DISTRIBUTIONS))}."
+        for what, template in (("observable", observable_row["observableFormula"]), ("noise", noise)):
+            placeholder_count = max(
+                map(int, re.findall(rf"{what}Parameter(\d+)_{re.escape(name)}(?!\w)", template)), default=0
             )
-        if self.version == 1 and word not in ("", "normal", "laplace"):
-            raise self.error(f"noiseDistribution of {name!r} is {word!r}; in version 1 it is normal or laplace.")
-        distribution, scale = DISTRIBUTIONS[word]
+            if self.version == 1 and value_counts[what] != placeholder_count:
+                raise self.error(
+                    f"{name!r} has {placeholder_count} {what} parameters, but a measurement gives {value_counts[what]}."
+                )
+        # The noise may depend on the prediction: the name of the observable then stands for its formula.
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", noise):
+            sigma = self._cached(
+                noise, f"noiseFormula of {name}", {**placeholders, name: observable_row["observableFormula"]}
+            )
+        else:
+            sigma = self._cached(noise, f"noiseFormula of {name}", placeholders)
+        distribution_name = observable_row.get("noiseDistribution", "").strip()
+        if distribution_name not in DISTRIBUTIONS:
+            raise self.error(
+                f"noiseDistribution of {name!r} is {distribution_name!r}; "
+                f"expected one of {', '.join(filter(None, DISTRIBUTIONS))}."
+            )
+        if self.version == 1 and distribution_name not in ("", "normal", "laplace"):
+            raise self.error(
+                f"noiseDistribution of {name!r} is {distribution_name!r}; in version 1 it is normal or laplace."
+            )
+        distribution, scale = DISTRIBUTIONS[distribution_name]
         if self.version == 1:
-            scale = about.get("observableTransformation", "") or "lin"
+            scale = observable_row.get("observableTransformation", "") or "lin"
             if scale not in SCALES:
                 raise self.error(
                     f"observableTransformation of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}."
@@ -346,6 +468,7 @@ class _Reader:
         )
 
     def _cached(self, text: str, what: str, inside: Mapping[str, str]) -> Expr:
+        """Parse a formula once for all measurements that have it with the same placeholders."""
         key = (text, tuple(sorted(inside.items())))
         if key not in self._formulas:
             self._formulas[key] = self._parsed(text, what, inside)

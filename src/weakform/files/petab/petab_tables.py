@@ -1,7 +1,7 @@
-"""The files of a PEtab problem as plain tables; runs in a process of its own (see `formats.isolated`).
+"""The files of a PEtab problem as plain tables, read in a separate process (see `formats.subprocess_reader`).
 
-A table is a list of rows, a row a mapping of columns to text. Nothing is made of them here but the equations of the
-model, in which all that the tables name stays a parameter or a state.
+A table is a list of rows, a row a mapping from columns to text. Nothing is interpreted here except the model, which is
+translated into equations in which everything that the tables name stays a parameter or a state.
 """
 
 from __future__ import annotations
@@ -15,64 +15,79 @@ from ...support.errors import ModelError
 from ...support.optional_imports import extra
 from ..formats.translation import equations_of_sbml
 
-MAX_BYTES = 50_000_000
+MAX_TABLE_BYTES = 50_000_000
+"""Size of each file of a problem in bytes above which the problem is refused. By judgement."""
 Rows = list[dict[str, str]]
 KINDS = ("parameter", "observable", "measurement", "condition", "experiment")
+"""Kinds of tables that a problem may have."""
 
 
 def tables(path: str, where: str) -> dict[str, Any]:
-    """A problem from its YAML file.
+    """Read the tables of a problem.
+
+    Parameters
+    ----------
+    path : str
+        The YAML file.
+    where : str
+        Name of the problem in errors.
 
     Returns
     -------
     dict
-        `version`; `model`, as `equations_of_sbml` returns it; and a list of rows for each of `KINDS`.
+        `version`, 1 or 2; `model`, as `equations_of_sbml` returns it; and a list of rows for each of `KINDS`.
+
+    Raises
+    ------
+    ModelError
+        If a file is missing, too large, outside of the folder of the problem, or not of its kind.
     """
     try:
         import yaml
     except ImportError:
-        raise ModelError(f"PEtab needs libraries; install them with: {extra('petab')}") from None
+        raise ModelError(f"PEtab problems need further libraries; install them with: {extra('petab')}") from None
     if not Path(path).is_file():
-        raise ModelError(f"There is no PEtab problem {where}.")
+        raise ModelError(f"There is no PEtab problem {where}; the path of its YAML file is needed.")
     try:
-        told = yaml.safe_load(_bytes(Path(path), where))
+        document = yaml.safe_load(_bytes(Path(path), where))
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise ModelError(f"{where} is not a PEtab problem: not valid YAML: {str(error)[:300]}") from None
-    if not isinstance(told, dict) or "format_version" not in told:
+    if not isinstance(document, dict) or "format_version" not in document:
         raise ModelError(f"{where} is not a PEtab problem: it has no format_version.")
-    version = str(told["format_version"]).split(".", maxsplit=1)[0]
+    version = str(document["format_version"]).split(".", maxsplit=1)[0]
     if version not in ("1", "2"):
-        raise ModelError(f"{where} is PEtab of version {told['format_version']}; versions 1 and 2 are read.")
-    files, model = _first(told, where) if version == "1" else _second(told, where)
+        raise ModelError(f"{where} is PEtab of version {document['format_version']}; versions 1 and 2 are read.")
+    files, model = _first(document, where) if version == "1" else _second(document, where)
     folder = Path(path).resolve().parent
-    found: dict[str, Any] = {kind: _table(folder, files.get(kind, []), kind, where) for kind in KINDS}
+    contents: dict[str, Any] = {kind: _table(folder, files.get(kind, []), kind, where) for kind in KINDS}
     sbml = _bytes(_inside(folder, model, where), where).decode("utf-8", errors="replace")
-    moving = frozenset(row.get("targetId", "") for row in found["condition"] if len(found["experiment"]) > 1)
-    found["model"] = equations_of_sbml(sbml, f"{where}, {model}", _named(found), moving)
-    found["version"] = int(version)
-    return found
+    # The targets of conditions can change in time only if there is more than one period.
+    moving = frozenset(row.get("targetId", "") for row in contents["condition"] if len(contents["experiment"]) > 1)
+    contents["model"] = equations_of_sbml(sbml, f"{where}, {model}", _named(contents), moving)
+    contents["version"] = int(version)
+    return contents
 
 
 def _first(told: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str]:
-    """The files of version 1."""
+    """Return the files of the tables by kind, and the model file, of a problem of version 1."""
     problems = told.get("problems")
     if not isinstance(problems, list) or len(problems) != 1 or not isinstance(problems[0], dict):
         count = len(problems) if isinstance(problems, list) else "no"
         raise ModelError(f"{where} has {count} problems; one is expected.")
-    one = problems[0]
-    files = {kind: _words(one.get(f"{kind}_files"), where) for kind in KINDS if kind != "parameter"}
+    problem = problems[0]
+    files = {kind: _words(problem.get(f"{kind}_files"), where) for kind in KINDS if kind != "parameter"}
     files["parameter"] = _words(told.get("parameter_file"), where)
-    models = _words(one.get("sbml_files"), where)
+    models = _words(problem.get("sbml_files"), where)
     if len(models) != 1:
         raise ModelError(f"{where} has {len(models)} SBML files; one is expected.")
     return files, models[0]
 
 
 def _second(told: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str]:
-    """The files of version 2."""
+    """Return the files of the tables by kind, and the model file, of a problem of version 2."""
     if told.get("extensions"):
         raise ModelError(
-            f"{where} uses extensions of PEtab, which are not read: {', '.join(map(str, told['extensions']))}."
+            f"{where} uses extensions of PEtab, which are not supported: {', '.join(map(str, told['extensions']))}."
         )
     models = told.get("model_files")
     if not isinstance(models, dict) or len(models) != 1:
@@ -81,11 +96,12 @@ def _second(told: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str
     (model,) = models.values()
     language = model.get("language") if isinstance(model, dict) else None
     if language != "sbml":
-        raise ModelError(f"{where} has a model in {language!r}; SBML is read.")
+        raise ModelError(f"{where} has a model in {language!r}; only SBML is read.")
     return {kind: _words(told.get(f"{kind}_files"), where) for kind in KINDS}, str(model.get("location"))
 
 
 def _words(value: Any, where: str) -> list[str]:
+    """Return one file name, or several, as a list."""
     names = [value] if isinstance(value, str) else value or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelError(f"{where}: a list of files is expected; received {str(value)[:100]}.")
@@ -93,28 +109,33 @@ def _words(value: Any, where: str) -> list[str]:
 
 
 def _inside(folder: Path, name: str, where: str) -> Path:
-    """A file beside the problem, or below."""
+    """Return the path of a file in the folder of the problem or below; raise if it is elsewhere or missing."""
     path = (folder / name).resolve()
     if not path.is_relative_to(folder):
-        raise ModelError(f"{where} names the file {name!r}, which is outside of its folder.")
+        raise ModelError(
+            f"{where} names the file {name!r}, which is outside of its folder; all files of a problem must be inside."
+        )
     if not path.is_file():
-        raise ModelError(f"{where} names the file {name!r}, which is not there.")
+        raise ModelError(f"{where} names the file {name!r}, which does not exist.")
     return path
 
 
 def _bytes(path: Path, where: str) -> bytes:
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(f"{where}: {path.name} has more than {MAX_BYTES // 1_000_000} MB.")
+    """Read a file; raise if it is too large."""
+    if path.stat().st_size > MAX_TABLE_BYTES:
+        raise ModelError(f"{where}: {path.name} has more than {MAX_TABLE_BYTES // 1_000_000} MB.")
     return path.read_bytes()
 
 
 def _table(folder: Path, names: list[str], kind: str, where: str) -> Rows:
+    """Read the tables of one kind and join their rows; cells are stripped, empty rows and unnamed columns left out."""
     rows: Rows = []
     for name in names:
         text = _bytes(_inside(folder, name, where), where).decode("utf-8-sig", errors="replace")
         reader = csv.reader(io.StringIO(text), delimiter="\t")
         try:
             header = [cell.strip() for cell in next(reader, [])]
+            # A row may be shorter than the header, without its trailing empty cells.
             for line in reader:
                 if any(cell.strip() for cell in line):
                     rows.append({column: cell.strip() for column, cell in zip(header, line, strict=False) if column})
@@ -126,7 +147,7 @@ def _table(folder: Path, names: list[str], kind: str, where: str) -> Rows:
 
 
 def _named(found: dict[str, Any]) -> frozenset[str]:
-    """What the tables say something of: columns of conditions, targets, and parameters."""
+    """Return the identifiers that the tables refer to: parameters, targets, and columns of conditions."""
     named = {row.get("parameterId", "") for row in found["parameter"]}
     named |= {row.get("targetId", "") for row in found["condition"]}
     named |= {column for row in found["condition"] for column in row}

@@ -1,8 +1,8 @@
-"""What the tables of a PEtab problem mean: parameters, experiments and measurements as expressions.
+"""The contents of a PEtab problem as records: quantities, experiments and measurements, with formulas as expressions.
 
-All of version 1 is said in the words of version 2: an experiment is a list of periods, the first of which may reach
-back to minus infinity (pre-equilibration); at its beginning a period gives parameters and states new values. Formulas
-are parsed by our own parser, in our own names.
+Version 1 is expressed in the terms of version 2: an experiment is a list of periods, the first of which may begin at
+minus infinity (pre-equilibration); at its beginning a period gives parameters and states new values. Formulas are
+parsed by our own parser, in our own names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,21 @@ from .petab_priors import Prior, on_scale
 
 @dataclass(frozen=True)
 class Quantity:
-    """A row of the parameter table."""
+    """A row of the parameter table.
+
+    Attributes
+    ----------
+    name : str
+    scale : str
+        `lin`, `log` or `log10`.
+    lower, upper : float
+        Bounds on the linear scale.
+    nominal : float
+        NaN if the table has none.
+    estimate : bool
+        Whether it is estimated or fixed at its nominal value.
+    prior : Prior, or None
+    """
 
     name: str
     scale: str
@@ -32,7 +46,7 @@ class Quantity:
     prior: Prior | None = None
 
     def log_prior(self, x: float) -> float:
-        """The logarithm of its prior at a value on the linear scale; zero without one."""
+        """Return the logarithm of the prior at a value on the linear scale; zero without a prior."""
         if self.prior is None:
             return 0.0
         return self.prior.log(on_scale(self.scale, x) if self.prior.scaled else x)
@@ -40,7 +54,15 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Period:
-    """From a time on some parameters and states have new values, in terms of what they all were before."""
+    """A period of an experiment.
+
+    Attributes
+    ----------
+    begin : float
+        Minus infinity for a pre-equilibration.
+    values : mapping of str to expression
+        Parameters and states that change at its beginning, in terms of all values before.
+    """
 
     begin: float
     values: Mapping[str, Expr]
@@ -48,7 +70,25 @@ class Period:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row of the measurement table."""
+    """A row of the measurement table.
+
+    Attributes
+    ----------
+    experiment : int
+        Position of its experiment.
+    time : float
+        Infinity for a steady state.
+    value : float
+    formula, sigma : expression
+        The observable and its noise, with their placeholders replaced.
+    distribution : str
+        `normal` or `laplace`.
+    scale : str
+        Scale on which the noise has that distribution.
+    observable : str
+    row : dict of str to str
+        The row itself, for the table of simulations.
+    """
 
     experiment: int
     time: float
@@ -63,16 +103,16 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Meaning:
-    """A problem.
+    """The contents of a problem.
 
     Attributes
     ----------
     model : Model
-        Without initial values; its parameters are those that the right-hand side has.
+        Without initial values; its parameters are those of the right-hand side.
     quantities : tuple of Quantity
     own : dict of str to expression
-        Every parameter of the model and of formulas, as it is where no condition says anything: in terms of quantities,
-        or of other parameters.
+        The value of every parameter of the model and of formulas unless a condition sets it: in terms of quantities or
+        of other parameters.
     begins : dict of str to expression
         Initial values, in terms of `own`.
     experiments : tuple of (str, tuple of Period)
@@ -88,28 +128,47 @@ class Meaning:
 
 
 def folded(found: Meaning) -> Meaning:
-    """Parameters that are one number in all experiments, put into the equations."""
+    """Substitute parameters that are the same number in all experiments into the equations.
+
+    The sensitivities of forward solutions are then fewer.
+
+    Parameters
+    ----------
+    found : Meaning
+
+    Returns
+    -------
+    Meaning
+
+    Raises
+    ------
+    ModelError
+        If such a parameter has no value.
+    """
+    # A parameter that a condition sets has more than one value, so it must stay.
     set_by = {name for _, periods in found.experiments for period in periods for name in period.values}
     numbers = {name: e for name, e in found.own.items() if e.is_Number and name not in set_by}
     used = found.model.measured_by(()).parameters
-    lost = [name for name, e in numbers.items() if name in used and math.isnan(float(e))]
-    if lost:
-        raise ModelError(f"the parameter {lost[0]!r} of the model has no value.")
-    here = {se.Symbol(name): e for name, e in numbers.items()}
+    without_value = [name for name, e in numbers.items() if name in used and math.isnan(float(e))]
+    if without_value:
+        raise ModelError(f"the parameter {without_value[0]!r} of the model has no value.")
+    substitutions = {se.Symbol(name): e for name, e in numbers.items()}
     model = found.model.substituted({n: e for n, e in numbers.items() if n in found.model.parameters}, drop=True)
     model = model.measured_by(())
 
-    def put(expr: Expr) -> Expr:
-        return expr.subs(here)
+    def substitute(expr: Expr) -> Expr:
+        return expr.subs(substitutions)
 
     return replace(
         found,
         model=model,
-        own={name: put(e) for name, e in found.own.items() if name not in numbers},
-        begins={name: put(e) for name, e in found.begins.items()},
+        own={name: substitute(e) for name, e in found.own.items() if name not in numbers},
+        begins={name: substitute(e) for name, e in found.begins.items()},
         experiments=tuple(
-            (label, tuple(Period(q.begin, {n: put(e) for n, e in q.values.items()}) for q in periods))
+            (label, tuple(Period(q.begin, {n: substitute(e) for n, e in q.values.items()}) for q in periods))
             for label, periods in found.experiments
         ),
-        measurements=tuple(replace(m, formula=put(m.formula), sigma=put(m.sigma)) for m in found.measurements),
+        measurements=tuple(
+            replace(m, formula=substitute(m.formula), sigma=substitute(m.sigma)) for m in found.measurements
+        ),
     )

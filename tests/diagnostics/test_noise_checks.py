@@ -1,0 +1,106 @@
+"""Checks of the noise by residuals that are made by hand: outliers, scatter, skewness, correlation."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import weakform as wf
+from weakform.diagnostics.noise_checks import lonely, noise_doubts
+
+TIMES = np.linspace(0, 10, 200)
+
+
+def check(level, e, kind="gaussian", rejected=False, repeated=False, uneven=False):
+    """Check noise `e` `(n,)` of standard deviation one about fitted values `level` `(n,)`."""
+    kinds = {"gaussian": level + e, "lognormal": level * np.exp(e), "poisson": level + e}
+    data = wf.Dataset(TIMES, kinds[kind], kind, names=["u"])
+    refined = SimpleNamespace(residuals=(e[:, None],), sigma=np.ones(1), leftover=None)
+    return noise_doubts(data, refined, rejected, repeated=repeated, uneven=uneven)
+
+
+def normal(seed=0):
+    """Draw normal noise `(n,)`."""
+    return np.random.default_rng(seed).standard_normal(len(TIMES))
+
+
+def autoregressive(rho):
+    """Draw noise `(n,)` whose neighbours have the correlation `rho`."""
+    e = normal()
+    for k in range(1, len(e)):
+        e[k] = rho * e[k - 1] + np.sqrt(1 - rho**2) * e[k]
+    return e
+
+
+def test_value_far_from_its_neighbours_is_reported_by_its_row():
+    values = np.sin(TIMES)
+    values[16] = -999.0
+    (sentence,) = lonely(wf.Dataset(TIMES, values, names=["u"]))
+    assert "row 17, u = -999 at t = 0.80402" in sentence
+    assert not lonely(wf.Dataset(TIMES, np.sin(TIMES), names=["u"]))
+
+
+def test_normal_noise_has_no_finding():
+    findings = check(10 + np.sin(TIMES), normal())
+    assert not findings.words
+    assert not findings.exceptions
+    assert not findings.instead
+
+
+def test_outlier_is_reported_by_its_row():
+    e = normal()
+    e[50] = 12.0
+    findings = check(10 + np.sin(TIMES), e)
+    assert findings.exceptions
+    assert "row 51, u = " in findings.words[0]
+
+
+def test_neighbouring_large_residuals_are_not_outliers():
+    e = normal()
+    e[50:53] = 9.0, 10.0, 9.0
+    assert not check(10 + np.sin(TIMES), e).exceptions
+
+
+@pytest.mark.parametrize(
+    ("kind", "power", "words"),
+    [
+        ("gaussian", 1.0, "grows with its level"),
+        ("lognormal", -1.0, "shrinks as its level grows"),
+        ("poisson", 0.7, "scatter more than Poisson counts"),
+    ],
+)
+def test_scatter_that_follows_the_level_is_reported(kind, power, words):
+    level = np.exp(3 + 1.5 * np.sin(TIMES))
+    e = 0.1 * normal() * (level / level.mean()) ** power
+    (sentence,) = check(level, e, kind).words
+    assert words in sentence
+
+
+def test_uneven_noise_may_follow_the_level_if_the_covariance_allows_it():
+    level = np.exp(3 + 0.7 * np.sin(TIMES))
+    e = 0.1 * normal() * level / level.mean()
+    assert check(level, e).words
+    assert not check(level, e, uneven=True).words
+
+
+def test_skewed_residuals_are_reported():
+    ranks = np.random.default_rng(0).permutation(len(TIMES)) + 0.5
+    e = np.minimum(-np.log(ranks / len(TIMES)), 3.5) - 0.9  # exponential noise, cut off before it has outliers
+    (sentence,) = check(10 + np.sin(TIMES), e).words
+    assert sentence == 'The residuals of u are skewed: try noise="lognormal".'
+
+
+def test_correlated_noise_explains_a_rejection():
+    findings = check(10 + np.sin(TIMES), autoregressive(0.5), rejected=True)
+    assert findings.instead
+    assert "correlated from sample to sample (0." in findings.words[0]
+
+
+def test_correlated_noise_does_not_explain_a_rejection_by_repeated_measurements():
+    assert not check(10 + np.sin(TIMES), autoregressive(0.5), rejected=True, repeated=True).instead
+
+
+def test_slow_pattern_does_not_pass_for_correlated_noise():
+    """A wrong model leaves a slow pattern with white noise on top of it."""
+    e = np.sin(2 * TIMES) + normal()
+    assert not check(10 + np.sin(TIMES), e, rejected=True).instead
