@@ -92,38 +92,47 @@ def cost(repeats: int = 3) -> Any:
     problem = ALL["goodwin"]
     figure, (local_axis, dense_axis) = pyplot().subplots(1, 2, figsize=(9, 3.8))
     sizes = [2**k for k in range(8, 14)]
-    functions = (50, 100, 200, 400)
-    for axis, label, grid, timings in (
-        (local_axis, "M", sizes, [_times(problem, M, Local(), repeats) for M in sizes]),
-        (
-            dense_axis,
-            "K",
-            functions,
-            # Neither the share of information nor the condition number cuts the basis: K alone decides.
-            [
-                _times(problem, 1024, Orthonormal(max_functions=K, information=1.0, max_condition=1e16), repeats)
-                for K in functions
-            ],
-        ),
-    ):
-        for order, (name, colour, marker) in enumerate(
-            (("value", "#0072B2", "o"), ("gradient", "#E69F00", "s"), ("Hessian", "#D55E00", "^"))
-        ):
-            x = np.array([K for K, _ in timings] if label == "K" else grid, dtype=float)
-            y = np.array([seconds[order] for _, seconds in timings])
-            # The exponent is fitted to the larger half of the sizes, where the leading term rules.
-            exponent = np.polyfit(np.log(x[len(x) // 2 :]), np.log(y[len(x) // 2 :]), 1)[0]
-            axis.plot(x, y, marker=marker, color=colour, ms=4, lw=1.3, label=f"{name}, exponent {exponent:.2f}")
-        power = 1 if label == "M" else 3
-        axis.plot(x, y[-1] * (x / x[-1]) ** power, ":", color="gray", label=f"O({label}{'' if power == 1 else '³'})")
-        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU s")
-        axis.set_xticks(x, [f"{value:.0f}" for value in x])
-        axis.minorticks_off()
-        axis.legend(fontsize=8)
+    seconds = [_times(problem, M, Local(), repeats)[1] for M in sizes]
+    _draw_times(local_axis, "M", sizes, seconds, power=1)
+    # Neither the share of information nor the condition number cuts the basis: K alone decides.
+    timings = [
+        _times(problem, 1024, Orthonormal(max_functions=K, information=1.0, max_condition=1e16), repeats)
+        for K in (50, 100, 200, 400)
+    ]
+    _draw_times(dense_axis, "K", [K for K, _ in timings], [seconds for _, seconds in timings], power=3)
     local_axis.set_title("local test functions")
     dense_axis.set_title("the paper's dense test functions, M = 1024")
     figure.suptitle("Goodwin, one evaluation")
     return np.array([local_axis, dense_axis])
+
+
+def _draw_times(axis: Any, label: str, sizes: list[int], seconds: list[list[float]], power: int) -> None:
+    """Draw the CPU time of value, gradient and Hessian against a size, and a line of the expected power.
+
+    Parameters
+    ----------
+    axis : matplotlib axes
+    label : str
+        Name of the size.
+    sizes : list of int, (sizes,)
+    seconds : list of list of float, (sizes, 3)
+        CPU seconds of value, gradient and Hessian at each size.
+    power : int
+        Power of the size with which the cost is expected to grow.
+    """
+    x, times = np.array(sizes, dtype=float), np.array(seconds)
+    styles = (("value", "#0072B2", "o"), ("gradient", "#E69F00", "s"), ("Hessian", "#D55E00", "^"))
+    for y, (name, colour, marker) in zip(times.T, styles, strict=True):
+        # The exponent is fitted to the larger half of the sizes, where the leading term dominates.
+        exponent = np.polyfit(np.log(x[len(x) // 2 :]), np.log(y[len(x) // 2 :]), 1)[0]
+        axis.plot(x, y, marker=marker, color=colour, ms=4, lw=1.3, label=f"{name}, exponent {exponent:.2f}")
+    # The line of the power meets the Hessian at the largest size.
+    expected = times[-1, -1] * (x / x[-1]) ** power
+    axis.plot(x, expected, ":", color="gray", label=f"O({label}{'' if power == 1 else '³'})")
+    axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU s")
+    axis.set_xticks(x, [f"{value:.0f}" for value in x])
+    axis.minorticks_off()
+    axis.legend(fontsize=8)
 
 
 def _times(problem: Problem, M: int, basis: Any, repeats: int) -> tuple[int, list[float]]:
