@@ -1,4 +1,4 @@
-"""Claim: from random starts in the boxes, WENDy-MLE reaches the best optimum (5% noise, M = 256)."""
+"""Claim: from random starts in the box, WENDy-MLE reaches the best optimum (5% noise, M = 256)."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ import weakform as wf
 
 
 def run(name, seed):
+    """Return the relative error of a fit from a random start, that fit, and the fit that starts at the truth."""
     problem = wf.problems.get(name)
     data = problem.simulate(M=256, noise=0.05, seed=seed)
     options = {"bounds": problem.bounds, "starts": 1, "method": "mle"}
@@ -16,7 +17,7 @@ def run(name, seed):
 
 
 @pytest.mark.parametrize("name", wf.problems.PAPER)
-def test_a_few_random_starts(name):
+def test_random_starts_reach_the_optimum_that_a_start_at_the_truth_reaches(name):
     for seed in (3, 14, 18):
         error, fit, best = run(name, seed)
         assert fit.converged
@@ -30,7 +31,7 @@ def test_a_few_random_starts(name):
     ("name", "median"),
     [("lorenz", 0.0055), ("hindmarsh-rose", 0.20), ("goodwin", 0.17), ("sir-tdi", 0.011)],
 )
-def test_twenty_random_starts(name, median):
+def test_errors_from_twenty_random_starts_stay_small(name, median):
     errors = [run(name, seed)[0] for seed in range(20)]
     assert max(errors) < 0.5
     assert np.median(errors) <= median

@@ -1,4 +1,4 @@
-"""The command line as a newcomer uses it: every command, every bad file, no traceback."""
+"""The command line as a newcomer uses it: every command works, and every bad file gives one clear message."""
 
 import json
 import re
@@ -45,11 +45,11 @@ def run(*words):
     return main([str(word) for word in words])
 
 
-def test_version_and_help(capsys):
+def test_version_and_every_help_text_are_printed(capsys):
     for words in (["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)):
-        with pytest.raises(SystemExit) as stopped:
+        with pytest.raises(SystemExit) as exited:
             main(words)
-        assert stopped.value.code == 0
+        assert exited.value.code == 0
         out = capsys.readouterr().out
         assert "weakform" in out
         if words[0] in COMMANDS:
@@ -57,14 +57,14 @@ def test_version_and_help(capsys):
     assert parser().prog == "weakform"
 
 
-def test_problems(capsys):
+def test_problems_are_listed_as_text_and_json(capsys):
     assert main(["problems"]) == 0
     assert "goodwin" in capsys.readouterr().out
     assert main(["problems", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == set(wf.problems.names())
 
 
-def test_demo(folder, capsys):
+def test_demo_prints_the_report_and_writes_picture_and_page(folder, capsys):
     assert run("demo", "--problem", "logistic", "--out", folder / "out") == 0
     out = capsys.readouterr().out
     assert "converged" in out
@@ -72,7 +72,7 @@ def test_demo(folder, capsys):
     assert "Verdict" in (folder / "out" / "logistic.html").read_text()
 
 
-def test_fit_with_everything(folder, capsys):
+def test_fit_prints_units_and_writes_report_and_saved_fit(folder, capsys):
     assert run("fit", "model.toml", "data.csv", "--report", "fit.html", "--save", "fit.json", "--profile") == 0
     out = capsys.readouterr().out
     assert "1/year" in out
@@ -81,17 +81,17 @@ def test_fit_with_everything(folder, capsys):
     assert wf.FitResult.load("fit.json")["a"].value == pytest.approx(0.54, abs=0.01)
 
 
-def test_json_is_for_machines(folder, capsys):
+def test_fit_and_check_print_valid_json(folder, capsys):
     assert run("fit", "model.toml", "data.csv", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["converged"] is True
-    assert found["parameters"]["a"]["unit"] == "1/year"
-    assert found["parameters"]["a"]["interval"][0] < found["parameters"]["a"]["estimate"]
+    result = json.loads(capsys.readouterr().out)
+    assert result["converged"] is True
+    assert result["parameters"]["a"]["unit"] == "1/year"
+    assert result["parameters"]["a"]["interval"][0] < result["parameters"]["a"]["estimate"]
     assert run("check", "model.toml", "data.csv", "--json") == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
 
 
-def test_a_model_that_does_not_fit_has_another_exit_code(folder, capsys):
+def test_fit_of_a_wrong_model_exits_with_1(folder, capsys):
     problem = wf.problems.get("lotka-volterra")
     q = problem.simulate(M=200, noise=0.03, seed=1).trajectories[0]
     pd.DataFrame({"t": q.times, "u1": q.values[:, 0], "u2": q.values[:, 1]}).to_csv("d.csv", index=False)
@@ -100,11 +100,11 @@ def test_a_model_that_does_not_fit_has_another_exit_code(folder, capsys):
     assert "does not fit" in capsys.readouterr().out
 
 
-def test_new_check_fit(folder, capsys):
+def test_new_model_file_can_be_checked_and_fitted(folder, capsys):
     assert run("new", "mine.toml") == 0
     read_model("mine.toml")
     assert run("new", "mine.toml") == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     text = Path("mine.toml").read_text().replace('# prey = "Hare pelts"', 'prey = "hare"\npredator = "lynx"')
     Path("mine.toml").write_text(text)
     assert run("check", "mine.toml", "data.csv") == 0
@@ -114,14 +114,14 @@ def test_new_check_fit(folder, capsys):
 
 
 @pytest.mark.parametrize("option", ["--report", "--save"])
-def test_a_folder_is_no_file_and_that_is_said_before_the_fit(folder, capsys, option):
+def test_folder_in_place_of_a_file_is_refused_before_the_fit(folder, capsys, option):
     assert run("fit", "model.toml", "data.csv", option, ".") == 2
-    told = capsys.readouterr()
-    assert "is a folder" in told.err
-    assert "estimate" not in told.out
+    printed = capsys.readouterr()
+    assert "is a folder" in printed.err
+    assert "estimate" not in printed.out
 
 
-def test_check_says_everything(folder, capsys):
+def test_check_prints_all_errors_and_warnings(folder, capsys):
     parameters = "[parameters]\nr = { start = 9, bounds = [0, 1] }\nK = { start = 50 }\nh = { start = 1 }\n"
     Path("m.toml").write_text('equations = "N\' = r*N*(1 - (N/K)**h)"\n' + parameters)
     t = np.r_[np.linspace(0, 10, 15), 40, 41, 42]
@@ -142,10 +142,10 @@ def test_check_says_everything(folder, capsys):
     assert "Cannot read none.csv" in capsys.readouterr().out
     Path("m.toml").write_text('equations = "N\' = r*N*(1 - "\n')
     assert run("check", "m.toml", "d.csv") == 1
-    assert "Not ready" in capsys.readouterr().out
+    assert "Not ready to fit" in capsys.readouterr().out
 
 
-def test_simulate(folder, capsys):
+def test_simulate_writes_a_table_and_refuses_wrong_arguments(folder, capsys):
     assert run("simulate", "model.toml", "--samples", 20, "--out", "s.csv") == 0
     assert len(pd.read_csv("s.csv")) == 21
     assert run("simulate", "model.toml", "--samples", 200, "--noise", 0.05, "--seed", 3, "--out", "n.csv") == 0
@@ -159,7 +159,7 @@ def test_simulate(folder, capsys):
     assert "Traceback" not in err
 
 
-def test_inputs_trajectories_and_priors_in_a_model_file(folder, capsys):
+def test_model_file_with_inputs_trajectories_and_priors_is_fitted(folder, capsys):
     text = """
     equations = "T' = k*Q - c*(T - 20)"
     inputs = ["Q"]
@@ -186,12 +186,12 @@ def test_inputs_trajectories_and_priors_in_a_model_file(folder, capsys):
         rows.append(pd.DataFrame({"run": label, "s": t, "heat": Q, "Temp": T + noise}))
     pd.concat(rows).to_csv("d.csv", index=False)
     assert run("fit", "m.toml", "d.csv", "--json") in (0, 1)
-    found = json.loads(capsys.readouterr().out)
-    assert found["parameters"]["k_b"]["estimate"] == pytest.approx(0.2, rel=0.05)
-    assert found["parameters"]["c"]["estimate"] == pytest.approx(0.1, rel=0.05)
+    result = json.loads(capsys.readouterr().out)
+    assert result["parameters"]["k_b"]["estimate"] == pytest.approx(0.2, rel=0.05)
+    assert result["parameters"]["c"]["estimate"] == pytest.approx(0.1, rel=0.05)
 
 
-# What a biologist may have in a folder.
+# Tables as laboratories write them.
 
 GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" for t in range(20)) + "\n"
 
@@ -235,7 +235,7 @@ GOOD = "day,N\n" + "\n".join(f"{t},{100 / (1 + 9 * 2.71828 ** (-0.5 * t)):.4f}" 
         pytest.param("day,N\n0,1\0\n", "zero bytes", id="zero byte"),
     ],
 )
-def test_tables(text, words, folder, capsys):
+def test_table_is_read_or_refused_with_the_reason(text, words, folder, capsys):
     Path("m.txt").write_text("N' = r*N*(1 - N/K)\n")
     Path("d.csv").write_bytes(text.encode("utf-8"))
     code = run("fit", "m.txt", "d.csv", "--time", "day") if "day" in text else run("fit", "m.txt", "d.csv")
@@ -251,7 +251,7 @@ def test_tables(text, words, folder, capsys):
         assert len(err) < 1200
 
 
-def test_parquet_excel_and_rubbish(folder, capsys):
+def test_parquet_and_excel_are_read_and_damaged_files_are_refused(folder, capsys):
     Path("m.txt").write_text("N' = r*N*(1 - N/K)\n")
     frame = pd.DataFrame({"day": np.arange(20.0), "N": 100 / (1 + 9 * np.exp(-0.5 * np.arange(20)))})
     frame.to_parquet("d.parquet")
@@ -296,7 +296,7 @@ def test_parquet_excel_and_rubbish(folder, capsys):
         pytest.param("a\0b", "not valid TOML", id="zero byte"),
     ],
 )
-def test_model_files(text, words, folder, capsys):
+def test_invalid_model_file_is_refused_with_the_reason(text, words, folder, capsys):
     Path("bad.toml").write_text(text)
     assert run("fit", "bad.toml", "data.csv") == 2
     err = capsys.readouterr().err
@@ -304,7 +304,7 @@ def test_model_files(text, words, folder, capsys):
     assert "bad.toml" in err
 
 
-def test_tools_of_a_shell(capsys):
+def test_completion_script_is_valid_for_every_shell(capsys):
     for shell in ("bash", "zsh", "fish"):
         assert run("completion", shell) == 0
         out = capsys.readouterr().out
@@ -321,7 +321,7 @@ def test_tools_of_a_shell(capsys):
     assert script.returncode == 0, script.stderr
 
 
-def test_silence_in_a_pipe_and_no_traceback_when_it_closes(folder):
+def test_nothing_is_written_to_stderr_in_a_pipe_even_if_it_closes(folder):
     command = f"{sys.executable} -m weakform problems | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
@@ -334,7 +334,7 @@ def test_silence_in_a_pipe_and_no_traceback_when_it_closes(folder):
     assert done.stderr == ""
 
 
-def test_studies_from_the_command_line(folder, capsys):
+def test_study_is_run_summarised_exported_and_drawn(folder, capsys):
     Path("s.toml").write_text(
         "runs = 2\nmethods = ['wls']\n[[cells]]\nproblems = ['logistic']\nnoise = [0.05]\nsamples = [40]\n"
     )
@@ -349,7 +349,7 @@ def test_studies_from_the_command_line(folder, capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no devices")
-def test_devices_are_not_files(tmp_path, capsys):
+def test_devices_are_refused(tmp_path, capsys):
     (tmp_path / "m.txt").write_text("x' = -k*x")
     (tmp_path / "d.csv").write_text("t,x\n0,1\n")
     assert main(["fit", str(tmp_path / "m.txt"), "/dev/zero"]) == 2
@@ -357,10 +357,12 @@ def test_devices_are_not_files(tmp_path, capsys):
     assert capsys.readouterr().err.count("device or a pipe") == 2
 
 
+# x is measured with an offset, y with a factor.
 PARTLY = "x' = -k*x\ny' = k*x - g*y\nfy = 2*y\nfx = x + s\nx(0) = 5\ny(0) = 0\n"
 
 
-def partly(folder, header):
+def write_partly(folder, header):
+    """Write the model and a table of it whose three columns have the names in `header`."""
     t = np.linspace(0, 8, 30)
     y = 5 * 0.9 / 0.6 * (np.exp(-0.3 * t) - np.exp(-0.9 * t))
     noise = 0.02 * np.random.default_rng(0).standard_normal((2, 30))
@@ -369,25 +371,25 @@ def partly(folder, header):
     (folder / "partly.csv").write_text(f"{header}\n{rows}\n")
 
 
-def test_columns_that_nobody_asks_for_are_named(folder, capsys):
-    partly(folder, "t,fy,weight")
+def test_columns_that_are_not_in_the_model_are_named(folder, capsys):
+    write_partly(folder, "t,fy,weight")
     assert run("fit", "partly.txt", "partly.csv") == 0
     assert "Columns that are not in the model were left out: weight." in " ".join(capsys.readouterr().out.split())
-    partly(folder, "t,fy,f_x")
+    write_partly(folder, "t,fy,f_x")
     assert run("check", "partly.txt", "partly.csv") == 1
     assert "Did you mean 'fx'?" in capsys.readouterr().out
 
 
-def test_json_of_what_is_measured_in_part(folder, capsys):
-    partly(folder, "t,fy,weight")
+def test_json_of_a_partly_measured_system_has_initial_values(folder, capsys):
+    write_partly(folder, "t,fy,weight")
     assert run("fit", "partly.txt", "partly.csv", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found["sigma"]) == ["fy"]
-    assert found["initial"]["x"] == {"estimate": 5.0, "error": 0.0, "interval": [5.0, 5.0], "note": "given"}
-    assert found["alternatives"] == []
+    result = json.loads(capsys.readouterr().out)
+    assert list(result["sigma"]) == ["fy"]
+    assert result["initial"]["x"] == {"estimate": 5.0, "error": 0.0, "interval": [5.0, 5.0], "note": "given"}
+    assert result["alternatives"] == []
 
 
-def test_simulated_tables_begin_as_the_model_says(folder, capsys):
+def test_simulated_table_begins_at_the_initial_values_of_the_model(folder, capsys):
     (folder / "partly.txt").write_text(PARTLY)
     words = ("--set", "k=0.9", "--set", "g=0.3", "--set", "s=1", "--duration", "8", "--samples", "4")
     assert run("simulate", "partly.txt", *words, "--columns", "fy, x") == 0
@@ -403,29 +405,29 @@ def yeast(tmp_path):
     return [str(tmp_path / "yeast.txt"), str(EXAMPLES / "yeast.csv")]
 
 
-def test_parameters_are_fixed_and_bounded_without_a_model_file(yeast, capsys):
+def test_options_fix_and_bound_parameters(yeast, capsys):
     assert main(["fit", *yeast, "--fix", "K=665", "--bounds", "r=0,2", "--log", "r", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["parameters"]
-    assert found["K"]["estimate"] == 665
-    assert 0.5 < found["r"]["estimate"] < 0.6
+    result = json.loads(capsys.readouterr().out)["parameters"]
+    assert result["K"]["estimate"] == 665
+    assert 0.5 < result["r"]["estimate"] < 0.6
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["--fix", "q=1"], "'q' is no parameter"),
+        (["--fix", "q=1"], "'q' is not a parameter"),
         (["--fix", "r"], "takes name=value"),
         (["--bounds", "r=1"], "takes name=low,high"),
         (["--log", "rr"], "Did you mean 'r'"),
         (["--random", "r"], "needs at least 3 subjects"),
     ],
 )
-def test_what_is_said_of_parameters_is_checked(yeast, capsys, words, said):
+def test_wrong_option_about_a_parameter_is_refused(yeast, capsys, words, message):
     assert main(["fit", *yeast, *words]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_predict_prints_a_table(yeast, capsys, tmp_path):
+def test_predict_prints_or_writes_a_table(yeast, capsys, tmp_path):
     assert main(["predict", *yeast, "--to", "24", "--samples", "4"]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "time,yeast,yeast_lower,yeast_upper"
@@ -438,7 +440,7 @@ def test_predict_prints_a_table(yeast, capsys, tmp_path):
     assert main(["predict", *yeast, "--to", "-5"]) == 2
 
 
-def test_a_column_of_another_name_is_taken_and_told(folder, capsys):
+def test_column_of_another_name_is_used_with_a_note(folder, capsys):
     values = 0.9 ** np.arange(30) + 0.01 * np.random.default_rng(0).standard_normal(30)
     (folder / "one.txt").write_text("x' = -k*x\n")
     (folder / "one.csv").write_text("zeit,biomass\n" + "".join(f"{t},{x}\n" for t, x in enumerate(values)))
@@ -446,39 +448,39 @@ def test_a_column_of_another_name_is_taken_and_told(folder, capsys):
     assert "The column 'biomass' was taken for x, the only state." in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_measured_column_is_not_the_time(folder, capsys):
+def test_measured_first_column_is_not_used_as_the_time(folder, capsys):
     rows = (folder / "data.csv").read_text().splitlines()
     (folder / "data.csv").write_text("\n".join(row.split(",", 1)[1] for row in rows))
     assert run("fit", "model.toml", "data.csv") == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "the column 'hare' is measured, as hare of the model, and cannot be the time as well" in said
-    assert "Traceback" not in said
+    err = " ".join(capsys.readouterr().err.split())
+    assert "the column 'hare' is measured, as hare of the model, and cannot be the time as well" in err
+    assert "Traceback" not in err
 
 
-def test_a_model_file_names_repeats_side_by_side(folder, capsys):
+def test_repeats_in_several_columns_give_the_same_fit_as_in_rows(folder, capsys):
     t = np.arange(12.0)
-    once = 5 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal((2, 12))
+    repeats = 5 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal((2, 12))
     (folder / "two.csv").write_text(
-        "t,OD_1,OD_2\n" + "".join(f"{a:g},{b:.5f},{c:.5f}\n" for a, b, c in zip(t, *once, strict=True))
+        "t,OD_1,OD_2\n" + "".join(f"{a:g},{b:.5f},{c:.5f}\n" for a, b, c in zip(t, *repeats, strict=True))
     )
     (folder / "two.toml").write_text('equations = "OD\' = -k*OD"\n[columns]\nOD = ["OD_1", "OD_2"]\n')
     assert run("fit", "two.toml", "two.csv", "--json") == 0
-    found = json.loads(capsys.readouterr().out)["parameters"]["k"]
-    rows = [f"{a:g},{x:.5f}\n" for a, *each in zip(t, *once, strict=True) for x in each]
+    result = json.loads(capsys.readouterr().out)["parameters"]["k"]
+    rows = [f"{a:g},{x:.5f}\n" for a, *each in zip(t, *repeats, strict=True) for x in each]
     (folder / "long.csv").write_text("t,OD\n" + "".join(rows))
     (folder / "one.txt").write_text("OD' = -k*OD\n")
     assert run("fit", "one.txt", "long.csv", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["parameters"]["k"]["estimate"] == pytest.approx(found["estimate"])
+    assert json.loads(capsys.readouterr().out)["parameters"]["k"]["estimate"] == pytest.approx(result["estimate"])
     (folder / "two.toml").write_text('equations = "OD\' = -k*OD"\n[columns]\nOD = ["OD_1", 2]\n')
     assert run("fit", "two.toml", "two.csv") == 2
     assert "OD must be a column, or a list of columns" in capsys.readouterr().err
 
 
-def test_where_doses_go_needs_doses(folder, capsys):
+def test_into_without_doses_is_refused(folder, capsys):
     assert run("fit", "model.toml", "data.csv", "--into", "hare") == 2
     assert "give the table with --doses FILE" in capsys.readouterr().err
 
 
-def test_a_report_is_a_page(folder, capsys):
+def test_report_with_the_suffix_of_another_format_is_refused(folder, capsys):
     assert run("fit", "model.toml", "data.csv", "--report", "fit.pdf") == 2
     assert "give a name such as fit.html" in capsys.readouterr().err

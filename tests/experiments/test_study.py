@@ -1,4 +1,4 @@
-"""Studies as files: seeds, cells, and one clear error for each thing that is wrong."""
+"""Definitions of studies: seeds and cells, and one clear error for every mistake in a file."""
 
 import sqlite3
 from contextlib import closing
@@ -13,7 +13,7 @@ from weakform.experiments.sweep import sweep
 from weakform.support.errors import ModelError
 
 
-def test_methods_of_a_run_share_data_and_start():
+def test_all_methods_of_a_run_share_its_seed():
     study = read_study(SMALL)
     by_run = {}
     for run in study.runs:
@@ -23,13 +23,13 @@ def test_methods_of_a_run_share_data_and_start():
     assert study.methods == ("start", "wls", "mle")
 
 
-def test_seeds_do_not_collide():
+def test_seeds_of_different_runs_differ():
     cells = [Cell("a", "gaussian", r, M, 1.0) for r in (0.01, 0.1) for M in (10, 100)]
     assert len({run_seed(0, c, k) for c in cells for k in range(100)}) == 400
 
 
 @pytest.mark.parametrize("name", built_in())
-def test_built_in_studies(name):
+def test_built_in_study_is_valid(name):
     assert len(read_study(name).runs) > 100
 
 
@@ -44,7 +44,7 @@ K = { truth = 2.0, bounds = [0.5, 9] }
 """
 
 
-def test_a_model_file_in_a_study(tmp_path):
+def test_study_of_a_model_file_stores_the_text_of_the_model(tmp_path):
     (tmp_path / "mine.toml").write_text(MODEL)
     study = {**SMALL, "runs": 2, "cells": [{"problems": ["mine.toml"], "noise": [0.02], "samples": [50]}]}
     (tmp_path / "study.toml").write_text(toml(study))
@@ -80,7 +80,7 @@ def test_a_model_file_in_a_study(tmp_path):
             {"cells": [{"problems": ["lorenz"], "noise": 0.1, "durations": [3]}]}, "step must be", id="no step"
         ),
         pytest.param(
-            {"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50}] * 2}, "there twice", id="cell twice"
+            {"cells": [{"problems": ["lorenz"], "noise": 0.1, "samples": 50}] * 2}, "occurs twice", id="cell twice"
         ),
         pytest.param(
             {"cells": [{"problems": ["none.toml"], "noise": 0.1, "samples": 50}]}, "no model file", id="no model file"
@@ -92,13 +92,13 @@ def test_a_model_file_in_a_study(tmp_path):
         ),
     ],
 )
-def test_studies_that_are_refused(change, words):
+def test_invalid_study_is_refused_with_the_reason(change, words):
     with pytest.raises(ModelError, match=words):
         read_study({**SMALL, **change})
 
 
-def test_files_that_are_refused(tmp_path):
-    with pytest.raises(ModelError, match="There are: accuracy, edges, lorenz, paper"):
+def test_unusable_study_file_or_store_is_refused_with_the_reason(tmp_path):
+    with pytest.raises(ModelError, match="The built-in studies are accuracy, edges, lorenz, paper"):
         read_study("lorens")
     (tmp_path / "bad.toml").write_text("runs = = 3")
     with pytest.raises(ModelError, match=r"not valid TOML.*line 1"):
@@ -110,7 +110,7 @@ def test_files_that_are_refused(tmp_path):
         Store(tmp_path / "text.sqlite")
     with closing(sqlite3.connect(tmp_path / "other.sqlite")) as db:
         db.execute("CREATE TABLE something (x)")
-    with pytest.raises(StoreError, match="something else"):
+    with pytest.raises(StoreError, match="is a database, but not a study file"):
         Store(tmp_path / "other.sqlite")
     with pytest.raises(StoreError, match="no folder"):
         sweep(read_study(SMALL), tmp_path / "none" / "s.sqlite", inside)
@@ -126,7 +126,7 @@ def test_files_that_are_refused(tmp_path):
         pytest.param(3, id="number"),
     ],
 )
-def test_a_study_cannot_name_a_file_elsewhere(name):
+def test_name_of_a_study_cannot_point_outside_its_folder(name):
     cell = {"problems": ["logistic"], "noise": [0.1], "samples": [32]}
     study = {"name": name, "runs": 1, "methods": ["wls"], "cells": [cell]}
     with pytest.raises(ModelError, match="name of a file"):

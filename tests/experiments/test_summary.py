@@ -1,4 +1,4 @@
-"""Tables and figures of a study."""
+"""Tables and figures of a study: the metrics follow their formulas, and every figure is drawn."""
 
 import numpy as np
 import pytest
@@ -13,28 +13,30 @@ from weakform.experiments.summary import bound, summarise, table
 from weakform.experiments.sweep import sweep
 
 
-def test_metrics_are_those_of_the_table(tmp_path):
+def test_metrics_follow_the_formulas_of_the_paper(tmp_path):
     study = read_study({**SMALL, "runs": 6, "cells": [{"problems": ["lotka-volterra"], "noise": 0.05, "samples": 60}]})
     sweep(study, tmp_path / "s", inside)
     store = Store(tmp_path / "s")
-    found = {s.method: s for s in summarise(store)}["mle"]
+    summary = {s.method: s for s in summarise(store)}["mle"]
     rows = [r for r in store.rows() if r["method"] == "mle"]
     truth = wf.problems.get("lotka-volterra").parameters
     p = np.array([r["estimate"] for r in rows])
-    assert np.allclose(found.bias_paper, np.median((p - truth) ** 2 / truth**2, axis=0))
-    assert np.allclose(found.bias, (p.mean(axis=0) - truth) ** 2 / truth**2)
-    assert np.allclose(found.variance, np.median((p - p.mean(axis=0)) ** 2 / truth**2, axis=0))
-    assert np.allclose(found.mse, np.median(((p - truth) ** 2 + (p - p.mean(axis=0)) ** 2) / truth**2, axis=0))
+    assert np.allclose(summary.bias_paper, np.median((p - truth) ** 2 / truth**2, axis=0))
+    assert np.allclose(summary.bias, (p.mean(axis=0) - truth) ** 2 / truth**2)
+    assert np.allclose(summary.variance, np.median((p - p.mean(axis=0)) ** 2 / truth**2, axis=0))
+    assert np.allclose(summary.mse, np.median(((p - truth) ** 2 + (p - p.mean(axis=0)) ** 2) / truth**2, axis=0))
     errors = np.sqrt([np.diag(r["covariance"]) for r in rows])
-    assert np.allclose(found.coverage, (np.abs(p - truth) < 2 * errors).mean(axis=0))
-    assert found.coefficient_error == pytest.approx(np.mean(np.linalg.norm(p - truth, axis=1) / np.linalg.norm(truth)))
-    assert found.failure_rate == 0
+    assert np.allclose(summary.coverage, (np.abs(p - truth) < 2 * errors).mean(axis=0))
+    assert summary.coefficient_error == pytest.approx(
+        np.mean(np.linalg.norm(p - truth, axis=1) / np.linalg.norm(truth))
+    )
+    assert summary.failure_rate == 0
     assert "| lotka-volterra | 0.05 | 60 | 5 | mle | 6 | 0% |" in table(summarise(store))
-    assert (bound(wf.problems.get("lotka-volterra"), found.cell) > 0).all()
+    assert (bound(wf.problems.get("lotka-volterra"), summary.cell) > 0).all()
     assert len(store.frame()) == 18
 
 
-def test_failures_are_counted_and_left_out(tmp_path):
+def test_failed_runs_count_in_the_rate_and_not_in_the_mean_error(tmp_path):
     study = read_study({**SMALL, "runs": 2, "cells": [{"problems": ["logistic"], "noise": 0.05, "samples": 40}]})
 
     def failing(runs):

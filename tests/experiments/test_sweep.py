@@ -1,4 +1,4 @@
-"""Sweeps: the same numbers anywhere, resumed where they stopped."""
+"""Sweeps: results do not depend on order or workers, and an interrupted sweep continues where it stopped."""
 
 import io
 import json
@@ -14,35 +14,36 @@ from weakform.experiments.sweep import Tally, sweep
 from weakform.support.wording import Progress
 
 
-def backwards(runs):
+def run_backwards(runs):
+    """Execute runs in this process, the last one first."""
     for run in reversed(list(runs)):
         yield run, perform(run)
 
 
-def test_order_and_workers_do_not_change_a_number(tmp_path):
+def test_order_and_workers_do_not_change_results(tmp_path):
     study = read_study(SMALL)
-    for name, execute in (("a", inside), ("b", backwards), ("c", local(2, perform))):
+    for name, execute in (("a", inside), ("b", run_backwards), ("c", local(2, perform))):
         outcome = sweep(study, tmp_path / name, execute)
         assert (outcome.total, outcome.done, outcome.lost) == (36, 36, ())
     for name in "bc":
         alike(numbers(tmp_path / "a"), numbers(tmp_path / name))
 
 
-def test_a_run_can_be_repeated_alone(tmp_path):
+def test_run_repeated_alone_gives_the_stored_estimate(tmp_path):
     study = read_study(SMALL)
     sweep(study, tmp_path / "a", inside)
     run = study.runs[17]
-    kept = next(
+    stored = next(
         r
         for r in Store(tmp_path / "a").rows()
         if (r["problem"], r["noise"], r["method"], r["run"]) == (run.key[0], run.key[2], run.key[5], run.key[6])
     )
-    again = perform(run)
-    assert again["estimate"] == kept["estimate"]
-    assert again["seed"] == kept["seed"] == run_seed(0, run.cell, run.number)
+    repeated = perform(run)
+    assert repeated["estimate"] == stored["estimate"]
+    assert repeated["seed"] == stored["seed"] == run_seed(0, run.cell, run.number)
 
 
-def test_resuming_does_only_what_is_missing_and_more_runs_may_be_asked_for(tmp_path):
+def test_resumed_sweep_does_only_missing_runs_and_accepts_more_runs(tmp_path):
     path = tmp_path / "s.sqlite"
     sweep(read_study(SMALL), path, inside)
     before = numbers(path)
@@ -61,7 +62,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_a_terminal_and_silence_elsewhere(monkeypatch):
+def test_progress_is_shown_on_a_terminal_only(monkeypatch):
     runs = read_study(SMALL).runs
     monkeypatch.setattr("weakform.support.wording.LINE_REFRESH_INTERVAL", -1.0)
     for out, shown in ((Terminal(), True), (io.StringIO(), False)):
@@ -77,12 +78,13 @@ def test_progress_on_a_terminal_and_silence_elsewhere(monkeypatch):
     assert "left" in tally.line()
 
 
-def test_a_full_disk_keeps_what_was_done(tmp_path):
+def test_full_disk_keeps_the_finished_runs(tmp_path):
     path = tmp_path / "s.sqlite"
 
-    def filling(runs):
+    def fill_after_twelve_runs(runs):
         for k, run in enumerate(runs):
             if k == 12:
+                # SQLite reports a database of its largest size like a full disk.
                 opened[0]._db.execute("PRAGMA max_page_count = 1")
             yield run, perform(run)
 
@@ -96,18 +98,18 @@ def test_a_full_disk_keeps_what_was_done(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Store, "__init__", remember)
         with pytest.raises(StoreError, match=r"(?s)full.*All runs before this one are safe.*same command again"):
-            sweep(read_study({**SMALL, "runs": 12}), path, filling)
-    kept = len(Store(path).rows())
-    assert kept >= 12
-    assert sweep(read_study({**SMALL, "runs": 12}), path, inside).before == kept
+            sweep(read_study({**SMALL, "runs": 12}), path, fill_after_twelve_runs)
+    stored = len(Store(path).rows())
+    assert stored >= 12
+    assert sweep(read_study({**SMALL, "runs": 12}), path, inside).before == stored
 
 
-def test_lost_runs_are_reported_not_kept(tmp_path):
-    def losing(runs):
+def test_lost_run_is_reported_and_repeated_by_the_next_sweep(tmp_path):
+    def lose_the_fourth(runs):
         for k, run in enumerate(runs):
             yield run, Lost("gone") if k == 3 else perform(run)
 
-    outcome = sweep(read_study(SMALL), tmp_path / "s", losing)
+    outcome = sweep(read_study(SMALL), tmp_path / "s", lose_the_fourth)
     assert outcome.lost[0].endswith("gone")
     assert len(Store(tmp_path / "s").rows()) == 35
     assert sweep(read_study(SMALL), tmp_path / "s", inside).done == 1

@@ -1,4 +1,4 @@
-"""What a user says on the command line in place of the model file: of the equations, the table, the parameters."""
+"""Options shared by several commands, and the model, the table and the arguments of `fit` that they give."""
 
 from __future__ import annotations
 
@@ -16,120 +16,161 @@ if TYPE_CHECKING:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--fix", action="append", default=[], metavar="NAME=VALUE", help="a parameter that is known")
-    parser.add_argument("--bounds", action="append", default=[], metavar="NAME=LOW,HIGH", help="where one may be")
-    parser.add_argument("--log", action="append", default=[], metavar="NAME", help="one to be found on a log scale")
-    parser.add_argument("--random", action="append", default=[], metavar="NAME", help="one that varies over subjects")
+    """Add the options about parameters to a command."""
+    parser.add_argument(
+        "--fix", action="append", default=[], metavar="NAME=VALUE", help="fix a parameter at a value; may be repeated"
+    )
+    parser.add_argument(
+        "--bounds",
+        action="append",
+        default=[],
+        metavar="NAME=LOW,HIGH",
+        help="lower and upper bound of a parameter; may be repeated",
+    )
+    parser.add_argument(
+        "--log",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="estimate a positive parameter on a log scale; may be repeated",
+    )
+    parser.add_argument(
+        "--random",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a parameter that varies between subjects (mixed effects); may be repeated",
+    )
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """Options that say what a model has and what a table holds."""
+    """Add the options about the columns of the table, the noise and the doses to a command."""
     from ..noise.kinds import KINDS
 
     parser.add_argument("--time", metavar="COLUMN", help="the time column (default: the first)")
-    parser.add_argument("--trajectory", metavar="COLUMN", help="the column that tells several experiments apart")
-    parser.add_argument("--inputs", action="append", default=[], metavar="NAME", help="a known input of the model")
+    parser.add_argument("--trajectory", metavar="COLUMN", help="the column that separates several experiments")
     parser.add_argument(
-        "--observe", action="append", default=[], metavar="'NAME = EXPRESSION'", help="what is measured"
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name in the equations that is a column of known values; may be repeated",
     )
-    parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet (default: the first)")
-    parser.add_argument("--noise", choices=tuple(KINDS), help="in place of the model file's")
-    parser.add_argument("--doses", metavar="FILE", help="a table of doses: time, amount; id, state, duration")
-    parser.add_argument("--into", metavar="STATE", help="the state that is dosed, where the table does not say")
-
-
-def add_words(parser: argparse.ArgumentParser) -> None:
-    """How much is said."""
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--quiet", action="store_true", help="say nothing but errors; the exit code tells the rest")
-    how.add_argument(
-        "--verbose",
-        action="store_true",
-        help="report each stage as it begins, and print which strategies were tried and why",
+    parser.add_argument(
+        "--observe",
+        action="append",
+        default=[],
+        metavar="'NAME = EXPRESSION'",
+        help="a measured column as an expression of states and parameters; may be repeated",
+    )
+    parser.add_argument("--sheet", metavar="NAME", help="the sheet of a spreadsheet (default: the first)")
+    parser.add_argument("--noise", choices=tuple(KINDS), help="kind of noise, in place of that in the model file")
+    parser.add_argument(
+        "--doses",
+        metavar="FILE",
+        help="a table of doses with columns time and amount, and optionally id, state, duration",
+    )
+    parser.add_argument(
+        "--into", metavar="STATE", help="the state that receives the doses, if their table has no column state"
     )
 
 
-def watched(said: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `fit`: whether it shows how far it is."""
-    if said.verbose:
+def add_words(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:
+    """Add `--quiet` and `--verbose` to a command, with their help texts."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--quiet", action="store_true", help=quiet)
+    group.add_argument("--verbose", action="store_true", help=verbose)
+
+
+def watched(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `fit` that replace its line of progress, and start logging if `--verbose` is given."""
+    if args.verbose:
         import logging
 
         logging.basicConfig(level=logging.INFO, format="weakform: %(message)s", stream=sys.stderr, force=True)
-    return {"callback": _silent} if said.quiet or said.verbose else {}
+    return {"callback": _silent} if args.quiet or args.verbose else {}
 
 
 def _silent(progress: object) -> None:
+    """Ignore the progress of a fit."""
     del progress
 
 
-def read(said: argparse.Namespace) -> ModelFile:
-    """The model file, with inputs and what is measured as they are said."""
+def read(args: argparse.Namespace) -> ModelFile:
+    """Read the model file, and add the inputs and observed expressions of the command line to it."""
     from ..files.model_file import read_model
     from ..model.model import Model
 
-    file = read_model(said.model)
-    if not said.inputs and not said.observe:
+    file = read_model(args.model)
+    if not args.inputs and not args.observe:
         return file
     if not file.equations:
-        raise ModelError(f"--inputs and --observe need equations as text; {said.model} has none. Use a TOML file.")
-    inputs = tuple(dict.fromkeys([*file.inputs, *(n.strip() for word in said.inputs for n in word.split(","))]))
-    text = "\n".join([file.equations, *said.observe])
+        raise ModelError(
+            f"--inputs and --observe need equations as text, but {args.model} has none. Write the equations in a model "
+            "file; weakform new model.toml creates one."
+        )
+    inputs = tuple(dict.fromkeys([*file.inputs, *(n.strip() for word in args.inputs for n in word.split(","))]))
+    text = "\n".join([file.equations, *args.observe])
     try:
         model = Model.from_text(text, inputs=inputs)
     except ModelError as error:
-        raise ModelError(f"{said.model} with --inputs and --observe: {error}") from None
+        raise ModelError(f"{args.model} with --inputs and --observe: {error}") from None
     return replace(file, model=model, inputs=inputs, equations=text)
 
 
-def data(file: ModelFile, said: argparse.Namespace) -> Dataset:
-    """The table."""
+def data(file: ModelFile, args: argparse.Namespace) -> Dataset:
+    """Read the table of measurements and the table of doses for a model."""
     from ..files.table_for_model import Reading, read_data
 
-    if said.data is None:
-        raise DataError(f"No table is given; write: weakform {said.command} {said.model} data.csv")
-    if said.into is not None and said.doses is None:
-        raise DataError(f"--into {said.into} says where the doses of a table go; give the table with --doses FILE.")
+    if args.data is None:
+        raise DataError(f"No table of measurements is given; write: weakform {args.command} {args.model} data.csv")
+    if args.into is not None and args.doses is None:
+        raise DataError(
+            f"--into {args.into} names the state that receives doses, but no doses are given; give the table with "
+            "--doses FILE."
+        )
     return read_data(
-        file, said.data, Reading(said.time, said.trajectory, said.noise, said.sheet, doses=said.doses, into=said.into)
+        file, args.data, Reading(args.time, args.trajectory, args.noise, args.sheet, doses=args.doses, into=args.into)
     )
 
 
-def arguments(file: ModelFile, said: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `fit`: those of the file, with what was said in their place."""
+def arguments(file: ModelFile, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `fit` about parameters: those of the model file, changed by the command line."""
     from ..parameters import Parameter
 
     records = dict(file.parameters)
 
-    def changed(name: str, option: str, **values: Any) -> None:
-        known = (*file.model.parameters, *(f"{state}(0)" for state in file.model.states))
-        if name not in known:
+    def change_record(name: str, option: str, **values: Any) -> None:
+        """Replace values in the record of a parameter or an initial value."""
+        names = (*file.model.parameters, *(f"{state}(0)" for state in file.model.states))
+        if name not in names:
             raise ModelError(
-                f"{option}: {name!r} is no parameter.{suggestion(name, known)} There are: "
+                f"{option}: {name!r} is not a parameter.{suggestion(name, names)} The parameters are "
                 f"{listed(file.model.parameters)}."
             )
         records[name] = replace(records.get(name, Parameter()), **values)
 
-    for word in said.fix:
+    for word in args.fix:
         name, value = number(word, "--fix")
-        changed(name, "--fix", fixed=value, bounds=None, start=None, prior=None, log=False)
-    for word in said.bounds:
+        # A fixed parameter takes none of these, which the model file may have.
+        change_record(name, "--fix", fixed=value, bounds=None, start=None, prior=None, log=False)
+    for word in args.bounds:
         name, (low, high) = _numbers(word, "--bounds", 2)
-        changed(name, "--bounds", bounds=(low, high))
-    for name in said.log:
-        changed(name.strip(), "--log", log=True)
-    random = [name.strip() for name in said.random]
+        change_record(name, "--bounds", bounds=(low, high))
+    for name in args.log:
+        change_record(name.strip(), "--log", log=True)
+    random = [name.strip() for name in args.random]
     return {"parameters": records, "units": file.units, **({"random": random} if random else {})}
 
 
 def number(word: str, option: str) -> tuple[str, float]:
-    """A name and its value."""
+    """Return the name and the value of an argument such as `a=1.5`."""
     name, (value,) = _numbers(word, option, 1)
     return name, value
 
 
 def _numbers(word: str, option: str, count: int) -> tuple[str, list[float]]:
-    """A name and its numbers."""
+    """Return the name and the `count` numbers of an argument such as `a=0,5`; `option` is named in the error."""
     name, _, text = word.partition("=")
     try:
         values = [float(part) for part in text.split(",")]

@@ -1,4 +1,7 @@
-"""The commands of `weakform`: each reads its arguments, calls, prints, and returns an exit code."""
+"""The commands of `weakform` for models, tables and fits.
+
+Each command reads its arguments, calls the package, prints the result and returns an exit code.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..support.errors import DataError, ModelError, WeakformError
 from ..support.wording import suggestion
@@ -21,68 +24,71 @@ if TYPE_CHECKING:
 
 
 def _check_page(path: str | None) -> None:
-    """A report is a web page, whatever its name says: then it should say so."""
+    """Refuse a name for the report that has the suffix of another format, such as `fit.pdf`."""
     if path and Path(path).suffix.lower() not in (".html", ".htm", ""):
         raise ModelError(
-            f"--report: a report is a page in HTML; give a name such as {Path(path).with_suffix('.html')}."
+            f"--report: the report is an HTML page, not a file of type {Path(path).suffix}; give a name such as "
+            f"{Path(path).with_suffix('.html')}."
         )
 
 
-def run_fit(arguments: argparse.Namespace) -> int:
-    """Fit a model file to a table."""
-    if petab_commands.is_petab(arguments):
-        return petab_commands.run_fit(arguments)
+def run_fit(args: argparse.Namespace) -> int:
+    """Fit a model file to a table, and print and write the result."""
+    if petab_commands.is_petab(args):
+        return petab_commands.run_fit(args)
     from ..fitting import fit
 
-    file = command_arguments.read(arguments)
-    for option, path in (("--report", arguments.report), ("--save", arguments.save)):
-        if path and Path(path).is_dir():  # said before the fit, not after it
+    file = command_arguments.read(args)
+    for option, path in (("--report", args.report), ("--save", args.save)):
+        # A fit may take minutes, so a name that cannot be written is refused before it.
+        if path and Path(path).is_dir():
             raise ModelError(f"{option}: {path} is a folder; give the name of a file.")
-    _check_page(arguments.report)
+    _check_page(args.report)
     result = fit(
         file.model,
-        command_arguments.data(file, arguments),
-        **command_arguments.arguments(file, arguments),
-        starts=arguments.starts,
-        method=arguments.method,
-        options={"time_limit": arguments.time_limit},
-        seed=arguments.seed,
-        **command_arguments.watched(arguments),
+        command_arguments.data(file, args),
+        **command_arguments.arguments(file, args),
+        starts=args.starts,
+        method=args.method,
+        options={"time_limit": args.time_limit},
+        seed=args.seed,
+        **command_arguments.watched(args),
     )
-    # The numbers come first: whatever fails after the fit must not take it along.
+    # The estimate is printed first, so that a failure after the fit does not lose it.
     failures: list[str] = []
 
-    def attempt(what: Any) -> None:
+    def attempt(action: Callable[[], object]) -> None:
+        """Do something after the fit, and collect the message if it fails."""
         try:
-            what()
+            action()
         except WeakformError as error:
             failures.append(str(error))
         except OSError as error:
             failures.append(f"{error.filename or ''}: {error.strerror or error}")
 
-    if not arguments.json and not arguments.quiet:
+    if not args.json and not args.quiet:
         print(result, flush=True)
-        if arguments.verbose and result.trace is not None:
+        if args.verbose and result.trace is not None:
             print(f"\nHow this fit was found:\n{result.trace}", flush=True)
-    if arguments.profile:
+    if args.profile:
         attempt(lambda: result.intervals(kind="profile"))
-    if arguments.sample:
-        attempt(lambda: result.sample(seed=arguments.seed))
-    if arguments.json:
+    if args.sample:
+        attempt(lambda: result.sample(seed=args.seed))
+    if args.json:
         print(json.dumps(as_json(result), indent=2))
-    elif not arguments.quiet:
+    elif not args.quiet:
         if result.posterior is not None:
             print(f"\nPosterior: {result.posterior}")
         if result.profiles:
             print("\n95% profile intervals:")
             for name, profile in result.profiles.items():
                 print(f"  {name}: [{profile.interval[0]:.4g}, {profile.interval[1]:.4g}]")
-    if arguments.report:
-        attempt(lambda: result.report(arguments.report, shlex.join(["weakform", *arguments.words])))
-    if arguments.save:
-        attempt(lambda: result.save(arguments.save))
-    if arguments.report and not failures and not arguments.json and not arguments.quiet:
-        print(f"\nReport: {arguments.report}")
+    if args.report:
+        attempt(lambda: result.report(args.report, shlex.join(["weakform", *args.words])))
+    if args.save:
+        attempt(lambda: result.save(args.save))
+    if args.report and not failures and not args.json and not args.quiet:
+        print(f"\nReport: {args.report}")
     for line in failures:
         print(f"weakform: {line}", file=sys.stderr)
     if failures:
@@ -90,183 +96,216 @@ def run_fit(arguments: argparse.Namespace) -> int:
     return 0 if result.success else 1
 
 
-def compare(arguments: argparse.Namespace) -> int:
-    """Fit several models to one table, and compare them."""
-    from ..analysis.comparison import compare as side_by_side
+def compare(args: argparse.Namespace) -> int:
+    """Fit several models to one table, and compare the fits."""
+    from ..analysis.comparison import compare as compare_fits
     from ..fitting import fit
 
-    *models, table = arguments.files
+    *models, table = args.files
     if len(models) < 2:
-        raise ModelError("compare needs two or more models and a table: weakform compare a.toml b.toml data.csv")
-    _check_page(arguments.report)
-    fits, watched = {}, command_arguments.watched(arguments)
+        raise ModelError(
+            "compare needs at least two models and then a table, such as: weakform compare a.toml b.toml data.csv; "
+            f"received {len(args.files)} file{'s' * (len(args.files) != 1)}."
+        )
+    _check_page(args.report)
+    fits, progress = {}, command_arguments.watched(args)
     for path in models:
-        own = argparse.Namespace(**{**vars(arguments), "model": path, "data": table})
-        file = command_arguments.read(own)
+        model_args = argparse.Namespace(**{**vars(args), "model": path, "data": table})
+        file = command_arguments.read(model_args)
+        # Files of the same name in different folders are told apart by a prime.
         name = Path(path).stem
         while name in fits:
             name += "'"
         fits[name] = fit(
-            file.model, command_arguments.data(file, own), **file.arguments(), seed=arguments.seed, **watched
+            file.model, command_arguments.data(file, model_args), **file.arguments(), seed=args.seed, **progress
         )
-    found = side_by_side(fits, arguments.folds)
-    words = [str(found)]
-    if arguments.report:
+    comparison = compare_fits(fits, args.folds)
+    lines = [str(comparison)]
+    if args.report:
         from ..report.comparison_page import write
 
-        words.append(f"\nReport: {write(found, arguments.report)}")
-    if not arguments.quiet:
-        print("\n".join(words))
+        lines.append(f"\nReport: {write(comparison, args.report)}")
+    if not args.quiet:
+        print("\n".join(lines))
     return 0
 
 
-def check(arguments: argparse.Namespace) -> int:
-    """Say everything that is wrong or doubtful before fitting."""
-    if petab_commands.is_petab(arguments):
-        return petab_commands.check(arguments)
+def check(args: argparse.Namespace) -> int:
+    """Print all errors and warnings about a model and a table, without a fit."""
+    if petab_commands.is_petab(args):
+        return petab_commands.check(args)
     from ..files.preflight import examine
 
-    wrong: list[str] = []
-    doubtful: list[str] = []
-    good: list[str] = []
+    errors: list[str] = []
+    warnings: list[str] = []
+    facts: list[str] = []
     file = data = None
     try:
-        file = command_arguments.read(arguments)
+        file = command_arguments.read(args)
         names = ", ".join(file.model.parameters)
         n = len(file.model.states)
-        good.append(f"{arguments.model}: {n} state{'s' * (n > 1)}, parameters {names}")
+        facts.append(f"{args.model}: {n} state{'s' * (n > 1)}, parameters {names}")
     except ModelError as error:
-        wrong.append(str(error))
+        errors.append(str(error))
     if file is not None:
         try:
-            data = command_arguments.data(file, arguments)
-            good.append(f"{arguments.data}: {repr(data)[10:-1]}")
+            data = command_arguments.data(file, args)
+            facts.append(f"{args.data}: {repr(data).removeprefix('<Dataset: ').removesuffix('>')}")
         except DataError as error:
-            wrong.append(str(error))
+            errors.append(str(error))
     if file is not None and data is not None:
-        found = examine(file, data)
-        good, wrong = [*good, *found.good], [*wrong, *found.wrong]
-        doubtful += [*data.notes, *found.doubtful]
-    if arguments.json:
-        print(json.dumps({"ok": not wrong, "wrong": wrong, "doubtful": doubtful, "good": good}, indent=2))
+        findings = examine(file, data)
+        facts, errors = [*facts, *findings.good], [*errors, *findings.wrong]
+        warnings += [*data.notes, *findings.doubtful]
+    if args.json:
+        print(json.dumps({"ok": not errors, "wrong": errors, "doubtful": warnings, "good": facts}, indent=2))
     else:
-        for mark, lines in (("ok", good), ("wrong", wrong), ("doubtful", doubtful)):
+        for label, lines in (("ok", facts), ("error", errors), ("warning", warnings)):
             for line in lines:
-                print(f"{mark + ':':10s}{line}")
-        print("Ready to fit." if not wrong else "Not ready to fit.")
-    return 1 if wrong else 0
+                print(f"{label + ':':10s}{line}")
+        print("Ready to fit." if not errors else "Not ready to fit: correct what is marked error.")
+    return 1 if errors else 0
 
 
-def run_simulate(arguments: argparse.Namespace) -> int:
-    """Solve a model file, and print or write a table."""
+def run_simulate(args: argparse.Namespace) -> int:
+    """Solve the equations of a model file, and print or write the states as a table, with noise if asked for."""
     import numpy as np
 
     from ..files.model_file import read_model
     from ..forward.solver import begin, simulate
     from ..noise.kinds import KINDS
 
-    file = read_model(arguments.model)
-    values = {**file.values, **dict(command_arguments.number(word, "--set") for word in arguments.set)}
-    initial = {**file.initial, **dict(command_arguments.number(word, "--initial") for word in arguments.initial)}
+    file = read_model(args.model)
+    values = {**file.values, **dict(command_arguments.number(word, "--set") for word in args.set)}
+    initial = {**file.initial, **dict(command_arguments.number(word, "--initial") for word in args.initial)}
     missing = [name for name in file.model.parameters if name not in values]
     if not missing:
         initial = {**begin(file.model, [values[name] for name in file.model.parameters]), **initial}
     missing += [name for name in file.model.states if name not in initial]
     if missing:
         raise ModelError(
-            f"No value of {missing[0]!r}: give --set for parameters and --initial for states, such as {missing[0]}=1, "
-            "or truth and [initial] in the model file."
+            f"No value is given for {missing[0]!r}. Give parameters with --set and initial states with --initial, such "
+            f"as {missing[0]}=1, or write truth and [initial] into the model file."
         )
-    for option, given, known in (
+    for option, assigned, names_of_model in (
         ("--set", values, file.model.parameters),
         ("--initial", initial, file.model.states),
     ):
-        unknown = [name for name in given if name not in known]
+        unknown = [name for name in assigned if name not in names_of_model]
         if unknown:
-            raise ModelError(f"{option}: {unknown[0]!r} is not one of {', '.join(known)}.")
-    if not 0 <= arguments.noise < float("inf"):
-        raise ModelError(f"--noise must be a number that is not negative; received {arguments.noise!r}.")
+            raise ModelError(
+                f"{option}: {unknown[0]!r} is not one of {', '.join(names_of_model)}."
+                f"{suggestion(unknown[0], names_of_model)}"
+            )
+    if not 0 <= args.noise < float("inf"):
+        raise ModelError(f"--noise must be a finite number, not negative; received {args.noise!r}.")
     if file.model.inputs:
-        raise ModelError("A model with inputs cannot be simulated from the command line; use Python.")
-    duration = file.duration if arguments.duration is None else arguments.duration
-    if duration is None or duration <= 0 or arguments.samples < 1:
-        raise ModelError("Give a positive --duration (or one in the model file) and at least one step in --samples.")
-    times = np.linspace(0.0, duration, arguments.samples + 1)
+        raise ModelError(
+            "A model with inputs cannot be simulated from the command line, which has no table of their values; use "
+            "weakform.simulate in Python."
+        )
+    duration = file.duration if args.duration is None else args.duration
+    if duration is None or duration <= 0 or args.samples < 1:
+        raise ModelError(
+            "The duration must be positive, and --samples at least 1; received "
+            f"{'no duration' if duration is None else f'a duration of {duration:g}'} and --samples {args.samples}. "
+            "Give --duration, or duration in the model file."
+        )
+    times = np.linspace(0.0, duration, args.samples + 1)
     p = [values[name] for name in file.model.parameters]
     solved = simulate(file.model, p, [initial[name] for name in file.model.states], times)
     if not solved.success:
-        raise ModelError(f"The model cannot be solved: {solved.status.value}.")
-    names = _columns(file.model, arguments.columns)
-    values_of = file.model.map("h", names)(times, solved.states, np.array(p))
-    if arguments.noise:
-        rng = np.random.default_rng(arguments.seed)
+        raise ModelError(f"The model cannot be solved with these values: {solved.status.value}.")
+    names = _columns(file.model, args.columns)
+    columns = file.model.map("h", names)(times, solved.states, np.array(p))
+    if args.noise:
+        rng = np.random.default_rng(args.seed)
         for d, kind in enumerate(KINDS[file.noise.get(name, "gaussian")] for name in names):
-            column = values_of[:, [d]]
-            values_of[:, [d]] = kind.draw(rng, column, kind.sigma(column, arguments.noise))
-    write_table(["time", *names], np.column_stack([times, values_of]), arguments.out, "samples")
+            column = columns[:, [d]]
+            columns[:, [d]] = kind.draw(rng, column, kind.sigma(column, args.noise))
+    write_table(["time", *names], np.column_stack([times, columns]), args.out, "samples")
     return 0
 
 
 def write_table(header: Sequence[str], values: FloatArray, path: str | None, what: str) -> None:
-    """Print a table as CSV, or write it to a file."""
+    """Print a table as CSV, or write it to a file and report its size.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Names of the columns.
+    values : ndarray, (rows, columns)
+    path : str or None
+        The file; the standard output if None.
+    what : str
+        What a row is, in the plural, for the report.
+    """
     rows = [",".join(f"{value:.10g}" for value in row) for row in values]
     text = "\n".join([",".join(header), *rows]) + "\n"
     if path:
         Path(path).write_text(text, encoding="utf-8")
-        print(f"{len(rows)} {what} in {path}")
+        print(f"Wrote {len(rows)} {what} to {path}")
     else:
         sys.stdout.write(text)
 
 
-def _columns(model: Model, asked: str | None) -> list[str]:
-    """The columns of a simulated table: what was asked for, or all states."""
-    known = [*model.states, *model.observables]
-    names = [name.strip() for name in asked.split(",")] if asked else list(model.states)
+def _columns(model: Model, text: str | None) -> list[str]:
+    """Return the columns of a simulated table: the names in `text`, separated by commas, or all states."""
+    available = [*model.states, *model.observables]
+    names = [name.strip() for name in text.split(",")] if text else list(model.states)
     for name in names:
-        if name not in known:
-            raise ModelError(f"--columns: {name!r} is not one of {', '.join(known)}.{suggestion(name, known)}")
+        if name not in available:
+            raise ModelError(f"--columns: {name!r} is not one of {', '.join(available)}.{suggestion(name, available)}")
     return names
 
 
-def new(arguments: argparse.Namespace) -> int:
-    """Write a commented model file to start from."""
+def new(args: argparse.Namespace) -> int:
+    """Write a model file with comments, as a starting point."""
     from ..files.template import OBSERVED, TEMPLATE
 
-    path = Path(arguments.file)
+    path = Path(args.file)
     if path.exists():
-        raise ModelError(f"{path} is there already; give another name.")
-    path.write_text(OBSERVED if arguments.observed else TEMPLATE, encoding="utf-8")
-    print(f"{path}: edit it, then try  weakform check {path} your_data.csv")
+        raise ModelError(f"{path} already exists and is not overwritten; give another name.")
+    path.write_text(OBSERVED if args.observed else TEMPLATE, encoding="utf-8")
+    print(f"Wrote {path}. Edit it, then try:  weakform check {path} your_data.csv")
     return 0
 
 
-def demo(arguments: argparse.Namespace) -> int:
-    """Simulate, fit, show the report beside the truth, save a picture and a page."""
+def demo(args: argparse.Namespace) -> int:
+    """Simulate and fit a benchmark problem, print the report beside the truth, and write a picture and a page."""
     from .. import problems
     from ..fitting import fit
     from ..report.plots import save, states
     from ..report.text_report import report
 
-    problem = problems.get(arguments.problem)
-    data = problem.simulate(M=arguments.samples, noise=arguments.noise, seed=arguments.seed)
-    print(f"{problem.title}: {arguments.samples + 1} samples, {arguments.noise:.0%} {problem.noise} noise, ", end="")
-    print(f"seed {arguments.seed}; fitted without a start.\n")
+    problem = problems.get(args.problem)
+    data = problem.simulate(M=args.samples, noise=args.noise, seed=args.seed)
+    print(f"{problem.title}: {args.samples + 1} samples, {args.noise:.0%} {problem.noise} noise, ", end="")
+    print(f"seed {args.seed}; no starting values are given.\n")
     print("\n".join(f"    {line}" for line in str(problem.model).splitlines()), end="\n\n")
-    result = fit(problem.model, data, bounds=problem.bounds, seed=arguments.seed)
+    result = fit(problem.model, data, bounds=problem.bounds, seed=args.seed)
     print(report(result, truth=problem.parameters))
-    folder = Path(arguments.out)
+    folder = Path(args.out)
     print(f"\nPicture: {save(states(result), folder / f'{problem.name}.png')}")
-    page = result.report(folder / f"{problem.name}.html", shlex.join(["weakform", *arguments.words]))
+    page = result.report(folder / f"{problem.name}.html", shlex.join(["weakform", *args.words]))
     print(f"Report:  {page}  (open it in a browser)")
     return 0 if result.converged else 1
 
 
-def list_problems(arguments: argparse.Namespace) -> int:
-    """Print the benchmark problems."""
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C."""
+    from ..serve.launcher import serve
+
+    serve(args.port, not args.no_browser)
+    return 0
+
+
+def list_problems(args: argparse.Namespace) -> int:
+    """Print the benchmark problems with their equations and true parameters."""
     from .. import problems
 
-    every = [problems.get(name) for name in problems.names()]
-    if arguments.json:
+    all_problems = [problems.get(name) for name in problems.names()]
+    if args.json:
         rows = {
             p.name: {
                 "title": p.title,
@@ -277,11 +316,11 @@ def list_problems(arguments: argparse.Namespace) -> int:
                 "duration": p.duration,
                 "noise": p.noise,
             }
-            for p in every
+            for p in all_problems
         }
         print(json.dumps(rows, indent=2))
         return 0
-    for problem in every:
+    for problem in all_problems:
         print(f"{problem.name:22s} {problem.title}; {problem.noise} noise, t = 0..{problem.duration:g}")
         for line in str(problem.model).splitlines():
             print(f"    {line}")

@@ -1,8 +1,8 @@
-"""The numbers of a fit for machines."""
+"""The result of a fit as JSON, for `weakform fit --json`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import WeakformError
@@ -14,42 +14,51 @@ if TYPE_CHECKING:
     from ..results.records import Quantity
 
 
+def finite_or_none(value: float) -> float | None:
+    """Return a number for JSON, or None if it is not finite: JSON has no NaN or infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
 def as_json(result: FitResult) -> dict[str, Any]:
-    """The numbers of a fit for machines; numbers that are not finite are null."""
+    """Return the result of a fit as a dictionary for JSON; a number that is not finite becomes None."""
     from ..report.verdict_text import verdict
 
-    def plain(value: float) -> float | None:
-        return float(value) if abs(value) < float("inf") else None
-
-    said = verdict(result)
+    judgement = verdict(result)
     return {
-        "verdict": {"kind": said.kind, "headline": said.headline, "reasons": list(said.reasons)},
+        "verdict": {"kind": judgement.kind, "headline": judgement.headline, "reasons": list(judgement.reasons)},
         "success": result.success,
         "converged": result.converged,
         "status": result.status.name,
         "method": result.method,
         "parameters": {
             name: {
-                "estimate": plain(result[name].value),
-                "error": plain(result[name].error),
-                "interval": [plain(v) for v in result[name].interval],
+                "estimate": finite_or_none(result[name].value),
+                "error": finite_or_none(result[name].error),
+                "interval": [finite_or_none(v) for v in result[name].interval],
                 "unit": result.units.get(name, ""),
                 "note": result[name].note,
-                **({"profile": [plain(v) for v in result.profiles[name].interval]} if name in result.profiles else {}),
+                **(
+                    {"profile": [finite_or_none(v) for v in result.profiles[name].interval]}
+                    if name in result.profiles
+                    else {}
+                ),
             }
             for name in result
         },
-        "tied": {name: plain(result.derived(text).value) for name, text in result.tied.items()},
-        "sigma": dict(zip(result.data.labels, map(plain, result.sigma), strict=True)),
-        "initial": _beginnings(result, plain),
+        "tied": {name: finite_or_none(result.derived(text).value) for name, text in result.tied.items()},
+        "sigma": dict(zip(result.data.labels, map(finite_or_none, result.sigma), strict=True)),
+        "initial": _beginnings(result),
         "alternatives": [
-            {"parameters": dict(zip(result, map(plain, other.estimate), strict=True)), "behind": plain(other.behind)}
-            for other in result.alternatives
+            {
+                "parameters": dict(zip(result, map(finite_or_none, alternative.estimate), strict=True)),
+                "behind": finite_or_none(alternative.behind),
+            }
+            for alternative in result.alternatives
         ],
         "posterior": None if result.posterior is None else _posterior(result.posterior),
-        "p_value": None if result.goodness is None else plain(result.goodness.p_value),
-        "covariance": [[plain(v) for v in row] for row in result.covariance],
-        "r_squared": {name: plain(value) for name, value in result.r_squared.items()},
+        "p_value": None if result.goodness is None else finite_or_none(result.goodness.p_value),
+        "covariance": [[finite_or_none(v) for v in row] for row in result.covariance],
+        "r_squared": {name: finite_or_none(value) for name, value in result.r_squared.items()},
         "warnings": list(result.warnings),
         "notes": [*result.data.notes, *result.notes],
         "seed": result.seed,
@@ -58,6 +67,7 @@ def as_json(result: FitResult) -> dict[str, Any]:
 
 
 def _posterior(posterior: Posterior) -> dict[str, Any]:
+    """Return the summary of the draws of each parameter, and whether the chains converged."""
     ends = posterior.intervals()
     return {
         "success": posterior.success,
@@ -75,22 +85,23 @@ def _posterior(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _beginnings(result: FitResult, plain: Callable[[float], float | None]) -> dict[str, Any]:
-    """Initial values by state, or by state and trajectory; nothing where the model cannot be solved over the data."""
+def _beginnings(result: FitResult) -> dict[str, Any]:
+    """Return the initial values by state, or by state and trajectory; empty if the model cannot be solved."""
 
-    def shown(quantity: Quantity) -> dict[str, Any]:
+    def describe(quantity: Quantity) -> dict[str, Any]:
+        """Return value, error, interval and note of an initial value."""
         return {
-            "estimate": plain(quantity.value),
-            "error": plain(quantity.error),
-            "interval": [plain(value) for value in quantity.interval],
+            "estimate": finite_or_none(quantity.value),
+            "error": finite_or_none(quantity.error),
+            "interval": [finite_or_none(value) for value in quantity.interval],
             "note": quantity.note,
         }
 
-    found: dict[str, Any] = {}
+    initial: dict[str, Any] = {}
     for state in result.model.states:
         try:
             value = result.initial[state]
         except WeakformError:
             return {}
-        found[state] = {k: shown(q) for k, q in value.items()} if isinstance(value, dict) else shown(value)
-    return found
+        initial[state] = {k: describe(q) for k, q in value.items()} if isinstance(value, dict) else describe(value)
+    return initial

@@ -1,4 +1,4 @@
-"""PEtab problems on the command line."""
+"""The commands `fit` and `check` for PEtab problems."""
 
 from __future__ import annotations
 
@@ -7,34 +7,41 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..support.errors import ModelError
+from .json_output import finite_or_none
 
-ENDINGS = (".yaml", ".yml")
+if TYPE_CHECKING:
+    from ..files.petab.maximum_likelihood import PetabFit
+
+PETAB_SUFFIXES = (".yaml", ".yml")
+"""Suffixes of model files that are read as PEtab problems."""
+PROGRESS_WIDTH = 70
+"""Characters of the line of progress; a shorter line is padded, so that nothing of the line before it remains."""
 
 
-def is_petab(arguments: argparse.Namespace) -> bool:
-    """Whether the model is the YAML file of a PEtab problem."""
-    return Path(arguments.model).suffix.lower() in ENDINGS
+def is_petab(args: argparse.Namespace) -> bool:
+    """Return True if the model is the YAML file of a PEtab problem."""
+    return Path(args.model).suffix.lower() in PETAB_SUFFIXES
 
 
-def _refuse(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:
-    given = [f"--{name}" for name in names if getattr(arguments, name, None)]
-    if arguments.data or given:
-        what = arguments.data or given[0]
+def _refuse(args: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Refuse a table and the options `names`, which a PEtab problem replaces by its own files."""
+    refused = [f"--{name}" for name in names if getattr(args, name, None)]
+    if args.data or refused:
         raise ModelError(
-            f"A PEtab problem says itself where its data are and what they mean; leave out {what}. From Python, "
-            "read_petab(...) gives likelihood, simulations and fit."
+            f"A PEtab problem names its own data files and what they mean; leave out {args.data or refused[0]}. In "
+            "Python, weakform.read_petab gives the likelihood, simulations and fits."
         )
 
 
-def run_fit(arguments: argparse.Namespace) -> int:
-    """Fit a PEtab problem."""
+def run_fit(args: argparse.Namespace) -> int:
+    """Fit a PEtab problem by maximum likelihood, and print the result."""
     from ..files.petab.petab_problem import read_petab
 
     _refuse(
-        arguments,
+        args,
         (
             "time",
             "trajectory",
@@ -53,67 +60,65 @@ def run_fit(arguments: argparse.Namespace) -> int:
             "random",
         ),
     )
-    problem = read_petab(arguments.model)
-    shown = sys.stderr.isatty()
+    problem = read_petab(args.model)
+    show_progress = sys.stderr.isatty()
 
-    def progress(line: str) -> None:
-        print(f"\r{line:70s}", end="", file=sys.stderr, flush=True)
+    def print_progress(line: str) -> None:
+        """Write a line of progress over the one before."""
+        print(f"\r{line:{PROGRESS_WIDTH}s}", end="", file=sys.stderr, flush=True)
 
-    found = problem.fit(
-        starts=arguments.starts,
-        seed=arguments.seed,
-        time_limit=arguments.time_limit,
-        progress=progress if shown else None,
+    result = problem.fit(
+        starts=args.starts,
+        seed=args.seed,
+        time_limit=args.time_limit,
+        progress=print_progress if show_progress else None,
     )
-    if shown:
-        print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
-    if arguments.json:
-        print(json.dumps(_plain(found), indent=2))
+    if show_progress:
+        print("\r" + " " * PROGRESS_WIDTH + "\r", end="", file=sys.stderr)
+    if args.json:
+        print(json.dumps(_plain(result), indent=2))
     else:
-        print(found)
-    return 0 if found.success else 1
+        print(result)
+    return 0 if result.success else 1
 
 
-def _plain(found: Any) -> dict[str, Any]:
-    def number(x: float) -> float | None:
-        return float(x) if math.isfinite(x) else None
-
+def _plain(fit: PetabFit) -> dict[str, Any]:
+    """Return the numbers of a fit for JSON, in which a number that is not finite is null."""
     return {
-        "problem": found.problem.name,
-        "success": found.success,
-        "status": found.status.name,
-        "log_likelihood": found.log_likelihood,
-        "aic": found.aic,
-        "bic": found.bic,
+        "problem": fit.problem.name,
+        "success": fit.success,
+        "status": fit.status.name,
+        "log_likelihood": fit.log_likelihood,
+        "aic": fit.aic,
+        "bic": fit.bic,
         "parameters": {
             name: {
                 "estimate": value,
-                "standard_error": number(found.errors[name]),
-                "interval": [number(end) for end in found.intervals[name]],
-                "at_bound": name in found.at_bound,
+                "standard_error": finite_or_none(fit.errors[name]),
+                "interval": [finite_or_none(end) for end in fit.intervals[name]],
+                "at_bound": name in fit.at_bound,
             }
-            for name, value in found.parameters.items()
+            for name, value in fit.parameters.items()
         },
-        "starts": {"agreed": found.agreed, "tried": found.tried},
-        "cpu_seconds": found.seconds,
-        "notes": list(found.notes),
+        "starts": {"agreed": fit.agreed, "tried": fit.tried},
+        "cpu_seconds": fit.seconds,
+        "notes": list(fit.notes),
     }
 
 
-def check(arguments: argparse.Namespace) -> int:
-    """Say what a PEtab problem has, and its likelihood at the nominal values."""
+def check(args: argparse.Namespace) -> int:
+    """Print what a PEtab problem contains, and its log-likelihood at the nominal values if all of them are given."""
     from ..files.petab.petab_problem import read_petab
 
-    _refuse(arguments, ("time", "trajectory", "noise", "doses"))
-    problem = read_petab(arguments.model)
-    good = [repr(problem)[1:-1]]
-    known = all(math.isfinite(value) for value in problem.nominal.values())
-    if known:
-        good.append(f"log-likelihood at the nominal values: {problem.log_likelihood():.4f}")
-    if arguments.json:
-        print(json.dumps({"ok": True, "wrong": [], "doubtful": [], "good": good}, indent=2))
+    _refuse(args, ("time", "trajectory", "noise", "doses"))
+    problem = read_petab(args.model)
+    facts = [repr(problem).removeprefix("<").removesuffix(">")]
+    if all(math.isfinite(value) for value in problem.nominal.values()):
+        facts.append(f"log-likelihood at the nominal values: {problem.log_likelihood():.4f}")
+    if args.json:
+        print(json.dumps({"ok": True, "wrong": [], "doubtful": [], "good": facts}, indent=2))
     else:
-        for line in good:
+        for line in facts:
             print(f"{'ok:':10s}{line}")
         print("Ready to fit.")
     return 0

@@ -1,4 +1,4 @@
-"""Commands that fit, and go on from there: predictions and plans."""
+"""The commands that fit a model and then use the fit: `predict` and `design`."""
 
 from __future__ import annotations
 
@@ -14,62 +14,56 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 
-def _fitted(arguments: argparse.Namespace) -> FitResult:
+def _fitted(args: argparse.Namespace) -> FitResult:
+    """Fit the model file to the table, with the default method."""
     from ..fitting import fit
 
-    file = command_arguments.read(arguments)
-    how = {**command_arguments.arguments(file, arguments), **command_arguments.watched(arguments)}
-    return fit(file.model, command_arguments.data(file, arguments), **how, seed=arguments.seed)
+    file = command_arguments.read(args)
+    fit_arguments = {**command_arguments.arguments(file, args), **command_arguments.watched(args)}
+    return fit(file.model, command_arguments.data(file, args), **fit_arguments, seed=args.seed)
 
 
-def run_design(arguments: argparse.Namespace) -> int:
-    """Fit, and say which further samples would tell most."""
+def run_design(args: argparse.Namespace) -> int:
+    """Fit, and print which further samples would reduce the standard errors most."""
     from ..inference.design_from_fit import windows
     from ..inference.prediction import numbered
 
-    result = _fitted(arguments)
-    k = numbered(result, 0 if arguments.of is None else arguments.of)
-    span = (arguments.begin, arguments.to)
-    found = result.design(windows(result, k, arguments.windows, arguments.samples, span), trajectory=k)
-    print(found)
+    result = _fitted(args)
+    k = numbered(result, 0 if args.of is None else args.of)
+    span = (args.begin, args.to)
+    design = result.design(windows(result, k, args.windows, args.samples, span), trajectory=k)
+    print(design)
     if not result.success:
-        print(f"\nThe fit is no success, and so is no base for plans: {result.message}")
-    if arguments.picture:
+        print(f"\nThe fit did not succeed, so a design based on it is not reliable: {result.message}")
+    if args.picture:
         from ..report.plots import save
 
-        print(f"\nPicture: {save(found.plot(), arguments.picture)}")
+        print(f"\nPicture: {save(design.plot(), args.picture)}")
     return 0 if result.success else 1
 
 
-def run_serve(arguments: argparse.Namespace) -> int:
-    """Serve the page until Ctrl-C."""
-    from ..serve.launcher import serve
-
-    serve(arguments.port, not arguments.no_browser)
-    return 0
-
-
-def run_predict(arguments: argparse.Namespace) -> int:
-    """Fit, and print the solution with its band."""
+def run_predict(args: argparse.Namespace) -> int:
+    """Fit, and print or write the solution with its band as a table."""
     import numpy as np
 
     from ..inference.prediction import numbered
 
-    result = _fitted(arguments)
-    k = numbered(result, 0 if arguments.of is None else arguments.of)
+    result = _fitted(args)
+    k = numbered(result, 0 if args.of is None else args.of)
     times = result.data.trajectories[k].times
-    low = times[0] if arguments.begin is None else arguments.begin
-    high = times[-1] if arguments.to is None else arguments.to
-    if arguments.samples < 1:
-        raise FitError(f"--samples must be one at least; received {arguments.samples}.")
+    low = times[0] if args.begin is None else args.begin
+    high = times[-1] if args.to is None else args.to
+    if args.samples < 1:
+        raise FitError(f"--samples must be at least 1; received {args.samples}.")
     if not low < high:
         raise FitError(f"--to must come after --from; received {low:g} and {high:g}.")
-    found = result.predict(np.linspace(low, high, arguments.samples + 1), trajectory=k, level=arguments.level)
-    header = ["time", *(f"{name}{end}" for name in found.names for end in ("", "_lower", "_upper"))]
-    columns = np.column_stack([found.times, *(found[name] for name in found.names)])
-    write_table(header, columns, arguments.out, "rows")
-    for note in filter(None, [found.note]):
-        print(f"weakform: {note}", file=sys.stderr)
+    prediction = result.predict(np.linspace(low, high, args.samples + 1), trajectory=k, level=args.level)
+    header = ["time", *(f"{name}{end}" for name in prediction.names for end in ("", "_lower", "_upper"))]
+    columns = np.column_stack([prediction.times, *(prediction[name] for name in prediction.names)])
+    write_table(header, columns, args.out, "rows")
+    # Notes go to stderr, so that the table can be piped.
+    if prediction.note:
+        print(f"weakform: {prediction.note}", file=sys.stderr)
     if not result.success:
-        print(f"weakform: the fit is no success: {result.message}", file=sys.stderr)
+        print(f"weakform: the fit did not succeed: {result.message}", file=sys.stderr)
     return 0 if result.success else 1

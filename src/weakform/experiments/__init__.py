@@ -1,1 +1,1 @@
-"""Monte Carlo studies: many runs of many methods on data with known truth, kept in one file, at any scale."""
+"""Monte Carlo studies: many runs of many methods on data with known truth, stored in one file and resumable."""

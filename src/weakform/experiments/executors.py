@@ -1,9 +1,11 @@
-"""Where runs are done: in processes of this machine, or on a Dask cluster. One generator each, with the same contract:
+"""Executors of runs: processes of this machine, or the workers of a Dask cluster.
 
-    execute(runs) yields (run, record) for every run, in any order; record is a `Lost` if it could not be had
+An executor is a generator with one contract:
 
-A worker that dies takes its runs in flight with it; they are done again, and given up after a few deaths, so that a run
-that kills its worker does not stop the study.
+    execute(runs) yields (run, record) for every run, in any order; the record is a `Lost` if the run could not be done
+
+A worker that dies takes its runs in flight with it. They are repeated, and given up after `MAX_DEATHS` deaths, so that
+a run that kills its worker does not stop the study.
 """
 
 from __future__ import annotations
@@ -24,30 +26,40 @@ from .cell_runner import Record
 from .study import Run
 
 MAX_DEATHS = 3
-AHEAD = 3
-"""Runs queued for each worker."""
+"""Number of dead workers after which a run is reported as lost. With fewer, a run that shared a machine short of memory
+would be given up; with more, a run that always kills its worker costs more restarts. By judgement."""
+QUEUED_RUNS_PER_WORKER = 3
+"""Runs submitted for each worker, the one in progress included. With one, a worker waits for the main process after
+every run; with more, a dead worker takes more runs with it, and all of them are repeated. By judgement."""
+DASK_CONNECTION_TIMEOUT = "10s"
+"""Time in which a Dask scheduler must answer, in Dask's notation; a slower one is reported as not answering. By
+judgement."""
 
-J = TypeVar("J")
-R = TypeVar("R")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | Lost"]]]
+"""An executor of runs of a study."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A run that could not be done, and why."""
+    """Reason why a run could not be done, in place of its record."""
 
     reason: str
 
 
 def _quiet() -> None:
-    """In a worker: Ctrl-C is for the process that leads; one thread of linear algebra each."""
+    """Ignore Ctrl-C in a worker: the main process alone decides how to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def local(workers: int, do: Callable[[J], R]) -> Callable[[Iterable[J]], Iterator[tuple[J, R | Lost]]]:
-    """Processes of this machine, spawned, with one thread each; `do` does one run."""
+def local(
+    workers: int, do: Callable[[JobT], ResultT]
+) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | Lost]]]:
+    """Return an executor that calls `do` on each run in `workers` new processes of this machine."""
 
-    def execute(runs: Iterable[J]) -> Iterator[tuple[J, R | Lost]]:
+    def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | Lost]]:
+        # BLAS reads these variables when it is loaded, so they must be set before a worker starts.
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         before = {name: os.environ.get(name) for name in threads}
         os.environ.update(threads)
@@ -63,81 +75,96 @@ def local(workers: int, do: Callable[[J], R]) -> Callable[[Iterable[J]], Iterato
     return execute
 
 
-def _pool(waiting: Iterator[J], workers: int, do: Callable[[J], R]) -> Iterator[tuple[J, R | Lost]]:
+def _pool(
+    waiting: Iterator[JobT], workers: int, do: Callable[[JobT], ResultT]
+) -> Iterator[tuple[JobT, ResultT | Lost]]:
+    """Do all runs, and repeat those that were in flight when a worker died."""
     while True:
         suspects = yield from _together(waiting, workers, do)
         if not suspects:
             return
-        # Which of the runs in flight killed its worker is not known: one at a time, it shows.
+        # The pool does not report which of the runs in flight killed its worker, so each is repeated alone.
         for run in suspects:
             for _ in range(MAX_DEATHS):
                 if not (yield from _together(iter([run]), 1, do)):
                     break
             else:
-                yield run, Lost(f"its worker died {MAX_DEATHS} times, out of memory or killed")
+                yield run, Lost(f"its worker died {MAX_DEATHS} times (out of memory, or killed)")
 
 
-def _together(waiting: Iterator[J], workers: int, do: Callable[[J], R]) -> Generator[tuple[J, R | Lost], None, list[J]]:
-    """Do runs in one pool until they are done or a worker dies; returns the runs in flight when it did."""
+def _together(
+    waiting: Iterator[JobT], workers: int, do: Callable[[JobT], ResultT]
+) -> Generator[tuple[JobT, ResultT | Lost], None, list[JobT]]:
+    """Do runs in one pool until none is left or a worker dies; return the runs that were in flight when it died."""
+    # Forking would copy the BLAS threads and locks of this process; spawned workers start clean.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
-    flying: dict[Future[R], J] = {}
+    in_flight: dict[Future[ResultT], JobT] = {}
     try:
         while True:
-            for run in islice(waiting, AHEAD * workers - len(flying)):
+            for run in islice(waiting, QUEUED_RUNS_PER_WORKER * workers - len(in_flight)):
                 try:
-                    flying[pool.submit(do, run)] = run
+                    in_flight[pool.submit(do, run)] = run
                 except BrokenProcessPool:
-                    return [run, *flying.values()]
-            if not flying:
+                    # This run has left the iterator and is in no future yet: without it here, it would be lost.
+                    return [run, *in_flight.values()]
+            if not in_flight:
                 return []
-            finished, _ = wait(flying, return_when=FIRST_COMPLETED)
+            finished, _ = wait(in_flight, return_when=FIRST_COMPLETED)
             for future in finished:
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
-                    return list(flying.values())
-                yield flying.pop(future), _record(future)
+                    return list(in_flight.values())
+                yield in_flight.pop(future), _record(future)
     except BrokenProcessPool:
-        return list(flying.values())
+        return list(in_flight.values())
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _record(future: Any) -> Any | Lost:
-    """What a finished future holds; an error in it is a bug of ours or a broken installation, and is shown."""
+    """Return the result of a finished future, or a `Lost` that names its error.
+
+    `perform` turns every refused fit into a record, so an error here is a bug or a broken installation.
+    """
     error = future.exception()
     return Lost(f"{type(error).__name__}: {error}") if error else future.result()
 
 
-def dask(address: str, do: Callable[[J], R]) -> Callable[[Iterable[J]], Iterator[tuple[J, R | Lost]]]:
-    """The workers of a Dask cluster; `address` is that of its scheduler, `do` does one run."""
+def dask(
+    address: str, do: Callable[[JobT], ResultT]
+) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | Lost]]]:
+    """Return an executor that calls `do` on each run on the Dask cluster whose scheduler is at `address`."""
 
-    def execute(runs: Iterable[J]) -> Iterator[tuple[J, R | Lost]]:
+    def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | Lost]]:
         try:
             from distributed import Client, as_completed
         except ImportError:
             raise WeakformError(f"Dask is not installed; install it with: {extra('dask')}") from None
         try:
-            client = Client(address, timeout="10s")
+            client = Client(address, timeout=DASK_CONNECTION_TIMEOUT)
         except (OSError, TimeoutError, ValueError) as error:
-            raise WeakformError(f"No Dask scheduler answers at {address}: {error}.") from None
+            raise WeakformError(
+                f"No Dask scheduler answers at {address}: {error}. Check the address and that the scheduler is running."
+            ) from None
         with client:
             waiting = iter(runs)
-            ahead = AHEAD * max(sum(client.nthreads().values()), 1)
+            ahead = QUEUED_RUNS_PER_WORKER * max(sum(client.nthreads().values()), 1)
 
-            def send() -> Any:
+            def submit_next() -> Any:
                 run = next(waiting, None)
                 if run is None:
                     return None
-                # The scheduler does the runs of a lost worker again, up to its allowed-failures.
+                # The scheduler itself repeats the runs of a lost worker, up to its setting allowed-failures; `retries`
+                # repeats a run that raised.
                 future = client.submit(do, run, pure=False, retries=MAX_DEATHS)
-                flying[future] = run
+                in_flight[future] = run
                 return future
 
-            flying: dict[Any, J] = {}
-            queue = as_completed([future for future in (send() for _ in range(ahead)) if future is not None])
+            in_flight: dict[Any, JobT] = {}
+            queue = as_completed([future for future in (submit_next() for _ in range(ahead)) if future is not None])
             for future in queue:
-                yield flying.pop(future), _record(future)
-                following = send()
+                yield in_flight.pop(future), _record(future)
+                following = submit_next()
                 if following is not None:
                     queue.add(following)
 

@@ -1,4 +1,4 @@
-"""Every figure of the paper from a store, and ours beside them; the curve of the initial guesses is in each."""
+"""The figures of the paper, drawn from a store, with our methods and the initial guesses beside the paper's."""
 
 from __future__ import annotations
 
@@ -12,77 +12,115 @@ from ..problems import Problem
 from ..report.plots import STYLE, pyplot, save
 from ..support.array_types import FloatArray
 from .paper_computations import contours, cost, minimal_radius
-from .plot_style import LEAST, finish, grid, look, ordered
+from .plot_style import MAX_COLUMNS, finish, grid, look, ordered
 from .store import Store, StoreError
 from .summary import Summary, bound, problem_of, summarise
 
+MIN_CURVE_VALUE = 1e-12
+"""Value below which a point of a curve is drawn at this height, so that an error of zero appears on the logarithmic
+axis. By judgement."""
+MIN_BOX_ERROR = 1e-6
+"""Relative error below which a run is drawn at this height in a box plot, so that an estimate that happens to be exact
+does not stretch the logarithmic axis. By judgement."""
+BOX_PLOT_NOISE = 0.05
+"""Noise ratio whose runs are drawn as box plots; the nearest ratio of the study is used. By judgement."""
+MEDIAN_OF_SQUARED_NORMAL = 0.4549
+"""Median of the square of a standard normal variable, which is the median of the χ² distribution with one degree of
+freedom."""
+
 
 def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bool = True) -> Iterator[Path]:
-    """Draw all figures that a store has runs for; yields the files.
+    """Draw all figures that a store has runs for.
 
     Parameters
     ----------
     path : str or Path
         The store.
     folder : str or Path
+        Folder of the figures; created if it does not exist.
     ending : str
-        `pdf`, `svg` or `png`.
+        Format and suffix of the files: `pdf`, `svg` or `png`.
     computed : bool
-        Whether to draw those of the paper that need no store, too: contours, minimal radius, cost.
+        Whether to draw also the figures of the paper that need no store: contours, minimal radius, cost.
+
+    Yields
+    ------
+    Path
+        Each file, as soon as it is written.
+
+    Raises
+    ------
+    StoreError
+        If the store has no runs.
     """
     store = Store(path)
     summaries = summarise(store)
     if not summaries:
-        raise StoreError(f"{path} has no runs yet.")
+        raise StoreError(f"{path} has no runs yet; add some with: weakform sweep STUDY --out {path}")
     plt = pyplot()
 
-    def out(name: str, axes: Any) -> Path:
+    def save_figure(name: str, axes: Any) -> Path:
+        """Write a figure into the folder, and return its path."""
         return save(axes, Path(folder) / f"{name}.{ending}")
 
     with plt.rc_context({**STYLE, "font.size": 9}):
         for problem_name in dict.fromkeys(s.cell.problem for s in summaries):
             problem = problem_of(store, problem_name)
-            mine = [s for s in summaries if s.cell.problem == problem_name]
-            if len({s.cell.duration for s in mine}) > 1:
-                yield out(f"{problem_name}-duration", against_duration(problem, mine))
+            rows = [s for s in summaries if s.cell.problem == problem_name]
+            # A study of several durations is about the length of the series; the figures below are about noise and M.
+            if len({s.cell.duration for s in rows}) > 1:
+                yield save_figure(f"{problem_name}-duration", against_duration(problem, rows))
                 continue
-            noisy = [s for s in mine if s.cell.noise > 0]
+            noisy = [s for s in rows if s.cell.noise > 0]
             if not noisy:
                 continue
             for M in sorted({s.cell.samples for s in noisy}):
-                yield out(
+                yield save_figure(
                     f"{problem_name}-accuracy-{M}",
-                    accuracy([s for s in mine if s.cell.samples == M], f"{problem.title}, M = {M}"),
+                    accuracy([s for s in rows if s.cell.samples == M], f"{problem.title}, M = {M}"),
                 )
-            yield out(f"{problem_name}-by-samples", by_samples(mine, problem.title))
-            yield out(f"{problem_name}-efficiency", efficiency(problem, mine))
+            yield save_figure(f"{problem_name}-by-samples", by_samples(rows, problem.title))
+            yield save_figure(f"{problem_name}-efficiency", efficiency(problem, rows))
             for method in ("mle", "wendy"):
-                some = [s for s in mine if s.method == method and s.cell.noise > 0]
-                if some:
+                noisy_rows = [s for s in noisy if s.method == method]
+                if noisy_rows:
                     name = str(look(method)["label"])
-                    yield out(f"{problem_name}-intervals-{method}", intervals(problem, some, name))
-                    yield out(f"{problem_name}-quality-{method}", quality(problem, some, name))
+                    yield save_figure(f"{problem_name}-intervals-{method}", intervals(problem, noisy_rows, name))
+                    yield save_figure(f"{problem_name}-quality-{method}", quality(problem, noisy_rows, name))
         if computed:
-            yield out("goodwin-contours", contours())
-            yield out("minimal-radius", minimal_radius())
-            yield out("cost", cost())
+            yield save_figure("goodwin-contours", contours())
+            yield save_figure("minimal-radius", minimal_radius())
+            yield save_figure("cost", cost())
 
 
 def _curve(
     axis: Any, rows: list[Summary], method: str, x: Callable[[Summary], float], y: Callable[[Summary], float]
 ) -> None:
+    """Draw a measure `y` of one method against `x`; a method without rows leaves no entry in the legend."""
     points = sorted((x(s), y(s)) for s in rows if s.method == method)
     if points:
         a, b = np.array(points).T
-        axis.plot(a, np.maximum(b, LEAST * 1e-6), **look(method))
+        axis.plot(a, np.maximum(b, MIN_CURVE_VALUE), **look(method))
 
 
 def _percent(s: Summary) -> float:
+    """Return the noise ratio of a cell in per cent."""
     return 100 * s.cell.noise
 
 
 def accuracy(rows: list[Summary], title: str) -> Any:
-    """The paper's four panels: both errors against noise, the spread at 5%, failures."""
+    """Draw the paper's four panels: both errors against noise, the spread near 5% noise, the share of failed runs.
+
+    Parameters
+    ----------
+    rows : list of Summary
+        Cells of one problem with the same number of samples.
+    title : str
+
+    Returns
+    -------
+    ndarray of matplotlib axes, (2, 2)
+    """
     figure, axes = pyplot().subplots(2, 2, figsize=(8.4, 6.2))
     noisy = [s for s in rows if s.cell.noise > 0]
     methods = ordered({s.method for s in noisy})
@@ -91,12 +129,13 @@ def accuracy(rows: list[Summary], title: str) -> Any:
         _curve(axes[0, 1], noisy, method, _percent, lambda s: s.forward_error)
     for axis, name in zip(axes[0], ("coefficient error", "forward error"), strict=True):
         axis.set(yscale="log", xlabel="noise, %", ylabel=f"mean relative {name}")
-    five = min({s.cell.noise for s in noisy}, key=lambda ratio: abs(ratio - 0.05))
-    at_five = {s.method: s.errors for s in noisy if s.cell.noise == five and len(s.errors)}
-    boxes = {method: at_five[method] for method in methods if method in at_five}
+    nearest = min({s.cell.noise for s in noisy}, key=lambda ratio: abs(ratio - BOX_PLOT_NOISE))
+    errors = {s.method: s.errors for s in noisy if s.cell.noise == nearest and len(s.errors)}
+    boxes = {method: errors[method] for method in methods if method in errors}
     labels = [str(look(m)["label"]) for m in boxes]
     _boxes(axes[1, 0], boxes, labels)
-    axes[1, 0].set(yscale="log", ylabel="relative coefficient error", title=f"all runs at {five:.0%} noise")
+    axes[1, 0].set(yscale="log", ylabel="relative coefficient error", title=f"all runs at {nearest:.0%} noise")
+    # Cells may have different numbers of runs: each run counts once.
     rates = {
         m: np.average(
             [s.failure_rate for s in noisy if s.method == m], weights=[s.runs for s in noisy if s.method == m]
@@ -112,13 +151,14 @@ def accuracy(rows: list[Summary], title: str) -> Any:
     fewest, most = min(s.runs for s in noisy), max(s.runs for s in noisy)
     figure.suptitle(f"{title}, {most if fewest == most else f'{fewest} to {most}'} runs for each cell")
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), MAX_COLUMNS))
     return axes
 
 
 def _boxes(axis: Any, boxes: dict[str, FloatArray], labels: list[str]) -> None:
+    """Draw a box for the errors of each method, in the colours of the methods."""
     drawn = axis.boxplot(
-        [np.maximum(e, LEAST) for e in boxes.values()], patch_artist=True, widths=0.6, flierprops={"ms": 2.5}
+        [np.maximum(e, MIN_BOX_ERROR) for e in boxes.values()], patch_artist=True, widths=0.6, flierprops={"ms": 2.5}
     )
     for patch, line, method in zip(drawn["boxes"], drawn["medians"], boxes, strict=True):
         patch.set(facecolor=look(method)["color"], alpha=0.45)
@@ -127,7 +167,10 @@ def _boxes(axis: Any, boxes: dict[str, FloatArray], labels: list[str]) -> None:
 
 
 def by_samples(rows: list[Summary], title: str) -> Any:
-    """Both errors and failures against noise, one column a number of samples."""
+    """Draw both errors and the failures of a problem against noise, one column for each number of samples.
+
+    Returns the matplotlib axes, `(3, sizes)`.
+    """
     sizes = sorted({s.cell.samples for s in rows})
     figure, axes = pyplot().subplots(
         3, len(sizes), figsize=(1.2 + 2.8 * len(sizes), 7.4), sharex=True, sharey="row", squeeze=False
@@ -138,10 +181,10 @@ def by_samples(rows: list[Summary], title: str) -> Any:
         ("failed runs, %", lambda s: 100 * s.failure_rate),
     )
     for column, M in enumerate(sizes):
-        here = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
+        noisy = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
         for row, (name, measure) in enumerate(measures):
-            for method in ordered({s.method for s in here}):
-                _curve(axes[row, column], here, method, _percent, measure)
+            for method in ordered({s.method for s in noisy}):
+                _curve(axes[row, column], noisy, method, _percent, measure)
             if row < 2:
                 axes[row, column].set_yscale("log")
             if not column:
@@ -149,54 +192,67 @@ def by_samples(rows: list[Summary], title: str) -> Any:
         axes[0, column].set_title(f"M = {M}")
         axes[2, column].set_xlabel("noise, %")
     figure.suptitle(title)
+    # A method may be missing at some sizes, so the legend collects the names of all columns.
     pairs = {name: handle for axis in axes[0] for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(pairs.values()), list(pairs), loc="outside lower center", ncols=min(len(pairs), 4))
+    figure.legend(list(pairs.values()), list(pairs), loc="outside lower center", ncols=min(len(pairs), MAX_COLUMNS))
     return axes
 
 
 def efficiency(problem: Problem, rows: list[Summary]) -> Any:
-    """Root mean square error of the estimates over the Cramér–Rao bound, the median of the parameters."""
+    """Draw the root mean square error of the estimates over the Cramér–Rao bound, the median over the parameters.
+
+    Returns the matplotlib axes, `(sizes,)`, one panel for each number of samples.
+    """
     sizes = sorted({s.cell.samples for s in rows})
     figure, axes = pyplot().subplots(1, len(sizes), figsize=(1.2 + 2.8 * len(sizes), 3.6), sharey=True, squeeze=False)
     for axis, M in zip(axes[0], sizes, strict=True):
-        here = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
-        limits = {s.cell: bound(problem, s.cell) for s in here}
+        noisy = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
+        limits = {s.cell: bound(problem, s.cell) for s in noisy}
 
-        def ratio(s: Summary, limits: dict[Any, FloatArray] = limits) -> float:
+        # `limits` is a default argument, so that each panel's function keeps its own limits.
+        def compute_ratio(s: Summary, limits: dict[Any, FloatArray] = limits) -> float:
+            """Return the median over the parameters of error over bound; MSE is squared bias plus variance."""
             rms = np.abs(problem.parameters) * np.sqrt(s.bias + _spread(s))
             return float(np.nanmedian(rms / limits[s.cell]))
 
-        for method in ordered({s.method for s in here}):
-            _curve(axis, here, method, _percent, ratio)
+        for method in ordered({s.method for s in noisy}):
+            _curve(axis, noisy, method, _percent, compute_ratio)
         axis.axhline(1.0, color="black", lw=0.8)
         axis.set(yscale="log", xlabel="noise, %", title=f"M = {M}")
     axes[0, 0].set_ylabel("rms error ÷ Cramér–Rao bound")
     figure.suptitle(problem.title)
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), MAX_COLUMNS))
     return axes
 
 
 def _spread(s: Summary) -> FloatArray:
-    """The variance over the square of the truth, from the median of squares (0.4549 σ² for normal errors)."""
-    return s.variance / 0.4549
+    """Return the variance over the square of the truth, `(J,)`, from the median of squares, for normal errors.
+
+    The paper's variance is a median of squares, which a few lost runs do not move.
+    """
+    return s.variance / MEDIAN_OF_SQUARED_NORMAL
 
 
 def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
-    """Mean estimate and mean interval of each parameter against noise, one line a number of samples."""
+    """Draw the mean estimate and the mean interval of each parameter against noise.
+
+    Returns the matplotlib axes, one panel for each parameter with one line for each number of samples.
+    """
     names = problem.model.parameters
     figure, axes = grid(len(names))
     sizes = sorted({s.cell.samples for s in rows})
-    endless = False
+    has_unlimited = False
     for j, (axis, name) in enumerate(zip(axes.flat, names, strict=False)):
         for k, M in enumerate(sizes):
-            here = sorted((s for s in rows if s.cell.samples == M), key=_percent)
-            x = np.array([_percent(s) for s in here]) + 0.25 * (k - (len(sizes) - 1) / 2)
-            half = np.array([s.half_width[j] for s in here])
+            cells = sorted((s for s in rows if s.cell.samples == M), key=_percent)
+            # Shifted by a quarter of a per cent, so that the bars of different sizes do not cover each other.
+            x = np.array([_percent(s) for s in cells]) + 0.25 * (k - (len(sizes) - 1) / 2)
+            half = np.array([s.half_width[j] for s in cells])
             colour = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")[k % 5]
             axis.errorbar(
                 x,
-                [s.mean[j] for s in here],
+                [s.mean[j] for s in cells],
                 np.where(np.isfinite(half), half, 0.0),
                 fmt="osD^v"[k % 5],
                 ms=3,
@@ -205,9 +261,9 @@ def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
                 color=colour,
                 label=f"M = {M}",
             )
-            for at in x[np.isinf(half)]:
-                axis.axvline(at, color=colour, lw=1, alpha=0.4)
-                endless = True
+            for noise in x[np.isinf(half)]:
+                axis.axvline(noise, color=colour, lw=1, alpha=0.4)
+                has_unlimited = True
         axis.axhline(problem.truth[j], color="gray", lw=1, ls="--")
         axis.set_title(name)
     finish(
@@ -215,30 +271,34 @@ def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
         axes,
         len(names),
         f"{problem.title}, {title}: mean estimate ± 2 standard errors; truth dashed"
-        + endless * ("\nover the whole height: in some runs the data do not determine it, and the mean has no limit"),
+        + has_unlimited
+        * ("\nline over the whole height: some runs do not determine the parameter, so the mean interval is infinite"),
         "noise, %",
     )
     return axes
 
 
 def quality(problem: Problem, rows: list[Summary], title: str) -> Any:
-    """Squared bias, variance and MSE of each parameter, and its coverage, against noise."""
+    """Draw squared bias, variance and MSE of each parameter, and its coverage, against noise.
+
+    The smallest number of samples of the study is shown. Returns the matplotlib axes, `(J, 2)`.
+    """
     names = problem.model.parameters
     M = min(s.cell.samples for s in rows)
-    here = sorted((s for s in rows if s.cell.samples == M), key=_percent)
-    x = [_percent(s) for s in here]
+    cells = sorted((s for s in rows if s.cell.samples == M), key=_percent)
+    x = [_percent(s) for s in cells]
     figure, axes = pyplot().subplots(len(names), 2, figsize=(7.4, 1.0 + 1.35 * len(names)), sharex=True, squeeze=False)
     for j, name in enumerate(names):
         for key, label, colour, marker in (
-            ("bias_paper", "squared bias, the paper's", "#0072B2", "o"),
+            ("bias_paper", "squared bias, as in the paper", "#0072B2", "o"),
             ("bias", "squared bias of the mean", "#D55E00", "*"),
             ("variance", "variance", "#009E73", "^"),
             ("mse", "MSE", "#000000", "x"),
         ):
-            values = np.maximum([getattr(s, key)[j] for s in here], 1e-12)
+            values = np.maximum([getattr(s, key)[j] for s in cells], MIN_CURVE_VALUE)
             axes[j, 0].plot(x, values, marker=marker, color=colour, ms=3, lw=1, label=label)
         axes[j, 0].set(yscale="log", ylabel=name)
-        axes[j, 1].plot(x, [100 * s.coverage[j] for s in here], "o-", color="#D55E00", ms=3, lw=1)
+        axes[j, 1].plot(x, [100 * s.coverage[j] for s in cells], "o-", color="#D55E00", ms=3, lw=1)
         axes[j, 1].axhline(95, color="gray", lw=0.8, ls="--")
         axes[j, 1].set_ylim(-3, 103)
     axes[0, 0].set_title("relative to the truth")
@@ -252,26 +312,30 @@ def quality(problem: Problem, rows: list[Summary], title: str) -> Any:
 
 
 def against_duration(problem: Problem, rows: list[Summary]) -> Any:
-    """Data of the longest series, and the coefficient error against the length of the series."""
-    figure, (left, right) = pyplot().subplots(1, 2, figsize=(9.6, 3.8), width_ratios=(1, 1.6))
+    """Draw the data of the longest series, and the coefficient error against the length of the series.
+
+    Returns the two matplotlib axes as an array, `(2,)`.
+    """
+    figure, (data_axis, error_axis) = pyplot().subplots(1, 2, figsize=(9.6, 3.8), width_ratios=(1, 1.6))
     longest = max(rows, key=lambda s: s.cell.duration).cell
     data = problem.simulate(M=longest.samples, noise=longest.noise, seed=0, duration=longest.duration)
     assert data.truth is not None
+    # The first and the third state: for Lorenz the plane in which the attractor shows its two wings.
     a, b = (0, 2) if len(problem.initial) > 2 else (0, len(problem.initial) - 1)
     values, states = data.trajectories[0].values, data.truth.states
-    left.plot(values[:, a], values[:, b], ".", color="#999999", ms=1.5, label="data")
-    left.plot(states[:, a], states[:, b], color="black", lw=0.5, label="noise-free")
-    left.set(
+    data_axis.plot(values[:, a], values[:, b], ".", color="#999999", ms=1.5, label="data")
+    data_axis.plot(states[:, a], states[:, b], color="black", lw=0.5, label="noise-free")
+    data_axis.set(
         xlabel=problem.model.states[a],
         ylabel=problem.model.states[b],
         title=f"T = {longest.duration:g}, {longest.noise:.0%} noise",
     )
-    left.legend(loc="upper center", ncols=2, fontsize=8)
+    data_axis.legend(loc="upper center", ncols=2, fontsize=8)
     for method in ordered({s.method for s in rows}):
-        _curve(right, rows, method, lambda s: s.cell.duration, lambda s: s.coefficient_error)
-    right.set(
+        _curve(error_axis, rows, method, lambda s: s.cell.duration, lambda s: s.coefficient_error)
+    error_axis.set(
         yscale="log", xlabel="T", ylabel="mean relative coefficient error", title=f"{max(s.runs for s in rows)} runs"
     )
-    right.legend(fontsize=8)
+    error_axis.legend(fontsize=8)
     figure.suptitle(problem.title)
-    return np.array([left, right])
+    return np.array([data_axis, error_axis])

@@ -1,4 +1,4 @@
-"""Many data sets, one model: Monte Carlo draws, the wells of a plate, the neurons of a recording."""
+"""One model fitted to many datasets: Monte Carlo draws, the wells of a plate, the neurons of a recording."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from ..support.whole_numbers import is_whole
 from ..support.wording import Progress
 from .executors import Lost, dask, local
 
-Fitted = FitResult | WeakformError
-BATCH = 16
-"""Data sets that go to a worker at a time."""
-WORTH = 4.0
-"""Seconds of work from which on other processes are worth their start."""
+FitOrError = FitResult | WeakformError
+"""Result for one dataset."""
+Batch = list[tuple[int, Dataset]]
+"""Numbered datasets that go to a worker together."""
+DATASETS_PER_BATCH = 16
+"""Number of datasets sent to a worker at a time. A larger batch sends the model less often; a smaller one loses less
+when a worker dies and spreads the work more evenly. By judgement."""
+MIN_SECONDS_FOR_PROCESSES = 4.0
+"""Estimated seconds of remaining work above which worker processes are started; with less work, starting them would
+take longer than it saves. By judgement."""
 
 
 def fit_many(
@@ -32,26 +37,33 @@ def fit_many(
     workers: int | None = None,
     scheduler: str | None = None,
     **arguments: Any,
-) -> list[Fitted]:
-    """Fit a model to each of many data sets, each on its own.
+) -> list[FitOrError]:
+    """Fit a model to each of many datasets separately.
 
-    The model is compiled once for all of them, in each process that works. The results are the same, whatever works.
+    The model is compiled once in each process, not once per dataset. The results do not depend on where the fits run.
 
     Parameters
     ----------
     model : Model
     datasets : sequence of Dataset
     workers : int, optional
-        Processes of this machine; by default one for each core, if there is work for them. 1 is this process.
+        Number of processes on this machine; by default one for each core if the work takes longer than their start.
+        With 1, all fits run in this process.
     scheduler : str, optional
-        The address of a Dask scheduler, whose workers then do the work.
+        Address of a Dask scheduler; the fits then run on its workers.
     **arguments
-        Those of `fit`, for every data set.
+        Arguments of `fit`, used for every dataset.
 
     Returns
     -------
     list of FitResult or WeakformError
-        In the order of the data sets; the error where there is no fit: one bad data set does not stop the others.
+        One entry for each dataset, in their order. The entry is the error if the dataset cannot be fitted, so that one
+        bad dataset does not stop the others.
+
+    Raises
+    ------
+    FitError
+        If `workers` is not a whole number of at least 1, or `model` is not a `Model`.
 
     Examples
     --------
@@ -65,47 +77,50 @@ def fit_many(
     if workers is not None and not is_whole(workers, 1):
         raise FitError(f"workers must be a whole number, at least 1; received {workers!r}.")
     check_model(model)
-    found: dict[int, Fitted] = {}
-    bar = Progress(lambda: f"fits: {len(found)} of {len(datasets)}")
+    results: dict[int, FitOrError] = {}
+    bar = Progress(lambda: f"fits: {len(results)} of {len(datasets)}")
     try:
         for number, result in _done(model, datasets, workers, scheduler, arguments):
-            found[number] = result
+            results[number] = result
             bar.update()
     finally:
         bar.close()
-    return [found[number] for number in range(len(datasets))]
-
-
-Job = list[tuple[int, Dataset]]
+    return [results[number] for number in range(len(datasets))]
 
 
 def _done(
     model: Model, datasets: list[Dataset], workers: int | None, scheduler: str | None, arguments: dict[str, Any]
-) -> Iterator[tuple[int, Fitted]]:
-    """Each with its number, in any order."""
+) -> Iterator[tuple[int, FitOrError]]:
+    """Fit all datasets, and yield each number with its result, in any order."""
     waiting = list(enumerate(datasets))
-    one = partial(_one, model, arguments)
+    fit_dataset = partial(_one, model, arguments)
     cores = workers or os.cpu_count() or 1
     begin = time.monotonic()
+    # The first fits run in this process: their mean time tells whether the rest is worth starting other processes.
     while waiting and scheduler is None:
         spent, done = time.monotonic() - begin, len(datasets) - len(waiting)
-        worth = workers is not None or (done and spent / done * len(waiting) > WORTH)
-        if cores > 1 and worth:
+        worth_starting = workers is not None or (done and spent / done * len(waiting) > MIN_SECONDS_FOR_PROCESSES)
+        if cores > 1 and worth_starting:
             break
         number, data = waiting.pop(0)
-        yield number, one(data)
-    jobs = [waiting[k : k + BATCH] for k in range(0, len(waiting), BATCH)]
-    do = partial(_batch, model, arguments)
-    for job, found in (dask(scheduler, do) if scheduler is not None else local(cores, do))(jobs):
-        results = [WeakformError(f"The fit was lost: {found.reason}.")] * len(job) if isinstance(found, Lost) else found
-        yield from zip((number for number, _ in job), results, strict=True)
+        yield number, fit_dataset(data)
+    batches = [waiting[k : k + DATASETS_PER_BATCH] for k in range(0, len(waiting), DATASETS_PER_BATCH)]
+    fit_batch = partial(_batch, model, arguments)
+    execute = dask(scheduler, fit_batch) if scheduler is not None else local(cores, fit_batch)
+    for batch, result in execute(batches):
+        results = (
+            [WeakformError(f"The fit was lost: {result.reason}.")] * len(batch) if isinstance(result, Lost) else result
+        )
+        yield from zip((number for number, _ in batch), results, strict=True)
 
 
-def _batch(model: Model, arguments: dict[str, Any], job: Job) -> list[Fitted]:
+def _batch(model: Model, arguments: dict[str, Any], job: Batch) -> list[FitOrError]:
+    """Fit the datasets of one batch, in their order."""
     return [_one(model, arguments, data) for _, data in job]
 
 
-def _one(model: Model, arguments: dict[str, Any], data: Dataset) -> Fitted:
+def _one(model: Model, arguments: dict[str, Any], data: Dataset) -> FitOrError:
+    """Fit one dataset; return the error if the fit is refused."""
     try:
         return fit(model, data, **arguments)
     except WeakformError as error:

@@ -1,8 +1,8 @@
-"""All runs of a study in one SQLite file, one transaction a run.
+"""The store of a study: all its runs in one SQLite file, one transaction for each run.
 
-Write-ahead logging makes each transaction whole or absent, whatever is killed: at most the runs in flight are lost. One
-process at a time writes: it holds an exclusive transaction on a small file beside the store, which the system releases
-however the process ends. Any number may read.
+Write-ahead logging makes each transaction either complete or absent, whichever process is killed: at most the runs in
+flight are lost. Only one process writes at a time. It holds an exclusive transaction on a small file beside the store,
+which the operating system releases however the process ends. Any number of processes may read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .cell_runner import Record
 from .study import Run, Study
 
 KEY = ("problem", "kind", "noise", "samples", "duration", "method", "run")
+"""Columns that identify a run, in the order of `Run.key`."""
 COLUMNS = {
     "seed": "INTEGER",
     "status": "TEXT",
@@ -39,7 +40,9 @@ COLUMNS = {
     "iterations": "INTEGER",
     "versions": "TEXT",
 }
-_LISTS = ("estimate", "covariance", "start", "sigma")
+"""Columns that hold the record of a run, with their SQL types."""
+_JSON_COLUMNS = ("estimate", "covariance", "start", "sigma")
+"""Columns of lists, which are stored as JSON."""
 _SCHEMA = f"""
     CREATE TABLE IF NOT EXISTS study (name TEXT, definition TEXT);
     CREATE TABLE IF NOT EXISTS runs (
@@ -48,35 +51,53 @@ _SCHEMA = f"""
         PRIMARY KEY ({", ".join(KEY)})
     ) WITHOUT ROWID;
 """
+BUSY_TIMEOUT = 30.0
+"""Seconds to wait while another connection holds the database; after that, SQLite reports "database is locked". By
+judgement."""
 
 
 class StoreError(WeakformError):
-    """A store that cannot be used: in use, of another study, damaged, or full."""
+    """A store that cannot be used: it is in use, belongs to another study, is damaged, or the disk is full."""
 
 
 class Store:
-    """The file of a study.
+    """The file of a study, open for reading; see `writing` for adding runs.
 
     Parameters
     ----------
     path : str or Path
+        A file that `weakform sweep` has written.
+
+    Raises
+    ------
+    StoreError
+        If the file does not exist or is not a study file.
+
+    Attributes
+    ----------
+    path : Path
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.exists():
             raise StoreError(
-                f"There is no study file {self.path}; make one with: weakform sweep STUDY --out {self.path}"
+                f"There is no study file {self.path}; create one with: weakform sweep STUDY --out {self.path}"
             )
         self._db = self._open(f"{self.path.resolve().as_uri()}?mode=rw")
 
     def _open(self, uri: str) -> sqlite3.Connection:
+        """Connect to the database at `uri`, check that it is a study, and create missing tables."""
         with _readable(self.path):
-            db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
-            weakref.finalize(self, db.close)  # who only reads need not close it
+            # Without an isolation level every statement is a transaction, so each run is committed on its own.
+            db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT)
+            # A reader need not close the store: the connection closes with the object.
+            weakref.finalize(self, db.close)
             tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
             if tables and not {"study", "runs"} <= tables:
-                raise StoreError(f"{self.path} is a database of something else; give another --out.")
+                raise StoreError(f"{self.path} is a database, but not a study file; choose another file.")
+            # With these settings SQLite syncs at checkpoints only: a power cut may lose the last runs, but does not
+            # damage the file.
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
             db.executescript(_SCHEMA)
@@ -85,11 +106,33 @@ class Store:
     @classmethod
     @contextmanager
     def writing(cls, path: str | Path, study: Study) -> Iterator[Store]:
-        """A store for a study, made if it is not there, with no other writer beside."""
+        """Open the store of a study as its only writer; create it if it does not exist.
+
+        Parameters
+        ----------
+        path : str or Path
+            The store. A second file, with `.lock` after its name, is the lock.
+        study : Study
+            The study whose runs are added.
+
+        Yields
+        ------
+        Store
+            Closed when the context ends.
+
+        Raises
+        ------
+        StoreError
+            If the folder does not exist, another process writes, or the file belongs to another study.
+        """
         path = Path(path)
         if not path.parent.is_dir():
-            raise StoreError(f"There is no folder {path.parent} for the study file.")
+            raise StoreError(
+                f"The study file {path} cannot be written: there is no folder {path.parent}. Create it, or choose "
+                "another file with --out."
+            )
         with _explained(path):
+            # With a timeout of 0, a second writer is refused immediately.
             lock = sqlite3.connect(path.with_name(path.name + ".lock"), isolation_level=None, timeout=0.0)
         try:
             try:
@@ -98,7 +141,8 @@ class Store:
                 if "locked" not in str(error):
                     raise StoreError(f"{path} cannot be written: {error}.") from None
                 raise StoreError(
-                    f"{path} is in use by another weakform sweep; wait for it, stop it, or give another --out."
+                    f"{path} is in use by another weakform sweep; wait for it, stop it, or choose another file with "
+                    "--out."
                 ) from None
             with _explained(path):
                 path.touch()
@@ -112,73 +156,79 @@ class Store:
             lock.close()
 
     def _claim(self, study: Study) -> None:
-        old = self.definition
-        if not old:
+        """Write the definition of the study into a new store; refuse a store of another study."""
+        stored = self.definition
+        if not stored:
             self._db.execute("INSERT INTO study VALUES (?, ?)", (study.name, study.definition))
             return
-        # More runs of the same study are welcome; anything else would mix two studies in one file.
+        # A study may be continued with more runs; any other difference would mix two studies in one file.
         with _readable(self.path):
-            other = _without_runs(old) != _without_runs(json.loads(study.definition))
-        if other:
-            raise StoreError(f"{self.path} holds another study; give another --out, or the study it was made with.")
+            is_different = _without_runs(stored) != _without_runs(json.loads(study.definition))
+        if is_different:
+            raise StoreError(
+                f"{self.path} holds another study; choose another file with --out, or give the study with which the "
+                "file was created."
+            )
         self._db.execute("UPDATE study SET definition = ?", (study.definition,))
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file, and let go of it."""
+        """Fold the write-ahead log into the file, and close it."""
         with suppress(sqlite3.OperationalError):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
 
     @property
     def study(self) -> str:
-        """The name of the study."""
+        """Name of the study; empty if no study has been written."""
         with _readable(self.path):
             row = self._db.execute("SELECT name FROM study").fetchone()
         return "" if row is None else str(row[0])
 
     @property
     def definition(self) -> dict[str, Any]:
-        """The study as it was given."""
+        """Definition of the study: its table and the text of its model files; empty if none has been written."""
         with _readable(self.path):
             row = self._db.execute("SELECT definition FROM study").fetchone()
             return {} if row is None else dict(json.loads(row[0]))
 
     def done(self) -> set[tuple[Any, ...]]:
-        """Keys of the runs that are there."""
+        """Return the keys of all runs in the store; see `Run.key`."""
         with _readable(self.path):
             return set(self._db.execute(f"SELECT {', '.join(KEY)} FROM runs"))
 
     def add(self, run: Run, record: Record) -> None:
-        """Keep one run: whole, or not at all."""
-        values = [json.dumps(record[name]) if name in _LISTS else _plain(record.get(name)) for name in COLUMNS]
+        """Write one run with its record in one transaction; a run with the same key is replaced."""
+        values = [json.dumps(record[name]) if name in _JSON_COLUMNS else _plain(record.get(name)) for name in COLUMNS]
         marks = ", ".join("?" * (len(KEY) + len(COLUMNS)))
         with _explained(self.path):
             self._db.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", (*run.key, *values))
 
     def rows(self) -> list[Record]:
-        """All runs, in the order of their keys."""
+        """Return the records of all runs with their keys, in the order of the keys."""
         with _readable(self.path):
             return self._rows()
 
     def _rows(self) -> list[Record]:
+        """Read all records; SQL's NULL becomes NaN in the columns of numbers that need it."""
         names = (*KEY, *COLUMNS)
-        found = []
+        records = []
         for row in self._db.execute(f"SELECT {', '.join(names)} FROM runs ORDER BY {', '.join(KEY)}"):
             record = dict(zip(names, row, strict=True))
-            for name in _LISTS:
+            for name in _JSON_COLUMNS:
                 record[name] = None if record[name] is None else json.loads(record[name])
             record["failed"] = bool(record["failed"])
             for name in ("coefficient_error", "forward_error", "p_value"):
                 record[name] = math.nan if record[name] is None else record[name]
-            found.append(record)
-        return found
+            records.append(record)
+        return records
 
     def frame(self) -> Any:
-        """All runs as a pandas data frame."""
+        """Return all runs as a pandas data frame, one row for each run with the columns `KEY` and `COLUMNS`."""
         return pandas().DataFrame(self.rows())
 
 
 def _without_runs(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a definition without the numbers of runs, which may grow while a study is continued."""
     study = dict(definition["study"])
     study.pop("runs", None)
     study["cells"] = [{k: v for k, v in block.items() if k != "runs"} for block in study["cells"]]
@@ -186,6 +236,7 @@ def _without_runs(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value for SQLite, with `None` in place of NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else value
     return value
@@ -193,20 +244,22 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What is wrong with a damaged file, in our words."""
+    """Turn the errors of reading a damaged file into a `StoreError`."""
     try:
         yield
     except (sqlite3.DatabaseError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"{path} cannot be read as a study; it is damaged: {error}.") from None
+        raise StoreError(
+            f"{path} cannot be read as a study: {error}. The file is damaged, or it is no study file."
+        ) from None
 
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """SQLite's errors in our words."""
+    """Turn the errors of writing into a `StoreError` that says how to continue."""
     try:
         yield
     except (sqlite3.DatabaseError, OSError) as error:
         raise StoreError(
-            f"{path} cannot be written: {error}. All runs before this one are safe in it; mend the cause and give the "
-            "same command again to go on."
+            f"{path} cannot be written: {error}. All runs before this one are safe in it; fix the cause and run the "
+            "same command again to continue."
         ) from None

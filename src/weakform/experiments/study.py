@@ -1,4 +1,4 @@
-"""A study is data: problems × noise × samples × methods × runs, from a TOML file or a mapping.
+"""The definition of a study: problems × noise × samples × methods × runs, from a TOML file or a mapping.
 
     name = "small"
     runs = 20
@@ -10,9 +10,9 @@
     noise = [0.01, 0.1]
     samples = [256, 512]        # steps; or durations = [3, 6] with step = 0.01
 
-A cell is one setting; runs, methods and start may be set for its block alone. The seed of a run is a hash of its cell,
-so that any run can be repeated alone, and neither order nor number of workers changes a number; all methods of a run
-get the same data and the same start.
+A cell is one combination of problem, noise and samples. A block of cells may have its own runs, methods and start. The
+seed of a run is a hash of its cell and its number, so that any run can be repeated alone, and neither the order of the
+runs nor the number of workers changes a result. All methods of a run get the same data and the same start.
 """
 
 from __future__ import annotations
@@ -35,29 +35,46 @@ from ..support.errors import ModelError, WeakformError
 from ..support.whole_numbers import is_whole
 from ..support.wording import suggestion
 
-START = "start"
-"""The method that returns the start itself: the curve of the initial guesses."""
-_TOP = ("name", "title", "runs", "seed", "start", "methods", "bounds", "cells")
-_CELLS = ("problems", "noise", "samples", "durations", "step", "kind", "by_state", "runs", "methods", "start", "bounds")
-_METHOD = ("method", "options", "label")
+START_METHOD = "start"
+"""Label of the method that returns the start itself, without a fit: the curve of the initial guesses in figures."""
+_STUDY_KEYS = ("name", "title", "runs", "seed", "start", "methods", "bounds", "cells")
+_CELL_KEYS = (
+    "problems",
+    "noise",
+    "samples",
+    "durations",
+    "step",
+    "kind",
+    "by_state",
+    "runs",
+    "methods",
+    "start",
+    "bounds",
+)
+_METHOD_KEYS = ("method", "options", "label")
 MAX_RUNS = 10_000_000
+"""Number of runs above which a study is refused: all of them are built in memory before the first one starts, so a slip
+in `runs` would fill it. By judgement."""
+MIN_STEPS = 7
+"""Smallest number of steps of a series; `Problem.simulate` refuses fewer, too."""
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One setting.
+    """One combination of problem, noise and samples, which several methods are run on many times.
 
     Attributes
     ----------
     problem : str
-        Its name; a study knows where it comes from.
+        Name of a built-in problem, or of a model file without its suffix.
     kind : str
-        Of noise.
+        Kind of noise.
     noise : float
         Noise ratio.
     samples : int
-        M, the number of steps.
+        Number of steps M; the series has M + 1 samples.
     duration : float
+        Time of the last sample.
     """
 
     problem: str
@@ -69,7 +86,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of `fit` with its options, under a label."""
+    """A method of `fit` with its options, under the label that figures and tables show."""
 
     label: str
     method: str
@@ -78,7 +95,24 @@ class Method:
 
 @dataclass(frozen=True)
 class Run:
-    """One fit: everything a worker needs, as plain data."""
+    """One fit of a study: everything that a worker needs, as plain data.
+
+    Attributes
+    ----------
+    cell : Cell
+    number : int
+        Number of the run in its cell, from 0.
+    method : Method
+    problem : Problem
+    seed : int
+        Seed of the data and of the start; the same for all methods.
+    start : str
+        `"random"` for one random start in the box, `"default"` for the starts of `fit`.
+    bounds : bool
+        Whether the fit is given the box of the problem.
+    by_state : bool
+        Whether the noise ratio applies to each state separately; see `Problem.simulate`.
+    """
 
     cell: Cell
     number: int
@@ -91,21 +125,23 @@ class Run:
 
     @property
     def key(self) -> tuple[str, str, float, int, float, str, int]:
-        """What tells this run from every other of the study."""
+        """Values that identify this run in its study, in the order of `store.KEY`."""
         c = self.cell
         return (c.problem, c.kind, c.noise, c.samples, c.duration, self.method.label, self.number)
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study, checked.
+    """A study whose definition has been checked.
 
     Attributes
     ----------
     name : str
     definition : str
-        As canonical JSON, with the text of all model files: what the store compares.
+        The table of the study and the text of its model files, as JSON with sorted keys. A store compares it with its
+        own before runs are added.
     runs : tuple of Run
+        The first run of every cell, then the second, and so on.
     """
 
     name: str
@@ -114,24 +150,55 @@ class Study:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Labels of the methods, in the order of the study."""
+        """Labels of the methods, in their order in the study."""
         return tuple(dict.fromkeys(run.method.label for run in self.runs))
 
 
 def run_seed(seed: int, cell: Cell, run: int) -> int:
-    """The seed of data and start: a hash of the cell and the number of the run, the same for all methods."""
+    """Return the seed of the data and the start of a run: a hash of the cell and the number of the run.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the study.
+    cell : Cell
+    run : int
+        Number of the run in its cell.
+
+    Returns
+    -------
+    int
+        Between 0 and 2⁵⁶; the same on every machine and for all methods.
+    """
+    # `repr` writes a float with all its digits, so that different noise ratios never share a seed.
     words = (str(seed), cell.problem, cell.kind, repr(cell.noise), str(cell.samples), repr(cell.duration), str(run))
     return int.from_bytes(hashlib.sha256("|".join(words).encode()).digest()[:7], "big")
 
 
 def built_in() -> list[str]:
-    """Names of the studies that come with the package."""
+    """Return the sorted names of the studies that come with the package."""
     folder = resources.files(__package__) / "studies"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def read_study(source: str | Path | Mapping[str, Any]) -> Study:
-    """A study from a TOML file, the name of one that comes with the package, or a mapping of the same shape."""
+    """Read a study from a TOML file, by the name of a built-in one, or from a mapping.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Path of a TOML file, name of a study that comes with the package, or a mapping with the keys of such a file.
+        Model files are looked for in the folder of the TOML file, those of a mapping in the current folder.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    ModelError
+        If the study cannot be read, or a key or value in it is wrong.
+    """
     if isinstance(source, Mapping):
         return _study(source, "study", Path())
     name = str(source)
@@ -141,22 +208,36 @@ def read_study(source: str | Path | Mapping[str, Any]) -> Study:
     path = Path(source)
     if not path.suffix and not path.exists():
         guess = suggestion(name, built_in())
-        raise ModelError(f"No study {name!r}.{guess} There are: {', '.join(built_in())}; or give a TOML file.")
+        raise ModelError(
+            f"No built-in study {name!r}.{guess} The built-in studies are {', '.join(built_in())}; for your own, give "
+            "the path of a TOML file."
+        )
     return _study(parse_toml(read_text(path, "study file"), str(path)), str(path), path.parent)
 
 
 def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
-    known(table, _TOP, where)
+    """Check the table of a study and build its runs.
+
+    Parameters
+    ----------
+    table : mapping
+        Keys and values as in the TOML file.
+    where : str
+        Source of the table, for messages.
+    folder : Path
+        Folder in which model files are looked for.
+    """
+    known(table, _STUDY_KEYS, where)
     blocks = table.get("cells")
     if not isinstance(blocks, list) or not blocks:
         raise ModelError(f"{where} needs at least one [[cells]] block with problems, noise and samples.")
     seed = _whole(table.get("seed", 0), f"{where}, seed", 0)
-    sources: dict[str, str] = {}
+    sources: dict[str, str] = {}  # text of each model file, which the store keeps
     runs: dict[tuple[Any, ...], Run] = {}
     total = 0
     for k, block in enumerate(blocks, 1):
         place = f"{where}, [[cells]] number {k}"
-        known(block, _CELLS, place)
+        known(block, _CELL_KEYS, place)
         settings = {**{key: table[key] for key in ("runs", "methods", "start", "bounds") if key in table}, **block}
         count = _whole(settings.get("runs"), f"{place}: runs", 1)
         methods = _methods(settings.get("methods", ["wendy"]), place)
@@ -164,7 +245,8 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
         if start not in ("random", "default"):
             raise ModelError(f"{place}: start must be 'random' or 'default'; received {start!r}.")
         if start == "random":
-            methods = [Method(START, START), *(m for m in methods if m.label != START)]
+            # Figures and tables compare every method with its starts.
+            methods = [Method(START_METHOD, START_METHOD), *(m for m in methods if m.label != START_METHOD)]
         flags = {key: settings.get(key, default) for key, default in (("bounds", True), ("by_state", False))}
         for key, value in flags.items():
             if not isinstance(value, bool):
@@ -172,122 +254,151 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
         cells = _cells(block, place, folder, sources)
         total += len(cells) * count * len(methods)
         if total > MAX_RUNS:
-            raise ModelError(f"{where} asks for more than {MAX_RUNS:,} runs.")
-        for number_ in range(count):
+            raise ModelError(
+                f"{where} has more than {MAX_RUNS:,} runs, the most a study may have; lower runs, or split the study."
+            )
+        for run_number in range(count):
             for cell, problem in cells:
                 for method in methods:
-                    run = Run(cell, number_, method, problem, run_seed(seed, cell, number_), start, **flags)
-                    if run.key in runs and method.label == START:
+                    run = Run(cell, run_number, method, problem, run_seed(seed, cell, run_number), start, **flags)
+                    if run.key in runs and method.label == START_METHOD:
                         continue  # the initial guesses of a cell are the same in every block
                     if run.key in runs:
-                        raise ModelError(f"{place}: the run {run.key} is there twice; cells must differ.")
+                        raise ModelError(f"{place}: the run {run.key} occurs twice; cells must differ.")
                     runs[run.key] = run
     definition = json.dumps({"study": _plain(table), "files": sources}, sort_keys=True)
     name = table.get("name", Path(where).stem)
-    # Files are called after it.
-    if not isinstance(name, str) or not name or name.startswith(".") or any(c in '/\\:*?"<>|\0\n' for c in name):
-        raise ModelError(f"{where}: the name of a study must do as the name of a file; received {name!r}.")
+    # The store is named after the study, so the name must not lead to another folder or hide the file.
+    is_file_name = isinstance(name, str) and name and not any(c in '/\\:*?"<>|\0\n' for c in name)
+    if not is_file_name or name.startswith("."):
+        raise ModelError(
+            f"{where}: name must be usable as the name of a file, without a dot at its beginning and without any of "
+            f'/ \\ : * ? " < > |; received {name!r}.'
+        )
     return Study(name, definition, _by_number(runs.values()))
 
 
 def _plain(value: Any) -> Any:
+    """Return a value with all that JSON does not have, such as TOML's dates, written as text."""
     return json.loads(json.dumps(value, default=str))
 
 
 def _whole(value: Any, what: str, least: int) -> int:
+    """Check that a value is a whole number not below `least`, and return it."""
     if not is_whole(value, least):
         raise ModelError(f"{what} must be a whole number, at least {least}; received {value!r}.")
     return int(value)
 
 
 def _numbers(value: Any, what: str, least: float) -> list[float]:
+    """Check that a value is a number or a list of numbers not below `least`, and return them as a list."""
     values = value if isinstance(value, list | tuple) else [value]
-    found = [number(v, what) for v in values]
-    if not found or min(found) < least:
-        raise ModelError(f"{what} must be numbers, at least {least:g}; received {value!r}.")
-    return found
+    checked = [number(v, what) for v in values]
+    if not checked or min(checked) < least:
+        raise ModelError(f"{what} must be a number or a list of numbers, each at least {least:g}; received {value!r}.")
+    return checked
 
 
 def _methods(value: Any, where: str) -> list[Method]:
+    """Return the methods of a study or a block, from a name, a list of names, or a table for each label."""
     if isinstance(value, str):
         value = [value]
     if isinstance(value, list | tuple):
         value = {name: {"method": name} for name in value if isinstance(name, str)} if value else {}
     if not isinstance(value, Mapping) or not value:
-        raise ModelError(f"{where}: methods must be a list of names or tables [methods.label]; received {value!r}.")
-    found = []
+        raise ModelError(
+            f"{where}: methods must be a list of names or a table [methods.label] for each; received {value!r}."
+        )
+    methods = []
     for label, entry in value.items():
         place = f"{where}, method {label!r}"
-        method = known(entry, _METHOD, place).get("method", label)
+        method = known(entry, _METHOD_KEYS, place).get("method", label)
         if method not in ESTIMATORS:
             guess = suggestion(str(method), ESTIMATORS)
-            raise ModelError(f"{place}: unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
+            raise ModelError(f"{place}: unknown method {method!r}.{guess} The methods are {', '.join(ESTIMATORS)}.")
         options = entry.get("options", {})
         try:
             Options.of(options)
         except WeakformError as error:
             raise ModelError(f"{place}: {error}") from None
-        found.append(Method(str(label), str(method), dict(options)))
-    return found
+        methods.append(Method(str(label), str(method), dict(options)))
+    return methods
 
 
 def _cells(block: Mapping[str, Any], where: str, folder: Path, sources: dict[str, str]) -> list[tuple[Cell, Problem]]:
+    """Return the cells of a block with their problems; the text of each model file is added to `sources`."""
     names = block.get("problems")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ModelError(f"{where}: problems must be a list of names or model files; received {names!r}.")
+        raise ModelError(f"{where}: problems must be a list of names and model files; received {names!r}.")
     ratios = _numbers(block.get("noise"), f"{where}: noise", 0.0)
     kind = block.get("kind")
     if kind is not None and kind not in KINDS:
         raise ModelError(f"{where}: kind must be one of {', '.join(KINDS)}; received {kind!r}.")
-    found = []
+    cells = []
     for name in names:
         problem = _problem(name, where, folder, sources)
         if kind is not None:
             problem = problem.with_noise(kind)
         for M, duration in _lengths(block, problem, where):
-            found += [(Cell(problem.name, problem.noise, ratio, M, duration), problem) for ratio in ratios]
-    return found
+            cells += [(Cell(problem.name, problem.noise, ratio, M, duration), problem) for ratio in ratios]
+    return cells
 
 
 def _lengths(block: Mapping[str, Any], problem: Problem, where: str) -> list[tuple[int, float]]:
+    """Return the number of steps and the duration of each series that a block has for a problem."""
     if "durations" not in block:
         sizes = block.get("samples")
         sizes = sizes if isinstance(sizes, list) else [sizes]
-        return [(_whole(M, f"{where}: samples", 7), float(problem.duration)) for M in sizes]
-    durations = _numbers(block["durations"], f"{where}: durations", 1e-300)
+        return [(_whole(M, f"{where}: samples", MIN_STEPS), float(problem.duration)) for M in sizes]
+    durations = _numbers(block["durations"], f"{where}: durations", 0.0)
     step = number(block.get("step"), f"{where}: step")
     if step <= 0:
         raise ModelError(f"{where}: step must be positive; received {step!r}.")
-    return [(_whole(round(T / step), f"{where}: durations over step", 7), T) for T in durations]
+    return [(_whole(round(T / step), f"{where}: durations divided by step", MIN_STEPS), T) for T in durations]
 
 
 def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Problem:
+    """Return a built-in problem, or read one from a model file and add its text to `sources`."""
     if not name.endswith(".toml"):
         try:
             return problems.get(name)
         except WeakformError as error:
             raise ModelError(f"{where}: {error}") from None
     path = folder / name
-    if any(Path(other).stem == path.stem and other != name for other in sources) or path.stem in problems.ALL:
-        raise ModelError(f"{where}: two problems are called {path.stem!r}; rename a file.")
+    # A cell holds only the name of its problem, so two problems with one name would share their runs.
+    is_taken = any(Path(source).stem == path.stem and source != name for source in sources) or path.stem in problems.ALL
+    if is_taken:
+        raise ModelError(f"{where}: two problems have the name {path.stem!r}; rename the model file.")
     sources[name] = read_text(path, "model file")
     return problem_from(read_model(path), str(path))
 
 
 def problem_from(file: ModelFile, where: str) -> Problem:
-    """A problem from a model file that says what the truth is."""
+    """Build a problem from a model file that gives the truth, the initial state, bounds and a duration.
+
+    Parameters
+    ----------
+    file : ModelFile
+    where : str
+        Source of the file, for messages.
+
+    Raises
+    ------
+    ModelError
+        If one of them is missing, or states have different kinds of noise.
+    """
     states, parameters = file.model.states, file.model.parameters
     boxes = {name: record.bounds for name, record in file.parameters.items() if record.bounds is not None}
-    for what, table, wanted in (
+    for what, table, required in (
         ("truth", file.truth, parameters),
         ("initial", file.initial, states),
         ("bounds", boxes, parameters),
     ):
-        missing = [key for key in wanted if key not in table]
+        missing = [key for key in required if key not in table]
         if missing:
-            raise ModelError(f"{where} has no {what} of {missing[0]!r}, which a study needs.")
+            raise ModelError(f"{where} has no {what} of {missing[0]!r}; a study needs it to simulate data.")
     if file.duration is None or file.duration <= 0:
-        raise ModelError(f"{where} needs a positive duration, the time of the last sample.")
+        raise ModelError(f"{where} needs a positive duration, which is the time of the last sample.")
     kinds = {file.noise.get(state, "gaussian") for state in states}
     if len(kinds) > 1:
         raise ModelError(f"{where}: a study needs the same kind of noise for all states; received {sorted(kinds)}.")
@@ -306,5 +417,5 @@ def problem_from(file: ModelFile, where: str) -> Problem:
 
 
 def _by_number(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The first run of every cell, then the second: a study that is stopped early has told of all its cells."""
+    """Sort runs by number: the first run of every cell, then the second, so that an early stop leaves no cell empty."""
     return tuple(sorted(runs, key=lambda run: run.number))

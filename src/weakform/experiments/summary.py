@@ -1,9 +1,10 @@
 """The paper's table of metrics, computed from a store.
 
-Over the runs of a cell that did not fail (see `metrics`), with p̄ the mean of the estimates:
+Over the runs of a cell that did not fail (see `analysis.accuracy_metrics`), with p̂ an estimate, p̄ the mean of the
+estimates, p* the truth, C the covariance and med the median over the runs:
 
     bias², paper      med (p̂_j - p*_j)²/p*_j²            contains the variance
-    bias²             (p̄_j - p*_j)²/p*_j²                what its authors' code has
+    bias²             (p̄_j - p*_j)²/p*_j²                as in the code of the paper's authors
     variance          med (p̂_j - p̄_j)²/p*_j²
     MSE               med [(p̂_j - p*_j)² + (p̂_j - p̄_j)²]/p*_j²
     coverage          share of |p̂_j - p*_j| < 2 √C_jj
@@ -27,32 +28,38 @@ from .cell_runner import Record
 from .store import Store, StoreError
 from .study import Cell, problem_from
 
-CONVERGED = {"START", *(status.name for status in Status if status.converged)}
-"""What a run that converged says, whatever it found."""
+CONVERGED_STATUSES = {"START", *(status.name for status in Status if status.converged)}
+"""Statuses in the store of runs whose method converged, whether or not the estimate is accepted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """One method in one cell.
+    """Metrics of one method in one cell.
 
     Attributes
     ----------
     cell : Cell
     method : str
+        Label of the method.
     runs : int
+        Number of runs, failed ones included.
     failure_rate : float
+        Share of the runs that failed.
     coefficient_error, forward_error : float
-        Means over the runs that did not fail, as the paper has them.
+        Means over the runs that did not fail, as in the paper; NaN if all failed.
     median_error : float
-        Median of the coefficient error over all runs; a failed one counts as infinite.
-    errors : ndarray, (runs,)
+        Median of the coefficient error over all runs; a failed run counts as infinite.
+    errors : ndarray, (runs that did not fail,)
         Coefficient errors of the runs that did not fail.
-    bias_paper, bias, variance, mse, coverage, mean, half_width : ndarray, (J,)
-        The last two are the mean estimate and the mean of two standard errors.
+    bias_paper, bias, variance, mse, coverage : ndarray, (J,)
+        Metrics of each parameter by the formulas of this module; NaN if all runs failed. Coverage leaves out intervals
+        without a finite width.
+    mean, half_width : ndarray, (J,)
+        Mean estimate, and mean of two standard errors.
     not_converged : float
-        Share of the runs.
+        Share of the runs whose method did not converge.
     seconds : float
-        Median CPU time.
+        Median CPU time of a run, in seconds.
     """
 
     cell: Cell
@@ -75,24 +82,41 @@ class Summary:
 
 
 def problem_of(store: Store, name: str) -> Problem:
-    """A problem of the study, built in or from the text of its file that the store keeps."""
+    """Return a problem of a study: one whose model file is in the store, or a built-in one.
+
+    Raises
+    ------
+    StoreError
+        If there is no problem of this name.
+    """
     for file, text in store.definition.get("files", {}).items():
-        found = problem_from(parse_model(text, file, file.rsplit("/", 1)[-1].removesuffix(".toml")), file)
-        if found.name == name:
-            return found
+        problem = problem_from(parse_model(text, file, file.rsplit("/", 1)[-1].removesuffix(".toml")), file)
+        if problem.name == name:
+            return problem
     try:
         return problems.get(name)
     except WeakformError:
-        raise StoreError(f"{store.path} has runs of {name!r}, which is not a known problem.") from None
+        raise StoreError(
+            f"{store.path} has runs of the problem {name!r}, which is neither built in nor stored with the study. Read "
+            "it with the version of weakform that wrote it."
+        ) from None
 
 
 def summarise(store: Store) -> list[Summary]:
-    """All cells and methods of a store, in order."""
+    """Compute the metrics of every cell and method of a store, in the order of its keys."""
     return summaries(store.rows(), lambda name: problem_of(store, name))
 
 
 def summaries(rows: Iterable[Record], problem: Callable[[str], Problem]) -> list[Summary]:
-    """The same of runs, such as an exported table has, with the problem of each name."""
+    """Compute the metrics of every cell and method of runs.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Records with their keys, as from `Store.rows` or an exported table.
+    problem : callable
+        Returns the `Problem` of a name.
+    """
     groups: dict[tuple[Cell, str], list[Record]] = {}
     for row in rows:
         cell = Cell(row["problem"], row["kind"], row["noise"], row["samples"], row["duration"])
@@ -101,20 +125,23 @@ def summaries(rows: Iterable[Record], problem: Callable[[str], Problem]) -> list
 
 
 def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> Summary:
+    """Compute the metrics of one method in one cell from its runs."""
     truth, good = problem.parameters, [row for row in rows if not row["failed"]]
     J = len(truth)
     p = np.array([row["estimate"] for row in good], dtype=float).reshape(-1, J)
     variances = np.array([np.diag(row["covariance"]) for row in good], dtype=float).reshape(-1, J)
     errors = np.array([row["coefficient_error"] for row in good])
-    every = [np.inf if row["failed"] else row["coefficient_error"] for row in rows]
+    all_errors = [np.inf if row["failed"] else row["coefficient_error"] for row in rows]
     nothing = np.full(J, np.nan)
     coverage, width = nothing.copy(), nothing.copy()
     off, spread = (p - truth) / truth, (p - p.mean(axis=0)) / truth if good else p
     with np.errstate(invalid="ignore"):
         half = 2 * np.sqrt(variances)
         covered = np.where(np.isfinite(half), np.abs(p - truth) < half, np.nan)
-    known = np.isfinite(covered).any(axis=0)
-    coverage[known], width[known] = np.nanmean(covered[:, known], axis=0), np.nanmean(half[:, known], axis=0)
+    # A parameter without any finite interval keeps NaN, and does not warn about the mean of nothing.
+    has_interval = np.isfinite(covered).any(axis=0)
+    coverage[has_interval] = np.nanmean(covered[:, has_interval], axis=0)
+    width[has_interval] = np.nanmean(half[:, has_interval], axis=0)
     return Summary(
         cell=cell,
         method=method,
@@ -122,7 +149,7 @@ def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> S
         failure_rate=1 - len(good) / len(rows),
         coefficient_error=float(errors.mean()) if good else np.nan,
         forward_error=float(np.mean([row["forward_error"] for row in good])) if good else np.nan,
-        median_error=float(np.median(every)),
+        median_error=float(np.median(all_errors)),
         errors=errors,
         bias_paper=np.median(off**2, axis=0) if good else nothing,
         bias=np.mean(off, axis=0) ** 2 if good else nothing,
@@ -131,19 +158,23 @@ def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> S
         coverage=coverage,
         mean=p.mean(axis=0) if good else nothing,
         half_width=width,
-        not_converged=float(np.mean([row["status"] not in CONVERGED for row in rows])),
+        not_converged=float(np.mean([row["status"] not in CONVERGED_STATUSES for row in rows])),
         seconds=float(np.median([row["cpu"] for row in rows])),
     )
 
 
 def bound(problem: Problem, cell: Cell) -> FloatArray:
-    """Standard errors `(J,)` that the Cramér–Rao bound allows in a cell; NaN without noise."""
+    """Compute the smallest standard errors `(J,)` of an unbiased estimator in a cell, from the Cramér–Rao bound.
+
+    They are NaN without noise, and if the model cannot be solved.
+    """
     nothing = np.full(len(problem.truth), np.nan)
     if cell.noise == 0:
         return nothing
     problem = problem.with_noise(cell.kind)
     data = problem.simulate(M=cell.samples, noise=cell.noise, seed=0, duration=cell.duration)
     assert data.truth is not None
+    # The initial state is estimated, too, unless a state begins at exactly zero.
     try:
         C = cramer_rao(
             problem.model,
@@ -161,10 +192,10 @@ def bound(problem: Problem, cell: Cell) -> FloatArray:
 
 
 def table(summaries: list[Summary]) -> str:
-    """The metrics as a table in Markdown; parameters by their median."""
-    header = ["problem", "noise", "M", "T", "method", "runs", "failed", "coefficient error", "forward error"]
-    header += ["bias² (paper)", "bias²", "variance", "MSE", "coverage", "CPU s"]
-    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    """Write metrics as a table in Markdown; those of each parameter appear as their median over the parameters."""
+    columns = ["problem", "noise", "M", "T", "method", "runs", "failed", "coefficient error", "forward error"]
+    columns += ["bias² (paper)", "bias²", "variance", "MSE", "coverage", "CPU s"]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     for s in summaries:
         c = s.cell
         quality = [_median(v) for v in (s.bias_paper, s.bias, s.variance, s.mse)]
@@ -176,4 +207,5 @@ def table(summaries: list[Summary]) -> str:
 
 
 def _median(values: FloatArray) -> float:
+    """Return the median of the values that are not NaN, or NaN if none is finite."""
     return float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan

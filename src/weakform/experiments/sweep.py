@@ -1,4 +1,4 @@
-"""Do all runs of a study that its store lacks."""
+"""The sweep of a study: do the runs that its store does not have yet."""
 
 from __future__ import annotations
 
@@ -17,14 +17,20 @@ from .study import Run, Study
 
 @dataclass(frozen=True)
 class Done:
-    """What a sweep has done.
+    """Counts of a sweep.
 
     Attributes
     ----------
-    total, before, done, failed : int
-        Runs of the study, those that were there, those that were added, and how many of these failed.
+    total : int
+        Runs of the study.
+    before : int
+        Runs that were in the store before this sweep.
+    done : int
+        Runs that this sweep did, lost ones included.
+    failed : int
+        Those of `done` that failed or were lost.
     lost : tuple of str
-        Runs that could not be done, and why; they are tried again by the next sweep.
+        Key of each run that could not be done, with the reason. The next sweep tries it again.
     """
 
     total: int
@@ -35,20 +41,32 @@ class Done:
 
 
 def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Done:
-    """Run a study into a store; runs that are there already are not done again.
+    """Do the runs of a study that its store does not have yet.
+
+    A sweep that was interrupted continues where it stopped.
 
     Parameters
     ----------
     study : Study
     path : str or Path
-        The store, made if it is not there.
+        The store; created if it does not exist.
     execute : callable, optional
-        See `executors`; by default processes of this machine, one for each core.
+        Executor of the runs; see `executors`. By default one process for each core of this machine.
+
+    Returns
+    -------
+    Done
+        Counts of the runs, and the runs that were lost.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be written, or belongs to another study.
     """
     execute = execute or local(os.cpu_count() or 1, perform)
     with Store.writing(path, study) as store:
-        there = store.done()
-        todo = [run for run in study.runs if run.key not in there]
+        stored = store.done()
+        todo = [run for run in study.runs if run.key not in stored]
         tally = Tally(study.runs, todo)
         bar = Progress(tally.line)
         lost: list[str] = []
@@ -67,29 +85,38 @@ def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Don
 
 
 class Tally:
-    """Runs done, failed and left, in all and of each problem."""
+    """Counts of runs during a sweep, in total and for each problem.
+
+    Parameters
+    ----------
+    runs : tuple of Run
+        All runs of the study.
+    todo : list of Run
+        Those that the sweep has to do.
+    """
 
     def __init__(self, runs: tuple[Run, ...], todo: list[Run]) -> None:
         self.total = Counter(run.cell.problem for run in runs)
-        self.there = self.total - Counter(run.cell.problem for run in todo)
-        self.left, self.done, self.failed = len(todo), 0, 0
+        self.finished = self.total - Counter(run.cell.problem for run in todo)
+        self.remaining, self.done, self.failed = len(todo), 0, 0
         self.begin = time.monotonic()
 
     def add(self, run: Run, failed: bool) -> None:
-        """Count one run."""
-        self.there[run.cell.problem] += 1
-        self.done, self.failed, self.left = self.done + 1, self.failed + failed, self.left - 1
+        """Count a run that is done, lost ones included."""
+        self.finished[run.cell.problem] += 1
+        self.done, self.failed, self.remaining = self.done + 1, self.failed + failed, self.remaining - 1
 
     def line(self) -> str:
-        """What is shown: done, failed, rate, time left, and the share of each problem."""
+        """Return the line of progress: runs done and failed, rate, time left, and the counts of each problem."""
+        # The clock may not have advanced yet.
         rate = self.done / max(time.monotonic() - self.begin, 1e-9)
-        shares = "  ".join(f"{name} {self.there[name]}/{count}" for name, count in self.total.items())
-        left = duration(self.left / rate) if rate > 0 else "?"
-        return f"{sum(self.there.values())} done, {self.failed} failed, {rate:.2g}/s, {left} left | {shares}"
+        shares = "  ".join(f"{name} {self.finished[name]}/{count}" for name, count in self.total.items())
+        time_left = duration(self.remaining / rate) if rate > 0 else "?"
+        return f"{sum(self.finished.values())} done, {self.failed} failed, {rate:.2g}/s, {time_left} left | {shares}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words."""
+    """Return a duration in seconds, minutes or hours: minutes from 90 s on, hours from 90 min on."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
