@@ -230,8 +230,8 @@ def _correlations(fit: FitResult) -> str:
     return (
         '<div class="wide"><table class="correlations"><thead><tr><td></td>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        "<p class='explanation'>If a correlation is close to +1 or −1, the data determine a combination of the two parameters "
-        "better than either.</p>"
+        "<p class='explanation'>If a correlation is close to +1 or −1, the data determine a combination of the two "
+        "parameters better than either.</p>"
     )
 
 

@@ -217,8 +217,9 @@ def data_residuals(fit: FitResult) -> str:
             ),
         ]
     intro = (
-        "<p class='explanation'>Measured minus fitted values, in standard deviations. If model and noise are right, there is "
-        "no pattern over time or level, and the points of the quantile plot follow the dashed line.</p>"
+        "<p class='explanation'>Measured minus fitted values, in standard deviations. If model and noise are "
+        "right, there is no pattern over time or level, and the points of the quantile plot follow the dashed "
+        "line.</p>"
     )
     return intro + f'<div class="multiples three">{"".join(parts)}</div>'
 
@@ -240,9 +241,9 @@ def weak_residuals(fit: FitResult) -> str:
         parts.append(figure(label, (titled(fit, "time"), title), lines, small=small))
     entries = [(name, COLOURS[d % len(COLOURS)]) for d, name in enumerate(fit.model.states)]
     intro = (
-        "<p class='explanation'>Each point is the residual of one equation, weighted with one test function, in standard "
-        "deviations. If the model is right, about 95% of the points are between the dashed lines, without a pattern "
-        "over time.</p>"
+        "<p class='explanation'>Each point is the residual of one equation, weighted with one test function, in "
+        "standard deviations. If the model is right, about 95% of the points are between the dashed lines, without "
+        "a pattern over time.</p>"
     )
     charts = "".join(parts)
     return intro + legend(*entries) + f'<div class="{"multiples" if small else "pairs single"}">{charts}</div>'
@@ -282,9 +283,10 @@ def profiles(fit: FitResult) -> str:
             )
         )
     intro = (
-        "<p class='explanation'>How much the misfit increases if one parameter is held and all others adapt. A parameter is "
-        "determined if its curve crosses the dashed level on both sides. The dashed curve is the parabola of the "
-        "covariance; where the two curves differ, interval and standard error are taken from the profile.</p>"
+        "<p class='explanation'>How much the misfit increases if one parameter is held and all others adapt. A "
+        "parameter is determined if its curve crosses the dashed level on both sides. The dashed curve is the "
+        "parabola of the covariance; where the two curves differ, interval and standard error are taken from the "
+        "profile.</p>"
     )
     return intro + f'<div class="multiples">{"".join(parts)}</div>'
 
