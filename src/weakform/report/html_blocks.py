@@ -108,6 +108,7 @@ def figure(
     spec: dict[str, Any] = {"label": label, "x": axes[0], "y": axes[1], "series": series}
     spec |= {"small": True, "tall": SMALL_CHART_HEIGHT} if small else {}
     spec |= {"range": list(limits)} if limits is not None else {}
+    # Escaped, so that a label with "</script>" cannot end the element.
     description = json.dumps(spec).replace("<", "\\u003c")
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f'<figure><div class="chart"><script type="application/json">{description}</script></div>{below}</figure>'

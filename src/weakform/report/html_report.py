@@ -126,7 +126,11 @@ def _pair(ends: FloatArray) -> str:
 
 
 def _estimates(fit: FitResult) -> str:
-    """Build the table of parameters; columns that would be empty are left out."""
+    """Build the table of parameters.
+
+    Units, notes and profile intervals have columns only if there are any, or, for the intervals, if they differ from
+    the default ones.
+    """
     ends = fit.intervals()
     header = ["parameter", "estimate", "95% interval", "standard error"]
     profiled = _profiled(fit, ends)
@@ -214,6 +218,7 @@ def _beginnings(fit: FitResult) -> str:
 def _correlations(fit: FitResult) -> str:
     """Build the correlation matrix as a coloured table; empty with fewer than two free parameters."""
     names, C = fit.model.parameters, fit.correlation
+    # Fixed parameters, and those at a bound, have no correlations.
     inner = [j for j in range(len(names)) if np.isfinite(C[j, j])]
     if len(inner) < 2:
         return ""

@@ -44,7 +44,7 @@ def equations(model: Model) -> str:
     right_sides = dict(zip(model.states, model.expressions, strict=True))
     rows = []
     for name, expr in right_sides.items():
-        if name in model.hidden:
+        if name in model.hidden:  # x' of an equation of second order, which is shown as x″
             continue
         primes, right = ("″", right_sides[second_order[name]]) if name in second_order else ("′", expr)
         cells = (("right", symbol(name, primes)), ("center", "<mo>=</mo>"), ("left", expression(right)))

@@ -92,6 +92,7 @@ def described(posterior: Posterior) -> str:
     names, figures = chosen(posterior, None), []
     for name in names:
         counts, edges = np.histogram(posterior[name], HISTOGRAM_BINS)
+        # The outline of the bars, which the chart draws as a line.
         x, y = np.repeat(edges, 2)[1:-1], np.repeat(counts, 2)
         figures.append(
             figure(f"draws of {name}", (name, "draws"), [series("line", "draws", (x, y), "fit")], small=True)

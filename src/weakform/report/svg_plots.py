@@ -84,6 +84,7 @@ def on_data(fit: FitResult) -> str:
     columns = fit.data.names or fit.model.states
     for name in panels(fit):
         figures = [_panel(fit, k, name, band) for k, band in enumerate(bands)]
+        # Small charts of the same column share their range, so that trajectories can be compared.
         limits = spread([s for lines, _ in figures for s in lines]) if small else None
         hidden = name not in columns
         if small:

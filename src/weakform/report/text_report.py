@@ -221,6 +221,7 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     if len(data.trajectories) > MAX_LISTED_ITEMS:
         more = len(data.trajectories) - MAX_LISTED_ITEMS
         spans.append(f"and {more} more trajector{'y' if more == 1 else 'ies'}, {data.samples} samples in total")
+    # Samples are rows: a row may lack some of its values.
     gaps = data.samples * data.D - int(data.measurements.sum())
     spans += [f"{gaps} of {data.samples * data.D} values missing"] if gaps else []
     spans += [f"inputs {', '.join(fit.model.inputs)}"] if fit.model.inputs else []

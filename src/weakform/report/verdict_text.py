@@ -121,8 +121,8 @@ def verdict(fit: FitResult) -> Verdict:
     ):
         if group:
             reasons.append(
-                f"{label}: {', '.join(group)}. Fix one of them, give bounds or a prior, or "
-                "measure where they have an effect."
+                f"{label}: {', '.join(group)}. Fix a parameter, give bounds or a prior, or collect more informative "
+                "data."
             )
     if limited_by_bound:
         reasons.append(

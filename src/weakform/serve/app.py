@@ -103,12 +103,15 @@ class Guard:
         """Return why a request is refused; empty if it is accepted."""
         if request.headers.get("host", "") not in self.hosts:
             return "This server only answers requests from this machine."
+        # Browsers name the origin of a request by a page: those of other pages must not reach the server.
         origin = request.headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self.hosts:
             return "This request comes from a page of another origin."
+        # Scripts and styles hold no data, and the tags that load them cannot send a token.
         if request.url.path.startswith("/page/"):
             return ""
         token = request.headers.get("x-token") or request.query_params.get("token", "")
+        # Tasks need the token in a header, which a link or a form of another page cannot set.
         if request.url.path.startswith("/api/"):
             token = request.headers.get("x-token", "")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
@@ -138,7 +141,7 @@ async def _asked(request: Request) -> dict[str, Any]:
     body = await _body(request, MAX_REQUEST_BYTES)
     try:
         content = json.loads(body)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
         content = None
     if not isinstance(content, dict):
         raise WeakformError("The body of a request must be a JSON object.")
@@ -392,7 +395,7 @@ class Endpoints:
         except WeakformError:
             self.office.drop(folder)
             raise
-        (folder / "project.json").unlink()
+        (folder / "project.json").unlink()  # its parts are in files of their own now
         table = None
         if project["table"] is not None:
             name = _named(project["table"], TABLE_SUFFIXES, "table")

@@ -55,7 +55,7 @@ def opened(name: str) -> tuple[ModelFile, str]:
     str
         The data as CSV.
     """
-    available = [column_name["name"] for column_name in listed()]
+    available = [example["name"] for example in listed()]
     if name not in available:
         raise ModelError(
             f"There is no example {name!r}.{suggestion(name, available)} The examples are: {', '.join(available)}."
@@ -77,6 +77,7 @@ def opened(name: str) -> tuple[ModelFile, str]:
     times = np.linspace(0.0, entry["duration"], entry.get("samples", GALLERY_INTERVALS) + 1)[entry.get("skip", 0) :]
     truth = [file.truth[p] if p in file.truth else file.values[p] for p in file.model.parameters]
     start = dict.fromkeys(file.model.states, 0.0) | begin(file.model, truth) | file.initial
+    # The solution starts at t = 0, where the initial values hold, even if the first samples are skipped.
     solved = simulate(file.model, truth, [start[s] for s in file.model.states], np.unique([0.0, *times]))
     states = solved.states[-len(times) :]
     names = entry["measured"]

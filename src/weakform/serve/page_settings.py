@@ -136,6 +136,7 @@ class Setup:
     @property
     def file_text(self) -> str:
         """The model file (TOML)."""
+        # Equations that contain the quotes of TOML are written as one escaped line.
         quoted = json.dumps(self.equations) if "'''" in self.equations else f"'''\n{self.equations.strip()}\n'''"
         lines = [f"# Written by weakform {__version__}.", f"equations = {quoted}"]
         if self.inputs:
@@ -252,6 +253,7 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
 
 def _number(value: Any, what: str) -> float:
     """Return a number as a float; raises an error for anything else, NaN and booleans included."""
+    # JSON's true and false are integers in Python, and NaN is the only number that differs from itself.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ModelError(f"{what} must be a number; received {value!r}.")
     try:

@@ -226,6 +226,7 @@ def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
     """
     settings = Setup.of(setup)
     file, data = settings.model(), settings.data(Path(path))
+    # Weak least squares needs no starts and no iterations, but every state.
     complete = match(data, file.model).complete
     arguments: dict[str, Any] = file.arguments() | ({"method": "wls"} if complete else {})
     result = fit(
@@ -281,7 +282,7 @@ def run_fit(
     if result.converged and can_refit(result) and not stopped():
         try:
             result.intervals(kind="profile")
-        except WeakformError:
+        except WeakformError:  # the fit without profiles has been sent already
             return
         result.save(saved)
         tell("fitted", told(result, settings))

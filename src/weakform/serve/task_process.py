@@ -48,7 +48,7 @@ def run(pipe: Connection, memory: int) -> None:
     if sys.platform != "win32":
         import resource
 
-        with contextlib.suppress(ValueError, OSError):
+        with contextlib.suppress(ValueError, OSError):  # not every system allows the limit
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     from . import page_tasks
 
@@ -72,6 +72,7 @@ def run(pipe: Connection, memory: int) -> None:
                 raise
             except Exception as error:  # a bug: it is reported, and the worker goes on
                 pipe.send(("refused", f"Internal error: {type(error).__name__}: {error}"))
+            # Python rarely returns memory to the system: only the end of the process frees it.
             if _taken() > MAX_IDLE_BYTES:
                 return
 

@@ -175,13 +175,15 @@ def _doubts(x: FloatArray) -> list[tuple[int, str]]:
         values = x[finite & ~np.isin(x, MISSING_VALUE_CODES)]
         if is_code.any() and len(values) > 2 and is_code.sum() < PROBLEM_POLICY.code_share * len(x):
             low, high = np.quantile(values, [0.05, 0.95])
-            only_negative = number < 0 < float(values.min())
-            if only_negative or number < low - (high - low) or number > high + (high - low):
+            # A code is suspected if it is the only negative number, or outside the range of the others by its length.
+            is_lone_negative = number < 0 < float(values.min())
+            if is_lone_negative or number < low - (high - low) or number > high + (high - low):
                 doubts += [(int(k), "may stand for a missing value") for k in np.flatnonzero(is_code)]
     listed = {row for row, _ in doubts}
     rest = np.array([k for k in np.flatnonzero(finite) if k not in listed], dtype=int)
     if len(rest) >= PROBLEM_POLICY.min_values:
         low, middle, high = np.quantile(x[rest], [0.05, 0.5, 0.95])
+        # In an almost constant column rounding errors must not count as large distances.
         spread = max(high - low, 1e-12 * max(abs(low), abs(high), 1e-300))
         far = rest[np.abs(x[rest] - middle) > PROBLEM_POLICY.distance * spread]
         doubts += [(int(k), "is far from the other values") for k in far[: max(3, len(rest) // 100)]]

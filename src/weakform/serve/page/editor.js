@@ -107,7 +107,7 @@ export function showModel() {
   const rows = [["States", model.states.filter((s) => measured.has(s) || !store.session.table)],
     ["Hidden states", store.session.table ? model.states.filter((s) => !measured.has(s)) : []],
     ["Expressions", model.observables], ["Inputs", model.inputs], ["Parameters", model.parameters],
-    ["Fixed initial values", Object.entries(model.initial).map(([s, e]) => `${s}(0) = ${e}`)],
+    ["Given initial values", Object.entries(model.initial).map(([s, e]) => `${s}(0) = ${e}`)],
     ["Estimated initial values", model.free.filter((s) => !measured.has(s) && store.session.table)], ["Events", model.events]];
   summary.replaceChildren(...rows.filter(([, list]) => list.length).map(([label, list]) => h("p", {}, h("b", {}, label + ": "), list.join(", "))));
 }
