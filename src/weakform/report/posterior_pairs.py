@@ -32,7 +32,7 @@ def chosen(posterior: Posterior, names: list[str] | None) -> list[str]:
     unknown = [name for name in names if name not in posterior.names]
     if unknown:
         raise FitError(
-            f"The posterior has no quantity {unknown[0]!r}.{suggestion(unknown[0], posterior.names)} It has: "
+            f"Nothing called {unknown[0]!r} was drawn.{suggestion(unknown[0], posterior.names)} The draws are of: "
             f"{', '.join(posterior.names)}."
         )
     return list(names)

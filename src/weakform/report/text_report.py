@@ -188,7 +188,7 @@ def _bases(fit: FitResult) -> list[str]:
 def _likelihood(fit: FitResult) -> str:
     """Describe the log-likelihood of the data, or say why there is none."""
     if np.isnan(fit.log_likelihood):
-        return "none: the fitted states do not obey the model, or the data are noise-free"
+        return "none: the fit has no states that obey the model, or the data are noise-free"
     return f"log-likelihood of the data {fit.log_likelihood:.8g}, with the sigma above"
 
 
