@@ -208,7 +208,7 @@ def test_a_fit_can_be_saved_profiled_and_drawn_again(tmp_path):
     draws = fit.intervals(kind="bootstrap", runs=30)
     assert np.allclose(draws[:4].mean(axis=1), fit.estimate[:4], rtol=0.2)
     page = fit.report(tmp_path / "fit.html").read_text(encoding="utf-8")
-    assert "y, never measured" in page
+    assert "y (not measured)" in page
 
 
 def test_parameters_that_nobody_measures_leave_the_fit():

@@ -1,4 +1,4 @@
-"""Equations as MathML: well-formed, and no markup in names."""
+"""Equations as MathML: well-formed, with all names escaped."""
 
 import xml.etree.ElementTree as ET
 
@@ -17,7 +17,7 @@ def test_mathml_is_well_formed(name):
     assert len(root.findall(".//mtr")) == lines
 
 
-def test_names_cannot_smuggle_markup():
-    # Names are identifiers, but labels of trajectories become names, too.
+def test_labels_in_names_are_escaped():
+    # Parameters are identifiers, but local ones get the labels of trajectories in their names.
     model = wf.Model.from_text("x' = -a*x").localised({"a": ["<script>", "b"]})
     assert "<script>" not in equations(model.of(0))

@@ -1,4 +1,4 @@
-"""The report in a real browser: whole, quiet, and readable on a phone."""
+"""The HTML report: complete, without errors or requests in a real browser, readable on a phone; and the plots."""
 
 import os
 import shutil
@@ -29,22 +29,22 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
-        yield opened
-        opened.close()
+        started = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield started
+        started.close()
 
 
 @needs_browser
 @pytest.mark.filterwarnings("default")
-def test_page_in_a_browser(goodwin, browser):
+def test_page_draws_all_charts_without_errors_or_requests(goodwin, browser):
     _, path = goodwin
     tab = browser.new_page(viewport={"width": 1000, "height": 900})
-    troubles, requests = [], []
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
-    tab.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+    errors, requests = [], []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
     tab.on("request", lambda request: requests.append(request.url))
     tab.goto(path.as_uri())
-    assert troubles == []
+    assert errors == []
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
     charts = tab.locator(".chart svg")
     # Three states, three residuals of each, the weak residuals, eight profiles.
@@ -69,14 +69,14 @@ def test_page_in_a_browser(goodwin, browser):
     charts.nth(0).focus()
     tab.keyboard.press("0")
     assert charts.nth(0).locator("path").nth(1).get_attribute("d") == before
-    assert troubles == []
+    assert errors == []
     tab.close()
 
 
 @needs_browser
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("width", [360, 768])
-def test_nothing_overflows(goodwin, browser, width):
+def test_page_does_not_overflow_narrow_screens(goodwin, browser, width):
     _, path = goodwin
     tab = browser.new_page(viewport={"width": width, "height": 740})
     tab.goto(path.as_uri())
@@ -89,7 +89,7 @@ def test_nothing_overflows(goodwin, browser, width):
     tab.close()
 
 
-def test_page_says_what_the_report_says(goodwin):
+def test_page_contains_warnings_parameters_and_command(goodwin):
     fit, path = goodwin
     text = path.read_text(encoding="utf-8")
     for warning in fit.warnings:
@@ -114,7 +114,7 @@ def test_names_and_labels_are_escaped():
 @pytest.mark.parametrize(
     ("name", "method"), [("lorenz", "wendy"), ("lorenz", "mle"), ("logistic", "hybrid"), ("sir-tdi", "wls")]
 )
-def test_a_page_for_every_method(name, method):
+def test_every_method_has_a_page(name, method):
     problem = wf.problems.get(name)
     fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), bounds=problem.bounds, method=method)
     text = page(fit)
@@ -123,31 +123,31 @@ def test_a_page_for_every_method(name, method):
     assert "<math" in fragment(fit)
 
 
-def test_verdicts():
+def test_verdict_depends_on_status_and_test():
     problem = wf.problems.get("lotka-volterra")
     data = problem.simulate(M=200, noise=0.03, seed=1)
     assert verdict(wf.fit(problem.model, data, bounds=problem.bounds)).kind == "good"
-    saturating = wf.problems.get("logistic").simulate(M=200, noise=0.03, seed=1)
-    found = verdict(wf.fit(wf.Model.from_text("u' = p1*u"), saturating))
-    assert found.kind == "bad"
-    assert "does not fit" in found.headline
+    logistic_data = wf.problems.get("logistic").simulate(M=200, noise=0.03, seed=1)
+    rejected = verdict(wf.fit(wf.Model.from_text("u' = p1*u"), logistic_data))
+    assert rejected.kind == "bad"
+    assert "does not fit" in rejected.headline
     assert verdict(wf.fit(problem.model, data, method="mle")).kind == "doubt"
-    silent = wf.fit(problem.model, problem.simulate(M=300, noise=0.0))
-    assert "noise-free" in verdict(silent).headline
-    stuck = wf.fit(problem.model, data, bounds={"p1": (0, 2)})
-    assert "At a bound: p1" in " ".join(verdict(stuck).reasons)
-    late = wf.fit(problem.model, data, method="mle", options={"max_iterations": 1})
-    assert verdict(late).kind == "bad"
+    noise_free = wf.fit(problem.model, problem.simulate(M=300, noise=0.0))
+    assert "noise-free" in verdict(noise_free).headline
+    at_bound = wf.fit(problem.model, data, bounds={"p1": (0, 2)})
+    assert "At a bound: p1" in " ".join(verdict(at_bound).reasons)
+    unfinished = wf.fit(problem.model, data, method="mle", options={"max_iterations": 1})
+    assert verdict(unfinished).kind == "bad"
 
 
-def test_notebook_representations(goodwin):
+def test_notebook_forms_contain_equations_table_and_charts(goodwin):
     fit, _ = goodwin
     assert "<math" in fit.model._repr_html_()
     assert "<table" in fit._repr_html_()
     assert fit.data._repr_html_().count("<svg") == 3
 
 
-def test_plots(goodwin, tmp_path):
+def test_every_plot_can_be_saved(goodwin, tmp_path):
     from weakform.report import plots
 
     fit, _ = goodwin

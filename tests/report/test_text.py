@@ -1,10 +1,10 @@
-"""The report as text shows what was chosen, with units."""
+"""The printed report shows settings, estimates, warnings and units."""
 
 import weakform as wf
 from support import LV
 
 
-def test_report_shows_what_was_chosen():
+def test_report_shows_settings_and_correlated_parameters():
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=256, noise=0.05, seed=1)
     fit = wf.fit(problem.model, data, bounds=problem.bounds, method="mle")
@@ -15,6 +15,6 @@ def test_report_shows_what_was_chosen():
     assert max(map(len, text.splitlines())) <= 110
 
 
-def test_units_are_carried_to_the_report():
+def test_report_shows_units():
     data = LV.simulate(M=60, noise=0.05)
     assert "1/day" in str(wf.fit(LV.model, data, bounds=LV.bounds, units={"p1": "1/day", "time": "days"}))

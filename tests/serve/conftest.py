@@ -1,4 +1,4 @@
-"""A server in a process of its own, and a browser."""
+"""Fixtures: a server in its own process, and a browser."""
 
 import os
 import re
@@ -14,7 +14,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 
 class Server:
-    """`weakform serve`, started as a user does."""
+    """`weakform serve`, started as a user would start it."""
 
     def __init__(self, *options):
         command = [sys.executable, "-m", "weakform", "serve", "--no-browser", *options]
@@ -65,25 +65,25 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Open the page in a browser that remembers nothing; what goes wrong in it fails the test."""
-    contexts, troubles = [], []
+    """Open the page in a browser without stored data; errors in the page fail the test."""
+    contexts, errors = [], []
 
-    def opened(address, width=1300, height=900, context=None, **settings):
+    def open_page(address, width=1300, height=900, context=None, **settings):
         if context is None:
             context = browser.new_context(viewport={"width": width, "height": height}, **settings)
             context.set_default_timeout(20_000)
             contexts.append(context)
         tab = context.new_page()
-        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.on(
             "console",
-            lambda m: troubles.append(m.text) if m.type == "error" and "Failed to load" not in m.text else None,
+            lambda m: errors.append(m.text) if m.type == "error" and "Failed to load" not in m.text else None,
         )
         tab.goto(address)
         tab.wait_for_selector("body[data-ready]")
         return tab
 
-    yield opened
+    yield open_page
     for context in contexts:
         context.close()
-    assert troubles == []
+    assert errors == []

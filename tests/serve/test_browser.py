@@ -1,4 +1,4 @@
-"""The page in a real browser: each thing that a person does there."""
+"""The page in a real browser: tables, equations, sliders, fits, comparisons, projects, keyboard and accessibility."""
 
 import os
 import re
@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("br
 LV = "hare' = alpha*hare - beta*hare*lynx\nlynx' = -gamma*lynx + delta*hare*lynx"
 
 
-def begin(tab, name="lynx-hare"):
-    """An example, ready to fit."""
+def load_example(tab, name="lynx-hare"):
+    """Load an example and wait until it can be fitted."""
     before = tab.input_value("#equations")
     tab.select_option("#gallery", name)
     tab.wait_for_function("before => document.getElementById('equations').value !== before", arg=before)
@@ -24,8 +24,8 @@ def begin(tab, name="lynx-hare"):
     tab.wait_for_selector("#fit:not([disabled])")
 
 
-def fit(tab):
-    """Press the button; wait for the report, and for the end."""
+def run_fit(tab):
+    """Press the button; wait for the report and for the end of the fit."""
     tab.wait_for_selector("#fit:not([disabled])")
     tab.click("#fit")
     tab.wait_for_selector("#stop", state="visible")
@@ -33,41 +33,41 @@ def fit(tab):
     tab.wait_for_selector("#sections .verdict")
 
 
-def saved(tab, text):
-    """What a button hands over."""
+def download_by(tab, text):
+    """Press a button that downloads a file; returns the download."""
     with tab.expect_download() as waiting:
         tab.click(f"text={text}")
     return waiting.value
 
 
-def typed(tab, text):
+def type_equations(tab, text):
     tab.fill("#equations", text)
     tab.wait_for_timeout(300)
 
 
-def curve(tab, chart=0):
+def read_curve(tab, chart=0):
     return tab.locator("#charts .chart").nth(chart).locator("path").last.get_attribute("d")
 
 
-def test_an_example_from_the_table_to_the_report(server, visit, tmp_path):
+def test_example_can_be_fitted_and_all_files_downloaded(server, visit, tmp_path):
     tab = visit(server.address)
-    begin(tab)
+    load_example(tab)
     assert tab.locator("#table .spark").count() == 3
     assert tab.locator("#math math").count() == 1
     assert "alpha, beta, delta, gamma" in tab.inner_text("#known")
-    fit(tab)
+    run_fit(tab)
     text = tab.inner_text("#sections")
-    for words in (
+    for heading in (
         "Estimates",
         "Residuals",
         "Profiles",
         "Correlations",
-        "What should not be overlooked",
+        "Warnings",
         "initial value",
     ):
-        assert words in text
+        assert heading in text
     assert tab.locator("#sections .chart svg").count() >= 2 + 6 + 4
-    report = saved(tab, "Report (HTML)")
+    report = download_by(tab, "Report (HTML)")
     report.save_as(tmp_path / "fit.html")
     page = tab.context.new_page()
     page.goto((tmp_path / "fit.html").as_uri())
@@ -78,7 +78,7 @@ def test_an_example_from_the_table_to_the_report(server, visit, tmp_path):
         ("Python script", "fit.py", "import weakform as wf"),
         ("Command line", "fit.sh", "weakform fit model.toml lynx-hare.csv"),
     ):
-        download = saved(tab, button)
+        download = download_by(tab, button)
         assert download.suggested_filename == name
         assert inside in download.path().read_text(encoding="utf-8")
     tab.locator("#sections .chart").first.hover()
@@ -90,10 +90,10 @@ def test_an_example_from_the_table_to_the_report(server, visit, tmp_path):
         assert b"var(--" not in data
 
 
-def test_sliders_move_the_solution(server, visit):
+def test_sliders_and_rough_guess_change_the_curve(server, visit):
     tab = visit(server.address)
-    begin(tab, "logistic")
-    before = curve(tab)
+    load_example(tab, "logistic")
+    before = read_curve(tab)
     tab.locator("#slide-p1").focus()
     for _ in range(30):
         tab.keyboard.press("ArrowRight")
@@ -103,29 +103,29 @@ def test_sliders_move_the_solution(server, visit):
     assert float(tab.input_value("#value-p1")) > 1
     tab.fill("#value-p1", "0.5")
     tab.wait_for_timeout(300)
-    assert curve(tab) != before
+    assert read_curve(tab) != before
     tab.click("#guess")
     tab.wait_for_function("() => Math.abs(document.getElementById('value-p1').value - 1) < 0.3")
 
 
-def test_equations_as_they_are_typed(server, visit):
+def test_editor_marks_errors_and_lists_hidden_states(server, visit):
     tab = visit(server.address)
-    begin(tab)
-    typed(tab, LV[:-4] + "$")
+    load_example(tab)
+    type_equations(tab, LV[:-4] + "$")
     tab.wait_for_selector("#wrong:not(:empty)")
-    assert re.match(r"line 2, column \d+: unexpected character", tab.inner_text("#wrong"))
-    assert tab.locator("#painted .here").inner_text() == "$"
+    assert re.match(r"Line 2, column \d+: unexpected character", tab.inner_text("#wrong"))
+    assert tab.locator("#painted .error-mark").inner_text() == "$"
     assert tab.locator("#fit").is_disabled()
-    typed(tab, LV + "\nz' = -k*z")
-    tab.wait_for_function("() => document.getElementById('known').innerText.includes('hidden states: z')")
+    type_equations(tab, LV + "\nz' = -k*z")
+    tab.wait_for_function("() => document.getElementById('known').innerText.includes('Hidden states: z')")
     assert tab.inner_text("#wrong") == ""
     assert tab.locator("#slide-k").count() == 1
-    typed(tab, "x' = ")
+    type_equations(tab, "x' = ")
     tab.wait_for_selector("#wrong:not(:empty)")
-    assert "line 1" in tab.inner_text("#wrong")
+    assert "Line 1" in tab.inner_text("#wrong")
 
 
-def test_a_table_with_an_odd_cell(server, visit, tmp_path):
+def test_suspicious_cell_can_be_shown_and_treated_as_missing(server, visit, tmp_path):
     tab = visit(server.address)
     path = tmp_path / "pelts.csv"
     rows = [f"{1900 + k},{30 + 20 * np.sin(k):.1f},{20 + 9 * np.cos(k):.1f}" for k in range(80)]
@@ -133,11 +133,11 @@ def test_a_table_with_an_odd_cell(server, visit, tmp_path):
     path.write_text("year,hare,lynx\n" + "\n".join(rows) + "\n")
     tab.set_input_files("#file", path)
     tab.wait_for_selector("#table .problems")
-    assert "row 71, hare = −999" in tab.inner_text("#table .problems")
-    tab.click("#table .problems >> text=show")
+    assert "Row 71, hare = −999" in tab.inner_text("#table .problems")
+    tab.click("#table .problems >> text=Show")
     tab.wait_for_selector("td.odd")
     assert tab.inner_text("td.odd") == "-999"
-    tab.click("text=treat -999 as missing")
+    tab.click("text=Treat -999 as missing")
     tab.wait_for_function("() => document.querySelectorAll('td.odd').length === 0")
     tab.click("#undo")
     tab.wait_for_selector("td.odd")
@@ -146,42 +146,42 @@ def test_a_table_with_an_odd_cell(server, visit, tmp_path):
     tab.wait_for_selector("#charts svg")
     assert "measured: hare" in tab.locator("#role-hare option:checked").inner_text()
     tab.select_option("#role-lynx", "")
-    tab.wait_for_function("() => document.getElementById('known').innerText.includes('hidden states: lynx')")
+    tab.wait_for_function("() => document.getElementById('known').innerText.includes('Hidden states: lynx')")
 
 
-def test_other_kinds_of_tables(server, visit, tmp_path):
+def test_sheets_parquet_and_long_tables_are_read(server, visit, tmp_path):
     tab = visit(server.address)
     t = np.arange(20.0)
-    one, two = pd.DataFrame({"day": t, "x": np.exp(-t / 9)}), pd.DataFrame({"day": t, "y": np.cos(t)})
+    first_sheet, second_sheet = pd.DataFrame({"day": t, "x": np.exp(-t / 9)}), pd.DataFrame({"day": t, "y": np.cos(t)})
     with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
-        one.to_excel(book, sheet_name="first", index=False)
-        two.to_excel(book, sheet_name="second", index=False)
+        first_sheet.to_excel(book, sheet_name="first", index=False)
+        second_sheet.to_excel(book, sheet_name="second", index=False)
     tab.set_input_files("#file", tmp_path / "book.xlsx")
     tab.wait_for_selector("#sheet")
     tab.select_option("#sheet", "second")
     tab.wait_for_selector("#role-y")
-    two.to_parquet(tmp_path / "t.parquet")
+    second_sheet.to_parquet(tmp_path / "t.parquet")
     tab.set_input_files("#file", tmp_path / "t.parquet")
     tab.wait_for_function("() => document.getElementById('table').innerText.includes('t.parquet')")
-    long = one.melt(id_vars="day", var_name="name")
+    long = first_sheet.melt(id_vars="day", var_name="name")
     long.to_csv(tmp_path / "long.tsv", sep="\t", index=False)
     tab.set_input_files("#file", tmp_path / "long.tsv")
     tab.wait_for_selector("#role-x")
     assert "long" in tab.inner_text("#table")
 
 
-def test_a_malformed_table_is_said_and_nothing_is_lost(server, visit, tmp_path):
+def test_malformed_table_is_reported_and_the_work_is_kept(server, visit, tmp_path):
     tab = visit(server.address)
-    begin(tab)
+    load_example(tab)
     (tmp_path / "bad.csv").write_text("a,b\n1,2,3\n")
     tab.set_input_files("#file", tmp_path / "bad.csv")
     tab.wait_for_function("() => document.getElementById('banner').innerText.includes('3 values for 2 columns')")
     assert "/tmp" not in tab.inner_text("#banner")
     assert tab.locator("#role-hare").count() == 1
-    fit(tab)
+    run_fit(tab)
 
 
-def test_a_hundred_thousand_rows(server, visit, tmp_path):
+def test_table_of_a_hundred_thousand_rows_can_be_fitted(server, visit, tmp_path):
     tab = visit(server.address)
     t = np.linspace(0, 20, 100_000)
     frame = pd.DataFrame({"t": t, "x": np.exp(-0.2 * t) + 0.01 * np.random.default_rng(0).standard_normal(len(t))})
@@ -191,43 +191,43 @@ def test_a_hundred_thousand_rows(server, visit, tmp_path):
     tab.fill("#equations", "x' = -k*x")
     tab.wait_for_selector("#charts svg", timeout=30_000)
     assert tab.locator("#table tbody tr").count() < 100
-    fit(tab)
+    run_fit(tab)
     row = tab.locator("#sections td", has_text=re.compile("^k$")).locator("..").inner_text()
     assert row.split()[1].startswith(("0.19", "0.2"))
 
 
-def test_bounds_fixed_values_and_two_models_side_by_side(server, visit):
+def test_fixed_values_bounds_and_comparison_of_fits(server, visit):
     tab = visit(server.address)
-    begin(tab, "logistic")
-    fit(tab)
+    load_example(tab, "logistic")
+    run_fit(tab)
     tab.check("#fix-p1")
     tab.fill("#value-p1", "1")
-    fit(tab)
+    run_fit(tab)
     assert "fixed" in tab.inner_text("#sections")
-    tab.click("#undo")  # the estimates on the sliders
-    tab.click("#undo")  # the value
+    tab.click("#undo")  # copying the estimates to the sliders
+    tab.click("#undo")  # setting the value
     tab.wait_for_function("() => document.getElementById('value-p1').value !== '1'")
     tab.uncheck("#fix-p1")
     tab.fill("#high-p1", "0.7")
-    fit(tab)
+    run_fit(tab)
     assert "bound" in tab.inner_text("#sections")
     assert tab.locator("#fits tbody tr").count() == 3
-    typed(tab, "u' = p1*u")
-    fit(tab)
+    type_equations(tab, "u' = p1*u")
+    run_fit(tab)
     tab.check("#with-0")
     tab.check("#with-3")
-    tab.click("text=Compare the marked ones")
-    tab.wait_for_function("() => document.getElementById('report-title').innerText === 'Side by side'")
+    tab.click("text=Compare selected fits")
+    tab.wait_for_function("() => document.getElementById('report-title').innerText === 'Comparison'")
     assert "Models side by side" in tab.inner_text("#sections")
-    tab.locator("#fits tr", has=tab.locator("#with-0")).locator("text=go back to").click()
+    tab.locator("#fits tr", has=tab.locator("#with-0")).locator("text=Restore settings").click()
     tab.wait_for_function("() => document.getElementById('equations').value.includes('p2')")
-    tab.locator("#fits tr", has=tab.locator("#with-0")).locator("text=to the sliders").click()
+    tab.locator("#fits tr", has=tab.locator("#with-0")).locator("text=Copy to sliders").click()
     tab.wait_for_function("() => Math.abs(document.getElementById('value-p1').value - 1) < 0.1")
 
 
-def test_a_fit_that_is_stopped_keeps_the_best(server, visit):
+def test_stopped_fit_reports_the_best_estimate(server, visit):
     tab = visit(server.address)
-    begin(tab, "goodwin")
+    load_example(tab, "goodwin")
     tab.click("text=Settings")
     tab.fill("#starts", "1000")
     tab.select_option("#method", "mle")
@@ -240,72 +240,70 @@ def test_a_fit_that_is_stopped_keeps_the_best(server, visit):
     assert "p1" in tab.inner_text("#sections")
 
 
-def test_a_killed_worker_is_said_and_the_page_goes_on(server, visit):
+def test_killed_worker_is_reported_and_replaced(server, visit):
     tab = visit(server.address)
-    begin(tab, "goodwin")
-    before = set(_workers(server))
+    load_example(tab, "goodwin")
+    before = set(list_workers(server))
     tab.click("text=Settings")
     tab.fill("#starts", "1000")
     tab.wait_for_selector("#fit:not([disabled])")
     tab.click("#fit")
     tab.wait_for_function("() => document.getElementById('progress').innerText.includes('start')")
-    mine = max(set(_workers(server)) - before)
-    os.kill(mine, signal.SIGKILL)
+    worker = max(set(list_workers(server)) - before)
+    os.kill(worker, signal.SIGKILL)
     tab.wait_for_function("() => document.getElementById('progress').innerText.includes('has ended (signal 9)')")
-    for pid in _workers(server):  # those for short tasks, too
+    for pid in list_workers(server):  # including those for short tasks
         os.kill(pid, signal.SIGKILL)
     tab.fill("#starts", "")
-    begin(tab, "logistic")
-    fit(tab)
+    load_example(tab, "logistic")
+    run_fit(tab)
 
 
-def _workers(server):
-    found = subprocess.run(
+def list_workers(server):
+    processes = subprocess.run(
         ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(server.process.pid)], capture_output=True, text=True
     )
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "spawn_main" in line]
+    return [int(line.split()[0]) for line in processes.stdout.splitlines() if "spawn_main" in line]
 
 
-def test_the_server_killed_and_started_again(visit, tmp_path):
+def test_work_survives_a_restart_of_the_server(visit, tmp_path):
     first = Server()
     try:
         tab = visit(first.address)
-        begin(tab, "logistic")
-        fit(tab)
+        load_example(tab, "logistic")
+        run_fit(tab)
         tab.fill("#value-p1", "1.25")
         tab.wait_for_timeout(900)
         first.end(signal.SIGKILL)
     finally:
         first.kill()
     tab.fill("#value-p1", "1.5")
-    tab.wait_for_function("() => document.getElementById('banner').innerText.includes('does not answer')")
-    project = saved(tab, "Save project")
+    tab.wait_for_function("() => document.getElementById('banner').innerText.includes('not responding')")
+    project = download_by(tab, "Save project")
     tab.wait_for_timeout(700)
     second = Server("--port", str(first.port))
     try:
-        tab.wait_for_function(
-            "() => document.getElementById('banner').innerText.includes('started again')", timeout=15_000
-        )
-        again = visit(second.address, context=tab.context)
-        assert again.input_value("#value-p1") == "1.5"
-        assert "opened again" in again.inner_text("#banner")
-        assert "Estimates" in again.inner_text("#sections")
-        other = visit(second.address)
-        assert other.input_value("#equations") == ""
+        tab.wait_for_function("() => document.getElementById('banner').innerText.includes('restarted')", timeout=15_000)
+        restored_tab = visit(second.address, context=tab.context)
+        assert restored_tab.input_value("#value-p1") == "1.5"
+        assert "was restored" in restored_tab.inner_text("#banner")
+        assert "Estimates" in restored_tab.inner_text("#sections")
+        new_tab = visit(second.address)
+        assert new_tab.input_value("#equations") == ""
         project.save_as(tmp_path / "p.weakform.json")
-        other.set_input_files("#file", tmp_path / "p.weakform.json")
-        other.wait_for_selector("#sections .verdict")
-        other.wait_for_selector("#charts svg")
-        assert other.input_value("#value-p1") == "1.5"
-        fit(other)
+        new_tab.set_input_files("#file", tmp_path / "p.weakform.json")
+        new_tab.wait_for_selector("#sections .verdict")
+        new_tab.wait_for_selector("#charts svg")
+        assert new_tab.input_value("#value-p1") == "1.5"
+        run_fit(new_tab)
     finally:
         second.end()
 
 
-def test_two_tabs_and_two_fits_at_once(server, visit):
+def test_two_tabs_fit_simultaneously(server, visit):
     tabs = [visit(server.address), visit(server.address)]
     for tab, name in zip(tabs, ("lynx-hare", "sir"), strict=True):
-        begin(tab, name)
+        load_example(tab, name)
     for tab in tabs:
         tab.click("#fit")
     for tab in tabs:
@@ -314,11 +312,11 @@ def test_two_tabs_and_two_fits_at_once(server, visit):
     assert "beta" in tabs[1].inner_text("#sections")
 
 
-def test_each_tab_keeps_its_own_work(server, visit):
+def test_each_tab_restores_its_own_work(server, visit):
     first = visit(server.address)
     second = visit(server.address, context=first.context)
-    begin(first, "logistic")
-    begin(second)
+    load_example(first, "logistic")
+    load_example(second)
     first.fill("#value-p1", "0.75")
     for tab in (second, first):
         tab.wait_for_timeout(700)  # the browser keeps it after half a second
@@ -327,26 +325,26 @@ def test_each_tab_keeps_its_own_work(server, visit):
     assert "u" in first.input_value("#equations").split("'")[0]
     assert first.input_value("#value-p1") == "0.75"
     assert "hare" in second.input_value("#equations")
-    new = visit(server.address, context=first.context)  # goes on with what was changed last
+    new = visit(server.address, context=first.context)  # continues the work that was changed last
     new.wait_for_selector("#charts svg")
     assert new.input_value("#equations") == first.input_value("#equations")
 
 
-def test_work_that_is_put_away_comes_back(server, visit, tmp_path):
+def test_work_set_aside_can_be_restored(server, visit, tmp_path):
     tab = visit(server.address)
-    begin(tab, "logistic")
-    saved(tab, "Save project").save_as(tmp_path / "p.weakform.json")
+    load_example(tab, "logistic")
+    download_by(tab, "Save project").save_as(tmp_path / "p.weakform.json")
     logistic = tab.input_value("#equations")
-    begin(tab)
+    load_example(tab)
     tab.set_input_files("#file", tmp_path / "p.weakform.json")
     tab.wait_for_function("was => document.getElementById('equations').value === was", arg=logistic)
-    for words in ("hare", logistic):  # what was there is put away in exchange
-        tab.click("text=bring it back")
-        tab.wait_for_function("words => document.getElementById('equations').value.includes(words)", arg=words)
+    for equations in ("hare", logistic):  # the current work is set aside in exchange
+        tab.click("text=Restore it")
+        tab.wait_for_function("text => document.getElementById('equations').value.includes(text)", arg=equations)
         tab.wait_for_selector("#fit:not([disabled])")
 
 
-def test_of_two_tables_dropped_at_once_the_last_one_wins(server, visit, tmp_path):
+def test_last_of_two_simultaneous_uploads_wins(server, visit, tmp_path):
     tab = visit(server.address)
     t = np.arange(60_000.0)
     pd.DataFrame({"t": t, "slow": np.sin(t)}).to_csv(tmp_path / "slow.csv", index=False)
@@ -359,7 +357,7 @@ def test_of_two_tables_dropped_at_once_the_last_one_wins(server, visit, tmp_path
     assert tab.locator("#role-slow").count() == 0
 
 
-def test_each_trajectory_begins_where_it_does(server, visit, tmp_path):
+def test_fit_returns_an_initial_value_for_each_trajectory(server, visit, tmp_path):
     tab = visit(server.address)
     t, rng = np.linspace(0, 4, 30), np.random.default_rng(0)
     rows = [
@@ -370,55 +368,55 @@ def test_each_trajectory_begins_where_it_does(server, visit, tmp_path):
     tab.wait_for_selector("#role-id")
     tab.fill("#equations", "x' = -k*x")
     tab.wait_for_selector("#charts svg")
-    fit(tab)
-    initial = tab.evaluate("import('/page/store.js').then(one => one.store.doc.initial.x)")
+    run_fit(tab)
+    initial = tab.evaluate("import('/page/store.js').then(module => module.store.doc.initial.x)")
     assert initial == pytest.approx([2, 5], abs=0.05)
 
 
-def test_a_fit_may_start_at_the_sliders(server, visit):
+def test_slider_values_can_be_used_as_a_start(server, visit):
     tab = visit(server.address)
-    begin(tab, "logistic")
+    load_example(tab, "logistic")
     tab.fill("#value-p1", "0.7")
     tab.click("text=Settings")
     tab.check("#begin")
-    fit(tab)
-    assert "start = 0.7" in saved(tab, "Model file").path().read_text(encoding="utf-8")
+    run_fit(tab)
+    assert "start = 0.7" in download_by(tab, "Model file").path().read_text(encoding="utf-8")
 
 
-def test_by_keyboard_alone(server, visit):
+def test_page_can_be_used_by_keyboard_alone(server, visit):
     tab = visit(server.address)
 
-    def to(selector, key="Tab"):
+    def move_focus_to(selector, key="Tab"):
         for _ in range(60):
             if tab.evaluate("s => document.activeElement && document.activeElement.matches(s)", selector):
                 return
             tab.keyboard.press(key)
         raise AssertionError(f"{selector} cannot be reached")
 
-    to("#gallery")
+    move_focus_to("#gallery")
     tab.keyboard.type("Michaelis")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("#charts svg")
-    to("#equations")
+    move_focus_to("#equations")
     tab.keyboard.press("Control+End")
     tab.keyboard.type(" ")
-    to("#slide-Km")
+    move_focus_to("#slide-Km")
     tab.keyboard.press("ArrowLeft")
-    to("#high-Vmax", "Shift+Tab")
+    move_focus_to("#high-Vmax", "Shift+Tab")
     tab.keyboard.type("20")
     tab.wait_for_timeout(600)
     tab.wait_for_selector("#fit:not([disabled])")
     tab.keyboard.press("Control+Enter")
     tab.wait_for_selector("#sections .verdict")
-    to("#sections .chart svg")
-    to("#take button", "Shift+Tab")
+    move_focus_to("#sections .chart svg")
+    move_focus_to("#take button", "Shift+Tab")
     with tab.expect_download():
         tab.keyboard.press("Enter")
 
 
-def test_a_report_that_comes_anew_leaves_the_keyboard_where_it_is(server, visit):
+def test_rewritten_report_keeps_the_keyboard_focus(server, visit):
     tab = visit(server.address)
-    begin(tab, "logistic")
+    load_example(tab, "logistic")
     tab.click("#fit")
     tab.wait_for_selector("#sections .verdict")
     tab.wait_for_selector("#progress:empty", state="attached")
@@ -431,29 +429,29 @@ def test_a_report_that_comes_anew_leaves_the_keyboard_where_it_is(server, visit)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1300, "dark")])
-def test_accessible_and_nothing_overflows(server, visit, width, scheme):
+def test_page_is_accessible_and_does_not_overflow(server, visit, width, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     tab = visit(server.address, width, color_scheme=scheme)
     assert tab.evaluate("document.documentElement.dataset.theme") == scheme
 
-    def looked():
-        found = Axe().run(tab)
-        assert found.violations_count == 0, found.generate_report()
+    def check_page():
+        violations = Axe().run(tab)
+        assert violations.violations_count == 0, violations.generate_report()
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
-    looked()
-    begin(tab, "michaelis-menten")
-    looked()
-    fit(tab)
+    check_page()
+    load_example(tab, "michaelis-menten")
+    check_page()
+    run_fit(tab)
     tab.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    looked()
-    typed(tab, "S' = ")
+    check_page()
+    type_equations(tab, "S' = ")
     tab.wait_for_selector("#wrong:not(:empty)")
-    looked()
+    check_page()
 
 
-def test_what_a_table_says_is_never_run(server, visit, tmp_path):
+def test_markup_in_a_table_is_never_executed(server, visit, tmp_path):
     tab = visit(server.address)
     name = "<img src=x onerror=alert(1)>"
     rows = "".join(f"{k},{np.exp(-k / 9):.4f},a{k % 2}<b>\n" for k in range(40))
@@ -464,5 +462,5 @@ def test_what_a_table_says_is_never_run(server, visit, tmp_path):
     tab.fill("#equations", "x' = -k*x # <script>alert(1)</script>")
     tab.wait_for_function("() => document.querySelector('#known').innerText.includes('k')")
     tab.locator("#table .columns tr").nth(2).locator("select").first.select_option("=x")
-    fit(tab)
+    run_fit(tab)
     assert tab.locator("#sections img, #table img").count() == 0

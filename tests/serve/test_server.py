@@ -1,4 +1,4 @@
-"""The server answers the page, and nobody else."""
+"""The server answers its own page and nobody else, refuses malformed requests in words, and cleans up at its end."""
 
 import http.client
 import json
@@ -15,13 +15,13 @@ from serve.conftest import Server
 
 
 def ask(server, path, body=b"{}", method="POST", **headers):
-    """Status and text of a request; the headers are those of the page unless others are given."""
-    made = {"Host": f"127.0.0.1:{server.port}", "X-Token": server.token} | {
+    """Send a request; returns status, text and headers. The headers are those of the page unless others are given."""
+    all_headers = {"Host": f"127.0.0.1:{server.port}", "X-Token": server.token} | {
         k.replace("_", "-"): v for k, v in headers.items()
     }
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.putrequest(method, path, skip_host=True)
-    for name, value in made.items():
+    for name, value in all_headers.items():
         if value is not None:
             connection.putheader(name, value)
     connection.putheader("Content-Length", str(len(body)))
@@ -33,12 +33,12 @@ def ask(server, path, body=b"{}", method="POST", **headers):
         connection.close()
 
 
-def table(server, name, body):
+def upload_table(server, name, body):
     status, text, _ = ask(server, f"/api/table?name={name}", body)
     return status, json.loads(text)
 
 
-def test_the_address_comes_first_and_on_one_line(server):
+def test_first_line_of_the_output_is_the_address(server):
     assert server.address.startswith("http://127.0.0.1:")
     assert len(server.token) >= 20
 
@@ -55,18 +55,19 @@ def test_the_address_comes_first_and_on_one_line(server):
         {"Origin": "http://127.0.0.1:1"},
     ],
 )
-def test_others_are_refused(server, headers):
+def test_requests_without_token_or_of_other_origins_are_refused(server, headers):
     assert ask(server, "/api/words", **headers)[0] == 403
 
 
-def test_own_requests_are_answered(server):
+def test_requests_of_the_page_are_answered(server):
     assert ask(server, "/api/words")[0] == 200
     assert ask(server, "/api/words", Origin=f"http://127.0.0.1:{server.port}")[0] == 200
     assert ask(server, "/api/words", Host=f"localhost:{server.port}")[0] == 200
-    assert ask(server, f"/api/words?token={server.token}", X_Token=None)[0] == 403  # a link cannot do anything
+    # The token in a link is not enough for a task.
+    assert ask(server, f"/api/words?token={server.token}", X_Token=None)[0] == 403
 
 
-def test_the_page_needs_its_token(server):
+def test_page_needs_the_token_and_has_security_headers(server):
     assert ask(server, "/", method="GET", X_Token=None)[0] == 403
     status, text, headers = ask(server, f"/?token={server.token}", method="GET", X_Token=None)
     assert status == 200
@@ -88,17 +89,17 @@ def test_the_page_needs_its_token(server):
         "/etc/passwd",
     ],
 )
-def test_no_path_of_the_machine_can_be_read(server, path):
+def test_files_of_the_machine_cannot_be_read(server, path):
     status, text, _ = ask(server, path, method="GET")
     assert status in (403, 404, 405)
     assert "import" not in text
     assert "root:" not in text
 
 
-def test_names_of_files_are_names(server):
-    status, found = table(server, "..%2F..%2F..%2Ftmp%2Fx.csv", b"t,x\n0,1\n1,2\n2,3\n")
+def test_paths_in_upload_names_and_table_ids_are_ignored(server):
+    status, answer = upload_table(server, "..%2F..%2F..%2Ftmp%2Fx.csv", b"t,x\n0,1\n1,2\n2,3\n")
     assert status == 200
-    assert found["file"] == "x.csv"
+    assert answer["file"] == "x.csv"
     for kind in ("export", "check", "rows", "sheet"):
         status, text, _ = ask(
             server, f"/api/{kind}", json.dumps({"table": "../../etc/passwd", "kind": "model"}).encode()
@@ -108,7 +109,7 @@ def test_names_of_files_are_names(server):
 
 
 @pytest.mark.parametrize(
-    ("name", "body", "says"),
+    ("name", "body", "expected"),
     [
         ("a.csv", b"", "header row"),
         ("a.csv", b"1,2\n3,4\n", "header"),
@@ -117,17 +118,17 @@ def test_names_of_files_are_names(server):
         ("a.xlsx", b"PK\x03\x04 no book", "cannot be read"),
         ("a.parquet", b"nonsense", "cannot be read"),
         ("a.csv.gz", b"nonsense", "a.csv.gz"),
-        ("a.exe", b"MZ", "no table that can be read"),
+        ("a.exe", b"MZ", "cannot be read as a table"),
     ],
 )
-def test_malformed_tables(server, name, body, says):
-    status, found = table(server, name, body)
+def test_malformed_tables_are_refused_with_a_reason(server, name, body, expected):
+    status, answer = upload_table(server, name, body)
     assert status == 422
-    assert says in found["error"]
-    assert "weakform-" not in found["error"]  # no path of the machine
+    assert expected in answer["error"]
+    assert "weakform-" not in answer["error"]  # the temporary folder is not shown
 
 
-def test_requests_that_are_nonsense(server):
+def test_nonsensical_requests_do_not_stop_the_server(server):
     for path in ("model", "solve", "fit", "compare", "open", "export", "gallery", "check", "rows"):
         for body in (b"", b"[]", b"null", b"{", b'{"setup": 3, "table": 7}', b"[" * 5000):
             status, text, _ = ask(server, f"/api/{path}", body)
@@ -150,42 +151,42 @@ def test_requests_that_are_nonsense(server):
         ("export", {"kind": "fit", "setup": {"equations": "x' = -k*x"}}),
     ],
 )
-def test_strange_requests_are_answered(server, path, body):
-    table_id = table(server, "a.csv", b"t,x\n0,1\n1,2\n2,3\n")[1]["table"]
+def test_wrong_entries_in_requests_are_refused_in_words(server, path, body):
+    table_id = upload_table(server, "a.csv", b"t,x\n0,1\n1,2\n2,3\n")[1]["table"]
     status, text, _ = ask(
         server, f"/api/{path}", json.dumps({**body, **({} if path == "open" else {"table": table_id})}).encode()
     )
     assert status in (200, 422)
-    assert "should not happen" not in text
+    assert "Internal error" not in text
     assert "NaN" not in text
 
 
 @pytest.mark.parametrize("key", ["missing", "inputs", "parameters", "sheet", "starts", "seed", "columns"])
-def test_strange_setups_are_refused_in_words(server, key):
-    table_id = table(server, "a.csv", b"t,x\n0,1\n1,2\n2,3\n")[1]["table"]
+def test_wrong_settings_are_refused_in_words(server, key):
+    table_id = upload_table(server, "a.csv", b"t,x\n0,1\n1,2\n2,3\n")[1]["table"]
     for value in (5, [[1]], {"k": {"bounds": 5}}, {"k": {"bounds": [1, 2, 3]}}, 10**400, "x" * 500):
         setup = {"equations": "x' = -k*x", key: value}
         status, text, _ = ask(server, "/api/check", json.dumps({"setup": setup, "table": table_id}).encode())
         assert status in (200, 422)
-        assert "should not happen" not in text, (key, value, text[:200])
+        assert "Internal error" not in text, (key, value, text[:200])
 
 
-def test_infinite_cells_and_long_names(server):
-    status, found = table(server, "%E6%95%B0" * 95 + ".csv", b"t,x\n0,1\n1,inf\n2,3\n")
+def test_infinite_cell_is_listed_and_long_name_is_cut(server):
+    status, answer = upload_table(server, "%E6%95%B0" * 95 + ".csv", b"t,x\n0,1\n1,inf\n2,3\n")
     assert status == 200
-    assert "row 2, x = inf is infinite" in found["problems"][0]["text"]
-    assert len(found["file"].encode()) < 130
+    assert "Row 2, x = inf is infinite" in answer["problems"][0]["text"]
+    assert len(answer["file"].encode()) < 130
 
 
-def test_many_cells_in_few_bytes(server, tmp_path):
+def test_spreadsheet_with_a_far_cell_is_refused(server, tmp_path):
     import zipfile
 
     import pandas as pd
 
     path = tmp_path / "b.xlsx"
     pd.DataFrame({"t": [0, 1], "x": [1, 2]}).to_excel(path, index=False)
-    out = tmp_path / "far.xlsx"
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
+    far_path = tmp_path / "far.xlsx"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(far_path, "w") as new:
         for entry in old.infolist():
             data = old.read(entry)
             if entry.filename == "xl/worksheets/sheet1.xml":
@@ -193,18 +194,18 @@ def test_many_cells_in_few_bytes(server, tmp_path):
                     b"</sheetData>", b"<row r='1048576'><c r='XFD1048576'><v>1</v></c></row></sheetData>"
                 )
             new.writestr(entry, data)
-    status, found = table(server, "far.xlsx", out.read_bytes())
+    status, answer = upload_table(server, "far.xlsx", far_path.read_bytes())
     assert status == 422
-    assert "extends over" in found["error"]
+    assert "extends over" in answer["error"]
 
 
-def test_uploads_are_bounded(server):
+def test_too_large_request_is_refused(server):
     status, text, _ = ask(server, "/api/model", b'{"equations": "' + b"x" * 2_100_000 + b'"}')
     assert status == 422
-    assert "larger than 2 MB" in text
+    assert "at most 2 MB" in text
 
 
-def test_a_port_in_use(server):
+def test_port_in_use_is_reported(server):
     command = [*server.process.args, "--port", str(server.port)]
     process = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert process.returncode == 2
@@ -212,11 +213,11 @@ def test_a_port_in_use(server):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_however_it_ends_it_leaves_nothing(how):
+def test_server_leaves_no_processes_or_files(how):
     server = Server()
     try:
         assert ask(server, "/api/words")[0] == 200
-        children = _children(server.process.pid)
+        children = list_children(server.process.pid)
         assert len(children) >= 1
         before = set(Path(tempfile.gettempdir()).glob("weakform-*"))
         assert before
@@ -225,19 +226,19 @@ def test_however_it_ends_it_leaves_nothing(how):
         server.kill()
     assert "Traceback" not in err
     for _ in range(600):  # a busy machine takes its time to end processes
-        if not [pid for pid in children if _alive(pid)]:
+        if not [pid for pid in children if is_alive(pid)]:
             break
         time.sleep(0.1)
-    assert not [pid for pid in children if _alive(pid)]
+    assert not [pid for pid in children if is_alive(pid)]
     assert len(before - set(Path(tempfile.gettempdir()).glob("weakform-*"))) >= 1
 
 
-def _children(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(word) for word in found.stdout.split()]
+def list_children(pid):
+    processes = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in processes.stdout.split()]
 
 
-def _alive(pid):
+def is_alive(pid):
     try:
         os.kill(pid, 0)
     except OSError:

@@ -1,1 +1,1 @@
-"""How results are shown."""
+"""Reports of results: text, HTML pages, charts and plots."""

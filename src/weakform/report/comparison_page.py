@@ -1,4 +1,4 @@
-"""Models side by side on one page: the table, the sentence, all of them on the data, and where their forecasts part."""
+"""The comparison of several fits as an HTML page: criteria, verdict, curves over the data, and their extrapolation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from .html_blocks import document, figure, legend, section, series, table, thinn
 from .mathml import equations
 
 COLOURS = ("fit", "truth", "good", "bad")
-BEYOND = 0.5
-"""How far forecasts go, in durations of the data."""
+"""Names of colours of `page.css`; as many models are drawn, the best ones."""
+EXTRAPOLATION_SHARE = 0.5
+"""Length of the extrapolation, as a share of the duration of the data. By judgement."""
+EXTRAPOLATION_POINTS = 100
+"""Points at which the extrapolation is computed. By judgement: a smooth curve on a screen."""
+MAX_TRAJECTORIES = 6
+"""Trajectories that are drawn. By judgement."""
 
 
 def write(found: Comparison, path: str | Path) -> Path:
-    """Write the page; returns its path."""
+    """Write the page of a comparison to a file; returns its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(page(found), encoding="utf-8")
     return Path(path)
@@ -27,13 +32,13 @@ def write(found: Comparison, path: str | Path) -> Path:
 
 @np.errstate(all="ignore")
 def page(found: Comparison) -> str:
-    """The whole page."""
+    """Build the whole page; returns its HTML."""
     return document(f"weakform: {', '.join(r.name for r in found.rivals)}", sections(found))
 
 
 @np.errstate(all="ignore")
 def sections(found: Comparison) -> list[str]:
-    """What the page says."""
+    """Build the sections of the page, in their order."""
     rows = [
         [
             r.name,
@@ -48,11 +53,11 @@ def sections(found: Comparison) -> list[str]:
         for r in found.rivals
     ]
     header = ["model", "log-likelihood", "free", "AICc", "BIC", f"Δ {found.criterion}", "weight", "fit"]
-    nested = "".join(f"<p>{escape(found.told(one))}</p>" for one in found.nested)
+    nested = "".join(f"<p>{escape(found.told(test))}</p>" for test in found.nested)
     return [
         f'<section class="verdict" aria-label="Verdict"><p class="headline">{escape(found.sentence)}</p></section>',
         section("Models side by side", table(header, rows) + nested),
-        section("On the data, and beyond", _curves(found)),
+        section("Fits and extrapolation", _curves(found)),
         *(
             section(r.name, f'<div class="wide">{equations(r.fit.model)}</div>{_estimates(found, r.name)}')
             for r in found.rivals
@@ -61,6 +66,7 @@ def sections(found: Comparison) -> list[str]:
 
 
 def _estimates(found: Comparison, name: str) -> str:
+    """Build the table of the estimates of one model."""
     fit = found[name].fit
     ends = fit.intervals()
     rows = [
@@ -71,28 +77,32 @@ def _estimates(found: Comparison, name: str) -> str:
 
 
 def _curves(found: Comparison) -> str:
-    """Every measured column of the first trajectories, with each model solved over it and half as long again."""
+    """Build the charts of the first trajectories: each measured column, with the solution of each model.
+
+    The solutions go on beyond the data, to show where the forecasts of the models differ.
+    """
     best = found.rivals[0].fit
-    shown = [r for r in found.rivals[: len(COLOURS)] if r.fit.converged]
-    parts = legend(("data", "data"), *((r.name, c) for r, c in zip(shown, COLOURS, strict=False)))
+    drawn = [r for r in found.rivals[: len(COLOURS)] if r.fit.converged]
+    key = legend(("data", "data"), *((r.name, c) for r, c in zip(drawn, COLOURS, strict=False)))
     figures = []
-    for k, q in enumerate(best.data.trajectories[:6]):
+    for k, q in enumerate(best.data.trajectories[:MAX_TRAJECTORIES]):
         curves = {}
-        for r in shown:
+        for r in drawn:
             grid = fine_grid(r.fit, k)
-            further = grid[-1] + BEYOND * (grid[-1] - grid[0]) * np.arange(1, 101) / 100
+            steps = np.arange(1, EXTRAPOLATION_POINTS + 1)
+            beyond = grid[-1] + EXTRAPOLATION_SHARE * (grid[-1] - grid[0]) * steps / EXTRAPOLATION_POINTS
             try:
-                curves[r.name] = r.fit.predict(np.concatenate([grid, further]), trajectory=k, kind="delta")
-            except WeakformError:
+                curves[r.name] = r.fit.predict(np.concatenate([grid, beyond]), trajectory=k, kind="delta")
+            except WeakformError:  # a model that cannot be solved that far is left out of this chart
                 continue
         for d, name in enumerate(best.data.labels):
             dt, du = thinned(q.times, q.values[:, d])
             lines = [series("points", "data", (dt, du), "data")]
-            for r, colour in zip(shown, COLOURS, strict=False):
+            for r, colour in zip(drawn, COLOURS, strict=False):
                 if r.name in curves and name in curves[r.name].names:
                     t, u = thinned(curves[r.name].times, curves[r.name][name][:, 0])
                     lines.append(series("line", r.name, (t, u), colour))
             where = f" of {q.label}" if q.label else ""
-            label = f"{name}{where} against time, with each model"
+            label = f"{name}{where} against time: data and all models"
             figures.append(figure(label, ("time", name + where), lines))
-    return f'{parts}<div class="pairs">{"".join(figures)}</div>'
+    return f'{key}<div class="pairs">{"".join(figures)}</div>'

@@ -1,4 +1,4 @@
-"""Equations as MathML, which browsers typeset themselves: no script, no font, no network."""
+"""Equations as MathML, which browsers typeset without script, font or network."""
 
 from __future__ import annotations
 
@@ -20,46 +20,66 @@ _LETTERS = """
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
 _SPACE = '<mspace width="0.17em"/>'
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
+"""How strongly the outermost operation of an expression binds, from weakest to strongest."""
+MIN_DECIMAL = 1e-4
+"""Absolute value of a number that is not an integer. Below, it is shown as a power of ten. By judgement."""
+MAX_DECIMAL = 1e6
+"""Absolute value of a number that is not an integer. From here on, it is shown as a power of ten. By judgement."""
 
 
 def equations(model: Model) -> str:
-    """All equations of a model, aligned at their equals signs."""
-    order = {name.rstrip("'"): name for name in model.hidden}
-    shown = dict(zip(model.states, model.expressions, strict=True))
+    """Build the MathML of all equations of a model, aligned at their equals signs.
+
+    Differential equations come first, then named expressions and initial values; events follow as text.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    str
+    """
+    second_order = {name.rstrip("'"): name for name in model.hidden}
+    right_sides = dict(zip(model.states, model.expressions, strict=True))
     rows = []
-    for name, expr in shown.items():
-        if name in model.hidden:
+    for name, expr in right_sides.items():
+        if name in model.hidden:  # x' of an equation of second order, which is shown as x″
             continue
-        primes, right = ("″", shown[order[name]]) if name in order else ("′", expr)
+        primes, right = ("″", right_sides[second_order[name]]) if name in second_order else ("′", expr)
         cells = (("right", symbol(name, primes)), ("center", "<mo>=</mo>"), ("left", expression(right)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
-    named = [(symbol(name), e) for name, e in model.observables.items()]
-    named += [
+    definitions = [(symbol(name), e) for name, e in model.observables.items()]
+    definitions += [
         (f"<mrow>{symbol(name)}<mo>(</mo><mn>0</mn><mo>)</mo></mrow>", e)
         for name, e in model.initial.items()
         if str(e) != f"{name}(0)"
     ]
-    for left, right in named:
+    for left, right in definitions:
         cells = (("right", left), ("center", "<mo>=</mo>"), ("left", expression(right)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
     table = f'<math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math>'
-    said = [str(event) for event in model.events]
+    remarks = [str(event) for event in model.events]
     if model.steady is not None:
         values = ", ".join(f"{name} = {e}" for name, e in model.steady.items())
-        said.insert(0, f"at rest before it begins{', with ' + values if values else ''}")
-    return table + "".join(f"<p>{escape(line)}</p>" for line in said)
+        remarks.insert(0, f"starts in the steady state{', with ' + values if values else ''}")
+    return table + "".join(f"<p>{escape(line)}</p>" for line in remarks)
 
 
 def _aligned(cells: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    """Give each cell of a row its alignment, as CSS."""
     return [(f"text-align:{side};padding:0.25em 0.15em", body) for side, body in cells]
 
 
 def symbol(name: str, primes: str = "") -> str:
-    """A name: Greek letters as such, trailing digits and what follows `_` as an index, `'` as a prime."""
+    """Typeset a name.
+
+    Greek letters are shown as such, trailing digits and what follows `_` as an index, and `'` as a prime.
+    """
     if name.endswith("'"):
         return symbol(name[:-1], "′")
     switch = re.fullmatch(r"if\((.+) >= (.+), 1, 0\)", name)
-    if switch is not None:  # one where the condition holds, zero elsewhere
+    if switch is not None:  # an Iverson bracket: 1 where the condition holds, 0 elsewhere
         return f"<mrow><mo>[</mo><mtext>{escape(switch[1])} ≥ {escape(switch[2])}</mtext><mo>]</mo></mrow>"
     match = re.fullmatch(r"([^\W\d_]+)(?:_?(\d+)|_(\w+))?", name)
     if match is None:
@@ -73,16 +93,17 @@ def symbol(name: str, primes: str = "") -> str:
 
 
 def _primed(body: str, primes: str) -> str:
+    """Add primes as a superscript."""
     return f"<msup>{body}<mo>{primes}</mo></msup>" if primes else body
 
 
 def expression(expr: Expr) -> str:
-    """An expression."""
+    """Typeset an expression."""
     return _shown(expr)[0]
 
 
 def _shown(expr: Expr) -> tuple[str, int]:
-    """MathML, and how strongly its outermost operation binds."""
+    """Typeset an expression; returns its MathML, and how strongly its outermost operation binds."""
     if expr.is_Symbol:
         return symbol(str(expr)), _ATOM
     if expr == se.pi:
@@ -102,11 +123,12 @@ def _shown(expr: Expr) -> tuple[str, int]:
 
 
 def _number(expr: Expr) -> tuple[str, int]:
+    """Typeset a number; a negative one binds like a sum."""
     value = float(expr)
     if expr.is_Rational and not expr.is_Integer:
         top, _, bottom = str(abs(expr)).partition("/")
         body = f"<mfrac><mn>{top}</mn><mn>{bottom}</mn></mfrac>"
-    elif value and not 1e-4 <= abs(value) < 1e6 and not expr.is_Integer:
+    elif value and not MIN_DECIMAL <= abs(value) < MAX_DECIMAL and not expr.is_Integer:
         digits, _, power = f"{abs(value):.6g}".partition("e")
         body = (
             f"<mn>{digits}</mn>"
@@ -119,7 +141,8 @@ def _number(expr: Expr) -> tuple[str, int]:
 
 
 def _sum(expr: Expr) -> str:
-    # Terms without a minus first, so that a line does not begin with one if it need not.
+    """Typeset a sum."""
+    # Positive terms come first, so that a sum begins with a minus sign only if all its terms are negative.
     terms = sorted(
         ((_negative(term), -term if _negative(term) else term) for term in expr.args), key=lambda pair: pair[0]
     )
@@ -132,29 +155,32 @@ def _sum(expr: Expr) -> str:
 
 
 def _negative(term: Expr) -> bool:
+    """Return True if a term has a negative numerical factor."""
     factors = term.args if term.is_Mul else (term,)
     return bool(factors[0].is_Number and float(factors[0]) < 0)
 
 
 def _product(expr: Expr) -> tuple[str, int]:
+    """Typeset a product; factors with negative powers and denominators of fractions go below a fraction bar."""
     if _negative(expr):
         return f"<mrow><mo>-</mo>{_wrapped(-expr, _PRODUCT)}</mrow>", _SUM
-    above, below = [], []
+    numerator, denominator = [], []
     for factor in expr.args:
         if factor.is_Pow and factor.args[1].is_Number and float(factor.args[1]) < 0:
-            below.append(factor.args[0] ** (-factor.args[1]))
+            denominator.append(factor.args[0] ** (-factor.args[1]))
         elif factor.is_Rational and not factor.is_Integer:
             top, _, bottom = str(factor).partition("/")
-            above += [se.Integer(int(top))] if top != "1" else []
-            below.append(se.Integer(int(bottom)))
+            numerator += [se.Integer(int(top))] if top != "1" else []
+            denominator.append(se.Integer(int(bottom)))
         else:
-            above.append(factor)
-    if below:
-        return f"<mfrac>{_times(above)}{_times(below)}</mfrac>", _POWER
-    return _times(above), _PRODUCT
+            numerator.append(factor)
+    if denominator:
+        return f"<mfrac>{_times(numerator)}{_times(denominator)}</mfrac>", _POWER
+    return _times(numerator), _PRODUCT
 
 
 def _times(factors: list[Expr]) -> str:
+    """Typeset factors side by side, numbers first."""
     if not factors:
         return "<mn>1</mn>"
     if len(factors) == 1:
@@ -164,6 +190,7 @@ def _times(factors: list[Expr]) -> str:
 
 
 def _power(base: Expr, exponent: Expr) -> tuple[str, int]:
+    """Typeset a power: as a fraction, a root or with a superscript."""
     if exponent.is_Number and float(exponent) < 0:
         under = base if exponent == -1 else base ** (-exponent)
         return f"<mfrac><mn>1</mn>{_times([under])}</mfrac>", _POWER
@@ -175,6 +202,6 @@ def _power(base: Expr, exponent: Expr) -> tuple[str, int]:
 
 
 def _wrapped(expr: Expr, least: int) -> str:
-    """In parentheses if it binds more weakly than `least`."""
+    """Typeset an expression, in parentheses if it binds more weakly than `least`."""
     body, strength = _shown(expr)
     return f"<mrow><mo>(</mo>{body}<mo>)</mo></mrow>" if strength < least else body

@@ -1,7 +1,8 @@
-"""Pictures that need no script, for notebooks: the fit on the data, as SVG."""
+"""Charts that need no script, for notebooks: data and fit as SVG."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -16,16 +17,42 @@ from .svg_plots import forward, titled
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-WIDE, TALL, LEFT, RIGHT, TOP, BOTTOM = 300, 150, 44, 8, 20, 22
-MOST = 6
-"""Panels of a picture."""
+MAX_PANELS = 6
+"""Panels that are drawn, one for each measured column or hidden state. By judgement: they fit below a cell."""
+
+
+@dataclass(frozen=True)
+class _PanelLayout:
+    """Size of a panel and of its margins in pixels, by judgement: the margins hold the labels of the axes."""
+
+    width: int = 300
+    """Of the whole panel."""
+
+    height: int = 150
+    """Of the whole panel."""
+
+    left: int = 44
+    """Margin for the smallest and the largest value."""
+
+    right: int = 8
+    """Margin without text."""
+
+    top: int = 20
+    """Margin for the title."""
+
+    bottom: int = 22
+    """Margin for the first and the last time."""
+
+
+LAYOUT = _PanelLayout()
+"""The layout in use."""
 
 
 def still(fit: FitResult) -> str:
-    """Data and fit of the first trajectory, a panel for each column and hidden state."""
+    """Draw data and fit of the first trajectory, one panel for each measured column and hidden state."""
     q, columns = fit.data.trajectories[0], fit.data.names or fit.model.states
     band, parts = forward(fit, 0), []
-    for name in panels(fit)[:MOST]:
+    for name in panels(fit)[:MAX_PANELS]:
         values = q.values[:, columns.index(name)] if name in columns else np.full(len(q.times), np.nan)
         if band is None:
             centre = drawn(fit, 0)[name]
@@ -37,34 +64,54 @@ def still(fit: FitResult) -> str:
 
 
 def _panel(title: str, points: tuple[FloatArray, FloatArray], curves: tuple[FloatArray, ...]) -> str:
+    """Draw one panel; returns an empty string if nothing is finite.
+
+    Parameters
+    ----------
+    title : str
+    points : tuple of ndarray, (M,)
+        Times and measured values.
+    curves : tuple of ndarray, (n,)
+        Times of the fit, its centre, and the lower and upper ends of its band.
+
+    Returns
+    -------
+    str
+    """
     t, u = thinned(*points)
     x, centre, low, high = thinned(*curves)
-    every = np.concatenate([u, centre, low, high])
-    every = every[np.isfinite(every)]
-    if not len(every):
+    values = np.concatenate([u, centre, low, high])
+    values = values[np.isfinite(values)]
+    if not len(values):
         return ""
-    floor, top = float(every.min()), float(every.max())
-    begin, end = float(min(t[0], x[0])), float(max(t[-1], x[-1]))
+    lowest, highest = float(values.min()), float(values.max())
+    first_time, last_time = float(min(t[0], x[0])), float(max(t[-1], x[-1]))
 
-    def at(a: float, b: float) -> str:
-        across = LEFT + (WIDE - LEFT - RIGHT) * (a - begin) / ((end - begin) or 1.0)
-        return f"{across:.1f},{TALL - BOTTOM - (TALL - TOP - BOTTOM) * (b - floor) / ((top - floor) or 1.0):.1f}"
+    floor = LAYOUT.height - LAYOUT.bottom
+    inner_width, inner_height = LAYOUT.width - LAYOUT.left - LAYOUT.right, LAYOUT.height - LAYOUT.top - LAYOUT.bottom
 
-    def line(a: FloatArray, b: FloatArray) -> list[str]:
-        return [at(*pair) for pair in zip(a, b, strict=True) if np.isfinite(pair[1])]
+    def to_pixels(a: float, b: float) -> str:
+        x_pixel = LAYOUT.left + inner_width * (a - first_time) / ((last_time - first_time) or 1.0)
+        y_pixel = floor - inner_height * (b - lowest) / ((highest - lowest) or 1.0)
+        return f"{x_pixel:.1f},{y_pixel:.1f}"
+
+    def to_points(a: FloatArray, b: FloatArray) -> list[str]:
+        return [to_pixels(*pair) for pair in zip(a, b, strict=True) if np.isfinite(pair[1])]
 
     dots = "".join(
-        f'<circle cx="{place.split(",")[0]}" cy="{place.split(",")[1]}" r="2" fill="{DATA}"/>' for place in line(t, u)
+        f'<circle cx="{position.split(",")[0]}" cy="{position.split(",")[1]}" r="2" fill="{DATA}"/>'
+        for position in to_points(t, u)
     )
-    area = " ".join([*line(x, low), *line(x[::-1], high[::-1])])
-    small = 'font-size="10" fill="gray"'
+    area = " ".join([*to_points(x, low), *to_points(x[::-1], high[::-1])])
+    label_style = 'font-size="10" fill="gray"'
     return (
-        f'<svg width="{WIDE}" height="{TALL}" role="img" aria-label="{escape(title)}: data and fit">'
+        f'<svg width="{LAYOUT.width}" height="{LAYOUT.height}" role="img" aria-label="{escape(title)}: data and fit">'
         f'<text x="4" y="12" font-size="11" font-weight="600" fill="gray">{escape(title)}</text>'
         f'<polygon points="{area}" fill="{FIT}" fill-opacity="0.2"/>{dots}'
-        f'<polyline points="{" ".join(line(x, centre))}" fill="none" stroke="{FIT}" stroke-width="1.5"/>'
-        f'<text x="{LEFT - 4}" y="{TOP + 8}" text-anchor="end" {small}>{top:.3g}</text>'
-        f'<text x="{LEFT - 4}" y="{TALL - BOTTOM}" text-anchor="end" {small}>{floor:.3g}</text>'
-        f'<text x="{LEFT}" y="{TALL - 8}" {small}>{begin:.4g}</text>'
-        f'<text x="{WIDE - RIGHT}" y="{TALL - 8}" text-anchor="end" {small}>{end:.4g}</text></svg>'
+        f'<polyline points="{" ".join(to_points(x, centre))}" fill="none" stroke="{FIT}" stroke-width="1.5"/>'
+        f'<text x="{LAYOUT.left - 4}" y="{LAYOUT.top + 8}" text-anchor="end" {label_style}>{highest:.3g}</text>'
+        f'<text x="{LAYOUT.left - 4}" y="{floor}" text-anchor="end" {label_style}>{lowest:.3g}</text>'
+        f'<text x="{LAYOUT.left}" y="{LAYOUT.height - 8}" {label_style}>{first_time:.4g}</text>'
+        f'<text x="{LAYOUT.width - LAYOUT.right}" y="{LAYOUT.height - 8}" text-anchor="end" {label_style}>'
+        f"{last_time:.4g}</text></svg>"
     )

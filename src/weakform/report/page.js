@@ -1,3 +1,3 @@
-// The script of a report: what charts.js, which stands before it, has to draw.
-themed(document.getElementById("theme"));
+// Script of a report. It follows charts.js, draws all charts of the page and wires the button for the dark mode.
+wireTheme(document.getElementById("theme"));
 drawAll(document);

@@ -1,4 +1,4 @@
-"""Parameters of a fit as a pandas data frame."""
+"""The parameters of a fit as a pandas data frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def parameter_frame(fit: FitResult, level: float) -> Any:
-    """See `FitResult.to_frame`."""
+    """Build the data frame that `FitResult.to_frame` returns."""
     pd = pandas()
     ends = fit.intervals(level)
     return pd.DataFrame(

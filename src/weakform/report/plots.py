@@ -1,4 +1,4 @@
-"""Pictures of a fit, in matplotlib, styled once."""
+"""Plots of a fit in matplotlib: states, residuals, profiles, correlations, starts and designs, in one style."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from ..inference.fitted_states import drawn, panels
 from ..inference.prediction import numbered
 from ..support.errors import WeakformError
 from ..support.optional_imports import extra
-from .svg_plots import forward, titled
+from .svg_plots import MAX_TRAJECTORIES, forward, titled
 
 if TYPE_CHECKING:
     from ..inference.experiment_design import Design
     from ..inference.state_bands import Prediction
     from ..results.fit_result import FitResult
 
-# Okabe–Ito: told apart by colour-blind readers and in print.
+# Okabe and Ito's palette: colour-blind readers can distinguish its colours, also in print.
 DATA, FIT, TRUTH = "#999999", "#0072B2", "#D55E00"
-MOST, ACROSS = 24, 4
-"""Trajectories that are drawn, and how many side by side."""
+MAX_COLUMNS = 4
+"""Panels side by side. By judgement: what a page holds."""
+MAX_SHOWN_MISFIT = 2.5
+"""Upper end of the axis of a profile, in units of the level at which the interval ends. By judgement."""
+RESIDUAL_BAND = 2.0
+"""Standard deviations. About 95% of normal residuals are inside the shaded band of this half-width."""
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -36,7 +40,7 @@ STYLE = {
 
 
 def pyplot() -> Any:
-    """Matplotlib's pyplot, or an error that says how to get it."""
+    """Import matplotlib's pyplot; raises an error with the command that installs it if it is missing."""
     try:
         import matplotlib
 
@@ -44,7 +48,9 @@ def pyplot() -> Any:
             matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        raise WeakformError(f"Pictures need matplotlib; install it with: {extra('plot')}") from None
+        raise WeakformError(
+            f"Plots need matplotlib, which is not installed. Install it with: {extra('plot')}"
+        ) from None
     return plt
 
 
@@ -54,9 +60,9 @@ def save(axes: Any, path: str | Path) -> Path:
     Parameters
     ----------
     axes : matplotlib axes, or array of them
-        What `fit.plot()` and the functions here return.
+        As `fit.plot()` and the functions of this module return them.
     path : str or Path
-        Its ending is the format: `.png`, `.svg`, `.pdf`.
+        The suffix gives the format: `.png`, `.svg`, `.pdf`.
 
     Returns
     -------
@@ -66,40 +72,51 @@ def save(axes: Any, path: str | Path) -> Path:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
         figure.savefig(path)
-    except ValueError as error:  # of a format that nobody knows
+    except ValueError as error:  # matplotlib does not know the format
         pyplot().close(figure)
-        raise WeakformError(f"The picture cannot be written to {path}: {error}") from None
+        raise WeakformError(f"The plot cannot be written to {path}: {error}") from None
     pyplot().close(figure)
     return Path(path)
 
 
 @np.errstate(all="ignore")
 def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
-    """Data, the fitted trajectory with its band and, where known, the truth, one panel for each; returns the axes.
+    """Draw data, the fitted trajectory with its band and, if known, the truth.
 
-    Several trajectories stand side by side, a row for each column, unless one of them is asked for. Where the model
-    cannot be solved over the data, the fitted states are drawn in place of the trajectory.
+    Several trajectories are drawn side by side, one row for each column, unless one of them is requested. Where the
+    model cannot be solved over the data, the fitted states are drawn in place of the trajectory.
+
+    Parameters
+    ----------
+    fit : FitResult
+    trajectory : int or str, optional
+        Number or label of a trajectory; the first `MAX_TRAJECTORIES` by default.
+
+    Returns
+    -------
+    ndarray of matplotlib axes
+        `(panels,)` for one trajectory, else `(rows, columns)`.
     """
-    plt, names, every = pyplot(), panels(fit), fit.data.trajectories
-    shown = list(range(min(len(every), MOST))) if trajectory is None else [numbered(fit, trajectory)]
-    wide = min(len(shown), ACROSS)
-    blocks = -(-len(shown) // wide)
-    size = (8, 1.2 + 2.1 * len(names)) if len(shown) == 1 else (2.6 * wide + 0.8, 0.8 + 1.8 * blocks * len(names))
+    plt, names, trajectories = pyplot(), panels(fit), fit.data.trajectories
+    shown = list(range(min(len(trajectories), MAX_TRAJECTORIES))) if trajectory is None else [numbered(fit, trajectory)]
+    columns = min(len(shown), MAX_COLUMNS)
+    blocks = -(-len(shown) // columns)
+    size = (8, 1.2 + 2.1 * len(names)) if len(shown) == 1 else (2.6 * columns + 0.8, 0.8 + 1.8 * blocks * len(names))
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
-            len(names) * blocks, wide, figsize=size, sharex=len(shown) == 1, sharey="row", squeeze=False, num=None
+            len(names) * blocks, columns, figsize=size, sharex=len(shown) == 1, sharey="row", squeeze=False, num=None
         )
-        for place, k in enumerate(shown):
-            solved = forward(fit, k)
+        for position, k in enumerate(shown):
+            prediction = forward(fit, k)
             for row, name in enumerate(names):
-                axis = axes[row * blocks + place // wide, place % wide]
-                _panel(axis, fit, k, name, solved)
-                if place % wide == 0:
-                    hidden = "" if name in (fit.data.names or fit.model.states) else "\n(never measured)"
+                axis = axes[row * blocks + position // columns, position % columns]
+                _panel(axis, fit, k, name, prediction)
+                if position % columns == 0:
+                    hidden = "" if name in (fit.data.names or fit.model.states) else "\n(not measured)"
                     axis.set_ylabel(titled(fit, name) + hidden)
                 if len(shown) > 1:
-                    axis.set_title(every[k].label, fontsize=9, loc="left")
-                if row == len(names) - 1 and place + wide >= len(shown):
+                    axis.set_title(trajectories[k].label, fontsize=9, loc="left")
+                if row == len(names) - 1 and position + columns >= len(shown):
                     axis.set_xlabel(titled(fit, "time"))
         for axis in axes.flat:
             axis.set_visible(axis.has_data())
@@ -110,7 +127,7 @@ def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
 
 
 def _panel(axis: Any, fit: FitResult, k: int, name: str, solved: Prediction | None) -> None:
-    """One column of one trajectory."""
+    """Draw one column of one trajectory; `solved` is None if the model cannot be solved over the data."""
     q, columns = fit.data.trajectories[k], fit.data.names or fit.model.states
     truth = fit.data.truth if k == 0 and name in fit.model.states else None
     if name in columns:
@@ -128,28 +145,48 @@ def _panel(axis: Any, fit: FitResult, k: int, name: str, solved: Prediction | No
 
 @np.errstate(all="ignore")
 def data_residuals(fit: FitResult) -> Any:
-    """Residuals of the data over σ, a row for each column, against time, the fit and normal noise; returns the axes."""
+    """Draw the residuals of the data over σ against time, against the fit, and against normal quantiles.
+
+    Parameters
+    ----------
+    fit : FitResult
+
+    Returns
+    -------
+    ndarray of matplotlib axes, (columns, 3)
+    """
     plt, columns = pyplot(), by_column(fit)
     with plt.rc_context(STYLE):
         _, axes = plt.subplots(len(columns), 3, figsize=(10, 0.6 + 2.2 * len(columns)), squeeze=False)
-        for row, one in zip(axes, columns, strict=True):
+        for row, column in zip(axes, columns, strict=True):
             for axis, x, y, title in (
-                (row[0], one.times, one.score, titled(fit, "time")),
-                (row[1], one.level, one.score, f"{titled(fit, one.name)}, fitted"),
-                (row[2], one.expected, np.sort(one.score), "normal quantile"),
+                (row[0], column.times, column.score, titled(fit, "time")),
+                (row[1], column.level, column.score, f"{titled(fit, column.name)}, fitted"),
+                (row[2], column.expected, np.sort(column.score), "normal quantile"),
             ):
                 axis.plot(x, y, ".", color=FIT, ms=4)
                 axis.set_xlabel(title)
             for axis in row[:2]:
-                axis.axhspan(-2, 2, color=FIT, alpha=0.1, lw=0)
-            if len(one.score):
-                row[2].plot(one.expected[[0, -1]], one.expected[[0, -1]], "--", color="gray", lw=1)
-            row[0].set_ylabel(f"{one.name}, residual / σ")
+                axis.axhspan(-RESIDUAL_BAND, RESIDUAL_BAND, color=FIT, alpha=0.1, lw=0)
+            if len(column.score):
+                row[2].plot(column.expected[[0, -1]], column.expected[[0, -1]], "--", color="gray", lw=1)
+            row[0].set_ylabel(f"{column.name}, residual / σ")
     return axes
 
 
 def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
-    """Weak residuals in standard deviations against time, one panel for each state; returns the axes."""
+    """Draw the weak residuals in standard deviations against time, one panel for each state.
+
+    Parameters
+    ----------
+    fit : FitResult
+    trajectory : int or str
+        Number or label of a trajectory.
+
+    Returns
+    -------
+    ndarray of matplotlib axes, (D,)
+    """
     if not fit.weak_residuals:
         raise WeakformError("This fit has no weak residuals: the data are noise-free.")
     plt = pyplot()
@@ -158,7 +195,7 @@ def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(len(names), 1, figsize=(8, 1.0 + 1.5 * len(names)), sharex=True, squeeze=False)
         for axis, name, row in zip(axes[:, 0], names, scores, strict=True):
-            axis.axhspan(-2, 2, color=FIT, alpha=0.1, lw=0)
+            axis.axhspan(-RESIDUAL_BAND, RESIDUAL_BAND, color=FIT, alpha=0.1, lw=0)
             axis.plot(centres, row, ".", color=FIT, ms=4)
             axis.set_ylabel(name)
         axes[-1, 0].set_xlabel("time")
@@ -168,11 +205,23 @@ def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
 
 
 def profiles(fit: FitResult, level: float = 0.95) -> Any:
-    """How the misfit rises when one parameter is held, one panel for each; computed if need be; returns the axes."""
+    """Draw the profiles: how the misfit increases if one parameter is held and all others adapt.
+
+    Parameters
+    ----------
+    fit : FitResult
+    level : float
+        Level of the profiles; used only if the fit has none yet, so that they are computed.
+
+    Returns
+    -------
+    ndarray of matplotlib axes
+        One panel for each parameter.
+    """
     plt = pyplot()
     if not fit.profiles:
         fit.intervals(level, kind="profile")
-    columns = min(4, len(fit.profiles))
+    columns = min(MAX_COLUMNS, len(fit.profiles))
     rows = -(-len(fit.profiles) // columns)
     with plt.rc_context(STYLE):
         _, axes = plt.subplots(rows, columns, figsize=(2.6 * columns + 0.6, 2.2 * rows + 0.4), squeeze=False)
@@ -185,22 +234,22 @@ def profiles(fit: FitResult, level: float = 0.95) -> Any:
                 parabola = ((near - fit.estimate[j]) / fit.wald_errors[j]) ** 2
                 axis.plot(near, parabola, "--", color=DATA, lw=1, label="Wald")
             axis.axhline(limit, color=TRUTH, lw=1)
-            axis.set(ylim=(0, 2.5 * limit), xlabel=name)
+            axis.set(ylim=(0, MAX_SHOWN_MISFIT * limit), xlabel=name)
         for axis in axes.flat[len(fit.profiles) :]:
             axis.set_visible(False)
-        axes[0, 0].set_ylabel("rise of the misfit")
+        axes[0, 0].set_ylabel("increase of the misfit")
         axes[0, 0].legend(fontsize=8)
     return axes
 
 
 def correlations(fit: FitResult) -> Any:
-    """The correlations of the estimates as a picture; returns the axes."""
+    """Draw the correlation matrix of the estimates; returns the axes."""
     plt = pyplot()
     names = fit.model.parameters
     size = 1.4 + 0.55 * len(names)
     with plt.rc_context({**STYLE, "axes.grid": False}):
         figure, axis = plt.subplots(figsize=(size + 0.8, size))
-        drawn = axis.imshow(fit.correlation, cmap="PuOr_r", vmin=-1, vmax=1)
+        image = axis.imshow(fit.correlation, cmap="PuOr_r", vmin=-1, vmax=1)
         axis.set_xticks(range(len(names)), names, rotation=45, ha="right")
         axis.set_yticks(range(len(names)), names)
         for i in range(len(names)):
@@ -209,35 +258,45 @@ def correlations(fit: FitResult) -> Any:
                 if np.isfinite(value):
                     ink = "white" if abs(value) > 0.7 else "black"
                     axis.text(j, i, f"{value:+.2f}", ha="center", va="center", fontsize=8, color=ink)
-        figure.colorbar(drawn, ax=axis, shrink=0.8, label="correlation")
+        figure.colorbar(image, ax=axis, shrink=0.8, label="correlation")
     return axis
 
 
 def waterfall(fit: FitResult) -> Any:
-    """The objective that each start reached, the best first; returns the axes."""
+    """Draw the objective that each start reached, best first; returns the axes."""
     plt = pyplot()
     values = sorted(s.objective for s in fit.starts if np.isfinite(s.objective))
     with plt.rc_context(STYLE):
         _, axis = plt.subplots(figsize=(5, 3))
         axis.plot(range(1, len(values) + 1), values, "o-", color=FIT, ms=5)
-        axis.set(xlabel="start, the best first", ylabel="objective", xticks=range(1, len(values) + 1))
+        axis.set(xlabel="start, best first", ylabel="objective", xticks=range(1, len(values) + 1))
     return axis
 
 
 def planned(design: Design) -> Any:
-    """What is left of each error after each experiment, one bar for each; returns the axes."""
+    """Draw the errors expected after each candidate experiment, one bar chart for each parameter.
+
+    Parameters
+    ----------
+    design : Design
+
+    Returns
+    -------
+    ndarray of matplotlib axes, (parameters,)
+        Errors relative to those before the experiment, if these are finite.
+    """
     plt, n = pyplot(), len(design.experiments)
-    known = bool(np.isfinite(design.before).all())
+    has_errors_before = bool(np.isfinite(design.before).all())
     with plt.rc_context(STYLE):
         count = len(design.names)
         _, axes = plt.subplots(1, count, figsize=(2.2 * count + 3.2, 0.32 * n + 1.2), sharey=True, squeeze=False)
         for j, (name, axis) in enumerate(zip(design.names, axes[0], strict=True)):
             errors = np.array([e[j] for e in design.experiments.values()])
-            left = errors / design.before[j] if known else errors
-            axis.barh(np.arange(n), np.where(np.isfinite(left), left, np.nan), color=FIT, height=0.7)
+            errors_after = errors / design.before[j] if has_errors_before else errors
+            axis.barh(np.arange(n), np.where(np.isfinite(errors_after), errors_after, np.nan), color=FIT, height=0.7)
             axis.set_title(name, fontsize=10)
-            axis.set_xlabel("error left" if known else "error")
-            if known:
+            axis.set_xlabel("error after / before" if has_errors_before else "error")
+            if has_errors_before:
                 axis.set_xlim(0, 1)
             axis.set_yticks(np.arange(n), list(design.experiments))
         axes[0, 0].invert_yaxis()

@@ -1,4 +1,4 @@
-"""Draws from a posterior: pairs of quantities, in matplotlib and on the page."""
+"""Plots of draws from a posterior: single quantities and pairs, in matplotlib and on the HTML page."""
 
 from __future__ import annotations
 
@@ -17,70 +17,88 @@ from .text_report import number
 if TYPE_CHECKING:
     from ..inference.posterior import Posterior
 
-MOST, SHOWN, BINS = 6, 600, 30
-"""Quantities in a picture, points of a panel, and bars of a histogram."""
+MAX_QUANTITIES = 6
+"""Quantities that are drawn unless some are named. By judgement: the panels of more would be too small to read."""
+MAX_PANEL_POINTS = 600
+"""Draws that a panel of a pair shows; more are thinned evenly, to less than twice as many. By judgement."""
+HISTOGRAM_BINS = 30
+"""Bars of a histogram. By judgement."""
 
 
 def chosen(posterior: Posterior, names: list[str] | None) -> list[str]:
-    """What is drawn: the first few, or those that are named."""
+    """Return the quantities to draw: those named, or the first `MAX_QUANTITIES`."""
     if names is None:
-        return list(posterior.names[:MOST])
+        return list(posterior.names[:MAX_QUANTITIES])
     unknown = [name for name in names if name not in posterior.names]
     if unknown:
         raise FitError(
-            f"Nothing called {unknown[0]!r} was drawn.{suggestion(unknown[0], posterior.names)} There are: "
+            f"Nothing called {unknown[0]!r} was drawn.{suggestion(unknown[0], posterior.names)} The draws are of: "
             f"{', '.join(posterior.names)}."
         )
     return list(names)
 
 
 def pairs(posterior: Posterior, names: list[str] | None = None) -> Any:
-    """Pairs of quantities below the diagonal, each alone on it; returns the matplotlib axes."""
+    """Draw pairs of quantities below the diagonal, and the histogram of each quantity on it.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    names : list of str, optional
+        Quantities to draw; the first `MAX_QUANTITIES` by default.
+
+    Returns
+    -------
+    ndarray of matplotlib axes, (n, n)
+    """
     plt, names = pyplot(), chosen(posterior, names)
     n = len(names)
     with plt.rc_context(STYLE):
         _, axes = plt.subplots(n, n, figsize=(1.9 * n + 0.6, 1.9 * n + 0.4), squeeze=False)
-        for i, across in enumerate(names):
-            for j, along in enumerate(names):
+        for i, vertical in enumerate(names):
+            for j, horizontal in enumerate(names):
                 axis = axes[i, j]
                 if j > i:
                     axis.set_visible(False)
                     continue
                 if i == j:
-                    axis.hist(posterior[along], bins=BINS, color=FIT, alpha=0.7)
+                    axis.hist(posterior[horizontal], bins=HISTOGRAM_BINS, color=FIT, alpha=0.7)
                     axis.set_yticks([])
                 else:
-                    step = max(1, len(posterior[along]) // SHOWN)
-                    axis.plot(posterior[along][::step], posterior[across][::step], ".", ms=2, color=FIT, alpha=0.4)
+                    step = max(1, len(posterior[horizontal]) // MAX_PANEL_POINTS)
+                    axis.plot(
+                        posterior[horizontal][::step], posterior[vertical][::step], ".", ms=2, color=FIT, alpha=0.4
+                    )
                 axis.locator_params(nbins=3)
-                axis.set_xlabel(along if i == n - 1 else "")
-                axis.set_ylabel(across if j == 0 and i > 0 else "")
+                axis.set_xlabel(horizontal if i == n - 1 else "")
+                axis.set_ylabel(vertical if j == 0 and i > 0 else "")
                 axis.tick_params(labelbottom=i == n - 1, labelleft=j == 0 and i > 0)
     return axes
 
 
 def described(posterior: Posterior) -> str:
-    """The part of a page about a posterior: its table, each quantity alone, and pairs."""
+    """Build the section of a page about a posterior: its table, the histogram of each quantity, and pairs."""
     ends = posterior.intervals()
     rows = []
     for name in posterior.names:
         x, (low, high) = posterior[name], ends[name]
         interval = f"[{number(low)}, {number(high)}]"
-        mixed = [f"{posterior.rhat[name]:.3f}", f"{posterior.effective[name]:.0f}"]
-        rows.append([name, number(float(x.mean())), number(float(x.std())), interval, *mixed])
+        mixing = [f"{posterior.rhat[name]:.3f}", f"{posterior.effective[name]:.0f}"]
+        rows.append([name, number(float(x.mean())), number(float(x.std())), interval, *mixing])
     chains, n = posterior.draws.shape[:2]
-    said = "they have mixed" if posterior.success else f"not to be trusted: {posterior.trouble}"
-    intro = f"<p>{chains} chains of {n} draws from the posterior; {escape(said)}.</p>"
+    mixing_text = "the chains have mixed" if posterior.success else f"do not trust them: {posterior.trouble}"
+    intro = f"<p>{chains} chains of {n} draws from the posterior; {escape(mixing_text)}.</p>"
     notes = "".join(f"<p>{escape(note)}</p>" for note in posterior.notes)
     names, figures = chosen(posterior, None), []
     for name in names:
-        counts, edges = np.histogram(posterior[name], BINS)
+        counts, edges = np.histogram(posterior[name], HISTOGRAM_BINS)
+        # The outline of the bars, which the chart draws as a line.
         x, y = np.repeat(edges, 2)[1:-1], np.repeat(counts, 2)
         figures.append(
             figure(f"draws of {name}", (name, "draws"), [series("line", "draws", (x, y), "fit")], small=True)
         )
     for a, b in combinations(names, 2):
-        step = max(1, len(posterior[a]) // SHOWN)
+        step = max(1, len(posterior[a]) // MAX_PANEL_POINTS)
         dots = [series("points", "draws", (posterior[a][::step], posterior[b][::step]), "fit")]
         figures.append(figure(f"draws of {b} against {a}", (a, b), dots, small=True))
     header = ["quantity", "mean", "sd", "95% interval", "R̂", "effective size"]

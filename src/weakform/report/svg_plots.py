@@ -1,8 +1,9 @@
-"""Pictures of a report: the fit on the data, residuals, profiles, starts."""
+"""Charts of the HTML report: data and fit, residuals, weak residuals, profiles and starts."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,61 +16,101 @@ from ..inference.prediction import follows
 from ..support.array_types import FloatArray
 from ..support.errors import WeakformError
 from .html_blocks import figure, legend, plain, series, spread, table, thinned
-from .text_report import AGREED, agreeing, number, pair
+from .text_report import LIKELIHOOD_TOLERANCE, agreeing, number, pair
 
 if TYPE_CHECKING:
     from ..inference.profiles import Profile
     from ..inference.state_bands import Prediction
     from ..results.fit_result import FitResult
 
-MOST, SEVERAL = 24, 2
-"""Trajectories that are drawn, and those above which they are drawn small, side by side."""
-LOST = "The forward solution leaves the data, as it does for chaotic systems; the fitted states are shown instead."
+MAX_TRAJECTORIES = 24
+"""Trajectories that are drawn, on the page and by matplotlib; above, the page leaves out the initial values, too. By
+judgement: with more, a page is too long to read."""
+MAX_LARGE_TRAJECTORIES = 2
+"""Trajectories. Above, their charts are drawn small, side by side. By judgement."""
+FITTED_STATES_NOTE = (
+    "The forward solution departs from the data, as is usual for chaotic systems; the fitted states are shown instead."
+)
+"""Shown where the model, solved once over the data, does not follow them."""
 COLOURS = ("fit", "truth", "data", "good", "bad")
-SAME = 0.01
-"""Difference of objectives that is not worth a picture."""
+"""Names of colours of `page.css` for the states."""
+MIN_DRAWN_DIFFERENCE = 0.01
+"""Difference between the worst and the best objective. Below, the starts are described in words only. By judgement."""
+MIN_RESIDUALS = 3
+"""Values of a column. Below, its residuals are not drawn. By judgement."""
+RESIDUAL_LEVELS = (-2.0, 2.0)
+"""Standard deviations between which about 95% of normal residuals lie; drawn as dashed lines."""
+PROFILE_POINTS = 80
+"""Points of the curve of a profile. By judgement: smooth on a screen."""
+WALD_POINTS = 60
+"""Points of the parabola beside a profile. By judgement."""
+
+
+@dataclass(frozen=True)
+class _ProfileRange:
+    """What the chart of a profile shows, in units of the level at which the interval ends; by judgement."""
+
+    axis: float = 2.2
+    """Upper end of the axis."""
+
+    parabola: float = 2.5
+    """Where the parabola is cut off: a little outside the chart."""
+
+
+PROFILE_RANGE = _ProfileRange()
+"""The range in use."""
 
 
 def titled(fit: FitResult, name: str) -> str:
-    """A name with its unit."""
+    """Return a name with its unit in parentheses, if it has one."""
     unit = fit.units.get(name, "")
     return f"{name} ({unit})" if unit else name
 
 
 def on_data(fit: FitResult) -> str:
-    """The model on the data: a picture for each column, and for each trajectory."""
-    every = fit.data.trajectories
-    bands = [forward(fit, k) for k in range(min(len(every), MOST))]
-    small, parts, row = len(every) > SEVERAL, list[str](), list[str]()
+    """Build the section with data and fit: one chart for each column and trajectory, and a table of R².
+
+    Parameters
+    ----------
+    fit : FitResult
+
+    Returns
+    -------
+    str
+    """
+    trajectories = fit.data.trajectories
+    bands = [forward(fit, k) for k in range(min(len(trajectories), MAX_TRAJECTORIES))]
+    small, parts, charts = len(trajectories) > MAX_LARGE_TRAJECTORIES, list[str](), list[str]()
     columns = fit.data.names or fit.model.states
     for name in panels(fit):
         figures = [_panel(fit, k, name, band) for k, band in enumerate(bands)]
+        # Small charts of the same column share their range, so that trajectories can be compared.
         limits = spread([s for lines, _ in figures for s in lines]) if small else None
         hidden = name not in columns
         if small:
-            parts.append(f"<h3>{escape(titled(fit, name))}{', never measured' if hidden else ''}</h3>")
-        for (lines, samples), q in zip(figures, every, strict=False):
+            parts.append(f"<h3>{escape(titled(fit, name))}{' (not measured)' if hidden else ''}</h3>")
+        for (lines, samples), q in zip(figures, trajectories, strict=False):
             where = f" of {q.label}" if q.label else ""
-            said = "never measured: the fit" if hidden else f"{samples} samples and the fit"
-            label = f"{titled(fit, name)}{where} against time: {said}"
-            title = q.label if small else f"{titled(fit, name)}{where}{', never measured' if hidden else ''}"
-            row.append(figure(label, (titled(fit, "time"), title), lines, small=small, limits=limits))
-        if small:  # a row for each column; else one for all of them
-            parts.append(f'<div class="multiples">{"".join(row)}</div>')
-            row = []
+            content = "the fit; not measured" if hidden else f"{samples} samples and the fit"
+            label = f"{titled(fit, name)}{where} against time: {content}"
+            title = q.label if small else f"{titled(fit, name)}{where}{' (not measured)' if hidden else ''}"
+            charts.append(figure(label, (titled(fit, "time"), title), lines, small=small, limits=limits))
+        if small:  # one row of charts for each column; large charts share one row
+            parts.append(f'<div class="multiples">{"".join(charts)}</div>')
+            charts = []
     if not small:
-        parts.append(f'<div class="pairs">{"".join(row)}</div>')
-    if len(every) > MOST:
-        parts.append(f"<p>{len(every) - MOST} more trajectories are not shown.</p>")
+        parts.append(f'<div class="pairs">{"".join(charts)}</div>')
+    if len(trajectories) > MAX_TRAJECTORIES:
+        parts.append(f"<p>Trajectories that are not shown: {len(trajectories) - MAX_TRAJECTORIES}.</p>")
     solved = any(band is not None for band in bands)
-    shown = "the model solved once, with its 95% band" if solved else "states that obey the model"
+    shown = "the solution of the model, with its 95% band" if solved else "states that obey the model"
     entries = [("data", "data"), (f"fit: {shown}", "fit")]
     entries += [("noise-free truth", "truth")] if fit.data.truth is not None else []
-    return ("" if solved else f"<p>{LOST}</p>") + legend(*entries) + "".join(parts) + _followed(fit)
+    return ("" if solved else f"<p>{FITTED_STATES_NOTE}</p>") + legend(*entries) + "".join(parts) + _followed(fit)
 
 
 def forward(fit: FitResult, k: int) -> Prediction | None:
-    """The forward solution with its band, where it stays with the data."""
+    """Return the forward solution with its band; None if it does not follow the data or cannot be computed."""
     try:
         return fit.trajectory(k) if follows(fit, k) else None
     except WeakformError:
@@ -77,7 +118,25 @@ def forward(fit: FitResult, k: int) -> Prediction | None:
 
 
 def _panel(fit: FitResult, k: int, name: str, band: Prediction | None) -> tuple[list[dict[str, Any]], int]:
-    """What is drawn of one column of one trajectory, and how many samples it has."""
+    """Build the series of one column of one trajectory.
+
+    Parameters
+    ----------
+    fit : FitResult
+    k : int
+        Number of the trajectory.
+    name : str
+        A measured column or a hidden state.
+    band : Prediction, or None
+        The forward solution; None if the fitted states are drawn in its place.
+
+    Returns
+    -------
+    list of dict
+        Band, data, truth and fit, as far as they exist.
+    int
+        Number of measured values.
+    """
     q, truth, samples = fit.data.trajectories[k], fit.data.truth, 0
     columns = fit.data.names or fit.model.states
     lines = []
@@ -97,143 +156,170 @@ def _panel(fit: FitResult, k: int, name: str, band: Prediction | None) -> tuple[
 
 
 def _shares(fit: FitResult) -> FloatArray:
-    """R² of each column by what is drawn: the forward solution, or the fitted states where it leaves the data."""
-    several = len(fit.data.trajectories)
-    if several > MOST or not all(follows(fit, k) for k in range(several)):
+    """Compute R² of each column, `(columns,)`, by the curve that is drawn.
+
+    That is the forward solution, or the fitted states if it does not follow the data.
+    """
+    count = len(fit.data.trajectories)
+    if count > MAX_TRAJECTORIES or not all(follows(fit, k) for k in range(count)):
         return explained(fit)
     return np.array(list(fit.r_squared.values()))
 
 
 def _followed(fit: FitResult) -> str:
-    """How closely each column is followed."""
-    share, counts = _shares(fit), fit.data.measurements
+    """Build the table that shows how closely the fit follows each column."""
+    r_squared, measurements = _shares(fit), fit.data.measurements
     rows = [
-        [name, str(int(counts[d])), number(float(fit.sigma[d]), 3), f"{share[d]:.4f}" if np.isfinite(share[d]) else ""]
+        [
+            name,
+            str(int(measurements[d])),
+            number(float(fit.sigma[d]), 3),
+            f"{r_squared[d]:.4f}" if np.isfinite(r_squared[d]) else "",
+        ]
         for d, name in enumerate(fit.data.names or fit.model.states)
     ]
-    said = "σ" if fit.sigma_estimated else "σ (given)"
-    return table(["measured", "values", said, "R²"], rows)
+    sigma_label = "σ" if fit.sigma_estimated else "σ (given)"
+    return table(["measured", "values", sigma_label, "R²"], rows)
 
 
 def data_residuals(fit: FitResult) -> str:
-    """Residuals of the data in standard deviations: against time, against the level, and in order."""
+    """Build the section of the residuals of the data in standard deviations.
+
+    Each column gets three charts: against time, against the fitted level, and against normal quantiles.
+    """
     columns = by_column(fit) if (fit.sigma > 0).all() else []
     if not any(len(column.score) for column in columns):
         return ""
-    edges = [{"kind": "level", "name": "", "y": y, "colour": "soft"} for y in (-2.0, 2.0)]
+    levels = [{"kind": "level", "name": "", "y": y, "colour": "soft"} for y in RESIDUAL_LEVELS]
     parts = []
     for column in columns:
         name, score, expected = column.name, column.score, column.expected
-        if len(score) < 3:
+        if len(score) < MIN_RESIDUALS:
             continue
         ends = expected[[0, -1]]
         title = f"{name}, residual / σ"
         by_time = series("points", "residuals", thinned(column.times, score), "fit")
         by_level = series("points", "residuals", thinned(column.level, score), "fit")
         ordered = series("points", "residuals", thinned(expected, np.sort(score)), "fit")
-        straight = series("line", "normal", (ends, ends), "soft", dashed=True)
+        diagonal = series("line", "normal", (ends, ends), "soft", dashed=True)
         parts += [
-            figure(f"residuals of {name} against time", (titled(fit, "time"), title), [by_time, *edges], small=True),
+            figure(f"residuals of {name} against time", (titled(fit, "time"), title), [by_time, *levels], small=True),
             figure(
                 f"residuals of {name} against the fit",
                 (f"{titled(fit, name)}, fitted", title),
-                [by_level, *edges],
+                [by_level, *levels],
                 small=True,
             ),
             figure(
-                f"residuals of {name} in order, against those of normal noise",
+                f"residuals of {name} against quantiles of normal noise",
                 ("normal quantile", title),
-                [straight, ordered],
+                [diagonal, ordered],
                 small=True,
             ),
         ]
     intro = (
-        "<p class='how'>Measured less fitted values in standard deviations: without a pattern in time or in the "
-        "level, and along the dashed line where the noise is what it was said to be.</p>"
+        "<p class='explanation'>Measured minus fitted values, in standard deviations. If model and noise are "
+        "right, there is no pattern over time or level, and the points of the quantile plot follow the dashed "
+        "line.</p>"
     )
     return intro + f'<div class="multiples three">{"".join(parts)}</div>'
 
 
 def weak_residuals(fit: FitResult) -> str:
-    """Weak residuals against time."""
+    """Build the section of the weak residuals against time; empty if the fit has none."""
     if not fit.weak_residuals:
         return ""
-    every, parts = fit.data.trajectories, []
-    small = len(every) > SEVERAL
-    for q, (centres, values) in zip(every[:MOST], fit.weak_residuals, strict=False):
+    trajectories, parts = fit.data.trajectories, []
+    small = len(trajectories) > MAX_LARGE_TRAJECTORIES
+    for q, (centres, values) in zip(trajectories[:MAX_TRAJECTORIES], fit.weak_residuals, strict=False):
         lines = []
         for d, name in enumerate(fit.model.states):
             t, r = thinned(centres, values[d])
             lines.append(series("points", name, (t, r), COLOURS[d % len(COLOURS)]))
-        lines += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in (-2.0, 2.0)]
+        lines += [{"kind": "level", "name": "", "y": level, "colour": "soft"} for level in RESIDUAL_LEVELS]
         label = f"weak residuals{' of ' + q.label if q.label else ''} in standard deviations against time"
-        title = q.label or "weak residual / its sd"
+        title = q.label or "weak residual / sd"
         parts.append(figure(label, (titled(fit, "time"), title), lines, small=small))
     entries = [(name, COLOURS[d % len(COLOURS)]) for d, name in enumerate(fit.model.states)]
     intro = (
-        "<p class='how'>Each point is one equation seen through one test function, in standard deviations. "
-        "Where the model is right about 95% of them lie between the dashed lines, without a pattern in time.</p>"
+        "<p class='explanation'>Each point is the residual of one equation, weighted with one test function, in "
+        "standard deviations. If the model is right, about 95% of the points are between the dashed lines, without "
+        "a pattern over time.</p>"
     )
-    held = "".join(parts)
-    return intro + legend(*entries) + f'<div class="{"multiples" if small else "pairs alone"}">{held}</div>'
+    charts = "".join(parts)
+    return intro + legend(*entries) + f'<div class="{"multiples" if small else "pairs single"}">{charts}</div>'
 
 
 def profiles(fit: FitResult) -> str:
-    """How the misfit rises when one parameter is held."""
+    """Build the section of the profiles: how the misfit increases if one parameter is held and the others adapt."""
     if not fit.profiles:
-        able = " or ".join(f"“{e.name}”" for e in ESTIMATORS.values() if e.refits)
-        return "" if ESTIMATORS[fit.method].refits else f"<p>Only fits by method {able} have profiles.</p>"
+        methods = " or ".join(f"“{e.name}”" for e in ESTIMATORS.values() if e.refits)
+        return (
+            "" if ESTIMATORS[fit.method].refits else f"<p>Profiles are available for fits by method {methods} only.</p>"
+        )
     parts = []
     for name, profile in fit.profiles.items():
-        if name in fit.undetermined:  # it has none
+        if name in fit.undetermined:  # its profile has no end to show
             continue
         j = fit.model.parameters.index(name)
-        near = np.linspace(profile.values[0], profile.values[-1], 60)
+        values = np.linspace(profile.values[0], profile.values[-1], WALD_POINTS)
         limit = fit.quantile(profile.level) ** 2
         lines = [series("line", "profile", _smooth(profile), "fit")]
         if np.isfinite(fit.wald_errors[j]) and fit.wald_errors[j] > 0:
-            parabola = ((near - fit.estimate[j]) / fit.wald_errors[j]) ** 2
-            shown = parabola <= 2.5 * limit
-            lines.append(series("line", "Wald", (near[shown], parabola[shown]), "soft", dashed=True))
+            parabola = ((values - fit.estimate[j]) / fit.wald_errors[j]) ** 2
+            is_visible = parabola <= PROFILE_RANGE.parabola * limit
+            lines.append(series("line", "Wald", (values[is_visible], parabola[is_visible]), "soft", dashed=True))
         lines.append({"kind": "level", "name": "", "y": limit, "colour": "mark"})
-        ends = pair(np.array(profile.interval)).replace("-", "−")[1:-1].replace(", ", " and ")
-        caption = f"{name}: 95% between {ends}"
-        title = (titled(fit, name), "rise of the misfit")
+        ends = pair(np.array(profile.interval)).replace("-", "−")[1:-1].replace(", ", " to ")
+        caption = f"{name}: 95% interval from {ends}"
+        title = (titled(fit, name), "increase of the misfit")
         parts.append(
-            figure(f"profile of {caption}", title, lines, small=True, limits=(0.0, 2.2 * limit), caption=caption)
+            figure(
+                f"profile of {caption}",
+                title,
+                lines,
+                small=True,
+                limits=(0.0, PROFILE_RANGE.axis * limit),
+                caption=caption,
+            )
         )
     intro = (
-        "<p class='how'>How much worse the fit becomes when one parameter is held and all others adapt. A "
-        "parameter is determined where its curve crosses the dashed level on both sides; the dashed curve is the "
-        "parabola of the covariance. Where the two differ, interval and standard error are those of the profile.</p>"
+        "<p class='explanation'>How much the misfit increases if one parameter is held and all others adapt. A "
+        "parameter is determined if its curve crosses the dashed level on both sides. The dashed curve is the "
+        "parabola of the covariance; where the two curves differ, interval and standard error are taken from the "
+        "profile.</p>"
     )
     return intro + f'<div class="multiples">{"".join(parts)}</div>'
 
 
 def _smooth(profile: Profile) -> tuple[FloatArray, FloatArray]:
-    """A profile as a curve: the root of the misfit, with a sign, is nearly a line, and goes through all its points."""
+    """Interpolate a profile through all its points; returns values and misfits.
+
+    The root of the misfit, with the sign of the side, is nearly a straight line in the parameter, so that it is
+    interpolated in place of the misfit.
+    """
     x, y = profile.values, np.sqrt(np.maximum(profile.misfit, 0.0))
     if len(x) < 3:
         return x, y**2
     from scipy.interpolate import PchipInterpolator
 
     signed = np.where(np.arange(len(x)) < int(np.argmin(y)), -y, y)
-    near = np.unique(np.concatenate([np.linspace(x[0], x[-1], 80), x]))
-    return near, np.asarray(PchipInterpolator(x, signed)(near)) ** 2
+    grid = np.unique(np.concatenate([np.linspace(x[0], x[-1], PROFILE_POINTS), x]))
+    return grid, np.asarray(PchipInterpolator(x, signed)(grid)) ** 2
 
 
 def starts(fit: FitResult) -> str:
-    """Where the starts have led."""
+    """Build the section that shows which objectives the starts reached."""
     values = sorted(s.objective for s in fit.starts if math.isfinite(s.objective))
     if len(values) < 2:
-        count = len(fit.starts)
-        return f"<p>{count} start; models that are linear in their parameters need no more.</p>" if values else ""
-    if values[-1] - values[0] < SAME or all(s.behind <= AGREED for s in fit.starts):
-        return f"<p>Of {len(fit.starts)} starts {agreeing(fit)}.</p>"
+        remark = "; the model is linear in its parameters and needs no more" if fit.model.is_linear else ""
+        return f"<p>{len(fit.starts)} start{remark}.</p>" if values else ""
+    if values[-1] - values[0] < MIN_DRAWN_DIFFERENCE or all(s.behind <= LIKELIHOOD_TOLERANCE for s in fit.starts):
+        return f"<p>Of {len(fit.starts)} starts, {agreeing(fit)}.</p>"
     order = np.arange(1, len(values) + 1)
     drawing = figure(
-        f"objective of {len(values)} starts, the best first",
-        ("start, the best first", "objective"),
+        f"objective of {len(values)} starts, best first",
+        ("start, best first", "objective"),
         [
             series("points", "objective", (order, values), "fit", size=7),
             series("line", "objective", (order, values), "fit"),
@@ -241,6 +327,6 @@ def starts(fit: FitResult) -> str:
         small=True,
     )
     return (
-        f"<p>Of {len(fit.starts)} starts {agreeing(fit)}. Steps are other optima that "
-        f'were found and passed over.</p><div class="multiples">{drawing}</div>'
+        f"<p>Of {len(fit.starts)} starts, {agreeing(fit)}. Steps in the curve are "
+        f'other, worse optima.</p><div class="multiples">{drawing}</div>'
     )

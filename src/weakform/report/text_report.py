@@ -1,4 +1,4 @@
-"""The printed report: what people paste into papers and messages."""
+"""The printed report of a fit: `print(fit)`, plain text that can be pasted into papers and messages."""
 
 from __future__ import annotations
 
@@ -15,27 +15,41 @@ from ..support.array_types import FloatArray
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-WIDTH = 100
-CORRELATION = 0.5
-SHOWN = 4
-AGREED = 0.05
-"""Difference of log-likelihoods below which two starts have led to the same."""
-"""Trajectories that are listed one by one."""
+MAX_LINE_WIDTH = 100
+"""Characters. Running text is wrapped at this width; tables may be wider. By judgement."""
+MIN_SHOWN_CORRELATION = 0.5
+"""Absolute value of a correlation. Above, the pair of parameters is listed. By judgement."""
+MAX_SHOWN_PAIRS = 8
+"""Pairs of correlated parameters that are listed; the others are counted. By judgement."""
+MAX_LISTED_ITEMS = 4
+"""Trajectories, or kinds of test functions, that are listed one by one; the others are counted. By judgement."""
+LIKELIHOOD_TOLERANCE = 0.05
+"""Difference of log-likelihoods. Up to it, a start counts as having reached the best estimate. By judgement: far below
+the 0.5 by which one standard error changes a log-likelihood."""
+OBJECTIVE_TOLERANCE = 1e-4
+"""Difference of objectives, relative to the best one or to 1, whichever is larger. Up to it, a start counts as having
+reached the best objective; used where no start has a log-likelihood. By judgement."""
+MAX_SHOWN_RELATIVE_ERROR = 100.0
+"""Standard error, relative to the estimate. From here on the relative error is left out. By judgement: it would not be
+readable as a percentage."""
 
 
 def number(value: float, digits: int = 5) -> str:
-    """A number for a table."""
+    """Format a number for a table; an empty string if it is not finite."""
     return "" if not np.isfinite(value) else f"{value:.{digits}g}"
 
 
 def pair(ends: FloatArray, digits: int = 4) -> str:
-    """The ends of an interval; a side without an end is infinite, one that could not be found is a question."""
+    """Format an interval `(2,)` as `[low, high]`.
+
+    An infinite end is printed as ∞; an end that could not be computed, NaN, is printed as a question mark.
+    """
     shown = ["?" if np.isnan(v) else number(v, digits) or ("-∞" if v < 0 else "∞") for v in ends]
     return f"[{shown[0]}, {shown[1]}]"
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Aligned columns: the first to the left, the others to the right."""
+    """Align a table: the first column to the left, the others to the right; returns its lines."""
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
     lines = []
     for row in [header, *rows]:
@@ -47,10 +61,10 @@ def table(header: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def wrapped(text: str, first: str, other: str) -> list[str]:
-    """Words in lines of at most `WIDTH`."""
+    """Wrap text into lines of at most `MAX_LINE_WIDTH` characters; `first` and `other` are put before the lines."""
     lines, line = [], first
     for word in text.split():
-        if len(line) + len(word) + 1 > WIDTH and line.strip() not in ("", first.strip()):
+        if len(line) + len(word) + 1 > MAX_LINE_WIDTH and line.strip() not in ("", first.strip()):
             lines.append(line.rstrip())
             line = other
         line += word + " "
@@ -59,7 +73,18 @@ def wrapped(text: str, first: str, other: str) -> list[str]:
 
 @np.errstate(all="ignore")
 def report(fit: FitResult, truth: FloatArray | None = None) -> str:
-    """The text of `print(fit)`; with `truth` `(J,)`, a column beside the estimates."""
+    """Build the text that `print(fit)` shows.
+
+    Parameters
+    ----------
+    fit : FitResult
+    truth : ndarray, (J,), optional
+        True parameters, shown in a column of their own.
+
+    Returns
+    -------
+    str
+    """
     lines = [f"weakform fit: {fit.method}, {'converged' if fit.converged else 'NOT CONVERGED'}"]
     if not fit.success:
         lines += wrapped(fit.message, "  ", "  ")
@@ -77,6 +102,7 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
 
 
 def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
+    """Return the lines of the table of parameters, then one line for each tied parameter."""
     header = ["parameter", "estimate", "error", "rel.", "95% interval", "bounds", ""]
     if truth is not None:
         header.insert(1, "truth")
@@ -91,16 +117,18 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
         remark = "not determined" if name in fit.undetermined else remark
         if fit.prior is not None and j in fit.prior.index:
             remark = f"{remark} prior".strip()
-        known = not fit.fixed[j] and np.isfinite(error)
-        shown = not fit.fixed[j] and (known or np.isfinite(intervals[j]).any())
+        has_error = not fit.fixed[j] and np.isfinite(error)
+        has_interval = not fit.fixed[j] and (has_error or np.isfinite(intervals[j]).any())
         if kinds[j]:
             remark = f"{remark}, {kinds[j]}" if remark else kinds[j]
         row = [
             name,
             number(value),
-            number(error, 3) if known else "",
-            f"{error / abs(value):.1%}" if known and value and error < 100 * abs(value) else "",
-            pair(intervals[j]) if shown else "none",
+            number(error, 3) if has_error else "",
+            f"{error / abs(value):.1%}"
+            if has_error and value and error < MAX_SHOWN_RELATIVE_ERROR * abs(value)
+            else "",
+            pair(intervals[j]) if has_interval else "none",
             "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
             remark,
         ]
@@ -118,102 +146,108 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
 
 
 def _beginnings(fit: FitResult) -> list[str]:
+    """Return the lines of the table of initial values; empty if there is nothing to show."""
     rows = []
-    for name, q in shown_beginnings(fit, SHOWN):
+    for name, q in shown_beginnings(fit, MAX_LISTED_ITEMS):
         ends = pair(np.array(q.interval)) if np.isfinite(q.error) else q.note or "none"
         rows.append([name, number(q.value), number(q.error, 3), ends if q.note != "given" else q.note])
     return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
 
 
 def _correlations(fit: FitResult) -> list[str]:
+    """Return the line that lists strongly correlated parameters, the strongest first; empty if there are none."""
     names, C = fit.model.parameters, fit.correlation
     pairs = [
         (abs(C[i, j]), names[i], names[j], C[i, j])
         for i in range(len(names))
         for j in range(i)
-        if np.isfinite(C[i, j]) and abs(C[i, j]) > CORRELATION
+        if np.isfinite(C[i, j]) and abs(C[i, j]) > MIN_SHOWN_CORRELATION
     ]
     if not pairs:
         return []
     pairs.sort(reverse=True)
-    shown = [f"{b}, {a}: {c:+.3f}" for _, a, b, c in pairs[:8]]
-    more = f" and {len(pairs) - 8} more" if len(pairs) > 8 else ""
+    shown = [f"{b}, {a}: {c:+.3f}" for _, a, b, c in pairs[:MAX_SHOWN_PAIRS]]
+    more = f" and {len(pairs) - MAX_SHOWN_PAIRS} more" if len(pairs) > MAX_SHOWN_PAIRS else ""
     text = f"{'; '.join(shown)}{more}"
-    return [*wrapped(text, f"Correlations above {CORRELATION:g}:  ", "    "), ""]
+    return [*wrapped(text, f"Correlations above {MIN_SHOWN_CORRELATION:g}:  ", "    "), ""]
 
 
 def _bases(fit: FitResult) -> list[str]:
-    """The test functions of the trajectories, equal ones together."""
+    """Describe the test functions of the trajectories, with equal descriptions merged."""
     D = len(fit.model.states)
-    same: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for b in fit.basis:
         text = f"{b.description}; {b.count} × {D} = {b.count * D} weak residuals"
-        same[text] = same.get(text, 0) + 1
-    lines = [text if n == 1 else f"{text} (in {n} trajectories each)" for text, n in same.items()]
-    return lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
+        counts[text] = counts.get(text, 0) + 1
+    lines = [text if n == 1 else f"{text} (in each of {n} trajectories)" for text, n in counts.items()]
+    return lines[:MAX_LISTED_ITEMS] + (
+        [f"and {len(lines) - MAX_LISTED_ITEMS} more"] if len(lines) > MAX_LISTED_ITEMS else []
+    )
 
 
 def _likelihood(fit: FitResult) -> str:
+    """Describe the log-likelihood of the data, or say why there is none."""
     if np.isnan(fit.log_likelihood):
-        return "none: this estimate has no states that obey the model, or no noise"
+        return "none: the fit has no states that obey the model, or the data are noise-free"
     return f"log-likelihood of the data {fit.log_likelihood:.8g}, with the sigma above"
 
 
 def agreeing(fit: FitResult) -> str:
-    """How many starts have led to the best."""
-    final = sum(s.behind <= AGREED for s in fit.starts)
-    if final:
-        return f"{final} reached the best likelihood"
+    """Describe how many starts reached the best estimate."""
+    by_likelihood = sum(s.behind <= LIKELIHOOD_TOLERANCE for s in fit.starts)
+    if by_likelihood:
+        return f"{by_likelihood} reached the best likelihood"
     best = fit.starts[0].objective
-    return (
-        f"{sum(abs(s.objective - best) <= 1e-4 * max(1.0, abs(best)) for s in fit.starts)} reached the best objective"
-    )
+    tolerance = OBJECTIVE_TOLERANCE * max(1.0, abs(best))
+    return f"{sum(abs(s.objective - best) <= tolerance for s in fit.starts)} reached the best objective"
 
 
 def _dosed(fit: FitResult) -> list[str]:
-    """How many doses there are into which state."""
+    """Count the doses into each state, one description per state."""
     counts: dict[str, int] = {}
-    for dose in (each for q in fit.data.trajectories for doses in q.doses for each in doses.each):
+    for dose in (dose for q in fit.data.trajectories for doses in q.doses for dose in doses.each):
         counts[dose.state] = counts.get(dose.state, 0) + 1
     return [f"{count} dose{'s' * (count > 1)} into {state}" for state, count in counts.items()]
 
 
 def chosen(fit: FitResult) -> list[tuple[str, str]]:
-    """What was chosen, in pairs of a label and words."""
+    """Describe data, noise, test functions, search and test of a fit, as pairs of a label and a text."""
     data = fit.data
     D = len(fit.model.states)
     spans = [
         f"{q.label + ': ' if q.label else ''}{len(q.times)} samples, t = {q.times[0]:g}..{q.times[-1]:g}"
-        for q in data.trajectories[:SHOWN]
+        for q in data.trajectories[:MAX_LISTED_ITEMS]
     ]
-    if len(data.trajectories) > SHOWN:
-        spans.append(f"and {len(data.trajectories) - SHOWN} more trajectories, {data.samples} samples in all")
+    if len(data.trajectories) > MAX_LISTED_ITEMS:
+        more = len(data.trajectories) - MAX_LISTED_ITEMS
+        spans.append(f"and {more} more trajector{'y' if more == 1 else 'ies'}, {data.samples} samples in total")
+    # Samples are rows: a row may lack some of its values.
     gaps = data.samples * data.D - int(data.measurements.sum())
     spans += [f"{gaps} of {data.samples * data.D} values missing"] if gaps else []
     spans += [f"inputs {', '.join(fit.model.inputs)}"] if fit.model.inputs else []
     spans += _dosed(fit)
     kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise)
-    how = "estimated" if fit.sigma_estimated else "given"
+    sigma_source = "estimated" if fit.sigma_estimated else "given"
     sigmas = ", ".join(f"{name} {value:.3g}" for name, value in zip(data.labels, fit.sigma, strict=True))
     hidden = [state for state in fit.model.states if state not in data.labels]
     parts = [f"{D} state{'s' * (D > 1)}"]
     parts += [f"measured: {', '.join(data.labels)}; hidden: {', '.join(hidden)}"] if hidden else []
     rows = [
         ("data", "; ".join([*parts, *spans])),
-        ("noise", f"{kinds}; sigma ({how}): {sigmas}"),
+        ("noise", f"{kinds}; sigma ({sigma_source}): {sigmas}"),
         *(("test functions", text) for text in _bases(fit)),
         ("starts", f"{len(fit.starts)} tried, {agreeing(fit)}; seed {fit.seed}"),
         ("likelihood", _likelihood(fit)),
-        ("work", f"{fit.iterations} iteration{'s' * (fit.iterations != 1)}, {fit.seconds:.2f} s"),
-        ("intervals", fit.covariance_kind),
+        ("computation", f"{fit.iterations} iteration{'s' * (fit.iterations != 1)}, {fit.seconds:.2f} s"),
+        ("covariance", fit.covariance_kind),
     ]
     if fit.goodness is not None:
         p = fit.goodness.p_value
-        verdict = "the residuals look like noise"
+        test_result = "the residuals look like noise"
         if fit.status is Status.MISSTATED:
-            verdict = "the residuals are not the noise that was expected, see the warnings"
+            test_result = "the residuals differ from the assumed noise, see the warnings"
         elif p < DOUBTED:
-            verdict = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
-        shown = verdict if fit.status is Status.MISSTATED else f"{verdict} ({tail(p)})"
-        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else shown))
+            test_result = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
+        test_text = test_result if fit.status is Status.MISSTATED else f"{test_result} ({tail(p)})"
+        rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else test_text))
     return rows

@@ -1,4 +1,4 @@
-"""The verdict on a fit, in words: good or not, what is not determined, what to do next."""
+"""The verdict on a fit in words: whether it can be used, which parameters are not determined, what to do next."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 
+BOUND_TOLERANCE = 1e-9
+"""Distance of an end of an interval from a bound, in widths of the interval. Up to it, the end is at the bound:
+far above rounding. By judgement."""
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """A headline and its reasons.
+    """Headline of a fit and the reasons for it.
 
     Attributes
     ----------
     kind : str
-        `"good"`, `"doubt"` or `"bad"`.
+        `"good"`; `"doubt"`, if the fit is usable with care; or `"bad"`, if its numbers should not be used.
     headline : str
+        One sentence.
     reasons : tuple of str
+        Sentences that explain the headline or say what to do.
     """
 
     kind: str
@@ -34,27 +41,50 @@ class Verdict:
 
 
 def _ended(fit: FitResult, names: list[str]) -> list[str]:
-    """Parameters whose intervals end at a bound, though their estimates do not."""
-    ends, found = fit.intervals(), []
+    """Return those of the parameters `names` whose intervals end at a bound, though their estimates do not."""
+    ends, limited = fit.intervals(), []
     for j, name in enumerate(fit.model.parameters):
         if name not in names or fit.at_bound[j] or not np.isfinite(ends[j]).all():
             continue
         width = ends[j, 1] - ends[j, 0]
-        if np.isfinite(fit.bounds[j]).any() and (np.abs(ends[j] - fit.bounds[j]) <= 1e-9 * width).any():
-            found.append(name)
-    return found
+        if np.isfinite(fit.bounds[j]).any() and (np.abs(ends[j] - fit.bounds[j]) <= BOUND_TOLERANCE * width).any():
+            limited.append(name)
+    return limited
 
 
 def _beside(fit: FitResult, names: list[str]) -> dict[str, tuple[str, ...]]:
-    """Loose parameters whose intervals end where another is stopped by a bound, and which these are."""
+    """Find poorly known parameters whose intervals are limited by the bounds of other parameters.
+
+    A profile ends early where another parameter, which moves along with it, is stopped by its bound.
+
+    Parameters
+    ----------
+    fit : FitResult
+    names : list of str
+        Parameters to look at.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        For each such parameter, the parameters at whose bounds its profile ended.
+    """
     fit.intervals()
     curves = {name: curve for (name, level), curve in fit.late.curves.items() if level == LEVEL}
-    size = dict(zip(fit.model.parameters, LOOSE * np.abs(fit.estimate) < fit.errors, strict=True))
-    return {name: curves[name].beside for name in names if size[name] and name in curves and curves[name].beside}
+    is_loose = dict(zip(fit.model.parameters, LOOSE * np.abs(fit.estimate) < fit.errors, strict=True))
+    return {name: curves[name].beside for name in names if is_loose[name] and name in curves and curves[name].beside}
 
 
 def verdict(fit: FitResult) -> Verdict:
-    """What to think of a fit."""
+    """Judge a fit in words.
+
+    Parameters
+    ----------
+    fit : FitResult
+
+    Returns
+    -------
+    Verdict
+    """
     names = fit.model.parameters
     free = [j for j in range(len(names)) if not fit.fixed[j]]
     with np.errstate(all="ignore"):
@@ -64,66 +94,76 @@ def verdict(fit: FitResult) -> Verdict:
             if not fit.errors[j] <= POORLY_DETERMINED * abs(fit.estimate[j])
             and (not fit.at_bound[j] or names[j] in fit.undetermined)
         ]
-    ended = _ended(fit, [names[j] for j in free if names[j] not in loose])
-    beside = _beside(fit, [names[j] for j in free if names[j] not in (*loose, *ended) and not fit.at_bound[j]])
-    stuck = [names[j] for j in free if fit.at_bound[j] and names[j] not in fit.undetermined]
+    limited_by_bound = _ended(fit, [names[j] for j in free if names[j] not in loose])
+    limited_by_neighbours = _beside(
+        fit, [names[j] for j in free if names[j] not in (*loose, *limited_by_bound) and not fit.at_bound[j]]
+    )
+    at_bound = [names[j] for j in free if fit.at_bound[j] and names[j] not in fit.undetermined]
     p = np.nan if fit.goodness is None else fit.goodness.p_value
     reasons = []
-    noise_free = np.isnan(fit.errors[free]).all() and len(stuck) < len(free)
-    if noise_free:
+    noise_free = np.isnan(fit.errors[free]).all() and len(at_bound) < len(free)
+    if noise_free:  # no parameter has an error then, so that none can be called poorly determined
         loose = []
-    determined = len(free) - len(loose) - len(stuck) - len(ended) - len(beside)
+    determined = len(free) - len(loose) - len(at_bound) - len(limited_by_bound) - len(limited_by_neighbours)
     if free and not noise_free:
         reasons.append(
             "All parameters are determined by the data."
             if determined == len(free)
             else f"{determined} of {len(free)} parameters are determined by the data."
         )
-    nothing = [name for name in loose if name in fit.undetermined]
-    for what, which in (
-        ("Not determined", nothing),
-        ("Hardly determined, with errors above half of their values", [name for name in loose if name not in nothing]),
+    undetermined = [name for name in loose if name in fit.undetermined]
+    for label, group in (
+        ("Not determined", undetermined),
+        (
+            f"Poorly determined (standard error above {POORLY_DETERMINED:.0%} of the estimate)",
+            [name for name in loose if name not in undetermined],
+        ),
     ):
-        if which:
+        if group:
             reasons.append(
-                f"{what}: {', '.join(which)}. Fix one, give bounds or a prior, or measure where they matter."
+                f"{label}: {', '.join(group)}. Fix a parameter, give bounds or a prior, or collect more informative "
+                "data."
             )
-    if ended:
+    if limited_by_bound:
         reasons.append(
-            f"Limited on one side by a bound, not by the data: {', '.join(ended)}. The true value may lie beyond it."
+            f"Interval limited on one side by a bound, not by the data: {', '.join(limited_by_bound)}. The true "
+            "value may be beyond the bound."
         )
-    if beside:
-        others = sorted({other for found in beside.values() for other in found})
+    if limited_by_neighbours:
+        neighbours = sorted({neighbour for group in limited_by_neighbours.values() for neighbour in group})
         reasons.append(
-            f"Limited by the bounds of {', '.join(others)}, which they move with: {', '.join(beside)}. With wider "
-            "bounds there their intervals would be longer."
+            f"Interval limited by the bounds of correlated parameters ({', '.join(neighbours)}): "
+            f"{', '.join(limited_by_neighbours)}. With wider bounds, these intervals would be longer."
         )
-    if stuck:
-        reasons.append(f"At a bound: {', '.join(stuck)}. Widen the bound, unless it is a law of nature.")
+    if at_bound:
+        reasons.append(f"At a bound: {', '.join(at_bound)}. Widen the bound, unless it is a physical limit.")
+    # The gravest finding makes the headline: no convergence, wrong noise, wrong model, sampling, other optima.
     if not fit.converged:
-        return Verdict("bad", "The fit did not converge: do not use these numbers.", (fit.message, *reasons))
+        return Verdict("bad", "The fit did not converge: do not use these estimates.", (fit.message, *reasons))
     if fit.status is Status.MISSTATED:
-        doubt = "The noise is not what it was said to be: the intervals are not to be trusted."
-        return Verdict("bad", doubt, ("See below which values, or which kind of noise.", *reasons))
+        headline = "The noise differs from the assumed noise: do not trust the intervals."
+        return Verdict("bad", headline, ("The warnings name the values, or the kind of noise.", *reasons))
     if fit.status is Status.REJECTED:
-        doubt = "The model does not fit the data: its estimates and intervals are not to be trusted."
-        return Verdict("bad", doubt, ("The warnings say what is known of where it fails.", *reasons))
+        headline = "The model does not fit the data: do not trust its estimates and intervals."
+        return Verdict("bad", headline, ("The warnings say where it fails, as far as the data show it.", *reasons))
     if fit.status is Status.UNRESOLVED:
-        doubt = "The samples are too far apart for these dynamics: the estimates are shifted by the discretisation."
-        return Verdict("bad", doubt, (fit.message, *reasons))
+        headline = "The samples are too far apart for these dynamics: the discretisation shifts the estimates."
+        return Verdict("bad", headline, (fit.message, *reasons))
     if fit.status is Status.UNDETERMINED:
-        return Verdict("doubt", "The fit converged, but other values fit as well.", tuple(reasons))
+        return Verdict("doubt", "The fit converged, but other parameter values fit equally well.", tuple(reasons))
     if better := overtaken(fit):
         return Verdict("bad", "There is a better fit than this one.", (*better, *reasons))
     if noise_free:
-        return Verdict("good", "The model follows these noise-free data; there are no errors to tell.", tuple(reasons))
-    if np.isnan(p):
-        what = "too few samples" if fit.goodness is not None else f"method {fit.method!r} does not test it"
         return Verdict(
-            "doubt", f"The fit converged; whether the model is right was not tested ({what}).", tuple(reasons)
+            "good", "The model fits these noise-free data; without noise there are no standard errors.", tuple(reasons)
+        )
+    if np.isnan(p):
+        label = "too few samples" if fit.goodness is not None else f"method {fit.method!r} has no such test"
+        return Verdict(
+            "doubt", f"The fit converged, but the model was not tested against the data ({label}).", tuple(reasons)
         )
     if p < DOUBTED:
-        doubt = f"The model is doubtful ({tail(p)}); one right model in {1 / p:.0f} looks like this."
-        return Verdict("doubt", doubt, tuple(reasons))
-    good = f"The model fits the data: what it leaves looks like noise ({tail(p)})."
-    return Verdict("doubt" if loose or stuck else "good", good, tuple(reasons))
+        headline = f"The model is doubtful ({tail(p)}): about one correct model in {1 / p:.0f} looks like this."
+        return Verdict("doubt", headline, tuple(reasons))
+    headline = f"The model fits: residuals look like noise ({tail(p)})."
+    return Verdict("doubt" if loose or at_bound else "good", headline, tuple(reasons))

@@ -1,1 +1,1 @@
-"""The page: drop a table, type equations, watch a fit; on this machine, in the browser."""
+"""The page of `weakform serve`: fit a model to a table in the browser, on this machine."""

@@ -1,7 +1,8 @@
-"""The server: a thin layer of HTTP over the office.
+"""The HTTP server of the page: a thin layer over `jobs`, which runs the tasks.
 
-Only this machine is answered (`Host`), only the page itself (`Origin`, a token in each request); bodies are bounded.
-Nothing of the machine can be read: files are those that were uploaded, by names that the server made.
+The server answers requests from this machine only (`Host`) and from its own page only (`Origin`, and a token in each
+request). The size of requests is limited. No file of the machine can be read: the only files are uploads, under names
+that the server generates.
 """
 
 from __future__ import annotations
@@ -22,15 +23,30 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..support.errors import WeakformError
-from .jobs import Office
+from .jobs import MAX_TIME_LIMIT, Office
 
-UPLOAD, BODY, PROJECT = 200_000_000, 2_000_000, 400_000_000
-"""Bytes of a table, of another request, and of a project, in which a table is written as text."""
-ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".gz", ".xlsx", ".xls", ".ods", ".parquet", ".pq")
-MODELS = (".toml", ".txt", ".xml", ".sbml", ".ant")
-LONGEST_NAME = 100
-LONG = 300.0
-"""Seconds to read a large table, or a project."""
+MAX_UPLOAD_BYTES = 200_000_000
+"""Bytes of a table. Larger uploads are refused. By judgement."""
+MAX_REQUEST_BYTES = 2_000_000
+"""Bytes of a model file or of a request in JSON. Larger ones are refused. By judgement."""
+MAX_PROJECT_BYTES = 400_000_000
+"""Bytes of a project. Larger ones are refused. By judgement: twice a table, which a project holds as base64 text."""
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".xlsx", ".xls", ".ods", ".parquet", ".pq")
+MODEL_SUFFIXES = (".toml", ".txt", ".xml", ".sbml", ".ant")
+MAX_NAME_BYTES = 100
+"""Bytes of the stem of an uploaded file's name; the rest is cut off. By judgement: file systems allow 255."""
+READING_SECONDS = 300.0
+"""Seconds to read a large table or a project, before the worker is stopped. By judgement."""
+TASK_SECONDS = 60.0
+"""Seconds of a task, unless it has its own limit, before the worker is stopped. By judgement."""
+MODEL_SECONDS = 20.0
+"""Seconds to parse equations or to solve the model for the sliders: both follow typing and dragging. By judgement."""
+GUESS_SECONDS = 30.0
+"""Seconds of a rough guess, before the worker is stopped. By judgement: well above `page_tasks.GUESS_TIME_LIMIT`."""
+COMPARISON_SECONDS = 120.0
+"""Seconds of a comparison of fits, before the worker is stopped. By judgement."""
+DEFAULT_TIME_LIMIT = 60.0
+"""Seconds of a fit whose settings have no valid limit: the worker refuses such settings anyway."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -51,13 +67,22 @@ STATIC = {
 
 
 class Guard:
-    """Refuses what does not come from the page: other hosts, other origins, requests without the token."""
+    """Middleware that refuses requests which do not come from the page: other hosts or origins, or a wrong token.
+
+    Attributes
+    ----------
+    app : ASGI application
+    hosts : set of str
+        Values of the header `Host` that are accepted.
+    token : str
+        Secret that each request must carry.
+    """
 
     def __init__(self, app: ASGIApp, hosts: set[str], token: str) -> None:
         self.app, self.hosts, self.token = app, hosts, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on."""
+        """Pass a request on, with security headers added to its answer, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -75,94 +100,112 @@ class Guard:
         await self.app(scope, receive, with_headers)
 
     def _refusal(self, request: Request) -> str:
+        """Return why a request is refused; empty if it is accepted."""
         if request.headers.get("host", "") not in self.hosts:
-            return "This server answers to this machine only."
+            return "This server only answers requests from this machine."
+        # Browsers name the origin of a request by a page: those of other pages must not reach the server.
         origin = request.headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self.hosts:
-            return "This request comes from another page."
+            return "This request comes from a page of another origin."
+        # Scripts and styles hold no data, and the tags that load them cannot send a token.
         if request.url.path.startswith("/page/"):
             return ""
-        given = request.headers.get("x-token") or request.query_params.get("token", "")
+        token = request.headers.get("x-token") or request.query_params.get("token", "")
+        # Tasks need the token in a header, which a link or a form of another page cannot set.
         if request.url.path.startswith("/api/"):
-            given = request.headers.get("x-token", "")
-        if not hmac.compare_digest(given.encode(), self.token.encode()):
-            return "The address lacks its token, or has an old one: open the address that weakform serve has printed."
+            token = request.headers.get("x-token", "")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return "The token in the address is missing or out of date. Open the address that weakform serve printed."
         return ""
 
 
 def _file(folder: str, name: str) -> Response:
+    """Answer with a file of the package."""
     data = (resources.files("weakform") / folder / name).read_bytes()
     return Response(data, media_type=STATIC[Path(name).suffix])
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body of a request, no longer than it may be."""
+    """Read the body of a request; raises an error if it is longer than `most` bytes."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise WeakformError(f"This is larger than {most // 1_000_000} MB.")
+            raise WeakformError(f"The request is too large: at most {most // 1_000_000} MB are accepted.")
         parts.append(part)
     return b"".join(parts)
 
 
 async def _asked(request: Request) -> dict[str, Any]:
-    body = await _body(request, BODY)
+    """Read the JSON object in the body of a request."""
+    body = await _body(request, MAX_REQUEST_BYTES)
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise WeakformError("A request must be a JSON object.")
-    return found
+        content = json.loads(body)
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+        content = None
+    if not isinstance(content, dict):
+        raise WeakformError("The body of a request must be a JSON object.")
+    return content
 
 
 def answered(act: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that answers with JSON, and with one clear error where there is one."""
+    """Wrap an endpoint: its result is sent as JSON, an error as `{"error": text}` with status 422."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            found = await act(request)
-            return found if isinstance(found, Response) else JSONResponse(_finite(found))
+            result = await act(request)
+            return result if isinstance(result, Response) else JSONResponse(_finite(result))
         except WeakformError as error:
             return JSONResponse({"error": _finite(str(error))}, 422)
-        except Exception as error:  # a mistake of ours: said, and the page goes on
-            return JSONResponse({"error": f"This should not happen: {type(error).__name__}."}, 422)
+        except Exception as error:  # a bug: it is reported, and the server goes on
+            return JSONResponse({"error": f"Internal error: {type(error).__name__}."}, 422)
 
     return endpoint
 
 
 def _finite(value: Any) -> Any:
-    """What JSON can hold: no infinite numbers, no halves of letters."""
+    """Convert a value to what JSON can hold: None for numbers that are not finite, no unpaired surrogates in text."""
     if isinstance(value, dict):
-        return {_finite(str(key)): _finite(one) for key, one in value.items()}
+        return {_finite(str(key)): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _named(name: str, endings: tuple[str, ...], what: str) -> str:
-    """A harmless name of an upload, with the ending that it had."""
-    plain = Path(name.replace("\\", "/")).name
-    suffix = Path(plain).suffix.lower()
+    """Return a harmless name for an uploaded file, with its suffix.
+
+    Parameters
+    ----------
+    name : str
+        As the browser sent it.
+    endings : tuple of str
+        Accepted suffixes.
+    what : str
+        The kind of file, for the error.
+    """
+    file_name = Path(name.replace("\\", "/")).name
+    suffix = Path(file_name).suffix.lower()
     if suffix not in endings:
-        raise WeakformError(f"{plain[:80]!r} is no {what} that can be read; these can: {', '.join(endings)}.")
-    stem = "".join(c if c.isalnum() or c in "-_. ()" else "_" for c in plain[: -len(suffix)])
-    while len(stem.encode()) > LONGEST_NAME:
+        raise WeakformError(
+            f"{file_name[:80]!r} cannot be read as a {what}: its name must end in one of {', '.join(endings)}."
+        )
+    stem = "".join(c if c.isalnum() or c in "-_. ()" else "_" for c in file_name[: -len(suffix)])
+    while len(stem.encode()) > MAX_NAME_BYTES:
         stem = stem[:-1]
     return stem + suffix
 
 
 class Endpoints:
-    """What the page may ask."""
+    """The requests that the page can make."""
 
     def __init__(self, office: Office) -> None:
         self.office = office
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return all routes."""
         posts = {
             "/api/words": self.words,
             "/api/table": self.table,
@@ -188,110 +231,129 @@ class Endpoints:
         ]
 
     async def static(self, request: Request) -> Response:
-        """Scripts and styles: those of the page, and those that it shares with the report."""
+        """Answer with a script or style sheet, of the page or of the report."""
         name = request.path_params["name"]
         for folder in ("serve/page", "report"):
-            known = [one.name for one in (resources.files("weakform") / folder).iterdir()]
-            if name in known and Path(name).suffix in STATIC:
+            available = [file.name for file in (resources.files("weakform") / folder).iterdir()]
+            if name in available and Path(name).suffix in STATIC:
                 return _file(folder, name)
-        return Response("There is no such file.", 404, media_type="text/plain")
+        return Response("No such file.", 404, media_type="text/plain")
 
-    async def ask(self, name: str, seconds: float = 60.0, **arguments: Any) -> Any:
-        """A task for a worker; what it says names files as the user knows them."""
+    async def ask(self, name: str, seconds: float = TASK_SECONDS, **arguments: Any) -> Any:
+        """Let a worker do a task; errors name uploaded files as the user knows them.
+
+        Parameters
+        ----------
+        name : str
+            A key of `page_tasks.TASKS`.
+        seconds : float
+            Time after which the worker is stopped.
+        **arguments
+            Of the task.
+
+        Returns
+        -------
+        Any
+            What the task returns.
+        """
         try:
             return await run_in_threadpool(lambda: self.office.ask(name, seconds, **arguments))
         except WeakformError as error:
             raise WeakformError(self.office.plain(str(error))) from None
 
     async def words(self, _: Request) -> Any:
-        """Names of functions, and the gallery."""
+        """Return the names of functions for the editor, and the list of examples."""
         return await self.ask("words")
 
     async def table(self, request: Request) -> Any:
-        """A table that was dropped."""
-        name = _named(request.query_params.get("name", "data.csv"), ENDINGS, "table")
-        body = await _body(request, UPLOAD)
+        """Receive an uploaded table."""
+        name = _named(request.query_params.get("name", "data.csv"), TABLE_SUFFIXES, "table")
+        body = await _body(request, MAX_UPLOAD_BYTES)
         return await self._kept(name, body)
 
     async def _kept(self, name: str, body: bytes) -> dict[str, Any]:
+        """Store a table and describe it; it is removed again if it cannot be read."""
         table, folder = self.office.room()
         path = folder / name
         path.write_bytes(body)
         try:
-            found = await self.ask("look_table", LONG, path=str(path))
+            description = await self.ask("look_table", READING_SECONDS, path=str(path))
         except WeakformError:
             self.office.drop(folder)
             raise
         self.office.keep_table(table, path)
-        return {"table": table, "file": name, **found}
+        return {"table": table, "file": name, **description}
 
     async def sheet(self, request: Request) -> Any:
-        """Another sheet of a table."""
-        asked = await _asked(request)
-        path = self.office.table(asked.get("table"))
-        return await self.ask("look_table", LONG, path=str(path), sheet=asked.get("sheet"))
+        """Describe another sheet of a table."""
+        content = await _asked(request)
+        path = self.office.table(content.get("table"))
+        return await self.ask("look_table", READING_SECONDS, path=str(path), sheet=content.get("sheet"))
 
     async def rows(self, request: Request) -> Any:
-        """Some rows of a table."""
-        asked = await _asked(request)
-        path, first = self.office.table(asked.get("table")), asked.get("first", 0)
+        """Return some rows of a table."""
+        content = await _asked(request)
+        path, first = self.office.table(content.get("table")), content.get("first", 0)
         if not isinstance(first, int):
             raise WeakformError("The first row must be a whole number.")
-        return {"rows": await self.ask("rows", LONG, path=str(path), sheet=asked.get("sheet"), first=first)}
+        return {
+            "rows": await self.ask("rows", READING_SECONDS, path=str(path), sheet=content.get("sheet"), first=first)
+        }
 
     async def model(self, request: Request) -> Any:
-        """What equations say."""
-        asked = await _asked(request)
-        text, inputs = asked.get("equations", ""), asked.get("inputs", [])
+        """Parse equations."""
+        content = await _asked(request)
+        text, inputs = content.get("equations", ""), content.get("inputs", [])
         if not isinstance(text, str) or not isinstance(inputs, list):
-            raise WeakformError("Equations are text, and inputs a list of names.")
-        return await self.ask("look_model", 20.0, text=text, inputs=inputs)
+            raise WeakformError("The equations must be text, and the inputs a list of names.")
+        return await self.ask("look_model", MODEL_SECONDS, text=text, inputs=inputs)
 
     async def model_file(self, request: Request) -> Any:
-        """A model file that was dropped."""
-        name = _named(request.query_params.get("name", "model.toml"), MODELS, "model file")
+        """Receive an uploaded model file."""
+        name = _named(request.query_params.get("name", "model.toml"), MODEL_SUFFIXES, "model file")
         _, folder = self.office.room()
-        (folder / name).write_bytes(await _body(request, BODY))
+        (folder / name).write_bytes(await _body(request, MAX_REQUEST_BYTES))
         return await self.ask("open_model", path=str(folder / name))
 
     async def check(self, request: Request) -> Any:
-        """What is wrong or doubtful before a fit."""
-        asked = await _asked(request)
-        path = self.office.table(asked.get("table"))
-        found = await self.ask("check", setup=asked.get("setup"), path=str(path))
-        return {kind: [self.office.plain(line) for line in lines] for kind, lines in found.items()}
+        """Check model and data before a fit."""
+        content = await _asked(request)
+        path = self.office.table(content.get("table"))
+        findings = await self.ask("check", setup=content.get("setup"), path=str(path))
+        return {kind: [self.office.plain(line) for line in lines] for kind, lines in findings.items()}
 
     async def solve(self, request: Request) -> Any:
-        """The model with the values of the sliders."""
-        asked = await _asked(request)
-        path = str(self.office.table(asked["table"])) if asked.get("table") else ""
+        """Solve the model with the values of the sliders."""
+        content = await _asked(request)
+        path = str(self.office.table(content["table"])) if content.get("table") else ""
         return await self.ask(
             "solve",
-            20.0,
-            setup=asked.get("setup") or {},
+            MODEL_SECONDS,
+            setup=content.get("setup") or {},
             path=path,
-            values=asked.get("values") or {},
-            initial=asked.get("initial") or {},
+            values=content.get("values") or {},
+            initial=content.get("initial") or {},
         )
 
     async def guess(self, request: Request) -> Any:
-        """Rough values of the parameters."""
-        asked = await _asked(request)
-        path = self.office.table(asked.get("table"))
-        return await self.ask("guess", 30.0, setup=asked.get("setup"), path=str(path))
+        """Estimate the parameters roughly."""
+        content = await _asked(request)
+        path = self.office.table(content.get("table"))
+        return await self.ask("guess", GUESS_SECONDS, setup=content.get("setup"), path=str(path))
 
     async def fit(self, request: Request) -> Any:
-        """Begin a fit."""
-        asked = await _asked(request)
-        setup, table = asked.get("setup"), self.office.table(asked.get("table"))
+        """Start a fit; returns its name."""
+        content = await _asked(request)
+        setup, table = content.get("setup"), self.office.table(content.get("table"))
         if not isinstance(setup, dict):
-            raise WeakformError("A setup must be a JSON object.")
-        limit = setup.get("time_limit", 60.0)
-        limit = float(limit) if isinstance(limit, int | float) and 0 < limit <= 3600 else 60.0
+            raise WeakformError("The settings of a fit must be a JSON object.")
+        limit = setup.get("time_limit", DEFAULT_TIME_LIMIT)
+        is_valid = isinstance(limit, int | float) and 0 < limit <= MAX_TIME_LIMIT
+        limit = float(limit) if is_valid else DEFAULT_TIME_LIMIT
         return {"fit": await run_in_threadpool(self.office.fit, setup, table, limit)}
 
     async def progress(self, request: Request) -> Any:
-        """How far a fit is; what was found, once it is there."""
+        """Report the state of a fit, and its result once it exists."""
         job = self.office.job(request.path_params["name"])
         error = self.office.plain(job.error)
         return {"state": job.state, "progress": job.progress, "result": job.result, "error": error}
@@ -302,48 +364,48 @@ class Endpoints:
         return {}
 
     async def export(self, request: Request) -> Any:
-        """A file to take along."""
-        asked = await _asked(request)
-        path = str(self.office.table(asked["table"])) if asked.get("table") else ""
-        saved = str(self.office.fitted(asked["fit"])) if asked.get("fit") else ""
-        text = await self.ask("export", kind=asked.get("kind"), setup=asked.get("setup"), path=path, saved=saved)
+        """Return a file to download."""
+        content = await _asked(request)
+        path = str(self.office.table(content["table"])) if content.get("table") else ""
+        saved = str(self.office.fitted(content["fit"])) if content.get("fit") else ""
+        text = await self.ask("export", kind=content.get("kind"), setup=content.get("setup"), path=path, saved=saved)
         return Response(text, media_type="text/plain; charset=utf-8")
 
     async def compare(self, request: Request) -> Any:
-        """Fits side by side."""
-        asked = await _asked(request)
-        fits = asked.get("fits")
-        if not isinstance(fits, list) or len(fits) < 2 or not all(isinstance(one, dict) for one in fits):
-            raise WeakformError("Choose two fits or more to compare.")
-        paths = [(str(one.get("name")), str(self.office.fitted(one.get("fit")))) for one in fits]
-        return await self.ask("side_by_side", 120.0, fits=paths)
+        """Compare fits."""
+        content = await _asked(request)
+        fits = content.get("fits")
+        if not isinstance(fits, list) or len(fits) < 2 or not all(isinstance(entry, dict) for entry in fits):
+            raise WeakformError("A comparison needs at least two fits. Select two or more.")
+        paths = [(str(entry.get("name")), str(self.office.fitted(entry.get("fit")))) for entry in fits]
+        return await self.ask("side_by_side", COMPARISON_SECONDS, fits=paths)
 
     async def gallery(self, request: Request) -> Any:
-        """A model to begin with, and its table."""
-        asked = await _asked(request)
-        found = await self.ask("take", entry=str(asked.get("name")))
-        return {**found, "table": await self._kept(found["file"], found["text"].encode())}
+        """Return an example: its settings and its table."""
+        content = await _asked(request)
+        example = await self.ask("take", entry=str(content.get("name")))
+        return {**example, "table": await self._kept(example["file"], example["text"].encode())}
 
     async def open(self, request: Request) -> Any:
-        """A project: its table, and its fits, each in a place of its own."""
+        """Open a project: store its table and its fits, each in its own folder."""
         _, folder = self.office.room()
-        (folder / "project.json").write_bytes(await _body(request, PROJECT))
+        (folder / "project.json").write_bytes(await _body(request, MAX_PROJECT_BYTES))
         try:
-            found = await self.ask("open_project", LONG, folder=str(folder))
+            project = await self.ask("open_project", READING_SECONDS, folder=str(folder))
         except WeakformError:
             self.office.drop(folder)
             raise
-        (folder / "project.json").unlink()
+        (folder / "project.json").unlink()  # its parts are in files of their own now
         table = None
-        if found["table"] is not None:
-            name = _named(found["table"], ENDINGS, "table")
+        if project["table"] is not None:
+            name = _named(project["table"], TABLE_SUFFIXES, "table")
             table = await self._kept(name, (folder / "table").read_bytes())
-        for one, path in zip(found["fits"], found.pop("saved"), strict=True):
-            one["fit"], _ = self.office.room()
-            self.office.saved[one["fit"]] = Path(path)
-        return {**found, "table": table}
+        for entry, path in zip(project["fits"], project.pop("saved"), strict=True):
+            entry["fit"], _ = self.office.room()
+            self.office.saved[entry["fit"]] = Path(path)
+        return {**project, "table": table}
 
 
 def application(office: Office, hosts: set[str], token: str) -> ASGIApp:
-    """The server, guarded."""
+    """Build the application of the server: all routes behind the guard."""
     return Guard(Starlette(routes=Endpoints(office).routes()), hosts, token)

@@ -1,4 +1,4 @@
-"""Models to begin with, each with data to try: the benchmark problems, and what is often fitted."""
+"""Examples of the page, each a model with data: common models (`gallery.toml`) and the benchmark problems."""
 
 from __future__ import annotations
 
@@ -16,31 +16,55 @@ from ..noise.kinds import KINDS
 from ..support.errors import ModelError
 from ..support.wording import suggestion
 
-SAMPLES, NOISE, SEED = 80, 0.05, 3
-OF_PROBLEMS = "Benchmark problems"
+DEFAULT_SAMPLES = 80
+"""Samples of the data of a benchmark problem. By judgement: enough for a fit, few enough to be fast."""
+GALLERY_INTERVALS = 40
+"""Intervals between the samples of a model of `gallery.toml` that does not set its own number. By judgement."""
+DEFAULT_NOISE = 0.05
+"""Noise of a benchmark problem, as `problem.simulate` takes it. By judgement."""
+EXAMPLE_SEED = 3
+"""Seed of all simulated data, so that an example is the same every time."""
+PROBLEM_KIND = "Benchmark problems"
+"""Heading of the benchmark problems in the list of examples."""
 
 
 @lru_cache(maxsize=1)
 def _own() -> dict[str, Any]:
+    """Read `gallery.toml`, keyed by the names of its examples."""
     text = (resources.files(__package__) / "gallery.toml").read_text(encoding="utf-8")
     return parse_toml(text, "gallery.toml")
 
 
 def listed() -> list[dict[str, str]]:
-    """Name, title and kind of each."""
-    own = [{"name": name, "title": one["title"], "kind": one["kind"]} for name, one in _own().items()]
-    more = [{"name": n, "title": problems.get(n).title, "kind": OF_PROBLEMS} for n in problems.names()]
-    return [*own, *more]
+    """Return name, title and kind of each example."""
+    gallery = [{"name": name, "title": entry["title"], "kind": entry["kind"]} for name, entry in _own().items()]
+    benchmarks = [{"name": n, "title": problems.get(n).title, "kind": PROBLEM_KIND} for n in problems.names()]
+    return [*gallery, *benchmarks]
 
 
 def opened(name: str) -> tuple[ModelFile, str]:
-    """A model, and its data as CSV."""
-    known = [one["name"] for one in listed()]
-    if name not in known:
-        raise ModelError(f"No model {name!r} in the gallery.{suggestion(name, known)} There are: {', '.join(known)}.")
+    """Return an example.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    ModelFile
+    str
+        The data as CSV.
+    """
+    available = [example["name"] for example in listed()]
+    if name not in available:
+        raise ModelError(
+            f"There is no example {name!r}.{suggestion(name, available)} The examples are: {', '.join(available)}."
+        )
     if name not in _own():
         problem = problems.get(name)
-        data = problem.simulate(M=SAMPLES, noise=NOISE if problem.noise != "poisson" else None, seed=SEED)
+        data = problem.simulate(
+            M=DEFAULT_SAMPLES, noise=DEFAULT_NOISE if problem.noise != "poisson" else None, seed=EXAMPLE_SEED
+        )
         lines = [f'title = "{problem.title}"', f"equations = '''\n{dedent(problem.equations).strip()}\n'''"]
         lines += [f'noise = "{problem.noise}"']
         lines += [f"[parameters.{p}]\nbounds = [{low!r}, {high!r}]" for p, (low, high) in problem.bounds.items()]
@@ -50,22 +74,24 @@ def opened(name: str) -> tuple[ModelFile, str]:
     file = parse_model(entry["model"], name)
     if "table" in entry:
         return file, entry["table"].lstrip()
-    times = np.linspace(0.0, entry["duration"], entry.get("samples", 40) + 1)[entry.get("skip", 0) :]
+    times = np.linspace(0.0, entry["duration"], entry.get("samples", GALLERY_INTERVALS) + 1)[entry.get("skip", 0) :]
     truth = [file.truth[p] if p in file.truth else file.values[p] for p in file.model.parameters]
     start = dict.fromkeys(file.model.states, 0.0) | begin(file.model, truth) | file.initial
+    # The solution starts at t = 0, where the initial values hold, even if the first samples are skipped.
     solved = simulate(file.model, truth, [start[s] for s in file.model.states], np.unique([0.0, *times]))
     states = solved.states[-len(times) :]
     names = entry["measured"]
     values = file.model.map("h", names)(times, states, np.array(truth))
-    rng = np.random.default_rng(SEED)
-    for d, one in enumerate(names):
-        kind = KINDS[file.noise.get(one, "gaussian")]
+    rng = np.random.default_rng(EXAMPLE_SEED)
+    for d, column_name in enumerate(names):
+        kind = KINDS[file.noise.get(column_name, "gaussian")]
         column = values[:, [d]]
         values[:, [d]] = kind.draw(rng, column, kind.sigma(column, entry.get("noise", kind.ratio)))
     return file, _table(["time", *names], [times, *values.T])
 
 
 def _table(header: list[str], columns: list[Any]) -> str:
+    """Format columns as CSV with six digits."""
     lines = [",".join(header)]
     lines += [",".join(f"{value:.6g}" for value in row) for row in zip(*columns, strict=True)]
     return "\n".join(lines) + "\n"

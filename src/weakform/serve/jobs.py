@@ -1,4 +1,7 @@
-"""Who works for the page: a few workers for short tasks, one for each fit, and the files of all of them."""
+"""Tasks of the page: a few workers for short tasks, one worker for each fit, and the files of all of them.
+
+The server imports this module, and none of those that compute: it starts fast and stays small.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,72 @@ import shutil
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..support.errors import WeakformError
-from .task_process import MEMORY, Lost, Worker
+from .task_process import MAX_WORKER_BYTES, Lost, Worker
 
-DESKS, FITS, KEPT, TABLES = 2, 3, 200, 30
-"""Workers for short tasks, fits at a time, and fits and tables that are remembered."""
-SHORT = 60.0
-"""Seconds for a short task."""
-AFTER, STOPPED = 60.0, 20.0
-"""Seconds that a fit may take longer than its limit for all that comes after the search, and after it was stopped."""
+MAX_TIME_LIMIT = 3600.0
+"""Seconds. A larger time limit of a fit is refused. By judgement."""
+SHORT_TASK_WORKERS = 2
+"""Workers for short tasks. By judgement: one that reads a large table does not block the sliders."""
+MAX_RUNNING_FITS = 3
+"""Fits at the same time. One more is refused. By judgement: each has its own process."""
+MAX_KEPT_FITS = 200
+"""Fits whose state can be asked for; older ones are forgotten. By judgement."""
+MAX_KEPT_TABLES = 30
+"""Tables that no running fit reads and that are kept; older ones are removed. By judgement."""
+SHORT_TASK_SECONDS = 60.0
+"""Seconds of a short task, unless it has its own limit, before its worker is stopped. By judgement."""
+
+
+@dataclass(frozen=True)
+class _Overtime:
+    """Time after which the worker of a fit is killed; by judgement."""
+
+    share: float = 1.2
+    """Factor of the time limit of the fit, which the search may overrun a little."""
+
+    after_search: float = 60.0
+    """Seconds on top of it, for everything that follows the search: covariance, tests, profiles."""
+
+    after_stop: float = 20.0
+    """Seconds from a request to stop until the worker is killed."""
+
+
+OVERTIME = _Overtime()
+"""The times in use."""
 
 
 class Job:
-    """A fit that runs, or has run.
+    """A fit that is running or has ended.
 
     Attributes
     ----------
     state : str
-        `"running"`, `"profiles"` (fitted, and going on), `"done"` or `"failed"`.
-    progress, result : dict, or None
+        `"running"`, `"profiles"` (there is a result; profiles are being computed), `"done"` or `"failed"`.
+    progress : dict, or None
+        The last report of the worker.
+    result : dict, or None
+        As `page_tasks.told` returns it.
     error : str
+        Why the fit failed; empty if it did not.
+
+    Parameters
+    ----------
+    setup : dict
+        Settings of the fit, as the page sent them.
+    table : Path
+        Where the table is.
+    saved : Path
+        Where to save the fit.
+    limit : float
+        Time limit of the fit in seconds.
+    memory : int
+        Bytes that the worker may use.
     """
 
     def __init__(self, setup: dict[str, Any], table: Path, saved: Path, limit: float, memory: int) -> None:
@@ -40,17 +85,18 @@ class Job:
         self.state, self.error = "running", ""
         self.progress: dict[str, Any] | None = None
         self.result: dict[str, Any] | None = None
-        self.end = time.monotonic() + 1.2 * limit + AFTER
+        self.end = time.monotonic() + OVERTIME.share * limit + OVERTIME.after_search
         self.worker = Worker(memory)
         self.thread = threading.Thread(target=self._follow, daemon=True)
         self.thread.start()
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True until the fit has ended."""
         return self.state in ("running", "profiles")
 
     def _follow(self) -> None:
+        """Give the fit to the worker and record its reports until it has ended; runs in its own thread."""
         try:
             self.worker.send("run_fit", {"setup": self.setup, "path": str(self.table), "saved": str(self.saved)})
             while True:
@@ -67,134 +113,186 @@ class Job:
             self.state = "done"
         except WeakformError as error:
             self._failed(str(error))
-        except Exception as error:  # a mistake of ours: said, and the page goes on
-            self._failed(f"This should not happen: {type(error).__name__}: {error}")
+        except Exception as error:  # a bug: it is reported, and the server goes on
+            self._failed(f"Internal error: {type(error).__name__}: {error}")
         finally:
             _let_go(self.worker)
 
     def _failed(self, why: str) -> None:
-        # What was found before is kept: a fit whose profiles were cut off is a fit.
+        """Record a failure; a fit that has a result, of which only the profiles are incomplete, is done."""
         self.state, self.error = ("done", "") if self.result is not None else ("failed", why)
 
     def stop(self) -> None:
-        """End it with the best so far; profiles are cut off."""
+        """Stop the search, which then returns the best estimate so far, or end the computation of profiles."""
         if self.state == "profiles":
             self.worker.kill()
         else:
-            self.end = min(self.end, time.monotonic() + STOPPED)
+            self.end = min(self.end, time.monotonic() + OVERTIME.after_stop)
             self.worker.stop()
 
 
 def _let_go(worker: Worker | None) -> None:
-    """End a worker, whatever state it is in."""
+    """Kill a worker, whatever its state."""
     if worker is not None:
         with contextlib.suppress(OSError, ValueError):
             worker.kill()
 
 
 class Office:
-    """Workers and files; everything is gone when it is closed."""
+    """Runs the tasks of the page, and keeps its files in a temporary folder until `close`.
 
-    def __init__(self, memory: int = MEMORY) -> None:
+    Attributes
+    ----------
+    folder : Path
+        Of all files.
+    tables : dict of str to Path
+        Uploaded tables by their names.
+    jobs : dict of str to Job
+        Fits by their names.
+    saved : dict of str to Path
+        Saved fits by their names.
+
+    Parameters
+    ----------
+    memory : int
+        Bytes that each worker may use.
+    """
+
+    def __init__(self, memory: int = MAX_WORKER_BYTES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="weakform-"))
         self.memory = memory
         self.tables: dict[str, Path] = {}
         self.jobs: dict[str, Job] = {}
         self.saved: dict[str, Path] = {}
         self._desks: SimpleQueue[Worker | None] = SimpleQueue()
-        for _ in range(DESKS):
-            self._desks.put(None)  # hired when there is work
+        for _ in range(SHORT_TASK_WORKERS):
+            self._desks.put(None)  # a worker is started with its first task
         self._lock = threading.Lock()
         self._hired: list[Worker] = []
 
-    def ask(self, name: str, seconds: float = SHORT, **arguments: Any) -> Any:
-        """A short task; whoever is lost over it is replaced."""
+    def ask(self, name: str, seconds: float = SHORT_TASK_SECONDS, **arguments: Any) -> Any:
+        """Let a worker do a short task.
+
+        Parameters
+        ----------
+        name : str
+            A key of `page_tasks.TASKS`.
+        seconds : float
+            Time after which the worker is stopped.
+        **arguments
+            Of the task.
+
+        Returns
+        -------
+        Any
+            What the task returns.
+        """
         try:
             return self._asked(name, seconds, arguments)
         except Lost as lost:
             if not lost.died:
                 raise
-            return self._asked(name, seconds, arguments)  # whoever was killed: another one does it
+            # The worker was killed from outside: the task is repeated once by a new one.
+            return self._asked(name, seconds, arguments)
 
     def _asked(self, name: str, seconds: float, arguments: dict[str, Any]) -> Any:
+        """Wait for a free worker, starting one if need be, and let it do a task; a lost worker is replaced later."""
         try:
-            desk = self._desks.get(timeout=seconds)
+            worker = self._desks.get(timeout=seconds)
         except Empty:
-            raise Lost("All workers are busy; try it again in a moment.") from None
+            raise Lost("All workers are busy. Try again in a moment.") from None
         try:
-            if desk is None or not desk.alive:
-                desk = self._hire()
-            return desk.ask(name, arguments, seconds)
+            if worker is None or not worker.alive:
+                worker = self._hire()
+            return worker.ask(name, arguments, seconds)
         except Lost:
-            _let_go(desk)
-            desk = None
+            _let_go(worker)
+            worker = None
             raise
         finally:
-            self._desks.put(desk)
+            self._desks.put(worker)
 
     def _hire(self) -> Worker:
+        """Start a worker and remember it for `close`."""
         worker = Worker(self.memory)
         with self._lock:
-            self._hired = [one for one in self._hired if one.alive] + [worker]
+            self._hired = [other for other in self._hired if other.alive] + [worker]
         return worker
 
     def plain(self, text: str) -> str:
-        """A message without the folders of this office."""
+        """Return a message without the temporary folders in it."""
         return re.sub(re.escape(str(self.folder)) + r"/[^/]+/", "", text)
 
     def room(self) -> tuple[str, Path]:
-        """A new name, and a folder for its files."""
+        """Make a folder for files; returns its unguessable name and its path."""
         name = secrets.token_urlsafe(9)
         folder = self.folder / name
         folder.mkdir()
         return name, folder
 
     def keep_table(self, name: str, path: Path) -> None:
-        """Remember where a table is; the oldest of many are forgotten."""
+        """Remember where a table is; the oldest ones that no running fit reads are removed."""
         self.tables[name] = path
         busy = {job.table for job in self.jobs.values() if job.running}
-        for old in [name for name, other in self.tables.items() if other not in busy][:-TABLES]:
+        for old in [name for name, location in self.tables.items() if location not in busy][:-MAX_KEPT_TABLES]:
             self.drop(self.tables.pop(old).parent)
 
     def drop(self, folder: Path) -> None:
-        """Remove a folder that nobody needs."""
+        """Remove a folder that is no longer needed."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def table(self, name: object) -> Path:
-        """Where a table is."""
+        """Return where a table is."""
         if not isinstance(name, str) or name not in self.tables:
-            raise WeakformError("The table is not here any more; drop it once more.")
+            raise WeakformError("The server no longer has this table. Drop it on the page again.")
         return self.tables[name]
 
     def fit(self, setup: dict[str, Any], table: Path, limit: float) -> str:
-        """Begin a fit; returns its name."""
+        """Start a fit.
+
+        Parameters
+        ----------
+        setup : dict
+            Settings of the fit, as the page sent them.
+        table : Path
+            Where the table is.
+        limit : float
+            Time limit of the fit in seconds.
+
+        Returns
+        -------
+        str
+            Name of the fit, for `job` and `fitted`.
+        """
         with self._lock:
-            if sum(job.running for job in self.jobs.values()) >= FITS:
-                raise WeakformError(f"{FITS} fits are running; stop one, or wait for it.")
+            if sum(job.running for job in self.jobs.values()) >= MAX_RUNNING_FITS:
+                raise WeakformError(
+                    f"{MAX_RUNNING_FITS} fits are running already, the most at a time. Stop one, or wait for it."
+                )
             name, folder = self.room()
             self.jobs[name] = Job(setup, table, folder / "fit.json", limit, self.memory)
             self.saved[name] = folder / "fit.json"
-            for old in list(self.jobs)[:-KEPT]:
+            for old in list(self.jobs)[:-MAX_KEPT_FITS]:
                 del self.jobs[old]
         return name
 
     def job(self, name: str) -> Job:
-        """A fit by its name."""
+        """Return a fit by its name."""
         if name not in self.jobs:
-            raise WeakformError("The server does not know this fit; it may have been started again.")
+            raise WeakformError("The server does not know this fit; perhaps the server was restarted. Fit again.")
         return self.jobs[name]
 
     def fitted(self, name: object) -> Path:
-        """Where a fit is saved."""
+        """Return where a fit is saved."""
         if not isinstance(name, str) or name not in self.saved or not self.saved[name].exists():
-            raise WeakformError("The server does not have this fit; fit once more.")
+            raise WeakformError("The server no longer has this fit. Fit again.")
         return self.saved[name]
 
     def close(self) -> None:
-        """End all workers, and remove all files."""
+        """Kill all workers and remove all files."""
         for job in self.jobs.values():
             if job.running:
                 _let_go(job.worker)
-        for worker in self._hired:  # the busy ones, too
+        for worker in self._hired:  # including those with a task
             _let_go(worker)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Start the server, say where it is, open the browser."""
+"""Start of the server: print its address, open the browser, clean up at the end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ HOST = "127.0.0.1"
 
 
 def _end(*_: object) -> None:
+    """End the process, so that `finally` clauses run."""
     raise SystemExit(0)
 
 
@@ -23,16 +24,18 @@ def serve(port: int | None = None, browser: bool = True) -> None:
     Parameters
     ----------
     port : int, optional
-        A free one by default.
+        Port to use; a free one by default.
     browser : bool
-        Whether to open the page; the address is printed in any case, first of all.
+        If True, open the page in a browser. In any case the address is printed first, on its own line.
     """
     try:
         import uvicorn
 
         from .app import application
     except ImportError:
-        raise WeakformError(f"The page needs Starlette and uvicorn: {extra('serve')}") from None
+        raise WeakformError(
+            f"The page needs Starlette and uvicorn, which are not installed. Install them with: {extra('serve')}"
+        ) from None
     from .jobs import Office
 
     token = secrets.token_urlsafe(24)
@@ -41,7 +44,7 @@ def serve(port: int | None = None, browser: bool = True) -> None:
         try:
             listening.bind((HOST, 0 if port is None else port))
         except (OSError, OverflowError):
-            raise WeakformError(f"Port {port} cannot be used; give another one, or none for a free one.") from None
+            raise WeakformError(f"Port {port} cannot be used. Give another port, or none to use a free one.") from None
         listening.listen(64)
         port = int(listening.getsockname()[1])
         address = f"http://{HOST}:{port}/?token={token}"
@@ -52,9 +55,10 @@ def serve(port: int | None = None, browser: bool = True) -> None:
         config.timeout_graceful_shutdown = 1
         if browser:
             webbrowser.open(address)
-        print("Ctrl-C ends it.", flush=True)
-        for one in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-            signal.signal(one, _end)
+        print("Press Ctrl-C to stop the server.", flush=True)
+        # SIGTERM and SIGHUP would end the process before the workers and files are removed.
+        for sent in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+            signal.signal(sent, _end)
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:

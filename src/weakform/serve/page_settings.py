@@ -1,4 +1,4 @@
-"""What is set on the page, as a model file, a command and a script that give the same fit."""
+"""The settings of the page, as a model file, a command and a Python script that all give the same fit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ..files.table_for_model import Reading, measured, read_data
 from ..support.errors import FitError, ModelError
 from ..support.versions import __version__
 from ..support.whole_numbers import is_whole
+from .jobs import MAX_TIME_LIMIT
 
-LONGEST, MOST_STARTS = 3600.0, 1000
-"""Seconds of a fit, and starts, at most."""
+MAX_STARTS = 1000
+"""Starts of a fit. More are refused. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,31 @@ class Setup:
     ----------
     equations : str
     inputs : tuple of str
+        Names that the table gives as known functions of time.
     columns : dict of str to str
-        The column of each measured name, input and `time`; an empty one where it was not measured.
-    trajectory, sheet : str, or None
+        The column of each measured name, of each input and of `time`; an empty string for a name that was not measured.
+    trajectory : str, or None
+        Column whose values label the trajectories.
+    sheet : str, or None
+        The first sheet if None.
     hold : bool
-    noise, units : dict of str to str
+        Whether inputs are constant between their samples.
+    noise : dict of str to str
+        Kind of noise by name; Gaussian where none is given.
+    units : dict of str to str
     missing : tuple of float or str
-        What stands for a missing value.
+        Values that stand for a missing one.
     parameters : dict
-        Of each parameter: bounds, start, fixed, log.
+        For each parameter its bounds, start, fixed value, log scale and unit, as far as they are set.
     method : str
-        The default of `fit` where it is empty.
+        The default of `fit` if empty.
     seed : int
     starts : int, or None
+        Number of starts; chosen automatically if None.
     time_limit : float
+        Seconds.
     file : str
-        The name of the table.
+        Name of the table, without its folder.
     """
 
     equations: str
@@ -65,37 +75,58 @@ class Setup:
 
     @classmethod
     def of(cls, given: Any) -> Setup:
-        """From what the page sends: everything is checked, nothing is believed."""
+        """Build settings from what the page sends; every entry is checked.
+
+        Parameters
+        ----------
+        given : Any
+            A JSON object.
+
+        Returns
+        -------
+        Setup
+
+        Raises
+        ------
+        ModelError, FitError
+            If an entry has the wrong type or value.
+        """
         if not isinstance(given, Mapping) or not isinstance(given.get("equations"), str):
-            raise ModelError("The page must send the equations as text.")
+            raise ModelError("The page must send an object with the equations as text.")
         for key in ("inputs", "missing"):
             if not isinstance(given.get(key) or [], list | tuple):
                 raise ModelError(f"{key} must be a list; received {given[key]!r}.")
-        kept = {key: value for key, value in given.items() if key in cls.__dataclass_fields__ and value is not None}
+        fields = {key: value for key, value in given.items() if key in cls.__dataclass_fields__ and value is not None}
         for key, kind in (("columns", str), ("noise", str), ("units", str)):
-            words = kept.get(key, {})
-            if not isinstance(words, Mapping) or not all(isinstance(w, kind) for w in (*words, *words.values())):
-                raise ModelError(f"{key} must be a word for each name; received {words!r}.")
-            kept[key] = dict(words)
+            entries = fields.get(key, {})
+            if not isinstance(entries, Mapping) or not all(
+                isinstance(word, kind) for word in (*entries, *entries.values())
+            ):
+                raise ModelError(f"{key} must map names to text; received {entries!r}.")
+            fields[key] = dict(entries)
         for key in ("trajectory", "sheet", "file", "method"):
-            if not isinstance(kept.get(key, ""), str):
-                raise ModelError(f"{key} must be a word; received {kept[key]!r}.")
-        if kept["columns"].get("time") == "":
-            raise ModelError("No column is time: choose one among the columns of the table.")
-        kept["inputs"] = tuple(map(str, kept.get("inputs", ())))
-        kept["missing"] = tuple(v if isinstance(v, str) else _number(v, "missing") for v in kept.get("missing", ()))
-        kept["parameters"] = _parameters(kept.get("parameters", {}))
-        kept["file"] = Path(kept.get("file") or "data.csv").name
-        made = cls(**kept)
-        if made.method and made.method not in ESTIMATORS:
-            raise FitError(f"No method {made.method!r}; there are: {', '.join(ESTIMATORS)}.")
-        if not is_whole(made.seed, 0):
-            raise FitError(f"The seed must be a whole number, 0 or larger; received {made.seed!r}.")
-        if made.starts is not None and not (is_whole(made.starts, 1) and made.starts <= MOST_STARTS):
-            raise FitError(f"Starts must be a whole number between 1 and {MOST_STARTS}; received {made.starts!r}.")
-        if not 0 < _number(made.time_limit, "time_limit") <= LONGEST:
-            raise FitError(f"The time limit must be between 0 and {LONGEST:g} s; received {made.time_limit!r}.")
-        return made
+            if not isinstance(fields.get(key, ""), str):
+                raise ModelError(f"{key} must be text; received {fields[key]!r}.")
+        if fields["columns"].get("time") == "":
+            raise ModelError("No column is the time. Choose one of the columns of the table.")
+        fields["inputs"] = tuple(map(str, fields.get("inputs", ())))
+        fields["missing"] = tuple(v if isinstance(v, str) else _number(v, "missing") for v in fields.get("missing", ()))
+        fields["parameters"] = _parameters(fields.get("parameters", {}))
+        fields["file"] = Path(fields.get("file") or "data.csv").name
+        settings = cls(**fields)
+        if settings.method and settings.method not in ESTIMATORS:
+            raise FitError(f"There is no method {settings.method!r}. The methods are: {', '.join(ESTIMATORS)}.")
+        if not is_whole(settings.seed, 0):
+            raise FitError(f"The seed must be a whole number, 0 or larger; received {settings.seed!r}.")
+        if settings.starts is not None and not (is_whole(settings.starts, 1) and settings.starts <= MAX_STARTS):
+            raise FitError(
+                f"The number of starts must be a whole number between 1 and {MAX_STARTS}; received {settings.starts!r}."
+            )
+        if not 0 < _number(settings.time_limit, "time_limit") <= MAX_TIME_LIMIT:
+            raise FitError(
+                f"The time limit must be between 0 and {MAX_TIME_LIMIT:g} s; received {settings.time_limit!r}."
+            )
+        return settings
 
     @property
     def reading(self) -> Reading:
@@ -105,6 +136,7 @@ class Setup:
     @property
     def file_text(self) -> str:
         """The model file (TOML)."""
+        # Equations that contain the quotes of TOML are written as one escaped line.
         quoted = json.dumps(self.equations) if "'''" in self.equations else f"'''\n{self.equations.strip()}\n'''"
         lines = [f"# Written by weakform {__version__}.", f"equations = {quoted}"]
         if self.inputs:
@@ -115,19 +147,19 @@ class Setup:
             lines.append(f"trajectory = {_text(self.trajectory)}")
         if self.missing:
             lines.append(f"missing = {json.dumps(self.missing, ensure_ascii=False)}")
-        for name, said in (("noise", self.noise), ("columns", self.columns), ("units", self.units)):
-            if said:
-                lines += ["", f"[{name}]", *(f"{_text(key)} = {_text(value)}" for key, value in said.items())]
+        for name, entries in (("noise", self.noise), ("columns", self.columns), ("units", self.units)):
+            if entries:
+                lines += ["", f"[{name}]", *(f"{_text(key)} = {_text(value)}" for key, value in entries.items())]
         for name, record in self.parameters.items():
-            shown = {key: value for key, value in record.items() if value is not None and value is not False}
-            if shown:
+            settings = {key: value for key, value in record.items() if value is not None and value is not False}
+            if settings:
                 lines += ["", f"[parameters.{_text(name)}]"]
-                lines += [f"{key} = {_value(value)}" for key, value in shown.items()]
+                lines += [f"{key} = {_value(value)}" for key, value in settings.items()]
         return "\n".join(lines) + "\n"
 
     @property
     def command(self) -> str:
-        """The command line that gives this fit."""
+        """The command line that gives the same fit."""
         words = ["weakform", "fit", "model.toml", self.file, "--seed", str(self.seed)]
         words += ["--time-limit", f"{self.time_limit:g}"]
         words += ["--method", self.method] if self.method else []
@@ -136,35 +168,45 @@ class Setup:
         return shlex.join([*words, "--report", "fit.html"])
 
     def script(self, table: Path) -> str:
-        """The Python script that gives this fit; `table` is looked at for its columns."""
+        """Write a Python script that gives the same fit.
+
+        Parameters
+        ----------
+        table : Path
+            The table; its columns are read.
+
+        Returns
+        -------
+        str
+        """
         file = self.model()
         names, kinds = measured(file, table, self.reading)
-        read: dict[str, Any] = {"time": self.columns.get("time"), "names": names}
-        read |= {"noise": kinds} if set(kinds) != {"gaussian"} else {}
-        read |= {"inputs": {n: self.columns.get(n, n) for n in self.inputs}} if self.inputs else {}
-        read |= {"hold": True} if self.hold else {}
-        read |= {"trajectory": self.trajectory, "missing": list(self.missing) or None, "sheet": self.sheet}
-        fitted: dict[str, Any] = {"method": self.method or None, "starts": self.starts}
-        lines = [f'"""A fit, as the page of weakform {__version__} has made it."""', "", "import weakform as wf", ""]
+        data_arguments: dict[str, Any] = {"time": self.columns.get("time"), "names": names}
+        data_arguments |= {"noise": kinds} if set(kinds) != {"gaussian"} else {}
+        data_arguments |= {"inputs": {n: self.columns.get(n, n) for n in self.inputs}} if self.inputs else {}
+        data_arguments |= {"hold": True} if self.hold else {}
+        data_arguments |= {"trajectory": self.trajectory, "missing": list(self.missing) or None, "sheet": self.sheet}
+        fit_arguments: dict[str, Any] = {"method": self.method or None, "starts": self.starts}
+        lines = [f'"""A fit that was set up on the page of weakform {__version__}."""', "", "import weakform as wf", ""]
         inputs = f", inputs={list(self.inputs)!r}" if self.inputs else ""
         lines += [f'model = wf.Model.from_text("""\n{_inside(self.equations.strip())}\n"""{inputs})']
         lines += [f"data = wf.Dataset.from_csv(\n    {self.file!r},"]
-        lines += [f"    {key}={value!r}," for key, value in read.items() if value is not None]
+        lines += [f"    {key}={value!r}," for key, value in data_arguments.items() if value is not None]
         lines += [")", "fit = wf.fit(", "    model,", "    data,", "    parameters={"]
         for name, record in file.parameters.items():
             keys = ("bounds", "start", "log", "unit") if record.fixed is None else ("fixed", "unit")
-            said = {key: getattr(record, key) for key in keys}
-            shown = ", ".join(
-                f"{key}={_python(v)}" for key, v in said.items() if v is not None and v is not False and v != ""
+            values = {key: getattr(record, key) for key in keys}
+            arguments = ", ".join(
+                f"{key}={_python(v)}" for key, v in values.items() if v is not None and v is not False and v != ""
             )
-            lines.append(f"        {name!r}: wf.Parameter({shown}),")
+            lines.append(f"        {name!r}: wf.Parameter({arguments}),")
         lines += ["    },", f"    units={self.units!r},"] if self.units else ["    },"]
-        lines += [f"    {key}={value!r}," for key, value in fitted.items() if value is not None]
+        lines += [f"    {key}={value!r}," for key, value in fit_arguments.items() if value is not None]
         lines += [f'    options={{"time_limit": {float(self.time_limit)!r}}},', f"    seed={self.seed},", ")"]
         return "\n".join([*lines, "print(fit)", 'fit.report("fit.html")', ""])
 
     def model(self) -> ModelFile:
-        """The model file, read."""
+        """Parse the model file of these settings; errors in the equations are located within the equations."""
         try:
             return replace(parse_model(self.file_text, "model.toml"), name="model.toml")
         except ModelError as error:
@@ -174,55 +216,59 @@ class Setup:
             raise
 
     def data(self, table: Path) -> Dataset:
-        """The table, read."""
+        """Read the table as these settings say."""
         return read_data(self.model(), table, self.reading)
 
 
 def _parameters(given: Any) -> dict[str, dict[str, Any]]:
-    """What the page says of parameters."""
+    """Check the settings of the parameters; those without any are left out."""
     if not isinstance(given, Mapping):
-        raise ModelError(f"parameters must be a record for each name; received {given!r}.")
-    found: dict[str, dict[str, Any]] = {}
+        raise ModelError(f"parameters must map names to objects; received {given!r}.")
+    records: dict[str, dict[str, Any]] = {}
     for name, record in given.items():
         if not isinstance(record, Mapping):
-            raise ModelError(f"parameters.{name} must be a record; received {record!r}.")
+            raise ModelError(f"parameters.{name} must be an object; received {record!r}.")
         fixed = record.get("fixed")
         if fixed is not None:
-            found[str(name)] = {"fixed": _number(fixed, f"{name}, fixed")}
-            found[str(name)] |= {"unit": str(record["unit"])} if record.get("unit") else {}
+            records[str(name)] = {"fixed": _number(fixed, f"{name}, fixed")}
+            records[str(name)] |= {"unit": str(record["unit"])} if record.get("unit") else {}
             continue
-        one: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         ends = record.get("bounds")
         if ends is not None and (not isinstance(ends, list | tuple) or len(ends) != 2):
-            raise ModelError(f"{name}: bounds are two numbers; received {ends!r}.")
+            raise ModelError(f"The bounds of {name} must be two numbers; received {ends!r}.")
         if ends is not None and any(end is not None for end in ends):
             low, high = (None if end is None else _number(end, f"{name}, bound") for end in ends)
-            one["bounds"] = [-float("inf") if low is None else low, float("inf") if high is None else high]
+            settings["bounds"] = [-float("inf") if low is None else low, float("inf") if high is None else high]
         if record.get("start") is not None:
-            one["start"] = _number(record["start"], f"{name}, start")
+            settings["start"] = _number(record["start"], f"{name}, start")
         if record.get("log"):
-            one["log"] = True
+            settings["log"] = True
         if record.get("unit"):
-            one["unit"] = str(record["unit"])
-        if one:
-            found[str(name)] = one
-    return found
+            settings["unit"] = str(record["unit"])
+        if settings:
+            records[str(name)] = settings
+    return records
 
 
 def _number(value: Any, what: str) -> float:
+    """Return a number as a float; raises an error for anything else, NaN and booleans included."""
+    # JSON's true and false are integers in Python, and NaN is the only number that differs from itself.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ModelError(f"{what} must be a number; received {value!r}.")
     try:
         return float(value)
     except OverflowError:
-        raise ModelError(f"{what} is too large.") from None
+        raise ModelError(f"{what} is too large for a floating-point number.") from None
 
 
 def _text(word: str) -> str:
+    """Quote a text for TOML."""
     return json.dumps(word, ensure_ascii=False)
 
 
 def _value(value: Any) -> str:
+    """Format a value for TOML."""
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, bool):
@@ -233,12 +279,12 @@ def _value(value: Any) -> str:
 
 
 def _python(value: Any) -> str:
-    """A value in Python; a bound that is not there is None."""
+    """Format a value for Python; infinite bounds become None."""
     if isinstance(value, tuple):
         return f"({', '.join('None' if abs(end) == float('inf') else repr(end) for end in value)})"
     return repr(value)
 
 
 def _inside(text: str) -> str:
-    """A text as it may stand between three quotes in Python."""
+    """Escape a text for use between three double quotes in Python."""
     return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

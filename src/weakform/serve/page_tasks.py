@@ -1,4 +1,4 @@
-"""What the page asks for: each task is a function of plain data that returns plain data, and runs in a worker."""
+"""Tasks of the page. Each is a function from plain data to plain data, and runs in a worker process."""
 
 from __future__ import annotations
 
@@ -33,25 +33,44 @@ from ..support.progress import Progress
 from . import examples, uploaded_tables
 from .page_settings import Setup
 
-NO_PROJECT = "This is no project of weakform: it cannot be read."
-BRIEF = 5.0
-"""Seconds of a rough guess."""
-FINE, TRIED, MOST = 200, 20_000, 6
-"""Steps of a solution beside the sliders, evaluations that it may take, and trajectories that are shown."""
+NOT_A_PROJECT = "The file cannot be read: it is not a project of weakform."
+GUESS_TIME_LIMIT = 5.0
+"""Seconds of the fit behind a rough guess. By judgement."""
+CURVE_POINTS = 200
+"""Points of a curve beside the sliders, besides the times of the data. By judgement: smooth on a screen."""
+MAX_EVALUATIONS = 20_000
+"""Evaluations of the right-hand side for a curve beside the sliders. A solution that needs more is not shown. By
+judgement: the curve must follow the slider."""
+CURVE_TOLERANCE = 1e-6
+"""Relative tolerance of the solver for a curve beside the sliders. By judgement: far finer than a pixel."""
+MAX_SHOWN_TRAJECTORIES = 6
+"""Trajectories that are shown beside the sliders. By judgement."""
 
 
 def look_table(path: str, sheet: str | None = None) -> dict[str, Any]:
-    """What a table holds."""
+    """Describe a table."""
     return uploaded_tables.look(Path(path), sheet)
 
 
 def rows(path: str, sheet: str | None, first: int) -> list[list[str]]:
-    """Some rows of it."""
+    """Return some rows of a table."""
     return uploaded_tables.rows(Path(path), sheet, int(first))
 
 
 def look_model(text: str, inputs: list[str]) -> dict[str, Any]:
-    """What equations say; or what is wrong with them, and where."""
+    """Parse equations.
+
+    Parameters
+    ----------
+    text : str
+    inputs : list of str
+
+    Returns
+    -------
+    dict
+        With `ok` True: states, parameters and the like, and the equations as MathML. With `ok` False: the error and
+        its place, a line and a column, or None.
+    """
     try:
         model = Model.from_text(text, inputs=[str(name) for name in inputs])
     except ModelError as error:
@@ -71,12 +90,14 @@ def look_model(text: str, inputs: list[str]) -> dict[str, Any]:
 
 
 def open_model(path: str) -> dict[str, Any]:
-    """A model file, as the page sets it."""
+    """Read a model file as settings of the page."""
     return _set(read_model(Path(path)))
 
 
 def _set(file: ModelFile) -> dict[str, Any]:
-    def said(name: str) -> dict[str, Any]:
+    """Convert a model file to settings of the page."""
+
+    def convert_parameter(name: str) -> dict[str, Any]:
         record = file.parameters[name]
         ends = None if record.bounds is None else [None if np.isinf(end) else end for end in record.bounds]
         fixed = {"fixed": record.fixed, "unit": record.unit}
@@ -91,28 +112,34 @@ def _set(file: ModelFile) -> dict[str, Any]:
         "noise": {name: kind for name, kind in file.noise.items() if kind != "gaussian"},
         "units": dict(file.units),
         "missing": list(file.missing),
-        "parameters": {name: said(name) for name in file.parameters},
+        "parameters": {name: convert_parameter(name) for name in file.parameters},
     }
 
 
 def check(setup: dict[str, Any], path: str) -> dict[str, Any]:
-    """What is wrong or doubtful before a fit."""
-    made = Setup.of(setup)
+    """Check model and data before a fit.
+
+    Returns
+    -------
+    dict
+        Sentences under `good`, `wrong` (no fit is possible) and `doubtful`.
+    """
+    settings = Setup.of(setup)
     try:
-        file = made.model()
-        data = made.data(Path(path))
+        file = settings.model()
+        data = settings.data(Path(path))
     except WeakformError as error:
         return {"good": [], "wrong": [str(error)], "doubtful": []}
-    found = examine(file, data)
-    return {"good": found.good, "wrong": found.wrong, "doubtful": [*data.notes, *found.doubtful]}
+    findings = examine(file, data)
+    return {"good": findings.good, "wrong": findings.wrong, "doubtful": [*data.notes, *findings.doubtful]}
 
 
 @lru_cache(maxsize=4)
 def _read(text: str, path: str) -> tuple[Model, Dataset]:
-    """A model and its data; the same for all positions of the sliders."""
-    made = Setup.of(json.loads(text))
-    data = made.data(Path(path)) if path else Dataset([0.0, 5.0, 10.0], np.zeros((3, 1)))
-    file = made.model()
+    """Read a model and its data; kept, because they are the same for all positions of the sliders."""
+    settings = Setup.of(json.loads(text))
+    data = settings.data(Path(path)) if path else Dataset([0.0, 5.0, 10.0], np.zeros((3, 1)))
+    file = settings.model()
     if not path:
         return file.model, data
     matched = match(data, file.model)
@@ -122,49 +149,70 @@ def _read(text: str, path: str) -> tuple[Model, Dataset]:
 def solve(
     setup: dict[str, Any], path: str, values: dict[str, float], initial: dict[str, list[float]]
 ) -> dict[str, Any]:
-    """The model solved with the values of the sliders, beside the data; initial values are those of each trajectory."""
-    settled = {k: v for k, v in setup.items() if k not in ("parameters", "seed", "starts", "time_limit", "method")}
-    model, data = _read(json.dumps(settled), path)
+    """Solve the model with the values of the sliders.
+
+    Parameters
+    ----------
+    setup : dict
+        Settings of the page.
+    path : str
+        The table; empty if there is none yet.
+    values : dict of str to float
+        Values of the parameters; 1 for those that are missing.
+    initial : dict of str to list of float
+        For each state its initial values, one for each trajectory.
+
+    Returns
+    -------
+    dict
+        Charts with curves and data, the initial values in use, and remarks.
+    """
+    unchanging = {k: v for k, v in setup.items() if k not in ("parameters", "seed", "starts", "time_limit", "method")}
+    model, data = _read(json.dumps(unchanging), path)
     columns = list(data.names or model.states) if path else []
     hidden = [s for s in model.states if s not in columns and s not in model.hidden]
     p = np.array([_value(values, name, 1.0, name) for name in model.parameters])
-    begun: dict[str, list[float]] = {}
+    used_initial: dict[str, list[float]] = {}
     charts, trouble = [], ""
-    for k, q in enumerate(data.trajectories[:MOST]):
-        one, inputs = model.of(k), inputs_of(model, data, k)
-        said = one.map("g")(q.times[:1], np.zeros((1, len(one.states))), p)[0]
-        u0 = np.empty(len(one.states))
-        for d, state in enumerate(one.states):
-            here = _first(q.values[:, columns.index(state)]) if state in columns else 1.0
-            if state in one.initial:
-                u0[d] = said[d]
+    for k, q in enumerate(data.trajectories[:MAX_SHOWN_TRAJECTORIES]):
+        own_model, inputs = model.of(k), inputs_of(model, data, k)
+        fixed_initial = own_model.map("g")(q.times[:1], np.zeros((1, len(own_model.states))), p)[0]
+        u0 = np.empty(len(own_model.states))
+        for d, state in enumerate(own_model.states):
+            default = _first(q.values[:, columns.index(state)]) if state in columns else 1.0
+            if state in own_model.initial:
+                u0[d] = fixed_initial[d]
                 continue
-            each = initial.get(state, [])
-            u0[d] = _value(dict(enumerate(each)) if isinstance(each, list) else {}, k, here, f"{state}(0)")
-            begun.setdefault(state, []).append(float(u0[d]))
-        first = min(q.times[0], 0.0) if one.initial else q.times[0]  # given initial values hold at t = 0
-        times = np.unique(np.concatenate([np.linspace(first, q.times[-1], FINE), q.times[:FINE]]))
-        solved = simulate(one, p, u0, times, inputs=inputs, rtol=1e-6, max_evaluations=TRIED)
-        trouble = trouble or ("" if solved.success else f"The model cannot be solved here: {solved.status.value}.")
+            sent = initial.get(state, [])
+            u0[d] = _value(dict(enumerate(sent)) if isinstance(sent, list) else {}, k, default, f"{state}(0)")
+            used_initial.setdefault(state, []).append(float(u0[d]))
+        # Initial values in the equations hold at t = 0.
+        first = min(q.times[0], 0.0) if own_model.initial else q.times[0]
+        times = np.unique(np.concatenate([np.linspace(first, q.times[-1], CURVE_POINTS), q.times[:CURVE_POINTS]]))
+        solved = simulate(own_model, p, u0, times, inputs=inputs, rtol=CURVE_TOLERANCE, max_evaluations=MAX_EVALUATIONS)
+        trouble = trouble or (
+            "" if solved.success else f"The model cannot be solved with these values: {solved.status.value}."
+        )
         names = [*columns, *hidden]
         reached = solved.states[: len(times)]
-        curve = one.map("h", names)(
+        curve = own_model.map("h", names)(
             times[: len(reached)], reached, p, None if inputs is None else inputs(times[: len(reached)])
         )
         for j, name in enumerate(names):
             t, u = thinned(times[: len(reached)], curve[:, j])
-            dots = [plain(column) for column in thinned(q.times, q.values[:, j])] if j < len(columns) else []
-            charts.append({"name": name, "label": q.label, "line": [plain(t), plain(u)], "dots": dots})
-    more = len(data.trajectories) - MOST
+            points = [plain(column) for column in thinned(q.times, q.values[:, j])] if j < len(columns) else []
+            charts.append({"name": name, "label": q.label, "line": [plain(t), plain(u)], "dots": points})
+    more = len(data.trajectories) - MAX_SHOWN_TRAJECTORIES
     return {
         "charts": charts,
-        "initial": begun,
+        "initial": used_initial,
         "trouble": trouble,
-        "more": f"{more} more trajectories are not drawn here." if more > 0 else "",
+        "more": f"Trajectories that are not shown here: {more}." if more > 0 else "",
     }
 
 
 def _value(given: Mapping[Any, Any], key: object, default: float, name: str) -> float:
+    """Return a number that the page sent, or `default`; raises an error that calls it `name` if it is not one."""
     value = given.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ModelError(f"The value of {name} must be a number; received {value!r}.")
@@ -172,60 +220,81 @@ def _value(given: Mapping[Any, Any], key: object, default: float, name: str) -> 
 
 
 def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
-    """Rough values of the parameters: by weak least squares, or by the method for hidden states with little time."""
-    made = Setup.of(setup)
-    file, data = made.model(), made.data(Path(path))
+    """Estimate the parameters roughly.
+
+    Weak least squares is used, or the default method with little time if some states are not measured.
+    """
+    settings = Setup.of(setup)
+    file, data = settings.model(), settings.data(Path(path))
+    # Weak least squares needs no starts and no iterations, but every state.
     complete = match(data, file.model).complete
     arguments: dict[str, Any] = file.arguments() | ({"method": "wls"} if complete else {})
-    found = fit(file.model, data, **arguments, options={"time_limit": BRIEF}, seed=0, callback=lambda _: None)
-    return {"values": {n: float(f"{v:.6g}") for n, v in found.params.items()}}
+    result = fit(
+        file.model, data, **arguments, options={"time_limit": GUESS_TIME_LIMIT}, seed=0, callback=lambda _: None
+    )
+    return {"values": {n: float(f"{v:.6g}") for n, v in result.params.items()}}
 
 
 def _first(values: Any) -> float:
-    there = values[np.isfinite(values)]
-    return float(there[0]) if len(there) else 1.0
+    """Return the first measured value; 1 if there is none."""
+    measured = values[np.isfinite(values)]
+    return float(measured[0]) if len(measured) else 1.0
 
 
 def run_fit(
     setup: dict[str, Any], path: str, saved: str, tell: Callable[[str, Any], None], stopped: Callable[[], bool]
 ) -> None:
-    """Fit; tells how far it is, then what was found, and once more with profiles."""
-    made = Setup.of(setup)
-    file = made.model()
-    data = made.data(Path(path))
+    """Fit; report the progress, then the result, then the result with profiles.
 
-    def watch(progress: Progress) -> bool:
+    Parameters
+    ----------
+    setup : dict
+        Settings of the page.
+    path : str
+        The table.
+    saved : str
+        Where to save the fit.
+    tell : callable
+        Called with `"progress"` or `"fitted"`, and a dict.
+    stopped : callable
+        Returns True once the user has asked to stop.
+    """
+    settings = Setup.of(setup)
+    file = settings.model()
+    data = settings.data(Path(path))
+
+    def report_progress(progress: Progress) -> bool:
         tell("progress", {**vars(progress), "words": str(progress)})
         return stopped()
 
-    arguments: dict[str, Any] = file.arguments() | ({"method": made.method} if made.method else {})
-    found = fit(
+    arguments: dict[str, Any] = file.arguments() | ({"method": settings.method} if settings.method else {})
+    result = fit(
         file.model,
         data,
         **arguments,
-        starts=made.starts,
-        options={"time_limit": made.time_limit},
-        seed=made.seed,
-        callback=watch,
+        starts=settings.starts,
+        options={"time_limit": settings.time_limit},
+        seed=settings.seed,
+        callback=report_progress,
     )
-    found.save(saved)
-    tell("fitted", told(found, made))
-    if found.converged and can_refit(found) and not stopped():
+    result.save(saved)
+    tell("fitted", told(result, settings))
+    if result.converged and can_refit(result) and not stopped():
         try:
-            found.intervals(kind="profile")
-        except WeakformError:
+            result.intervals(kind="profile")
+        except WeakformError:  # the fit without profiles has been sent already
             return
-        found.save(saved)
-        tell("fitted", told(found, made))
+        result.save(saved)
+        tell("fitted", told(result, settings))
 
 
 def told(found: FitResult, made: Setup) -> dict[str, Any]:
-    """What the page keeps of a fit."""
-    said = verdict(found)
+    """Describe a fit for the page: the report as HTML, the verdict, the estimates and the initial values."""
+    judgement = verdict(found)
     return {
         "html": "".join(sections(found, made.command)),
-        "headline": said.headline,
-        "kind": said.kind,
+        "headline": judgement.headline,
+        "kind": judgement.kind,
         "success": found.success,
         "converged": found.converged,
         "method": found.method,
@@ -237,103 +306,132 @@ def told(found: FitResult, made: Setup) -> dict[str, Any]:
 
 
 def _begun(found: FitResult) -> dict[str, list[float]]:
-    """Where the trajectories that are shown begin."""
+    """Return the initial values of the trajectories that are shown, for each state."""
     from ..inference.fitted_states import beginning
 
-    begins = np.array([beginning(found, k)[1] for k in range(min(len(found.data.trajectories), MOST))])
-    return dict(zip(found.model.states, begins.T.tolist(), strict=True))
+    initial_states = np.array(
+        [beginning(found, k)[1] for k in range(min(len(found.data.trajectories), MAX_SHOWN_TRAJECTORIES))]
+    )
+    return dict(zip(found.model.states, initial_states.T.tolist(), strict=True))
 
 
 def open_fit(saved: str, setup: dict[str, Any]) -> dict[str, Any]:
-    """A fit that was saved with a project."""
+    """Describe a fit that was saved with a project."""
     return told(FitResult.load(saved), Setup.of(setup))
 
 
 def open_project(folder: str) -> dict[str, Any]:
-    """The parts of a project: its table and its fits are written to files of their own."""
+    """Read a project: write its table and its fits to files of their own, and describe them.
+
+    Parameters
+    ----------
+    folder : str
+        Folder with `project.json`; the files are written there.
+
+    Returns
+    -------
+    dict
+        Name of the table, settings, descriptions of the fits, and where they are saved.
+    """
     home = Path(folder)
     try:
-        given = json.loads((home / "project.json").read_bytes())
-        if given["weakform"] != "project" or not isinstance(given.get("setup"), dict):
-            raise ModelError(NO_PROJECT)
-        table = given.get("table")
+        project = json.loads((home / "project.json").read_bytes())
+        if project["weakform"] != "project" or not isinstance(project.get("setup"), dict):
+            raise ModelError(NOT_A_PROJECT)
+        table = project.get("table")
         if table:
             (home / "table").write_bytes(base64.b64decode(table["content"], validate=True))
         fits, saved = [], []
-        for k, one in enumerate(given.get("fits", [])):
+        for k, entry in enumerate(project.get("fits", [])):
             path = home / f"fit{k}.json"
-            path.write_text(json.dumps(one["saved"]), encoding="utf-8")
-            fits.append({"name": str(one["name"]), "setup": one["setup"], "result": open_fit(str(path), one["setup"])})
+            path.write_text(json.dumps(entry["saved"]), encoding="utf-8")
+            fits.append(
+                {"name": str(entry["name"]), "setup": entry["setup"], "result": open_fit(str(path), entry["setup"])}
+            )
             saved.append(str(path))
     except (KeyError, TypeError, AttributeError, RecursionError, binascii.Error, UnicodeError, json.JSONDecodeError):
-        raise ModelError(NO_PROJECT) from None
+        raise ModelError(NOT_A_PROJECT) from None
     name = str(table.get("name")) if table else None
-    return {"table": name, "setup": given["setup"], "fits": fits, "saved": saved}
+    return {"table": name, "setup": project["setup"], "fits": fits, "saved": saved}
 
 
 def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
-    """A file to take along."""
-    made = Setup.of(setup)
+    """Write a file to download.
+
+    Parameters
+    ----------
+    kind : str
+        `"model"`, `"command"`, `"script"`, `"fit"`, `"report"` or `"estimates"`.
+    setup : dict
+        Settings of the page.
+    path : str
+        The table.
+    saved : str
+        Where the fit is saved; empty if there is none.
+
+    Returns
+    -------
+    str
+    """
+    settings = Setup.of(setup)
     if kind == "model":
-        return made.file_text
+        return settings.file_text
     if kind == "command":
-        return made.command
+        return settings.command
     if kind == "script":
-        return made.script(Path(path))
+        return settings.script(Path(path))
     if not saved:
         raise FitError("There is no fit yet.")
     if kind == "fit":
         return Path(saved).read_text(encoding="utf-8")
-    found = FitResult.load(saved)
+    result = FitResult.load(saved)
     if kind == "report":
-        return page(found, made.command)
+        return page(result, settings.command)
     if kind == "estimates":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["parameter", "estimate", "standard error", "lower 95%", "upper 95%", "unit", "note"])
-        for name, (low, high) in zip(found.model.parameters, found.intervals(), strict=True):
-            q = found[name]
-            fixed = found.fixed[found.model.parameters.index(name)]
+        for name, (low, high) in zip(result.model.parameters, result.intervals(), strict=True):
+            q = result[name]
+            fixed = result.fixed[result.model.parameters.index(name)]
             numbers = [q.value, "", "", ""] if fixed else [q.value, q.error, low, high]
-            writer.writerow([name, *numbers, found.units.get(name, ""), q.note])
+            writer.writerow([name, *numbers, result.units.get(name, ""), q.note])
         return out.getvalue()
-    raise FitError(f"Nothing called {kind!r} can be exported.")
+    raise FitError(f"There is no export {kind!r}.")
 
 
 def side_by_side(fits: list[tuple[str, str]]) -> dict[str, Any]:
-    """Fits of the same data compared: their names, and where they are saved."""
+    """Compare fits of the same data, given as pairs of a name and where the fit is saved."""
     from ..analysis.comparison import compare
-    from ..report.comparison_page import sections as rivals
+    from ..report.comparison_page import sections as comparison_sections
 
-    found = compare({name: FitResult.load(saved) for name, saved in fits})
-    return {"html": "".join(rivals(found)), "sentence": found.sentence}
+    comparison = compare({name: FitResult.load(saved) for name, saved in fits})
+    return {"html": "".join(comparison_sections(comparison)), "sentence": comparison.sentence}
 
 
 def words() -> dict[str, Any]:
-    """What the editor colours, and the models to begin with."""
+    """Return the names of functions, which the editor colours, and the list of examples."""
     return {"functions": sorted(FUNCTIONS), "gallery": examples.listed()}
 
 
 def take(entry: str) -> dict[str, Any]:
-    """A model of the gallery, and the text of its table."""
+    """Return an example: its settings, its title, and its table as text."""
     file, table = examples.opened(entry)
     return {"setup": _set(file), "title": file.title, "file": f"{entry}.csv", "text": table}
 
 
 TASKS: dict[str, Callable[..., Any]] = {
-    one.__name__: one
-    for one in (
-        look_table,
-        rows,
-        look_model,
-        open_model,
-        check,
-        solve,
-        guess,
-        open_project,
-        export,
-        side_by_side,
-        words,
-        take,
-    )
+    "look_table": look_table,
+    "rows": rows,
+    "look_model": look_model,
+    "open_model": open_model,
+    "check": check,
+    "solve": solve,
+    "guess": guess,
+    "open_project": open_project,
+    "export": export,
+    "side_by_side": side_by_side,
+    "words": words,
+    "take": take,
 }
+"""The tasks by the names that the server uses; `run_fit`, which reports its progress, is called separately."""

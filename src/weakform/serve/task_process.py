@@ -1,4 +1,4 @@
-"""A process of its own for what the page asks: bounded in memory and time, and killed where it goes too far."""
+"""Worker processes for the tasks of the page, with limits on memory and time."""
 
 from __future__ import annotations
 
@@ -12,29 +12,43 @@ from typing import Any
 
 from ..support.errors import WeakformError
 
-MEMORY, LARGE = 4 * 2**30, 2**30
-"""Bytes that a worker may take, and above which it makes room for another after its task."""
+MAX_WORKER_BYTES = 4 * 2**30
+"""Bytes of address space of a worker. A task that needs more is refused. By judgement."""
+MAX_IDLE_BYTES = 2**30
+"""Bytes. A worker that has used more ends after its task, and a new one replaces it, so that the memory is freed. By
+judgement."""
+JOIN_SECONDS = 5.0
+"""Seconds to wait for a killed process. By judgement."""
 
 
 class Lost(WeakformError):
-    """A worker that is gone, or was stopped for taking too long.
+    """Error for a worker that has ended, or was stopped because it took too long.
 
     Attributes
     ----------
     died : bool
-        Whether it has ended on its own, or by another hand.
+        True if it ended itself or was killed from outside.
     """
 
     died = False
 
 
 def run(pipe: Connection, memory: int) -> None:
-    """The life of a worker: one task after the other, until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers
+    """Do one task after the other, until the pipe is closed; this is what a worker process runs.
+
+    Parameters
+    ----------
+    pipe : Connection
+        Tasks arrive as pairs of a name and its arguments. Answers are pairs of a kind and a content: `"done"` with
+        the result, or `"refused"` with an error text; a fit sends `"progress"` and `"fitted"` before.
+    memory : int
+        Bytes of address space.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the server ends its workers
     if sys.platform != "win32":
         import resource
 
-        with contextlib.suppress(ValueError, OSError):
+        with contextlib.suppress(ValueError, OSError):  # not every system allows the limit
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     from . import page_tasks
 
@@ -51,29 +65,30 @@ def run(pipe: Connection, memory: int) -> None:
             except WeakformError as error:
                 pipe.send(("refused", str(error)))
             except MemoryError:
-                pipe.send(("refused", f"This takes more than {memory / 2**30:.0f} GB of memory; use fewer rows."))
+                pipe.send(("refused", f"This needs more than {memory / 2**30:.0f} GB of memory. Use fewer rows."))
             except OSError as error:
                 pipe.send(("refused", error.strerror or str(error)))
             except (BrokenPipeError, EOFError):
                 raise
-            except Exception as error:  # a mistake of ours: said, and the page goes on
-                pipe.send(("refused", f"This should not happen: {type(error).__name__}: {error}"))
-            if _taken() > LARGE:
+            except Exception as error:  # a bug: it is reported, and the worker goes on
+                pipe.send(("refused", f"Internal error: {type(error).__name__}: {error}"))
+            # Python rarely returns memory to the system: only the end of the process frees it.
+            if _taken() > MAX_IDLE_BYTES:
                 return
 
 
 def _taken() -> int:
-    """Bytes of memory at most so far."""
+    """Return the largest number of bytes that this process has used so far; 0 on Windows."""
     if sys.platform == "win32":
         return 0
     import resource
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak  # Linux counts kilobytes
 
 
 class _Stop:
-    """Whether the server has asked to stop."""
+    """Callable that returns True once the server has asked to stop."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe, self.asked = pipe, False
@@ -85,44 +100,60 @@ class _Stop:
 
 
 class Worker:
-    """A process, seen from the server."""
+    """A worker process, seen from the server.
 
-    def __init__(self, memory: int = MEMORY) -> None:
+    Parameters
+    ----------
+    memory : int
+        Bytes of address space.
+    """
+
+    def __init__(self, memory: int = MAX_WORKER_BYTES) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=run, args=(other, memory), daemon=True)
+        self.pipe, child = context.Pipe()
+        self.process = context.Process(target=run, args=(child, memory), daemon=True)
         self.process.start()
-        other.close()
+        child.close()
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """True if the process runs."""
         return self.process.is_alive()
 
     def send(self, name: str, arguments: dict[str, Any]) -> None:
-        """Give it a task."""
+        """Send it a task; raises `Lost` if it has ended."""
         try:
             self.pipe.send((name, arguments))
         except (BrokenPipeError, OSError):
             raise self._gone() from None
 
     def stop(self) -> None:
-        """Ask it to stop with the best so far."""
+        """Ask it to stop its fit and return the best estimate so far."""
         with contextlib.suppress(BrokenPipeError, OSError):
             self.pipe.send("stop")
 
     def receive(self, seconds: float) -> tuple[str, Any]:
-        """What it says next."""
+        """Wait for its next message; it is killed if that takes too long.
+
+        Parameters
+        ----------
+        seconds : float
+
+        Returns
+        -------
+        tuple of str and Any
+            Kind and content, see `run`.
+        """
         try:
             if not self.pipe.poll(max(seconds, 0.0)):
                 self.kill()
-                raise Lost("This took too long, and was stopped.")
+                raise Lost("The task took too long and was stopped.")
             return self.pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
             raise self._gone() from None
 
     def ask(self, name: str, arguments: dict[str, Any], seconds: float) -> Any:
-        """A task that has one answer."""
+        """Give it a task and wait for the answer; raises an error if it is refused."""
         self.send(name, arguments)
         kind, what = self.receive(seconds)
         if kind == "refused":
@@ -130,16 +161,17 @@ class Worker:
         return what
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it without waiting for its task."""
         if self.process.pid is not None and self.process.is_alive():
             os.kill(self.process.pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
-        self.process.join(5.0)
+        self.process.join(JOIN_SECONDS)
         self.pipe.close()
 
     def _gone(self) -> Lost:
+        """Build the error that says how the process ended."""
         self.process.join(1.0)
         code = self.process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        lost = Lost(f"The process that worked on this has ended ({how}), perhaps for lack of memory. Try it again.")
+        lost = Lost(f"The worker process has ended ({how}), perhaps for lack of memory. Try again.")
         lost.died = True
         return lost

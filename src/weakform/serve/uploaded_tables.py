@@ -1,8 +1,9 @@
-"""What a table holds: columns with guesses of what they are, sparklines, and cells that look wrong."""
+"""Description of an uploaded table: its columns with guesses of their roles, sparklines, and suspicious cells."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,51 @@ from ..data.text_reader import Table, read_table
 from ..support.array_types import FloatArray
 from ..support.errors import DataError
 
-POINTS, SHOWN, MOST = 120, 60, 100
-"""Points of a sparkline, rows that are sent at once, and problems that are named."""
-STAND_INS = (-9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
-"""Numbers that people write where nothing was measured."""
-FAR = 20.0
-"""How far a value lies outside of the others, in units of their spread, to be doubted."""
+SPARKLINE_POINTS = 120
+"""Points of a sparkline, which is about 100 pixels wide."""
+ROWS_PER_REQUEST = 60
+"""Rows that are sent to the page in one answer. By judgement."""
+MAX_LISTED_PROBLEMS = 100
+"""Suspicious cells that are sent to the page. By judgement."""
+MISSING_VALUE_CODES = (-9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
+"""Numbers that often stand for a missing value."""
+
+
+@dataclass(frozen=True)
+class _ProblemPolicy:
+    """Thresholds above which a cell, or a column, looks wrong; by judgement."""
+
+    word_share: float = 0.5
+    """Share of the cells that are words. Above, the column holds words; below, each word is a problem."""
+
+    code_share: float = 0.5
+    """Share of the cells with the same code for missing values. From here on it is taken for a value."""
+
+    min_values: int = 8
+    """Values of a column. Below, none is called far from the others."""
+
+    distance: float = 20.0
+    """Distance from the median, in units of the range between the 5% and the 95% quantile. Above, a value is listed."""
+
+
+PROBLEM_POLICY = _ProblemPolicy()
+"""The thresholds in use."""
 
 
 def look(path: Path, sheet: str | None = None) -> dict[str, Any]:
-    """What the page shows of a table."""
+    """Describe a table.
+
+    Parameters
+    ----------
+    path : Path
+    sheet : str, optional
+        The first sheet by default.
+
+    Returns
+    -------
+    dict
+        Sheets, number of rows, columns, problems, notes and the first rows.
+    """
     table = _opened(str(path), sheet)
     names = [name for name in table.columns if name not in table.errors.values()]
     time = _time(table, names)
@@ -33,43 +69,45 @@ def look(path: Path, sheet: str | None = None) -> dict[str, Any]:
     problems: list[dict[str, Any]] = []
     for name in names:
         column = _column(table, name)
-        told = column.pop("problems")
+        column_problems = column.pop("problems")
         role = _role(name, time, table.group, column)
         columns.append({**column, "role": role})
-        problems += told if role != "" else []
+        problems += column_problems if role != "" else []
     count = table.rows
     return {
         "sheets": sheet_names(path),
         "sheet": sheet,
         "rows": count,
         "columns": columns,
-        "problems": sorted(problems, key=lambda one: one["row"])[:MOST],
+        "problems": sorted(problems, key=lambda problem: problem["row"])[:MAX_LISTED_PROBLEMS],
         "notes": list(table.notes),
         "head": rows(path, sheet, 0),
     }
 
 
 def rows(path: Path, sheet: str | None, first: int) -> list[list[str]]:
-    """Some rows as text."""
+    """Return some rows as text, `ROWS_PER_REQUEST` from row `first` on, counted from 0."""
     table = _opened(str(path), sheet)
     names = [name for name in table.columns if name not in table.errors.values()]
-    last = min(first + SHOWN, table.rows)
+    last = min(first + ROWS_PER_REQUEST, table.rows)
     return [[_shown(table.columns[name][k]) for name in names] for k in range(max(first, 0), last)]
 
 
 @lru_cache(maxsize=2)
 def _opened(path: str, sheet: str | None) -> Table:
+    """Read a table; the last two are kept, because the page asks for them repeatedly."""
     return wide(read_table(Path(path), sheet))
 
 
 def _shown(value: Any) -> str:
+    """Format a cell; a missing value is an empty string."""
     if isinstance(value, float) and value != value:
         return ""
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _time(table: Table, names: list[str]) -> str:
-    """The column that is called like a time; else the first that could be one."""
+    """Return the column that is named like a time, if it can be read as one; else the first column that can."""
     named = time_column(names)
     for name in dict.fromkeys([named, *names]):
         try:
@@ -82,67 +120,78 @@ def _time(table: Table, names: list[str]) -> str:
 
 
 def _column(table: Table, name: str) -> dict[str, Any]:
+    """Describe a column: name, unit, kind, missing and distinct values, sparkline and problems."""
     values = table.columns[name]
     unit = re.search(r"[(\[]([^)\]]+)[)\]]\s*$", name)
-    told: dict[str, Any] = {"name": name, "unit": unit.group(1).strip() if unit else "", "problems": []}
+    description: dict[str, Any] = {"name": name, "unit": unit.group(1).strip() if unit else "", "problems": []}
     try:
         numbers, note = table.times(name)
         kind = "date" if note else "number"
     except DataError:
         numbers, kind = _numbers(values), "number"
         words = [k for k, value in enumerate(values) if isinstance(value, str)]
-        if len(words) > 0.5 * sum(isinstance(value, str) or value == value for value in values):
-            return {**told, "kind": "word", "different": len({str(v) for v in values}), "missing": 0, "spark": []}
-        told["problems"] = [_problem(k, name, values[k], "is not a number") for k in words[:MOST]]
+        if len(words) > PROBLEM_POLICY.word_share * sum(isinstance(value, str) or value == value for value in values):
+            return {
+                **description,
+                "kind": "word",
+                "different": len({str(v) for v in values}),
+                "missing": 0,
+                "spark": [],
+            }
+        description["problems"] = [_problem(k, name, values[k], "is not a number") for k in words[:MAX_LISTED_PROBLEMS]]
     missing = np.isnan(numbers)
-    told["problems"] += [_problem(int(k), name, numbers[k], why) for k, why in _doubts(numbers)]
-    there = np.flatnonzero(np.isfinite(numbers))
-    kept = there[:: max(1, -(-len(there) // POINTS))]
+    description["problems"] += [_problem(int(k), name, numbers[k], why) for k, why in _doubts(numbers)]
+    measured = np.flatnonzero(np.isfinite(numbers))
+    drawn = measured[:: max(1, -(-len(measured) // SPARKLINE_POINTS))]
     return {
-        **told,
+        **description,
         "kind": kind,
         "missing": int(missing.sum()),
-        "different": len(np.unique(numbers[there])),
-        "spark": [[int(k) for k in kept], [float(f"{numbers[k]:.4g}") for k in kept]],
+        "different": len(np.unique(numbers[measured])),
+        "spark": [[int(k) for k in drawn], [float(f"{numbers[k]:.4g}") for k in drawn]],
     }
 
 
 def _numbers(values: Any) -> FloatArray:
+    """Return the numbers of a column; NaN for words."""
     return np.array([value if isinstance(value, int | float) else np.nan for value in values], dtype=float)
 
 
 def _problem(row: int, column: str, value: Any, why: str) -> dict[str, Any]:
+    """Describe a suspicious cell; `value` is what would have to be treated as missing."""
     shown = _shown(float(value)) if isinstance(value, float | np.floating) else str(value)
     number = float(value) if isinstance(value, float | np.floating) and np.isfinite(value) else None
-    said = f"row {row + 1}, {column} = {shown.replace('-', '−')} {why}"
+    text = f"Row {row + 1}, {column} = {shown.replace('-', '−')} {why}"
     missing = number if number is not None or not isinstance(value, str) else value.strip()
-    return {"row": row, "column": column, "value": missing, "text": said}
+    return {"row": row, "column": column, "value": missing, "text": text}
 
 
 def _doubts(x: FloatArray) -> list[tuple[int, str]]:
-    """Rows whose values look wrong, and why."""
-    found = [(int(k), "is infinite") for k in np.flatnonzero(np.isinf(x))]
+    """Find suspicious values of a column: infinite ones, codes for missing values, and values far from all others."""
+    doubts = [(int(k), "is infinite") for k in np.flatnonzero(np.isinf(x))]
     finite = np.isfinite(x)
-    for number in STAND_INS:
-        here = finite & (x == number)
-        others = x[finite & ~np.isin(x, STAND_INS)]
-        if here.any() and len(others) > 2 and here.sum() < 0.5 * len(x):
-            low, high = np.quantile(others, [0.05, 0.95])
-            alone = number < 0 < float(others.min())
-            if alone or number < low - (high - low) or number > high + (high - low):
-                found += [(int(k), "may stand for a missing value") for k in np.flatnonzero(here)]
-    named = {row for row, _ in found}
-    rest = np.array([k for k in np.flatnonzero(finite) if k not in named], dtype=int)
-    if len(rest) >= 8:
+    for number in MISSING_VALUE_CODES:
+        is_code = finite & (x == number)
+        values = x[finite & ~np.isin(x, MISSING_VALUE_CODES)]
+        if is_code.any() and len(values) > 2 and is_code.sum() < PROBLEM_POLICY.code_share * len(x):
+            low, high = np.quantile(values, [0.05, 0.95])
+            # A code is suspected if it is the only negative number, or outside the range of the others by its length.
+            is_lone_negative = number < 0 < float(values.min())
+            if is_lone_negative or number < low - (high - low) or number > high + (high - low):
+                doubts += [(int(k), "may stand for a missing value") for k in np.flatnonzero(is_code)]
+    listed = {row for row, _ in doubts}
+    rest = np.array([k for k in np.flatnonzero(finite) if k not in listed], dtype=int)
+    if len(rest) >= PROBLEM_POLICY.min_values:
         low, middle, high = np.quantile(x[rest], [0.05, 0.5, 0.95])
+        # In an almost constant column rounding errors must not count as large distances.
         spread = max(high - low, 1e-12 * max(abs(low), abs(high), 1e-300))
-        far = rest[np.abs(x[rest] - middle) > FAR * spread]
-        found += [(int(k), "lies far from the others") for k in far[: max(3, len(rest) // 100)]]
-    return found
+        far = rest[np.abs(x[rest] - middle) > PROBLEM_POLICY.distance * spread]
+        doubts += [(int(k), "is far from the other values") for k in far[: max(3, len(rest) // 100)]]
+    return doubts
 
 
 def _role(name: str, time: str, group: str | None, column: dict[str, Any]) -> str:
-    """What a column is, as far as it can be guessed."""
+    """Guess what a column is: `"time"`, `"trajectory"`, `"measured"`, or an empty string for anything else."""
     if name == time:
         return "time"
     if name == group or re.sub(r"[\s_]", "", name).lower() in GROUPS:

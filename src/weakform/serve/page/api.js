@@ -1,46 +1,47 @@
-// Requests to the server; what it refuses is an Error with its words.
+// Requests to the server. A refusal becomes an Error with the text of the server.
 
 const token = new URLSearchParams(location.search).get("token") || "";
 const watchers = new Set();
 
-// Called with "there", "gone" (no answer) or "other" (started again: the token is an old one).
-export function onServer(watcher) { watchers.add(watcher); }
-function say(state) { for (const watcher of watchers) watcher(state); }
+// Register a function that is called with "up", "down" (no response) or "restarted" (the token is out of date).
+export function onServerState(watcher) { watchers.add(watcher); }
+function notifyWatchers(state) { for (const watcher of watchers) watcher(state); }
 
 export async function send(path, body, method = "POST") {
-  const whole = body instanceof Blob || typeof body === "string";
+  const isRaw = body instanceof Blob || typeof body === "string";
   let answer;
   try {
     answer = await fetch(path, { method, headers: { "X-Token": token },
-      body: method === "GET" ? undefined : whole ? body : JSON.stringify(body || {}) });
+      body: method === "GET" ? undefined : isRaw ? body : JSON.stringify(body || {}) });
   } catch {
-    say("gone");
-    throw new Error("The server does not answer.");
+    notifyWatchers("down");
+    throw new Error("The server is not responding.");
   }
-  if (answer.status === 403) { say("other"); throw new Error(await answer.text()); }
-  say("there");
+  if (answer.status === 403) { notifyWatchers("restarted"); throw new Error(await answer.text()); }
+  notifyWatchers("up");
   if (answer.headers.get("content-type").startsWith("text/plain")) {
     if (!answer.ok) throw new Error(await answer.text());
     return answer.text();
   }
-  const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error);
-  return found;
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.error);
+  return content;
 }
 
-// Only the last of several calls counts: the others are not made, or their answers are left out.
-export function latest(act, wait) {
-  let timer = null, number = 0, busy = false, again = null;
-  async function run(words) {
-    const mine = ++number;
-    busy = true;
-    try { await act(() => mine === number, ...words); } finally {
-      busy = false;
-      if (again) { const next = again; again = null; run(next); }
+// Wrap a request so that only the last of several calls counts: earlier ones are skipped, or their answers ignored.
+// `act` gets a function that tells whether its call is still the last one, then the arguments.
+export function onlyLatest(act, wait) {
+  let timer = null, lastCall = 0, isBusy = false, waiting = null;
+  async function run(args) {
+    const call = ++lastCall;
+    isBusy = true;
+    try { await act(() => call === lastCall, ...args); } finally {
+      isBusy = false;
+      if (waiting) { const next = waiting; waiting = null; run(next); }
     }
   }
-  return (...words) => {
+  return (...args) => {
     clearTimeout(timer);
-    timer = setTimeout(() => { if (busy) again = words; else run(words); }, wait);
+    timer = setTimeout(() => { if (isBusy) waiting = args; else run(args); }, wait);
   };
 }

@@ -1,291 +1,301 @@
-// The page: who listens to what.
+// The page: connects the parts, loads files and examples, and draws the charts beside the sliders.
 
-import { chart, themed } from "./charts.js";
-import { latest, onServer, send } from "./api.js";
-import { at, h, options } from "./dom.js";
-import { adopt, change, guessed, listen, reset, setup, step, steps, store, tell } from "./store.js";
-import { fresh as freshTable, showTable } from "./data.js";
-import { begin as beginEditor, consider, showEquations, showModel } from "./editor.js";
+import { chart, wireTheme } from "./charts.js";
+import { onlyLatest, onServerState, send } from "./api.js";
+import { byId, h, setOptions } from "./dom.js";
+import { applyModelFile, changeDoc, guessRoles, subscribe, resetDoc, buildSetup, stepHistory, historyLength, store, notify } from "./store.js";
+import { resetTableView, showTable } from "./data.js";
+import { startEditor, parseIfChanged, showEquations, showModel } from "./editor.js";
 import { showSliders } from "./sliders.js";
-import { busy, detach, fit, METHODS, showReport, stop } from "./fits.js";
-import { autosave, begin, forgotten, keepNow, open, restore, save } from "./project.js";
+import { isFitting, abandonFit, runFit, METHODS, showReport, stopFit } from "./fits.js";
+import { storeLater, redrawAll, forgetStored, storeNow, openProject, restoreStored, saveProject } from "./project.js";
 
+const MAX_LARGE_CHARTS = 6;  // more charts are drawn small
+const MAX_SHOWN_DOUBTS = 6;
 const MODELS = /\.(toml|xml|sbml|ant)$/i;
 
-function banner(...words) {
-  at("banner").hidden = !words.length;
-  at("banner").replaceChildren(...words);
+function showBanner(...content) {
+  byId("banner").hidden = !content.length;
+  byId("banner").replaceChildren(...content);
 }
-function failed(error) { banner(error.message, h("button", { type: "button", onclick: () => banner() }, "close")); }
+function showError(error) { showBanner(error.message, h("button", { type: "button", onclick: () => showBanner() }, "Close")); }
 
-onServer((state) => {
-  if (state === "there") { if (at("banner").dataset.gone) { delete at("banner").dataset.gone; banner(); } return; }
-  at("banner").dataset.gone = "yes";
-  banner(state === "gone"
-    ? "The server does not answer. Start weakform serve again; your work is kept in this page, and Save project still works."
-    : "The server was started again: open the address that it has printed. Your work is kept in this browser, if the port is the same, and Save project still works.");
-  clearTimeout(onServer.timer);
-  onServer.timer = setTimeout(() => send("/api/words").catch(() => {}), 2000);
+// While the server is down, it is asked again every two seconds.
+let retryTimer = null;
+onServerState((state) => {
+  if (state === "up") { if (byId("banner").dataset.serverDown) { delete byId("banner").dataset.serverDown; showBanner(); } return; }
+  byId("banner").dataset.serverDown = "yes";
+  showBanner(state === "down"
+    ? "The server is not responding. Start weakform serve again. Your work is still on this page, and Save project still works."
+    : "The server was restarted. Open the address that it printed. If the port is the same, the browser restores your work there; Save project still works, too.");
+  clearTimeout(retryTimer);
+  retryTimer = setTimeout(() => send("/api/words").catch(() => {}), 2000);
 });
 
-// Files: a table, a model, a project. Of two the last one wins, however long each takes.
-let turn = 0;
-async function take(file) {
-  const mine = ++turn;
+// Files: a table, a model or a project. Of two files the last one wins, however long each of them takes.
+let lastLoad = 0;
+async function loadFile(file) {
+  const load = ++lastLoad;
   try {
-    banner();
+    showBanner();
     if (/\.json$/i.test(file.name)) {
       const text = await file.text();
-      if (mine !== turn) return;
-      const before = present();
-      detach();
-      await open(text);
-      keep(before);
-      clear();
-      begin();
-      offer("Your last work was put away.");
+      if (load !== lastLoad) return;
+      const before = currentWork();
+      abandonFit();
+      await openProject(text);
+      setAside(before);
+      clearCharts();
+      redrawAll();
+      offerRestore("Your previous work was set aside.");
       return;
     }
     if (MODELS.test(file.name)) {
-      const said = await send("/api/model-file?name=" + encodeURIComponent(file.name), file);
-      if (mine === turn) change("model file", (doc) => adopt(doc, said, store.session.table));
+      const settings = await send("/api/model-file?name=" + encodeURIComponent(file.name), file);
+      if (load === lastLoad) changeDoc("model file", (doc) => applyModelFile(doc, settings, store.session.table));
       return;
     }
-    banner(`${file.name} is read…`);
+    showBanner(`Reading ${file.name}…`);
     const table = await send("/api/table?name=" + encodeURIComponent(file.name), file);
-    if (mine !== turn) return;
+    if (load !== lastLoad) return;
     table.file = file.name;
     const { equations, parameters } = store.doc;
-    if (store.session.fits.length) putAway("The fits of the table before were put away."); else { clear(); banner(); }
-    reset({ equations, parameters });
-    settle(table, { name: file.name, blob: file }, (doc) => { doc.roles = guessed(table); doc.missing = []; });
-  } catch (error) { if (mine === turn) failed(error); }
+    if (store.session.fits.length) startNewWork("The fits of the previous table were set aside."); else { clearCharts(); showBanner(); }
+    resetDoc({ equations, parameters });
+    useTable(table, { name: file.name, blob: file }, (doc) => { doc.roles = guessRoles(table); doc.missing = []; });
+  } catch (error) { if (load === lastLoad) showError(error); }
 }
-async function takeAll(files) { for (const file of files) await take(file); }
+async function loadFiles(files) { for (const file of files) await loadFile(file); }
 
-// Something else begins: what was there is put away, and the last one put away can be brought back, in exchange for what is there.
-const away = [];
-const present = () => ({ doc: structuredClone(store.doc), session: store.session });
-function keep(work) {
-  if (work.session.fits.length || work.doc.equations.trim()) away.push(work);
-  if (away.length > 5) away.shift();
+// When other work is opened, the current work is set aside. The last work set aside can be restored in exchange for the
+// current one.
+const MAX_SET_ASIDE = 5;
+const workSetAside = [];
+const currentWork = () => ({ doc: structuredClone(store.doc), session: store.session });
+function setAside(work) {
+  if (work.session.fits.length || work.doc.equations.trim()) workSetAside.push(work);
+  if (workSetAside.length > MAX_SET_ASIDE) workSetAside.shift();
 }
-function putAway(words) {
-  detach();
-  keep(present());
+function startNewWork(text) {
+  abandonFit();
+  setAside(currentWork());
   store.session = { table: null, file: null, model: null, fits: [], shown: null };
-  clear();
-  offer(words);
+  clearCharts();
+  offerRestore(text);
 }
-function offer(words) {
-  if (!away.length) { banner(); return; }
-  banner(words, h("button", { type: "button", onclick: () => {
-    const old = away.pop(), others = away.length;
-    putAway();
-    if (away.length > others) away.unshift(away.pop());  // what was there goes to the end of the row
+function offerRestore(text) {
+  if (!workSetAside.length) { showBanner(); return; }
+  showBanner(text, h("button", { type: "button", onclick: () => {
+    const old = workSetAside.pop(), remaining = workSetAside.length;
+    startNewWork();
+    // The work that was open goes to the other end, so that it is the last one to be restored.
+    if (workSetAside.length > remaining) workSetAside.unshift(workSetAside.pop());
     store.session = { ...old.session, model: null };
-    reset(old.doc);
-    begin();
-    offer("What was there before was put away.");
-  } }, "bring it back"));
+    resetDoc(old.doc);
+    redrawAll();
+    offerRestore("The work that was open before was set aside.");
+  } }, "Restore it"));
 }
-function clear() {
-  drawn.clear();
-  shownFor = checkedFor = null;
-  at("charts").replaceChildren(h("p", { class: "hint" }, "Choose a table or an example to begin."));
-  for (const id of ["sliders", "doubts", "progress", "math", "known"]) at(id).replaceChildren();
-  at("trouble").textContent = at("wrong").textContent = "";
+function clearCharts() {
+  drawnCharts.clear();
+  solvedKey = checkedKey = null;
+  byId("charts").replaceChildren(h("p", { class: "hint" }, "Choose a table or an example to start."));
+  for (const id of ["sliders", "doubts", "progress", "math", "known"]) byId(id).replaceChildren();
+  byId("trouble").textContent = byId("wrong").textContent = "";
 }
 
-function settle(table, file, act) {
+// Use a new table; `act` completes the settings.
+function useTable(table, file, act) {
   Object.assign(store.session, { table, file, model: null });
-  if (!drawn.size) at("charts").replaceChildren(h("p", { class: "hint" }, "The picture comes when the table and the equations can be read."));
+  if (!drawnCharts.size) byId("charts").replaceChildren(h("p", { class: "hint" }, "The charts appear once the table and the equations can be read."));
   const doc = { ...store.doc, sheet: null, initial: {} };
   act(doc);
-  reset(doc);  // another table: there is no way back to the columns of the last one
-  begin();
+  resetDoc(doc);  // the columns have changed, so that earlier steps cannot be undone
+  redrawAll();
 }
 
-async function example(name) {
+async function loadExample(name) {
   try {
-    const mine = ++turn, found = await send("/api/gallery", { name });
-    if (mine !== turn) return;
-    putAway("Your last work was put away.");
-    settle(found.table, { name: found.file, blob: new Blob([found.text]) }, (doc) => adopt(doc, found.setup, found.table));
-  } catch (error) { failed(error); }
+    const load = ++lastLoad, example = await send("/api/gallery", { name });
+    if (load !== lastLoad) return;
+    startNewWork("Your previous work was set aside.");
+    useTable(example.table, { name: example.file, blob: new Blob([example.text]) }, (doc) => applyModelFile(doc, example.setup, example.table));
+  } catch (error) { showError(error); }
 }
 
-// The picture beside the sliders.
-const drawn = new Map();
-const solve = latest(async (current, asked) => {
-  let found;
-  try { found = await send("/api/solve", asked); } catch (error) { if (current()) at("trouble").textContent = error.message; return; }
-  if (!current()) return;
-  at("trouble").textContent = [found.trouble, found.more].filter(Boolean).join(" ");
-  for (const [state, value] of Object.entries(found.initial)) if (store.doc.initial[state]?.length !== value.length) store.doc.initial[state] = value;
+// The charts beside the sliders.
+const drawnCharts = new Map();
+const solve = onlyLatest(async (isCurrent, request) => {
+  let solution;
+  try { solution = await send("/api/solve", request); } catch (error) { if (isCurrent()) byId("trouble").textContent = error.message; return; }
+  if (!isCurrent()) return;
+  byId("trouble").textContent = [solution.trouble, solution.more].filter(Boolean).join(" ");
+  for (const [state, value] of Object.entries(solution.initial)) if (store.doc.initial[state]?.length !== value.length) store.doc.initial[state] = value;
   showSliders();
-  picture(found.charts);
+  drawCharts(solution.charts);
 }, 15);
 
-function picture(charts) {
-  const many = charts.length > 6, keys = charts.map((c) => c.label + "/" + c.name);
-  if (keys.join() !== [...drawn.keys()].join()) { drawn.clear(); at("charts").replaceChildren(); at("charts").className = many ? "multiples" : "pairs"; }
-  const { units } = setup(), unit = (name) => units[name] ? `${name} (${units[name]})` : name;
-  const holders = charts.map((one, k) => {  // all of them first: their widths depend on how many there are
-    if (drawn.has(keys[k])) return null;
+function drawCharts(charts) {
+  const many = charts.length > MAX_LARGE_CHARTS, keys = charts.map((c) => c.label + "/" + c.name);
+  if (keys.join() !== [...drawnCharts.keys()].join()) { drawnCharts.clear(); byId("charts").replaceChildren(); byId("charts").className = many ? "multiples" : "pairs"; }
+  const { units } = buildSetup(), unit = (name) => units[name] ? `${name} (${units[name]})` : name;
+  // All holders are added before any chart is drawn, because their widths depend on their number.
+  const holders = charts.map((_, k) => {
+    if (drawnCharts.has(keys[k])) return null;
     const holder = h("div", { class: "chart" });
-    at("charts").append(h("figure", {}, holder));
+    byId("charts").append(h("figure", {}, holder));
     return holder;
   });
-  charts.forEach((one, k) => {
-    const series = one.dots.length ? [{ kind: "points", name: "data", x: one.dots[0], y: one.dots[1], colour: "data" }] : [];
-    series.push({ kind: "line", name: "model", x: one.line[0], y: one.line[1], colour: "fit" });
-    const spec = { label: `${one.name} ${one.label}: data and model`, x: unit("time"), y: unit(one.name) + (one.label ? " of " + one.label : "")
-      + (one.dots.length ? "" : ", not measured"), series, small: many, tall: many ? 170 : 210 };
-    if (one.dots.length) {  // the data decide what is seen: a solution that runs away does not squeeze them
-      const there = one.dots[1].filter((v) => v !== null), low = Math.min(...there), high = Math.max(...there), more = 0.5 * (high - low) || 1;
-      const curve = one.line[1].filter((v) => v !== null);
-      spec.range = [Math.min(low, Math.max(low - more, Math.min(...curve, low))), Math.max(high, Math.min(high + more, Math.max(...curve, high)))];
+  charts.forEach((curve, k) => {
+    const series = curve.dots.length ? [{ kind: "points", name: "data", x: curve.dots[0], y: curve.dots[1], colour: "data" }] : [];
+    series.push({ kind: "line", name: "model", x: curve.line[0], y: curve.line[1], colour: "fit" });
+    const spec = { label: `${curve.name} ${curve.label}: data and model`, x: unit("time"), y: unit(curve.name) + (curve.label ? " of " + curve.label : "")
+      + (curve.dots.length ? "" : " (not measured)"), series, small: many, tall: many ? 170 : 210 };
+    if (curve.dots.length) {  // the range follows the data, so that a diverging solution does not flatten them
+      const measured = curve.dots[1].filter((v) => v !== null), low = Math.min(...measured), high = Math.max(...measured), margin = 0.5 * (high - low) || 1;
+      const solution = curve.line[1].filter((v) => v !== null);
+      spec.range = [Math.min(low, Math.max(low - margin, Math.min(...solution, low))), Math.max(high, Math.min(high + margin, Math.max(...solution, high)))];
     }
-    if (drawn.has(keys[k])) drawn.get(keys[k]).set(spec); else drawn.set(keys[k], chart(holders[k], spec));
+    if (drawnCharts.has(keys[k])) drawnCharts.get(keys[k]).set(spec); else drawnCharts.set(keys[k], chart(holders[k], spec));
   });
 }
 
-// Rough values of the parameters, from the data.
-async function guess() {
-  at("guess").disabled = true;
+// Rough estimates of the parameters from the data.
+async function guessParameters() {
+  byId("guess").disabled = true;
   try {
-    const found = await send("/api/guess", { setup: setup(), table: store.session.table.table });
-    change("guess", (doc) => { for (const [name, value] of Object.entries(found.values)) Object.assign(doc.parameters[name], { value, around: value }); });
-    at("trouble").textContent = "";
-  } catch (error) { at("trouble").textContent = error.message; }
-  ready();
+    const result = await send("/api/guess", { setup: buildSetup(), table: store.session.table.table });
+    changeDoc("guess", (doc) => { for (const [name, value] of Object.entries(result.values)) Object.assign(doc.parameters[name], { value, around: value }); });
+    byId("trouble").textContent = "";
+  } catch (error) { byId("trouble").textContent = error.message; }
+  updateButtons();
 }
 
-let shownFor = null;
-function move() {
+// Solve the model again if anything that matters has changed.
+let solvedKey = null;
+function solveIfChanged() {
   const { session, doc } = store, { model, table } = session;
   if (!model || !table || (model.ok && model.text !== doc.equations)) return;
   const known = model.ok ? [...model.states, ...model.observables] : [];
-  const none = !Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name));
-  at("charts").classList.toggle("old", none && drawn.size > 0);
-  if (none) {
-    at("trouble").textContent = drawn.size ? "The picture is that of the last equations and table that went together." : "";
-    shownFor = null;
+  const isUnmatched = !Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name));
+  byId("charts").classList.toggle("outdated", isUnmatched && drawnCharts.size > 0);
+  if (isUnmatched) {
+    byId("trouble").textContent = drawnCharts.size ? "The charts still show the last model that matched the table." : "";
+    solvedKey = null;
     return;
   }
   const values = Object.fromEntries(model.parameters.map((n) => [n, doc.parameters[n] ? doc.parameters[n].value : 1]));
-  const asked = { setup: setup(), table: table.table, values, initial: doc.initial }, key = JSON.stringify(asked);
-  if (key === shownFor) return;
-  shownFor = key;
-  solve(asked);
+  const request = { setup: buildSetup(), table: table.table, values, initial: doc.initial }, key = JSON.stringify(request);
+  if (key === solvedKey) return;
+  solvedKey = key;
+  solve(request);
 }
 
-// What is wrong or doubtful before a fit.
-let checkedFor = null;
-const check = latest(async (current, asked) => {
-  let found;
-  try { found = await send("/api/check", asked); } catch (error) { found = { wrong: [error.message], doubtful: [] }; }
-  if (!current()) return;
-  const list = (words, kind) => words.length ? [h("ul", { class: kind }, ...words.map((w) => h("li", {}, w)))] : [];
-  at("doubts").replaceChildren(...list(found.wrong, "wrong"), ...list(found.doubtful.slice(0, 6), "hint"));
-  store.session.ready = !found.wrong.length;
-  ready();
+// Errors and doubts before a fit.
+let checkedKey = null;
+const check = onlyLatest(async (isCurrent, request) => {
+  let findings;
+  try { findings = await send("/api/check", request); } catch (error) { findings = { wrong: [error.message], doubtful: [] }; }
+  if (!isCurrent()) return;
+  const list = (texts, kind) => texts.length ? [h("ul", { class: kind }, ...texts.map((w) => h("li", {}, w)))] : [];
+  byId("doubts").replaceChildren(...list(findings.wrong, "wrong"), ...list(findings.doubtful.slice(0, MAX_SHOWN_DOUBTS), "hint"));
+  store.session.ready = !findings.wrong.length;
+  updateButtons();
 }, 350);
-function consult() {
+function checkIfChanged() {
   const { session, doc } = store;
-  const there = session.table && session.model && session.model.ok && session.model.text === doc.equations;
-  const { model } = session, known = there ? [...model.states, ...model.observables] : [];
-  const lost = there && !Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name));
-  if (!there || lost) {
+  const isComplete = session.table && session.model && session.model.ok && session.model.text === doc.equations;
+  const { model } = session, known = isComplete ? [...model.states, ...model.observables] : [];
+  const isUnmatched = isComplete && !Object.values(doc.roles).some((r) => r.role === "measured" && known.includes(r.name));
+  if (!isComplete || isUnmatched) {
     session.ready = false;
-    checkedFor = null;
-    at("doubts").replaceChildren(...(lost ? [h("p", { class: "wrong" }, `Say under Data which column measures ${known.join(" or ")}.`)] : []));
-    ready();
+    checkedKey = null;
+    byId("doubts").replaceChildren(...(isUnmatched ? [h("p", { class: "wrong" }, `No column measures ${known.join(" or ")}. Choose its column under Data.`)] : []));
+    updateButtons();
     return;
   }
-  const asked = { setup: setup(), table: session.table.table }, key = JSON.stringify(asked);
-  if (key === checkedFor) return;
-  checkedFor = key;
-  check(asked);
+  const request = { setup: buildSetup(), table: session.table.table }, key = JSON.stringify(request);
+  if (key === checkedKey) return;
+  checkedKey = key;
+  check(request);
 }
-function ready() {
-  at("fit").disabled = !store.session.ready || !at("stop").hidden;
-  at("guess").disabled = !store.session.ready;
+function updateButtons() {
+  byId("fit").disabled = !store.session.ready || !byId("stop").hidden;
+  byId("guess").disabled = !store.session.ready;
 }
 
-listen((what) => {
-  const { back, forward } = steps();
-  at("undo").disabled = !back;
-  at("redo").disabled = !forward;
-  if (what === "doc") { showEquations(); consider(); settings(); }
-  if (what === "doc" || what === "model" || what === "table") { showTable(); showModel(); showSliders(); move(); consult(); }
+subscribe((what) => {
+  const { back, forward } = historyLength();
+  byId("undo").disabled = !back;
+  byId("redo").disabled = !forward;
+  if (what === "doc") { showEquations(); parseIfChanged(); showSettings(); }
+  if (what === "doc" || what === "model" || what === "table") { showTable(); showModel(); showSliders(); solveIfChanged(); checkIfChanged(); }
   if (what === "report") showReport();
-  if (what === "fit") ready();
-  autosave();
+  if (what === "fit") updateButtons();
+  storeLater();
 });
 
-function settings() {
+function showSettings() {
   const { doc } = store;
-  options(at("method"), METHODS, doc.method);
-  at("begin").checked = doc.begin;
+  setOptions(byId("method"), METHODS, doc.method);
+  byId("begin").checked = doc.begin;
   for (const [id, key] of [["starts", "starts"], ["limit", "time_limit"], ["seed", "seed"]]) {
-    if (document.activeElement !== at(id)) at(id).value = doc[key] ?? "";
+    if (document.activeElement !== byId(id)) byId(id).value = doc[key] ?? "";
   }
 }
-function wire() {
-  themed(at("theme"));
-  at("choose").onclick = at("open").onclick = () => at("file").click();
-  at("file").onchange = (event) => { if (event.target.files[0]) take(event.target.files[0]); event.target.value = ""; };
-  at("gallery").onchange = (event) => { if (event.target.value) example(event.target.value); event.target.value = ""; };
-  at("undo").onclick = () => step(true);
-  at("redo").onclick = () => step(false);
-  at("save").onclick = () => save().catch(failed);
-  at("anew").onclick = async () => {
-    putAway("Your last work was put away.");
-    reset();
-    begin();
-    await forgotten();
+function wireControls() {
+  wireTheme(byId("theme"));
+  byId("choose").onclick = byId("open").onclick = () => byId("file").click();
+  byId("file").onchange = (event) => { if (event.target.files[0]) loadFile(event.target.files[0]); event.target.value = ""; };
+  byId("gallery").onchange = (event) => { if (event.target.value) loadExample(event.target.value); event.target.value = ""; };
+  byId("undo").onclick = () => stepHistory(true);
+  byId("redo").onclick = () => stepHistory(false);
+  byId("save").onclick = () => saveProject().catch(showError);
+  byId("anew").onclick = async () => {
+    startNewWork("Your previous work was set aside.");
+    resetDoc();
+    redrawAll();
+    await forgetStored();
   };
-  at("guess").onclick = guess;
-  at("fit").onclick = fit;
-  at("stop").onclick = () => stop().catch(failed);
-  at("begin").onchange = (event) => change("begin", (doc) => { doc.begin = event.target.checked; });
-  at("method").onchange = (event) => change("method", (doc) => { doc.method = event.target.value; });
-  const number = (id, key, none) => { at(id).oninput = (event) => change(key, (doc) => {
-    doc[key] = event.target.value === "" ? none : Number(event.target.value);
+  byId("guess").onclick = guessParameters;
+  byId("fit").onclick = runFit;
+  byId("stop").onclick = () => stopFit().catch(showError);
+  byId("begin").onchange = (event) => changeDoc("begin", (doc) => { doc.begin = event.target.checked; });
+  byId("method").onchange = (event) => changeDoc("method", (doc) => { doc.method = event.target.value; });
+  const wireNumber = (id, key, whenEmpty) => { byId(id).oninput = (event) => changeDoc(key, (doc) => {
+    doc[key] = event.target.value === "" ? whenEmpty : Number(event.target.value);
   }); };
-  number("starts", "starts", null);
-  number("limit", "time_limit", 60);
-  number("seed", "seed", 0);
+  wireNumber("starts", "starts", null);
+  wireNumber("limit", "time_limit", 60);
+  wireNumber("seed", "seed", 0);
   document.addEventListener("keydown", (event) => {
-    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
-    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !at("fit").disabled) { event.preventDefault(); fit(); }
-    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && (!typing || event.target.id === "equations")) { event.preventDefault(); step(!event.shiftKey); }
+    const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !byId("fit").disabled) { event.preventDefault(); runFit(); }
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && (!isTyping || event.target.id === "equations")) { event.preventDefault(); stepHistory(!event.shiftKey); }
   });
-  window.addEventListener("beforeunload", (event) => { if (busy()) event.preventDefault(); });
-  window.addEventListener("pagehide", keepNow);
+  window.addEventListener("beforeunload", (event) => { if (isFitting()) event.preventDefault(); });
+  window.addEventListener("pagehide", storeNow);
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       event.preventDefault();
-      at("drop").classList.toggle("over", kind === "dragover");
-      if (kind === "drop") takeAll([...event.dataTransfer.files]);
+      byId("drop").classList.toggle("over", kind === "dragover");
+      if (kind === "drop") loadFiles([...event.dataTransfer.files]);
     });
   }
 }
 
 async function main() {
-  wire();
+  wireControls();
   const { functions, gallery } = await send("/api/words");
-  beginEditor(functions);
+  startEditor(functions);
   const kinds = [...new Set(gallery.map((g) => g.kind))];
-  at("gallery").append(...kinds.map((kind) => h("optgroup", { label: kind },
+  byId("gallery").append(...kinds.map((kind) => h("optgroup", { label: kind },
     ...gallery.filter((g) => g.kind === kind).map((g) => h("option", { value: g.name }, g.title)))));
   try {
-    if (await restore()) banner("Your last work was opened again.", h("button", { type: "button", onclick: () => banner() }, "close"));
-  } catch { await forgotten(); }
-  freshTable();
-  tell("doc");
+    if (await restoreStored()) showBanner("Your previous work was restored.", h("button", { type: "button", onclick: () => showBanner() }, "Close"));
+  } catch { await forgetStored(); }
+  resetTableView();
+  notify("doc");
   document.body.dataset.ready = "yes";
 }
-main().catch(failed);
+main().catch(showError);

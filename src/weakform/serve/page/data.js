@@ -1,30 +1,31 @@
-// The table: what its columns are, its cells, and what looks wrong in them.
+// The table: the roles of its columns, its cells, and the problems in them.
 
 import { send } from "./api.js";
-import { reachable } from "./charts.js";
-import { at, h, options } from "./dom.js";
-import { change, guessed, plainName, reset, store, tell } from "./store.js";
+import { makeScrollable } from "./charts.js";
+import { byId, h, setOptions } from "./dom.js";
+import { changeDoc, guessRoles, toName, resetDoc, store, notify } from "./store.js";
 
-const NOISE = [["", "equal errors"], ["lognormal", "errors in per cent"], ["poisson", "counts"], ["student", "heavy tails"]];
+const NOISE = [["", "constant error"], ["lognormal", "relative error"], ["poisson", "counts"], ["student", "heavy tails"]];
 const NS = "http://www.w3.org/2000/svg";
-let first = 0, drawn = null;
+const MAX_SHOWN_PROBLEMS = 8, ROWS_PER_REQUEST = 60, ROWS_BEFORE_PROBLEM = 5;
+let firstRow = 0, drawnKey = null;  // the first row that is shown, and what the table was drawn for
 
 export function showTable() {
-  const { table, model } = store.session, { doc } = store, holder = at("table");
+  const { table, model } = store.session, { doc } = store, holder = byId("table");
   const key = JSON.stringify([table && table.table, table && table.sheet, doc.roles, doc.missing, names(model)]);
-  if (key === drawn) return;
-  drawn = key;
+  if (key === drawnKey) return;
+  drawnKey = key;
   if (!table) { holder.replaceChildren(); return; }
   const focus = document.activeElement && document.activeElement.id;
-  const told = h("p", { class: "hint" }, `${table.file}: ${counted(table.rows, "row")}, ${counted(table.columns.length, "column")}.`,
+  const summary = h("p", { class: "hint" }, `${table.file}: ${counted(table.rows, "row")}, ${counted(table.columns.length, "column")}.`,
     ...(table.notes || []).map((note) => " " + note));
   const body = table.columns.map((column) => row(column, doc.roles[column.name] || { role: "", name: "" }, model));
-  const head = h("thead", {}, h("tr", {}, ...["column", "values", "what it is", "unit"].map((w) => h("th", { scope: "col" }, w))));
+  const head = h("thead", {}, h("tr", {}, ...["column", "values", "role", "unit"].map((w) => h("th", { scope: "col" }, w))));
   const sheets = table.sheets && table.sheets.length > 1 ? h("p", {}, h("label", {}, "Sheet ", sheetSelect(table))) : null;
-  holder.replaceChildren(...[told, sheets, h("div", { class: "wide tall", ...(table.columns.length > 8 ? { tabindex: "0", role: "group", "aria-label": "Columns" } : {}) }, h("table", { class: "columns" }, head, h("tbody", {}, ...body))),
+  holder.replaceChildren(...[summary, sheets, h("div", { class: "wide tall", ...(table.columns.length > 8 ? { tabindex: "0", role: "group", "aria-label": "Columns" } : {}) }, h("table", { class: "columns" }, head, h("tbody", {}, ...body))),
     problems(table), cells(table)].filter(Boolean));
-  reachable(holder);
-  if (focus && at(focus)) at(focus).focus();
+  makeScrollable(holder);
+  if (focus && byId(focus)) byId(focus).focus();
 }
 
 const counted = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
@@ -33,63 +34,63 @@ function names(model) { return model && model.ok ? [...model.states, ...model.ob
 function sheetSelect(table) {
   const select = h("select", { id: "sheet", onchange: (event) => {
     const sheet = event.target.value;
-    turned(table, sheet, (found) => ({ ...store.doc, sheet, roles: guessed(found), missing: [], initial: {} }))
-      .catch((error) => { at("trouble").textContent = error.message; });
+    switchSheet(table, sheet, (description) => ({ ...store.doc, sheet, roles: guessRoles(description), missing: [], initial: {} }))
+      .catch((error) => { byId("trouble").textContent = error.message; });
   } });
-  options(select, table.sheets.map((s) => [s, s]), table.sheet || table.sheets[0]);
+  setOptions(select, table.sheets.map((s) => [s, s]), table.sheet || table.sheets[0]);
   return select;
 }
 
-// Another sheet of the same file: its columns are others, so that there is no way back by a step.
-export async function turned(table, sheet, doc) {
-  const found = await send("/api/sheet", { table: table.table, sheet });
-  store.session.table = { ...table, ...found };
-  reset(doc(found));
-  fresh();
-  tell("table");
-  tell("doc");
+// Another sheet of the same file. It has other columns, so that the change cannot be undone.
+export async function switchSheet(table, sheet, doc) {
+  const description = await send("/api/sheet", { table: table.table, sheet });
+  store.session.table = { ...table, ...description };
+  resetDoc(doc(description));
+  resetTableView();
+  notify("table");
+  notify("doc");
 }
 
-function row(column, said, model) {
+function row(column, role, model) {
   const id = "role-" + column.name, known = names(model);
-  const choices = [["", "not used"], ["time", "time"], ["trajectory", "tells trajectories apart"], ["input", "known input: " + plainName(column.name)]];
+  const choices = [["", "not used"], ["time", "time"], ["trajectory", "trajectory label"], ["input", "input: " + toName(column.name)]];
   choices.push(...(known.length ? known.map((n) => ["=" + n, "measured: " + n]) : [["=", "measured"]]));
-  let now = said.role === "measured" ? "=" + (known.length ? said.name : "") : said.role;
-  if (!choices.some(([value]) => value === now)) {
-    choices.push([now, known.length ? `measured: ${said.name} (not in the model)` : "measured"]);
+  let current = role.role === "measured" ? "=" + (known.length ? role.name : "") : role.role;
+  if (!choices.some(([value]) => value === current)) {
+    choices.push([current, known.length ? `measured: ${role.name} (not in the model)` : "measured"]);
   }
-  const select = h("select", { id, "aria-label": `What ${column.name} is`, onchange: (event) => {
+  const select = h("select", { id, "aria-label": `Role of ${column.name}`, onchange: (event) => {
     const value = event.target.value;
-    change("role " + column.name, (doc) => {
-      for (const one of Object.values(doc.roles)) {  // one column each
-        if (["time", "trajectory"].includes(value) && one.role === value) one.role = "";
-        if (value.startsWith("=") && value.length > 1 && one.role === "measured" && one.name === value.slice(1)) one.role = "";
+    changeDoc("role " + column.name, (doc) => {
+      for (const other of Object.values(doc.roles)) {  // these roles can be taken only once
+        if (["time", "trajectory"].includes(value) && other.role === value) other.role = "";
+        if (value.startsWith("=") && value.length > 1 && other.role === "measured" && other.name === value.slice(1)) other.role = "";
       }
-      const one = doc.roles[column.name] = doc.roles[column.name] || { name: column.name, noise: "", unit: "" };
-      one.role = value.startsWith("=") ? "measured" : value;
-      if (value.length > 1 && value.startsWith("=")) one.name = value.slice(1);
-      if (value === "input") one.name = plainName(column.name);
+      const changed = doc.roles[column.name] = doc.roles[column.name] || { name: column.name, noise: "", unit: "" };
+      changed.role = value.startsWith("=") ? "measured" : value;
+      if (value.length > 1 && value.startsWith("=")) changed.name = value.slice(1);
+      if (value === "input") changed.name = toName(column.name);
     });
   } });
-  options(select, choices, now);
+  setOptions(select, choices, current);
   const noise = h("select", { id: "noise-" + column.name, "aria-label": `Noise of ${column.name}`, onchange: (event) => {
-    change("noise " + column.name, (doc) => { doc.roles[column.name].noise = event.target.value; });
+    changeDoc("noise " + column.name, (doc) => { doc.roles[column.name].noise = event.target.value; });
   } });
-  options(noise, NOISE, said.noise || "");
-  const unit = h("input", { id: "unit-" + column.name, size: 6, value: said.unit || "", "aria-label": `Unit of ${column.name}`, oninput: (event) => {
-    change("unit " + column.name, (doc) => { doc.roles[column.name].unit = event.target.value; });
-    drawn = JSON.stringify([store.session.table.table, store.session.table.sheet, store.doc.roles, store.doc.missing, names(store.session.model)]);
+  setOptions(noise, NOISE, role.noise || "");
+  const unit = h("input", { id: "unit-" + column.name, size: 6, value: role.unit || "", "aria-label": `Unit of ${column.name}`, oninput: (event) => {
+    changeDoc("unit " + column.name, (doc) => { doc.roles[column.name].unit = event.target.value; });
+    drawnKey = JSON.stringify([store.session.table.table, store.session.table.sheet, store.doc.roles, store.doc.missing, names(store.session.model)]);
   } });
-  const more = column.kind === "word" ? `${column.different} different ${column.different === 1 ? "word" : "words"}` : column.missing ? `${column.missing} missing` : "";
-  return h("tr", {}, h("th", { scope: "row", title: column.name }, column.name), h("td", {}, spark(column), h("span", { class: "hint" }, more)),
-    h("td", {}, h("div", { class: "two" }, select, said.role === "measured" ? noise : null)), h("td", {}, unit));
+  const remark = column.kind === "word" ? `${column.different} distinct ${column.different === 1 ? "value" : "values"}` : column.missing ? `${column.missing} missing` : "";
+  return h("tr", {}, h("th", { scope: "row", title: column.name }, column.name), h("td", {}, spark(column), h("span", { class: "hint" }, remark)),
+    h("td", {}, h("div", { class: "two" }, select, role.role === "measured" ? noise : null)), h("td", {}, unit));
 }
 
 function spark(column) {
   if (!column.spark.length || !column.spark[0].length) return h("span");
   const [x, y] = column.spark, svg = document.createElementNS(NS, "svg"), path = document.createElementNS(NS, "path");
-  const low = Math.min(...y), high = Math.max(...y), wide = (x[x.length - 1] - x[0]) || 1, tall = (high - low) || 1;
-  path.setAttribute("d", x.map((v, k) => `${k ? "L" : "M"}${(100 * (v - x[0]) / wide).toFixed(1)} ${(28 - 26 * (y[k] - low) / tall).toFixed(1)}`).join(""));
+  const low = Math.min(...y), high = Math.max(...y), width = (x[x.length - 1] - x[0]) || 1, height = (high - low) || 1;
+  path.setAttribute("d", x.map((v, k) => `${k ? "L" : "M"}${(100 * (v - x[0]) / width).toFixed(1)} ${(28 - 26 * (y[k] - low) / height).toFixed(1)}`).join(""));
   svg.setAttribute("viewBox", "0 0 100 30");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("class", "spark");
@@ -101,19 +102,19 @@ function spark(column) {
 
 function problems(table) {
   const { doc } = store;
-  const left = table.problems.filter((p) => !doc.missing.includes(p.value) && doc.roles[p.column] && doc.roles[p.column].role !== "");
-  if (!left.length && !doc.missing.length) return null;
-  const items = left.slice(0, 8).map((p) => h("li", {}, p.text + ". ",
-    h("button", { type: "button", onclick: () => go(p.row) }, "show"),
-    p.value === null ? null : [" ", h("button", { type: "button", onclick: () => change("missing", (d) => { d.missing.push(p.value); }) },
-      `treat ${p.value} as missing`)]));
-  if (left.length > 8) items.push(h("li", {}, `and ${left.length - 8} more.`));
+  const open = table.problems.filter((p) => !doc.missing.includes(p.value) && doc.roles[p.column] && doc.roles[p.column].role !== "");
+  if (!open.length && !doc.missing.length) return null;
+  const items = open.slice(0, MAX_SHOWN_PROBLEMS).map((p) => h("li", {}, p.text + ". ",
+    h("button", { type: "button", onclick: () => showRow(p.row) }, "Show"),
+    p.value === null ? null : [" ", h("button", { type: "button", onclick: () => changeDoc("missing", (d) => { d.missing.push(p.value); }) },
+      `Treat ${p.value} as missing`)]));
+  if (open.length > MAX_SHOWN_PROBLEMS) items.push(h("li", {}, `And ${open.length - MAX_SHOWN_PROBLEMS} more.`));
   for (const value of doc.missing) {
-    items.push(h("li", {}, `${value} is treated as missing. `, h("button", { type: "button", onclick: () => change("missing", (d) => {
+    items.push(h("li", {}, `${value} is treated as missing. `, h("button", { type: "button", onclick: () => changeDoc("missing", (d) => {
       d.missing = d.missing.filter((v) => v !== value);
-    }) }, typeof value === "number" ? "take it as a number" : "no longer")));
+    }) }, "Do not treat it as missing")));
   }
-  return h("ul", { class: "problems", "aria-label": "What looks wrong in the table" }, ...items);
+  return h("ul", { class: "problems", "aria-label": "Problems in the table" }, ...items);
 }
 
 function cells(table) {
@@ -121,30 +122,31 @@ function cells(table) {
   const why = new Map(table.problems.map((p) => [p.row + " " + p.column, p.text]));
   const names = table.columns.map((c) => c.name);
   const head = h("tr", {}, h("th", { scope: "col" }, "row"), ...names.map((n) => h("th", { scope: "col" }, n)));
-  const lines = table.head.map((line, k) => h("tr", {}, h("th", { scope: "row" }, String(first + k + 1)), ...line.map((cell, j) => {
-    const place = (first + k) + " " + names[j];
-    return h("td", odd.has(place) ? { class: "odd", title: why.get(place) } : {}, cell);
+  const lines = table.head.map((line, k) => h("tr", {}, h("th", { scope: "row" }, String(firstRow + k + 1)), ...line.map((cell, j) => {
+    const cellKey = (firstRow + k) + " " + names[j];
+    return h("td", odd.has(cellKey) ? { class: "odd", title: why.get(cellKey) } : {}, cell);
   })));
-  const last = first + table.head.length;
-  const move = (to, text) => h("button", { type: "button", disabled: to < 0 || to >= table.rows || to === first, onclick: () => go(to) }, text);
+  const last = firstRow + table.head.length;
+  const move = (to, text) => h("button", { type: "button", disabled: to < 0 || to >= table.rows || to === firstRow, onclick: () => showRow(to) }, text);
   return h("details", { open: table.problems.length > 0 }, h("summary", {}, "Rows"),
     h("div", { class: "cells", tabindex: "0", role: "region", "aria-label": "Rows of the table" }, h("table", {}, h("thead", {}, head), h("tbody", {}, ...lines))),
-    table.rows > table.head.length ? h("div", { class: "row" }, move(first - 60 < 0 && first > 0 ? 0 : first - 60, "earlier"),
-      h("span", { class: "hint" }, `${(first + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ${table.rows.toLocaleString("en")}`),
-      move(last, "later")) : null);
+    table.rows > table.head.length ? h("div", { class: "row" }, move(firstRow - ROWS_PER_REQUEST < 0 && firstRow > 0 ? 0 : firstRow - ROWS_PER_REQUEST, "Previous"),
+      h("span", { class: "hint" }, `${(firstRow + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ${table.rows.toLocaleString("en")}`),
+      move(last, "Next")) : null);
 }
 
-async function go(row) {
+// Show a row; if it is not among those loaded, it is loaded with a few rows before it.
+async function showRow(row) {
   const { table } = store.session;
-  const begin = row >= first && row < first + table.head.length ? first : Math.max(0, row - (row === first + table.head.length || row < first ? 0 : 5));
-  if (begin !== first) table.head = (await send("/api/rows", { table: table.table, sheet: table.sheet, first: begin })).rows;
-  first = begin;
-  drawn = null;
+  const begin = row >= firstRow && row < firstRow + table.head.length ? firstRow : Math.max(0, row - (row === firstRow + table.head.length || row < firstRow ? 0 : ROWS_BEFORE_PROBLEM));
+  if (begin !== firstRow) table.head = (await send("/api/rows", { table: table.table, sheet: table.sheet, first: begin })).rows;
+  firstRow = begin;
+  drawnKey = null;
   showTable();
-  const details = at("table").querySelector("details");
+  const details = byId("table").querySelector("details");
   details.open = true;
-  const odd = at("table").querySelector("td.odd");
+  const odd = byId("table").querySelector("td.odd");
   if (odd) odd.scrollIntoView({ block: "nearest" });
 }
 
-export function fresh() { first = 0; drawn = null; }
+export function resetTableView() { firstRow = 0; drawnKey = null; }

@@ -1,28 +1,31 @@
-// Elements in one line.
+// Building and updating parts of the document.
 
+// Create an element: `on…` attributes are listeners; true sets an attribute, false, null and undefined leave it out.
 export function h(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (key === "class") made.className = value;
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "class") element.className = value;
+    else if (value === true) element.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
   }
-  made.append(...children.flat().filter((c) => c !== null && c !== undefined));
-  return made;
+  element.append(...children.flat().filter((c) => c !== null && c !== undefined));
+  return element;
 }
-export const at = (id) => document.getElementById(id);
-export function options(select, pairs, chosen) {
+export const byId = (id) => document.getElementById(id);
+
+// Fill a select with pairs of a value and a text.
+export function setOptions(select, pairs, chosen) {
   select.replaceChildren(...pairs.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   select.value = chosen;
 }
 
-// Write a part of the page anew; who stood in it by the keyboard stands there again.
-const STOPS = "a[href], button, input, select, textarea, summary, [tabindex='0']";
-export function anew(parts, write) {
-  const stops = (part) => [...part.querySelectorAll(STOPS)];
-  const held = parts.find((part) => part.contains(document.activeElement));
-  const place = held ? stops(held).indexOf(document.activeElement) : -1;
+// Run `write`, which replaces the content of some parts of the page, and put the keyboard focus back to where it was.
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+export function keepFocus(parts, write) {
+  const focusable = (part) => [...part.querySelectorAll(FOCUSABLE)];
+  const focused = parts.find((part) => part.contains(document.activeElement));
+  const index = focused ? focusable(focused).indexOf(document.activeElement) : -1;
   write();
-  if (place >= 0) stops(held)[place]?.focus({ preventScroll: true });
+  if (index >= 0) focusable(focused)[index]?.focus({ preventScroll: true });
 }

@@ -1,16 +1,17 @@
-// A project is one file: what is set, the table, the fits. It is put together here, so that it can be saved even when
-// the server is gone; the browser also keeps that of each tab, for when the page is opened again.
+// Projects. A project is one file with settings, table and fits. It is built here, so that it can be saved even if the
+// server is down. The browser also stores the project of each tab, and restores it when the page is opened again.
 
-import { keep } from "./charts.js";
+import { download } from "./charts.js";
 import { send } from "./api.js";
-import { reset, store, tell } from "./store.js";
-import { fresh as freshTable } from "./data.js";
-import { forget } from "./editor.js";
-import { fresh as freshSliders } from "./sliders.js";
+import { resetDoc, store, notify } from "./store.js";
+import { resetTableView } from "./data.js";
+import { forgetParsed } from "./editor.js";
+import { resetSliders } from "./sliders.js";
 
-const LARGEST = 50e6, MOST = 5;  // bytes of a table that is kept, and tabs
+const MAX_STORED_TABLE_BYTES = 50e6;  // a larger table is not stored in the browser
+const MAX_STORED_TABS = 5;
 
-function coded(blob) {
+function encodeBase64(blob) {
   return new Promise((done, failed) => {
     const reader = new FileReader();
     reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
@@ -19,113 +20,117 @@ function coded(blob) {
   });
 }
 
-async function project(parts) {
+async function buildProject(parts) {
   const { doc, file, fits } = parts;
   return JSON.stringify({ weakform: "project", setup: doc, fits,
-    table: file ? { name: file.name, content: await coded(file.blob) } : null });
+    table: file ? { name: file.name, content: await encodeBase64(file.blob) } : null });
 }
 
-function parts() {
+function collectParts() {
   const { doc, session } = store;
   return { doc: structuredClone(doc), file: session.file,
     fits: session.fits.filter((e) => e.saved).map((e) => ({ name: e.name, setup: e.setup, doc: e.doc, saved: e.saved })) };
 }
 
-export async function save() {
+export async function saveProject() {
   const name = (store.session.file ? store.session.file.name.replace(/\.[^.]*$/, "") : "project") + ".weakform.json";
-  keep(new Blob([await project(parts())], { type: "application/json" }), name);
+  download(new Blob([await buildProject(collectParts())], { type: "application/json" }), name);
 }
 
-export async function open(text) {
-  const found = await send("/api/open", text), given = JSON.parse(text);
-  const file = given.table ? { name: given.table.name, blob: decoded(given.table.content) } : null;
-  store.session = { table: found.table, file, model: null,
-    fits: found.fits.map((one, k) => ({ ...one, doc: given.fits[k].doc, saved: given.fits[k].saved })), shown: null };
+export async function openProject(text) {
+  const opened = await send("/api/open", text), content = JSON.parse(text);
+  const file = content.table ? { name: content.table.name, blob: decodeBase64(content.table.content) } : null;
+  store.session = { table: opened.table, file, model: null,
+    fits: opened.fits.map((fit, k) => ({ ...fit, doc: content.fits[k].doc, saved: content.fits[k].saved })), shown: null };
   if (file) store.session.table.file = file.name;
   store.session.shown = store.session.fits[store.session.fits.length - 1] || null;
-  reset(found.setup);
-  if (store.doc.sheet && found.table) Object.assign(found.table, await send("/api/sheet", { table: found.table.table, sheet: store.doc.sheet }));
-  begin();
+  resetDoc(opened.setup);
+  if (store.doc.sheet && opened.table) Object.assign(opened.table, await send("/api/sheet", { table: opened.table.table, sheet: store.doc.sheet }));
+  redrawAll();
 }
 
-function decoded(text) {
+function decodeBase64(text) {
   const raw = atob(text), bytes = new Uint8Array(raw.length);
   for (let k = 0; k < raw.length; k++) bytes[k] = raw.charCodeAt(k);
   return new Blob([bytes]);
 }
 
-// Draw everything anew.
-export function begin() {
-  freshTable();
-  freshSliders();
-  forget();
-  tell("table");
-  tell("doc");
-  tell("report");
+// Draw the whole page again.
+export function redrawAll() {
+  resetTableView();
+  resetSliders();
+  forgetParsed();
+  notify("table");
+  notify("doc");
+  notify("report");
 }
 
-function database() {
+function openDatabase() {
   return new Promise((done, failed) => {
-    const asked = indexedDB.open("weakform", 1);
-    asked.onupgradeneeded = () => asked.result.createObjectStore("kept");
-    asked.onsuccess = () => done(asked.result);
-    asked.onerror = () => failed(asked.error);
+    const request = indexedDB.open("weakform", 1);
+    request.onupgradeneeded = () => request.result.createObjectStore("kept");
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => failed(request.error);
   });
 }
-async function within(mode, act) {
-  const db = await database();
+// Run one request in the browser's store, whose name is that of the first versions.
+async function withStore(mode, act) {
+  const db = await openDatabase();
   return new Promise((done, failed) => {
-    const asked = act(db.transaction("kept", mode).objectStore("kept"));
-    asked.onsuccess = () => done(asked.result);
-    asked.onerror = () => failed(asked.error);
+    const request = act(db.transaction("kept", mode).objectStore("kept"));
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => failed(request.error);
   });
 }
 
-const TAB = "weakform tab", known = sessionStorage.getItem(TAB) !== null;
+// A tab keeps its name over reloads; a new tab gets a new one.
+const TAB = "weakform tab", isReload = sessionStorage.getItem(TAB) !== null;
 const tab = sessionStorage.getItem(TAB) || `${Date.now()} ${Math.random()}`;
 sessionStorage.setItem(TAB, tab);
 
-// When the work was changed last; what is drawn anew, or opened again, is no change.
+// When the work was last changed; drawing it again or restoring it is not a change.
 let changed = { mark: "", when: 0 };
-function mark() {
+function computeMark() {
   const { doc, session } = store;
   return JSON.stringify([doc, session.file && session.file.name, session.fits.filter((e) => e.saved).map((e) => e.name)]);
 }
 
 let timer = null;
-export function autosave() {
+// Store the work in the browser, half a second after the last change.
+export function storeLater() {
   clearTimeout(timer);
-  timer = setTimeout(keepNow, 500);
+  timer = setTimeout(storeNow, 500);
 }
-export function keepNow() {
+export function storeNow() {
   if (timer === null) return;
   clearTimeout(timer);
   timer = null;
-  if (mark() !== changed.mark) changed = { mark: mark(), when: Date.now() };
-  const now = { ...parts(), when: changed.when };
-  if (now.file && now.file.blob.size > LARGEST) now.file = null;
-  within("readwrite", (kept) => {
+  if (computeMark() !== changed.mark) changed = { mark: computeMark(), when: Date.now() };
+  const work = { ...collectParts(), when: changed.when };
+  if (work.file && work.file.blob.size > MAX_STORED_TABLE_BYTES) work.file = null;
+  withStore("readwrite", (kept) => {
     kept.getAllKeys().onsuccess = (event) => prune(kept, event.target.result);
-    return kept.put(now, tab);
+    return kept.put(work, tab);
   }).catch(() => {});
 }
-// Tabs that were closed long ago are forgotten.
+// Only the latest tabs are kept.
 function prune(kept, keys) {
-  for (const old of [...keys.filter((key) => key !== tab).sort().slice(0, 1 - MOST), "last"]) kept.delete(old);
+  for (const old of [...keys.filter((key) => key !== tab).sort().slice(0, 1 - MAX_STORED_TABS), "last"]) kept.delete(old);
 }
-export async function forgotten() {
+export async function forgetStored() {
   clearTimeout(timer);
   timer = null;
-  await within("readwrite", (kept) => kept.delete(tab)).catch(() => {});
+  await withStore("readwrite", (kept) => kept.delete(tab)).catch(() => {});
 }
 
-// The last work of this tab, if there is any; a new tab goes on with the last of all.
-export async function restore() {
-  const all = known ? [await within("readonly", (kept) => kept.get(tab)).catch(() => null)]
-    : await within("readonly", (kept) => kept.getAll()).catch(() => []);
-  const last = all.filter((one) => one).sort((a, b) => (a.when || 0) - (b.when || 0)).pop();
+// Restore the stored work of this tab; a new tab continues the work that was changed last in any tab.
+// Returns whether there was any.
+export async function restoreStored() {
+  const all = isReload ? [await withStore("readonly", (kept) => kept.get(tab)).catch(() => null)]
+    : await withStore("readonly", (kept) => kept.getAll()).catch(() => []);
+  const last = all.filter((work) => work).sort((a, b) => (a.when || 0) - (b.when || 0)).pop();
   if (!last || (!last.file && !last.doc.equations)) return false;
-  await open(await project(last));
-  changed = { mark: mark(), when: last.when || 0 };
+  await openProject(await buildProject(last));
+  changed = { mark: computeMark(), when: last.when || 0 };
   return true;
 }
