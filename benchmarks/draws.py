@@ -22,9 +22,9 @@ def main() -> None:
         fit = wf.fit(problem.model, problem.simulate(M=256, noise=0.05, seed=1), bounds=problem.bounds)
         begin = time.process_time()
         posterior = fit.sample(draws)
-        spent, least = time.process_time() - begin, min(posterior.effective.values())
-        largest = max(posterior.rhat.values())
-        cells = f"{draws} | {least:.0f} | {largest:.3f} | {posterior.accepted:.0%} | {spent:.1f} | {spent * 400 / least:.1f}"
+        spent, size = time.process_time() - begin, min(posterior.effective.values())
+        rhat, accepted = max(posterior.rhat.values()), posterior.accepted
+        cells = f"{draws} | {size:.0f} | {rhat:.3f} | {accepted:.0%} | {spent:.1f} | {spent * 400 / size:.1f}"
         print(f"| {name} | {cells} |", flush=True)
 
 
