@@ -1,10 +1,10 @@
-"""Simulation-based calibration of `fit.sample`: ranks of the truth among draws are uniform.
+"""Simulation-based calibration of `fit.sample`: the ranks of the true values among the draws are uniform.
 
     python benchmarks/calibration.py [RUNS] [SYSTEM]
 
-Parameters and initial values are drawn from their priors, data from the model, and the posterior is drawn from again:
-over many runs the rank of each true value among the draws is uniform if the draws are from the posterior (Talts,
-Betancourt, Simpson, Vehtari and Gelman 2018). The p-value is that of a χ² test with ten bins.
+Parameters and initial values are drawn from their priors, data are drawn from the model, and then the posterior of
+these data is sampled. Over many runs the rank of each true value among the draws is uniform if the draws are from the
+posterior (Talts, Betancourt, Simpson, Vehtari and Gelman 2018). The p-value is that of a χ² test with ten bins.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from scipy import stats
 
 import weakform as wf
 
-RANKS, BINS = 99, 10
+RANKS = 99
+"""About the number of draws, thinned, among which a true value is ranked."""
+BINS = 10
+"""Bins of the χ² test."""
 
 
 @dataclass(frozen=True)
 class System:
-    """Equations with initial values among the parameters, log-normal priors `(median, sd)`, and what is measured."""
+    """A model with its data: equations with initial values as parameters, log-normal priors `(median, sd)`, columns."""
 
     text: str
     priors: dict[str, tuple[float, float]]
@@ -71,7 +74,7 @@ SYSTEMS = {
 
 
 def ranks(system: System, seed: int, draws: int = 300) -> dict[str, float] | None:
-    """The share of draws below each true value, in one run; None where nothing could be drawn."""
+    """Return the share of draws below each true value in one run; None if the posterior could not be sampled."""
     rng = np.random.default_rng([seed, 11])
     model = wf.Model.from_text(system.text)
     truth = {name: centre * np.exp(spread * rng.standard_normal()) for name, (centre, spread) in system.priors.items()}
@@ -91,20 +94,21 @@ def ranks(system: System, seed: int, draws: int = 300) -> dict[str, float] | Non
         seed=seed,
     )
     try:
-        found = fit.sample(draws, chains=2, seed=seed)
+        posterior = fit.sample(draws, chains=2, seed=seed)
     except wf.FitError:
         return None
-    step = max(1, found.draws.shape[1] * 2 // RANKS)
-    return {name: float(np.mean(found[name][::step] < truth[name])) for name in system.priors}
+    # Successive draws of a chain are correlated, so they are thinned.
+    step = max(1, posterior.draws.shape[1] * 2 // RANKS)
+    return {name: float(np.mean(posterior[name][::step] < truth[name])) for name in system.priors}
 
 
 def calibrated(system: System, runs: int) -> tuple[dict[str, float], int]:
-    """p-values of uniform ranks, by name, and how many runs failed."""
-    found = [ranks(system, seed) for seed in range(runs)]
-    good = [one for one in found if one is not None]
+    """Return the p-values of the test for uniform ranks, by name, and the number of runs that failed."""
+    shares = [ranks(system, seed) for seed in range(runs)]
+    good = [share for share in shares if share is not None]
     values = {}
     for name in system.priors:
-        counts, _ = np.histogram([one[name] for one in good], BINS, (0, 1))
+        counts, _ = np.histogram([share[name] for share in good], BINS, (0, 1))
         values[name] = float(stats.chisquare(counts).pvalue)
     return values, runs - len(good)
 

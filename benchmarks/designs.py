@@ -1,12 +1,16 @@
-"""What gaps, uneven times and short series cost: the same number of values, measured in other ways.
+"""The cost of gaps, uneven times and short series: the same number of values in different designs.
 
     python benchmarks/designs.py [runs, default 30] [noise ratio, default 0.05]
 
-Method "wendy" on all eight problems, M = 256, its own starts inside the box. `missing`: 30% of all entries are taken
-out at random, compared with complete data of 70% as many samples; `jittered`: each time is moved by up to 30% of a
-step; `three`: the series is cut into three trajectories, whose initial states are free. Median of the relative
-coefficient error, its ratio to that of complete, even data with as many values (in brackets the ratio of the
-Cramér–Rao bounds for `three`: what cutting the series must cost), and runs that did not converge.
+Method "wendy" on all eight problems, M = 256, with its default starts inside the box. The designs:
+
+- `missing`: 30% of all entries are removed at random; compared with complete data of 70% as many samples;
+- `jittered`: each time is shifted by up to 30% of a step;
+- `three`: the series is cut into three trajectories, whose initial states are free.
+
+The table shows the median of the relative coefficient error, its ratio to that of complete, evenly spaced data with as
+many values, and the number of runs that are not a success. For `three` the ratio of the Cramér–Rao bounds is in
+brackets: the unavoidable cost of cutting the series.
 """
 
 from __future__ import annotations
@@ -22,11 +26,13 @@ from weakform.forward.solver import simulate
 from weakform.linalg.symmetric_matrix import symmetric_inverse
 from weakform.noise.kinds import KINDS
 
-M, SHARE = 256, 0.3
+M = 256
+SHARE = 0.3
+"""Share of the entries that are missing, and largest shift of a time as a share of the step."""
 
 
 def sampled(problem: wf.problems.Problem, times: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    """Noisy states at any times."""
+    """Return noisy states at any times, `(time, D)`."""
     grid = times if times[0] == 0 else np.concatenate([[0.0], times])
     solved = simulate(problem.model, problem.parameters, problem.initial, grid, rtol=1e-10, max_evaluations=10**9)
     states = solved.states[-len(times) :]
@@ -37,8 +43,8 @@ def sampled(problem: wf.problems.Problem, times: np.ndarray, noise: float, rng: 
 
 
 def dataset(problem: wf.problems.Problem, design: str, noise: float, seed: int) -> wf.Dataset:
-    """One draw of a design."""
-    # The noise does not depend on the design, so that ratios are not blurred by its chance.
+    """Return one draw of a design."""
+    # All designs share the noise, so that its random variation cancels in the ratios.
     rng, design_rng = np.random.default_rng([seed, 7]), np.random.default_rng([seed, 8])
     steps = round(M * (1 - SHARE)) if design == "complete 70%" else M
     times = np.linspace(0, problem.duration, steps + 1)
@@ -53,8 +59,8 @@ def dataset(problem: wf.problems.Problem, design: str, noise: float, seed: int) 
     return wf.Dataset.join([wf.Dataset(t, u, problem.noise, names=problem.model.states) for t, u in parts])
 
 
-def price_of_three(problem: wf.problems.Problem, noise: float) -> float:
-    """The bound on the error from three trajectories, over that from one."""
+def cost_of_three(problem: wf.problems.Problem, noise: float) -> float:
+    """Return the Cramér–Rao bound on the error from three trajectories over that from one."""
     times, states = problem.solution(M)
     keep = KINDS[problem.noise].allows(states).all(axis=1)
     times, states = times[keep], states[keep]
@@ -67,8 +73,8 @@ def price_of_three(problem: wf.problems.Problem, noise: float) -> float:
 
     whole = information(times, states)
     parts = sum(information(t, u) for t, u in zip(np.array_split(times, 3), np.array_split(states, 3), strict=True))
-    one, three = (np.sqrt(np.trace(symmetric_inverse(each))) for each in (whole, parts))
-    return float(three / one)
+    single, cut = (np.sqrt(np.trace(symmetric_inverse(each))) for each in (whole, parts))
+    return float(cut / single)
 
 
 def main() -> None:
@@ -76,25 +82,27 @@ def main() -> None:
     noise = float(sys.argv[2]) if len(sys.argv) > 2 else 0.05
     designs = ("complete", "complete 70%", "missing", "jittered", "three")
     reference = {"missing": "complete 70%", "jittered": "complete", "three": "complete"}
-    print(f"noise {noise:.0%}, {runs} runs; median error, ratio to complete data with as many values, not converged")
-    print(f"{'problem':22s}" + "".join(f"{design:>20s}" for design in designs) + f"{'CPU s a fit':>13s}")
+    print(
+        f"noise {noise:.0%}, {runs} runs; median error, ratio to complete data of the same size, runs without success"
+    )
+    print(f"{'problem':22s}" + "".join(f"{design:>20s}" for design in designs) + f"{'CPU s/fit':>13s}")
     for name in wf.problems.names():
         problem = wf.problems.get(name)
         norm, begin = np.linalg.norm(problem.parameters), time.process_time()
         errors: dict[str, list[float]] = {design: [] for design in designs}
-        stuck = dict.fromkeys(designs, 0)
+        unsuccessful = dict.fromkeys(designs, 0)
         for seed in range(runs):
             for design in designs:
                 data = dataset(problem, design, noise, seed)
                 fit = wf.fit(problem.model, data, bounds=problem.bounds, seed=seed)
                 errors[design].append(float(np.linalg.norm(fit.estimate - problem.parameters) / norm))
-                stuck[design] += not fit.success
+                unsuccessful[design] += not fit.success
         line = f"{name:22s}"
         for design in designs:
             median = np.median(errors[design])
             ratio = f"{median / np.median(errors[reference[design]]):.2f}" if design in reference else ""
-            ratio += f" ({price_of_three(problem, noise):.2f})" if design == "three" else ""
-            line += f"{median:9.2%} {ratio:>5s} {stuck[design]:3d}".rjust(26 if design == "three" else 20)
+            ratio += f" ({cost_of_three(problem, noise):.2f})" if design == "three" else ""
+            line += f"{median:9.2%} {ratio:>5s} {unsuccessful[design]:3d}".rjust(26 if design == "three" else 20)
         print(line + f"{(time.process_time() - begin) / (runs * len(designs)):13.2f}", flush=True)
 
 

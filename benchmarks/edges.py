@@ -1,14 +1,15 @@
-"""The edges: systems and designs on which a fit goes wrong most easily, each with its share of right estimates.
+"""Difficult systems and designs, on which a fit goes wrong most easily, each with its share of right estimates.
 
     python benchmarks/edges.py [rows, default all] [runs]
     weakform sweep edges && python benchmarks/edges.py study edges.sqlite
 
-Rows, separated by commas. A fit by default is *right* if its log-likelihood is within 1 of that of the fit started at
-the truth, and every parameter is within 5 standard errors of the truth, or of another truth that no data can tell from
-it; without noise, if every parameter is within 1%. Columns: runs, right, successes, successes that are wrong, coverage
-of the 95% intervals of the successes, median CPU seconds. Gaussian noise is a share of the standard deviation of each
-state, log-normal noise the standard deviation of the logarithm. Seeds are 0, 1, 2, …; what is not right stands below
-its row, with its seed.
+Rows are separated by commas. A default fit is *right* if its log-likelihood is within 1 of that of the fit started at
+the true parameters, and every parameter is within 5 standard errors of its true value, or of an equivalent solution
+that no data can distinguish from it. Without noise it is right if every parameter is within 1%.
+
+Columns: runs, right, successes, successes that are wrong, coverage of the 95% intervals of the successes, median CPU
+seconds. Gaussian noise is a share of the standard deviation of each state, log-normal noise the standard deviation of
+the logarithm. Seeds are 0, 1, 2, …; runs that are not right are listed below their row, with their seeds.
 """
 
 from __future__ import annotations
@@ -24,14 +25,19 @@ import numpy as np
 import weakform as wf
 
 RUNS = 20
-NEAR, ERRORS, EXACT = 1.0, 5.0, 0.01
-SUSPECT = 2.0
-"""Wald errors, kept by a study, from which on the errors of the default intervals are looked at."""
+MAX_LIKELIHOOD_GAP = 1.0
+"""Log-likelihood by which a right fit may be behind the fit that is started at the true parameters."""
+MAX_STANDARD_ERRORS = 5.0
+"""Standard errors by which a parameter of a right fit may be off."""
+MAX_NOISE_FREE_ERROR = 0.01
+"""Relative error of a parameter of a right fit without noise."""
+MIN_SUSPECT_WALD_ERRORS = 2.0
+"""Wald errors, which a study stores, above which the fit is repeated for the errors of its default intervals."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One draw: what is fitted, how, and the truth; of a wrong model there is none."""
+    """One data set with its model, the arguments of the fit, and the true parameters (none for a wrong model)."""
 
     model: wf.Model
     data: wf.Dataset
@@ -39,18 +45,18 @@ class Trial:
     arguments: dict = field(default_factory=dict)
     noisy: bool = True
     twin: dict[str, float] | None = None
-    """Another truth that no data can tell from the first."""
+    """Another set of true parameters that no data can distinguish from the first."""
 
 
 def noisy(rng: np.random.Generator, states: np.ndarray, noise: float, kind: str) -> np.ndarray:
-    """A draw of the noise."""
+    """Return the states with one draw of the noise, `(time, D)`."""
     if kind == "lognormal":
         return states * np.exp(noise * rng.standard_normal(states.shape))
     return states + noise * states.std(axis=0) * rng.standard_normal(states.shape)
 
 
 def solved(problem: wf.problems.Problem, times: np.ndarray, **changed: tuple) -> np.ndarray:
-    """The true states at some times, from t = 0."""
+    """Return the true states at some times, `(time, D)`, solved from t = 0."""
     p, begin = changed.get("truth", problem.truth), changed.get("initial", problem.initial)
     grid = times if times[0] == 0 else np.append(0.0, times)
     solution = wf.simulate(problem.model, p, begin, grid, rtol=1e-10, atol=1e-14, max_evaluations=10**8)
@@ -59,7 +65,7 @@ def solved(problem: wf.problems.Problem, times: np.ndarray, **changed: tuple) ->
 
 
 def system(name: str, M: int, noise: float, kind: str = "gaussian", missing: Callable | None = None) -> Callable:
-    """Even samples of a system of the problem set or of the edges."""
+    """Return a maker of trials: evenly spaced samples of a benchmark problem or a difficult system."""
 
     def make(seed: int) -> Trial:
         problem = wf.problems.get(name)
@@ -75,17 +81,17 @@ def system(name: str, M: int, noise: float, kind: str = "gaussian", missing: Cal
 
 
 def middle(share: float) -> Callable:
-    """All states missing around the middle."""
+    """Return a mask of missing values: all states in a share of the duration around its middle."""
     return lambda s: np.repeat((np.abs(s - 0.5) < share / 2)[:, None], 9, axis=1)
 
 
 def only_at_first(s: np.ndarray) -> np.ndarray:
-    """The second state measured only in the first 15%."""
+    """Return a mask of missing values: the second state is measured only in the first 15% of the duration."""
     return np.column_stack([np.zeros(len(s), dtype=bool), s > 0.15, *np.zeros((7, len(s)), dtype=bool)])
 
 
 def plates(seed: int) -> Trial:
-    """The example of docs/data.md."""
+    """Return a trial of the example of docs/data.md: three plates with local capacities."""
     t, rng = np.linspace(0, 12, 40), np.random.default_rng(seed)
     parts = [wf.Dataset(t, K / (1 + (K - 1) * np.exp(-0.8 * t)) + 0.2 * rng.standard_normal(40)) for K in (10, 20, 20)]
     truth = {"K_a": 10.0, "K_b": 20.0, "K_c": 20.0, "r": 0.8}
@@ -94,7 +100,7 @@ def plates(seed: int) -> Trial:
 
 
 def boost(seed: int) -> Trial:
-    """Parameters and initial state drawn anew for each run."""
+    """Return a trial of the boost converter, with parameters and initial state drawn for each run."""
     problem, rng = wf.problems.get("boost-converter"), np.random.default_rng(seed)
     truth, begin = rng.uniform(0.1, 0.9, 3), rng.uniform(0.1, 0.9, 2)
     t = np.linspace(0, 0.5, 1501)
@@ -105,14 +111,14 @@ def boost(seed: int) -> Trial:
 
 
 def robertson(seed: int) -> Trial:
-    """On a log scale, within two decades of the truth."""
-    made = system("robertson", 100, 0.01)(seed)
-    bounds = {name: (value / 100, value * 100) for name, value in made.truth.items()}
-    return Trial(made.model, made.data, made.truth, {"bounds": bounds, "log": list(bounds)})
+    """Return a trial of Robertson's system on a log scale, with bounds two decades around the true values."""
+    trial = system("robertson", 100, 0.01)(seed)
+    bounds = {name: (value / 100, value * 100) for name, value in trial.truth.items()}
+    return Trial(trial.model, trial.data, trial.truth, {"bounds": bounds, "log": list(bounds)})
 
 
 def pairs(seed: int) -> Trial:
-    """Samples in pairs, a millionth of the duration apart."""
+    """Return a trial with samples in pairs, a millionth of the duration apart."""
     problem, rng = wf.problems.get("oscillator"), np.random.default_rng(seed)
     t = np.linspace(0, problem.duration, 60)
     t = np.sort(np.concatenate([t, t[1:] - 1e-6 * problem.duration]))
@@ -121,7 +127,7 @@ def pairs(seed: int) -> Trial:
 
 
 def absorbed(seed: int) -> Trial:
-    """A first value near zero with log-normal noise."""
+    """Return a trial of absorption, with a first value near zero and log-normal noise."""
     ka, ke, V = 1.5, 0.2, 10.0
     t, rng = np.linspace(0.001, 24, 60), np.random.default_rng(seed)
     C = 300 * ka / (V * (ka - ke)) * (np.exp(-ke * t) - np.exp(-ka * t))
@@ -136,7 +142,7 @@ SATURATED = "u' = -g*u^n/(K+u^n)"
 
 
 def below_zero(seed: int) -> Trial:
-    """Some values below zero, where the equations have no meaning."""
+    """Return a trial with some values below zero, where the equations are not defined."""
     rng, model = np.random.default_rng(seed), wf.Model.from_text(SATURATED)
     t = np.linspace(0, 20, 80)
     truth = {"K": 2.0, "g": 1.0, "n": 1.5}
@@ -177,7 +183,7 @@ HONEST: dict[str, Callable[[int], Trial]] = {
 
 
 def relaxation(seed: int) -> Trial:
-    """Van der Pol with μ = 5: nearly jumps, without noise."""
+    """Return a trial of Van der Pol's oscillator with μ = 5, which nearly jumps, without noise."""
     problem = wf.problems.get("van-der-pol")
     truth = dict(zip(problem.model.parameters, problem.truth, strict=True)) | {"mu": 5.0}
     t = np.linspace(0, problem.duration, 257)
@@ -197,7 +203,7 @@ DECAY = wf.Model.from_text("x' = -k*x")
 def decay(
     n: int, size: float, k: float, kind: str, draw: Callable[[np.random.Generator, np.ndarray], np.ndarray]
 ) -> Callable:
-    """A decay with any noise."""
+    """Return a maker of trials: exponential decay of `size` at n times, with noise by `draw`."""
 
     def make(seed: int) -> Trial:
         t = np.linspace(0, 8, n)
@@ -208,17 +214,17 @@ def decay(
 
 
 def counts(rng: np.random.Generator, mean: np.ndarray) -> np.ndarray:
-    """Of Poisson."""
+    """Draw Poisson counts."""
     return rng.poisson(mean).astype(float)
 
 
 def dispersed(rng: np.random.Generator, mean: np.ndarray) -> np.ndarray:
-    """Negative binomial, k = 3."""
+    """Draw negative binomial counts with k = 3."""
     return rng.poisson(mean * rng.gamma(3, 1 / 3, size=mean.shape)).astype(float)
 
 
 def outliers(share: float) -> Callable:
-    """Small noise, and a share of gross errors."""
+    """Return a function that draws small noise and a share of gross errors."""
 
     def draw(rng: np.random.Generator, mean: np.ndarray) -> np.ndarray:
         gross = (rng.random(mean.shape) < share) * rng.choice([-1, 1], mean.shape) * rng.uniform(3, 10, mean.shape)
@@ -247,7 +253,20 @@ ROWS = {"optimum": OPTIMUM, "honest": HONEST, "noise-free": NOISE_FREE, "noise":
 
 @dataclass(frozen=True)
 class Ended:
-    """How a trial ended."""
+    """The result of a trial.
+
+    Attributes
+    ----------
+    right : bool
+    success : bool
+    inside : int
+        Number of intervals that contain the true value.
+    parameters : int
+        Number of intervals.
+    cpu : float
+    words : str
+        Details for a run that is not right.
+    """
 
     right: bool
     success: bool
@@ -258,7 +277,7 @@ class Ended:
 
 
 def run(make: Callable[[int], Trial], seed: int, compare: bool = True) -> Ended:
-    """Fit by default, and from the truth to compare the likelihoods."""
+    """Fit by default, and compare with the fit from the true parameters unless `compare` is False."""
     trial = make(seed)
     begin = time.process_time()
     try:
@@ -269,27 +288,28 @@ def run(make: Callable[[int], Trial], seed: int, compare: bool = True) -> Ended:
     names = fit.model.parameters
     truth = np.array([trial.truth[name] for name in names])
     if not trial.noisy:
-        off = float(np.max(np.abs(fit.estimate / truth - 1)))
-        words = f"{fit.status.name}, {off:.2g} off, {fit.method}"
-        return Ended(off < EXACT, fit.success, 0, 0, cpu, words)
-    near = best_from(trial, dict(zip(names, truth, strict=True))) if compare else fit
-    behind = near.log_likelihood - fit.log_likelihood
+        error = float(np.max(np.abs(fit.estimate / truth - 1)))
+        words = f"{fit.status.name}, relative error {error:.2g}, {fit.method}"
+        return Ended(error < MAX_NOISE_FREE_ERROR, fit.success, 0, 0, cpu, words)
+    reference = best_from(trial, dict(zip(names, truth, strict=True))) if compare else fit
+    behind = reference.log_likelihood - fit.log_likelihood
     if trial.twin is not None:
         twin = np.array([trial.twin[name] for name in names])
         truth = min((truth, twin), key=lambda p: float(np.max(np.abs(fit.estimate / p - 1))))
     errors = np.abs(fit.estimate - truth) / fit.errors
-    right = bool(behind < NEAR) and not (errors > ERRORS).any()
+    right = bool(behind < MAX_LIKELIHOOD_GAP) and not (errors > MAX_STANDARD_ERRORS).any()
     bounds = fit.intervals()
     inside = int(np.sum((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])))
-    words = f"{fit.status.name}, log-likelihood {behind:+.1f} behind, {np.nanmax(errors):.1f} errors off, {fit.method}"
+    off = f"{np.nanmax(errors):.1f} standard errors off"
+    words = f"{fit.status.name}, log-likelihood {behind:+.1f} behind, {off}, {fit.method}"
     return Ended(right, fit.success, inside, len(truth), cpu, words)
 
 
 def best_from(trial: Trial, start: dict[str, float]) -> wf.FitResult:
-    """The fit started at the truth, by solving the equations where the default fails there."""
-    near = wf.fit(trial.model, trial.data, start=start, starts=1, **trial.arguments)
-    if near.success:
-        return near
+    """Return the fit started at the true parameters; by output error if the default does not succeed there."""
+    reference = wf.fit(trial.model, trial.data, start=start, starts=1, **trial.arguments)
+    if reference.success:
+        return reference
     return wf.fit(trial.model, trial.data, start=start, starts=1, method="output-error", **trial.arguments)
 
 
@@ -298,7 +318,7 @@ def _job(job: tuple[str, str, int]) -> Ended:
 
 
 def chosen(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Rows whose group or name begins like one of the words."""
+    """Yield group and name of the rows whose name begins with one of the words, or whose group equals one."""
     for group, rows in ROWS.items():
         for name in rows:
             if not words or any(group == word or name.lower().startswith(word.lower()) for word in words):
@@ -306,16 +326,17 @@ def chosen(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def off_by(problem: wf.problems.Problem, M: int, noise: float, seed: int) -> float:
-    """How far the truth is from an estimate, in standard errors."""
+    """Repeat a fit of a study, and return the largest error of a parameter in standard errors."""
     data = problem.simulate(M=M, noise=noise, seed=seed, by_state=True)
     fit = wf.fit(problem.model, data, bounds=problem.bounds, seed=seed % 2**32)
     return float(np.nanmax(np.abs(problem.parameters - fit.estimate) / fit.errors))
 
 
 def study(path: str) -> None:
-    """Successes of the study `edges`, and those that are wrong; cells that can be identified are counted from M = 45.
+    """Print the share of successes of the study `edges`, and the successes that are wrong.
 
-    A cell can be identified if the Cramér–Rao bound of every parameter is below a tenth of its value.
+    The share is that of the identifiable cells with M >= 45. A cell is identifiable if the Cramér–Rao bound of every
+    parameter is below a tenth of its value.
     """
     from weakform.experiments.store import Store
     from weakform.forward.cramer_rao import cramer_rao
@@ -339,20 +360,23 @@ def study(path: str) -> None:
             error = np.sqrt(np.abs(np.diag(np.array(row["covariance"], dtype=float))))
             off = np.abs(np.array(row["estimate"], dtype=float) - truth) / error
             successes += success
-            beyond += success and bool((off > ERRORS).any())
-            if success and (off > SUSPECT).any():
+            beyond += success and bool((off > MAX_STANDARD_ERRORS).any())
+            if success and (off > MIN_SUSPECT_WALD_ERRORS).any():
                 errors = off_by(problem, M, noise, row["seed"])
-                wrong += errors > ERRORS
-                if errors > ERRORS:
+                wrong += errors > MAX_STANDARD_ERRORS
+                if errors > MAX_STANDARD_ERRORS:
                     print(f"wrong: {name}, M = {M}, {noise:.0%}, run {row['run']}: {errors:.1f} standard errors")
             if identified and M >= 45:
                 tried, good = tried + 1, good + success
                 if not success:
                     lost.setdefault(name, []).append(f"M = {M}, {noise:.0%}: {row['status']}")
-    print(f"{good} of {tried} ({good / max(tried, 1):.1%}) successes in cells that can be identified, from M = 45")
-    print(f"{wrong} of {successes} successes beyond {ERRORS:g} standard errors, {beyond} beyond as many Wald errors")
-    for name, places in lost.items():
-        print(f"  {name}: {'; '.join(places)}")
+    print(f"{good} of {tried} ({good / max(tried, 1):.1%}) fits succeed in identifiable cells with M >= 45")
+    print(
+        f"{wrong} of {successes} successes are more than {MAX_STANDARD_ERRORS:g} standard errors off, "
+        f"{beyond} by Wald's errors"
+    )
+    for name, cases in lost.items():
+        print(f"  {name}: {'; '.join(cases)}")
 
 
 def main() -> None:
@@ -364,18 +388,18 @@ def main() -> None:
     print(f"| {'row':42s} | runs | right | success | wrong success | coverage | CPU s |\n|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor() as pool:
         for group, name in chosen(words):
-            without = "noise-free" in (group, name[-10:]) and "1e-5" not in name
-            ended = list(pool.map(_job, [(group, name, seed) for seed in range(1 if without else runs)]))
-            good = [one for one in ended if one.success]
-            wrong = sum(not one.right for one in good)
-            inside, count = sum(one.inside for one in good), sum(one.parameters for one in good)
+            is_noise_free = "noise-free" in (group, name[-10:]) and "1e-5" not in name
+            ended = list(pool.map(_job, [(group, name, seed) for seed in range(1 if is_noise_free else runs)]))
+            good = [result for result in ended if result.success]
+            wrong = sum(not result.right for result in good)
+            inside, count = sum(result.inside for result in good), sum(result.parameters for result in good)
             covered = f"{inside / count:.0%}" if count else "–"
-            cpu = float(np.median([one.cpu for one in ended]))
-            shares = [f"{sum(one.right for one in ended) / len(ended):.0%}", f"{len(good) / len(ended):.0%}"]
+            cpu = float(np.median([result.cpu for result in ended]))
+            shares = [f"{sum(result.right for result in ended) / len(ended):.0%}", f"{len(good) / len(ended):.0%}"]
             print(f"| {name:42s} | {len(ended)} | {' | '.join(shares)} | {wrong} | {covered} | {cpu:.2f} |")
-            for seed, one in enumerate(ended):
-                if not one.right or not one.success:
-                    print(f"    seed {seed}: {one.words}")
+            for seed, result in enumerate(ended):
+                if not result.right or not result.success:
+                    print(f"    seed {seed}: {result.words}")
             sys.stdout.flush()
 
 

@@ -1,16 +1,19 @@
-"""CPU time of whole fits, beside what one would do instead.
+"""CPU time of whole fits, and of the alternatives.
 
     python benchmarks/fits.py [runs, default 5]   all eight problems at M = 256 and 1024
     python benchmarks/fits.py long [M]            Lorenz with M = 10⁶ (default): time and peak memory
     python benchmarks/fits.py growth              time over M, and over the number of trajectories of 20 samples
     python benchmarks/fits.py again               200 bootstrap refits, all profiles, and fits a second by `fit_many`
 
-Medians of runs with 5% noise, one process, one BLAS thread. *fit* is `fit` with the bounds of the problem and nothing
-else, in CPU ms and in units of work: 50 Cholesky factorisations of a matrix of 200 rows, measured in the same process.
-*before* is the same in units before the quick rung, the sieve and the kernels. *output error* is the package's own,
-from the same data. *SciPy* is `least_squares` around `odeint` from parameters 10% off the truth and the first row of
-the data, *lmfit* the same by `lmfit.minimize`, if it is installed; both are told where to begin, and may still be lost:
-*off* is the share of runs whose sum of squares is more than 5% above that of the fit.
+Medians of runs with 5% noise, in one process with one BLAS thread. The columns:
+
+- *fit*: `fit` with the bounds of the problem and no other arguments, in CPU ms and in units of work. One unit is 50
+  Cholesky factorisations of a matrix of 200 rows, measured in the same process;
+- *before*: the same in units, before the coarse search, the screening of draws and the kernels existed;
+- *output error*: the package's own output error, from the same data;
+- *SciPy*: `least_squares` around `odeint`, started at parameters 10% off the true values and the first row of the data;
+- *lmfit*: the same by `lmfit.minimize`, if it is installed;
+- *off*: the share of runs of SciPy or lmfit whose sum of squares is more than 5% above that of the fit.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import sys
 import time
 from importlib.util import find_spec
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle threads of other tools would spin, and be counted as ours
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the spinning of idle threads would be counted as our time
 
 import numpy as np
 from scipy.integrate import odeint
@@ -31,7 +34,7 @@ import weakform as wf
 from weakform.model.compilation import compiled
 
 RUNS = 5
-BEFORE = {
+UNITS_BEFORE = {
     ("lorenz", 256): 1.84,
     ("lorenz", 1024): 3.86,
     ("hindmarsh-rose", 256): 9.26,
@@ -52,13 +55,14 @@ BEFORE = {
 
 
 def cpu(function) -> tuple[float, object]:
+    """Return the CPU seconds of a call, and its result."""
     begin = time.process_time()
     result = function()
     return time.process_time() - begin, result
 
 
 def unit() -> float:
-    """CPU seconds of the unit of work."""
+    """Measure the CPU seconds of one unit of work."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((200, 200))
     A = A @ A.T + 200 * np.eye(200)
@@ -66,7 +70,7 @@ def unit() -> float:
 
 
 def shooting(problem: wf.problems.Problem, data: wf.Dataset):
-    """What a loop around a solver minimises, and where it begins."""
+    """Return the residual function of a loop around a solver, and its start."""
     model, q = problem.model, data.trajectories[0]
     f = compiled(["t", *model.states, *model.parameters], model.expressions)
     D, scale = len(model.states), q.values.std(axis=0)
@@ -98,32 +102,33 @@ def by_lmfit(residual, start):
     parameters = lmfit.Parameters()
     for k, value in enumerate(start):
         parameters.add(f"p{k}", value=value)
-    found = lmfit.minimize(lambda p: residual(np.array(list(p.valuesdict().values()))), parameters)
-    return np.array(list(found.params.valuesdict().values()))
+    result = lmfit.minimize(lambda p: residual(np.array(list(p.valuesdict().values()))), parameters)
+    return np.array(list(result.params.valuesdict().values()))
 
 
 def whole_fits(runs: int) -> None:
+    """Print the times of whole fits and of the alternatives on all eight problems."""
     import warnings
 
     warnings.simplefilter("ignore")
-    one = unit()
-    others = {"SciPy": by_scipy}
+    unit_seconds = unit()
+    tools = {"SciPy": by_scipy}
     if find_spec("lmfit"):
-        others["lmfit"] = by_lmfit
+        tools["lmfit"] = by_lmfit
     else:
-        print("lmfit is not installed, and left out")
-    print(f"unit of work: {1e3 * one:.1f} ms; CPU ms")
+        print("lmfit is left out, because it is not installed")
+    print(f"unit of work: {1e3 * unit_seconds:.1f} ms; times in CPU ms")
     print(
         f"{'problem':22s}{'M':>6s}{'fit':>8s}{'units':>7s}{'before':>8s}{'output error':>14s}"
-        + "".join(f"{name:>9s}{'off':>6s}" for name in others)
+        + "".join(f"{name:>9s}{'off':>6s}" for name in tools)
     )
     for name in wf.problems.names():
         problem = wf.problems.get(name)
         wf.fit(problem.model, problem.simulate(M=64, noise=0.05, seed=99), bounds=problem.bounds)
         for M in (256, 1024):
             times, output = [], []
-            rest: dict[str, list[float]] = {key: [] for key in others}
-            lost = dict.fromkeys(others, 0)
+            tool_times: dict[str, list[float]] = {key: [] for key in tools}
+            lost = dict.fromkeys(tools, 0)
             for seed in range(runs):
                 data = problem.simulate(M=M, noise=0.05, seed=seed)
                 arguments = {"bounds": problem.bounds}
@@ -134,20 +139,21 @@ def whole_fits(runs: int) -> None:
                 )
                 residual, start = shooting(problem, data)
                 least = float(np.sum(residual(np.concatenate([fit.estimate, fit.denoised[0][0]])) ** 2))
-                for key, do in others.items():
-                    spent, theta = cpu(lambda do=do, r=residual, s=start: do(r, s))
-                    rest[key].append(spent)
+                for key, minimise in tools.items():
+                    spent, theta = cpu(lambda m=minimise, r=residual, s=start: m(r, s))
+                    tool_times[key].append(spent)
                     lost[key] += bool(np.sum(residual(theta) ** 2) > 1.05 * least)
-            middle = float(np.median(times))
+            median = float(np.median(times))
             print(
-                f"{name:22s}{M:6d}{1e3 * middle:8.1f}{middle / one:7.2f}{BEFORE[name, M]:8.2f}"
+                f"{name:22s}{M:6d}{1e3 * median:8.1f}{median / unit_seconds:7.2f}{UNITS_BEFORE[name, M]:8.2f}"
                 f"{1e3 * np.median(output):14.1f}"
-                + "".join(f"{1e3 * np.median(rest[key]):9.1f}{lost[key] / runs:6.0%}" for key in others),
+                + "".join(f"{1e3 * np.median(tool_times[key]):9.1f}{lost[key] / runs:6.0%}" for key in tools),
                 flush=True,
             )
 
 
 def long_series(M: int) -> None:
+    """Print time and peak memory of a fit of one long series."""
     problem = wf.problems.get("lorenz")
     print(f"Lorenz, M = {M}, step 0.01, 5% noise", flush=True)
     data = problem.simulate(M=M, noise=0.05, seed=1, duration=0.01 * M)
@@ -161,6 +167,7 @@ def long_series(M: int) -> None:
 
 
 def growth() -> None:
+    """Print the growth of the time with the number of samples and of trajectories."""
     problem = wf.problems.get("lorenz")
     wf.fit(problem.model, problem.simulate(M=64, noise=0.05, seed=99), bounds=problem.bounds)
     print("Lorenz, step 0.01: samples, CPU s")
@@ -168,7 +175,7 @@ def growth() -> None:
         data = problem.simulate(M=M, noise=0.05, seed=1, duration=0.01 * M)
         spent, fit = cpu(lambda d=data: wf.fit(problem.model, d, bounds=problem.bounds))
         print(f"{M:8d}{spent:9.3f}  {fit.status.name.lower()}", flush=True)
-    print("logistic growth, trajectories of 20 samples: how many, CPU s")
+    print("logistic growth with 20 samples each: trajectories, CPU s")
     model, t = wf.Model.from_text("u' = r*u*(1 - u/K)"), np.linspace(0, 8, 20)
     for count in (1, 10, 100, 1000):
         rng = np.random.default_rng(0)
@@ -182,6 +189,7 @@ def growth() -> None:
 
 
 def again() -> None:
+    """Print the times of bootstrap refits, of profiles, and of many fits."""
     for name in ("lotka-volterra", "lorenz", "goodwin"):
         problem = wf.problems.get(name)
         fit = wf.fit(problem.model, problem.simulate(M=256, noise=0.05, seed=1), bounds=problem.bounds)
@@ -194,7 +202,7 @@ def again() -> None:
     datasets = [problem.simulate(M=128, noise=0.05, seed=seed) for seed in range(200)]
     wf.fit(problem.model, datasets[0], bounds=problem.bounds)
     spent, _ = cpu(lambda: wf.fit_many(problem.model, datasets, workers=1, bounds=problem.bounds))
-    print(f"fit_many, Lotka–Volterra, M = 128: {len(datasets) / spent:.0f} fits a CPU second")
+    print(f"fit_many, Lotka–Volterra, M = 128: {len(datasets) / spent:.0f} fits in one CPU second")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The goodness-of-fit test at level 5%: how often it rejects true models, and models with one term removed.
+"""The goodness-of-fit test at the 5% level: its rate of rejection of true models, and of models with one term removed.
 
     python benchmarks/goodness.py [runs, default 20]
     python benchmarks/goodness.py size [runs, default 10000]
 
-M = 512, 10% noise; σ estimated, and σ given. A fit that cannot be refined, or does not converge, counts as rejected for
-a wrong model and as not rejected for a true one. `size`: the share of true models whose p-value is below 5% and 1%, of
-the test of serial correlation (σ estimated), for four models and M = 40 to 400, 5% noise, fitted from the truth.
+The settings are M = 512 and 10% noise, with σ estimated and with σ given. A fit that cannot be refined, or does not
+converge, counts as rejected for a wrong model and as not rejected for a true one.
+
+`size` prints the share of true models whose p-value is below 5% and 1%, by the test for autocorrelation (σ estimated),
+for four models and M = 40 to 400, with 5% noise, fitted from the true parameters.
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ REMOVED = {
 
 
 def rejected(model: wf.Model, data: wf.Dataset, bounds: dict, seed: int, wrong: bool) -> bool:
-    inside = {name: pair for name, pair in bounds.items() if name in model.parameters}
-    fit = wf.fit(model, data, bounds=inside, seed=seed)
+    """Return True if a fit is rejected at the 5% level; `wrong` is the answer without an accepted fit."""
+    used_bounds = {name: pair for name, pair in bounds.items() if name in model.parameters}
+    fit = wf.fit(model, data, bounds=used_bounds, seed=seed)
     if fit.goodness is None or not fit.success:
         return wrong
     return fit.goodness.p_value < 0.05
@@ -64,25 +67,29 @@ TRUE = {
 
 
 def p_values(job: tuple[str, int, range]) -> list[float]:
-    """Of true models."""
+    """Fit a true model to one draw for each seed, and return the p-values; NaN without a test."""
     name, M, seeds = job
     text, truth, begin, duration = TRUE[name]
     model = wf.Model.from_text(text)
     t = np.linspace(0, duration, M + 1)
     p = [truth[key] for key in model.parameters]
     states = wf.simulate(model, p, begin, t, rtol=1e-10).states[:, : 1 if "''" in text else None]
-    found = []
+    values = []
     for seed in seeds:
         noise = np.random.default_rng([seed, M]).standard_normal(states.shape)
         names = None if "''" not in text else ["x"]
         data = wf.Dataset(t, states + 0.05 * states.std(axis=0) * noise, names=names)
         fit = wf.fit(model, data, start=truth, starts=1)
-        found.append(np.nan if fit.goodness is None else fit.goodness.p_value)
-    return found
+        values.append(np.nan if fit.goodness is None else fit.goodness.p_value)
+    return values
 
 
 def size(runs: int) -> None:
-    print(f"share of {runs} true models below 5% and 1%\n{'model':16s}" + "".join(f"{f'M = {M}':>16s}" for M in SIZES))
+    """Print the size of the test at levels of 5% and 1%."""
+    print(
+        f"share of {runs} true models with a p-value below 5% and 1%\n{'model':16s}"
+        + "".join(f"{f'M = {M}':>16s}" for M in SIZES)
+    )
     with ProcessPoolExecutor() as pool:
         for name in TRUE:
             print(f"{name:16s}", end="", flush=True)
@@ -100,23 +107,23 @@ def main() -> None:
         return
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     print(f"share of {runs} runs rejected at 5%; M = 512, 10% noise")
-    print(f"{'problem':22s}{'true, sigma est.':>18s}{'true, given':>13s}{'wrong, est.':>13s}   removed")
+    print(f"{'problem':22s}{'true, σ estimated':>18s}{'true, σ given':>15s}{'wrong, σ est.':>15s}   removed term")
     totals = np.zeros(3)
-    for name, (what, text) in REMOVED.items():
+    for name, (term, text) in REMOVED.items():
         problem, wrong = wf.problems.get(name), wf.Model.from_text(text)
         counts = np.zeros(3)
         for run in range(runs):
             seed = zlib.crc32(f"goodness {name} {run}".encode())
             data = problem.simulate(M=512, noise=0.10, seed=seed)
             q = data.trajectories[0]
-            known = wf.Dataset(q.times, q.values, data.noise, data.truth.sigma, names=data.names)
+            with_sigma = wf.Dataset(q.times, q.values, data.noise, data.truth.sigma, names=data.names)
             counts[0] += rejected(problem.model, data, problem.bounds, seed, False)
-            counts[1] += rejected(problem.model, known, problem.bounds, seed, False)
+            counts[1] += rejected(problem.model, with_sigma, problem.bounds, seed, False)
             counts[2] += rejected(wrong, data, problem.bounds, seed, True)
         totals += counts
         shares = counts / runs
-        print(f"{name:22s}{shares[0]:18.0%}{shares[1]:13.0%}{shares[2]:13.0%}   {what}", flush=True)
-    print(f"{'all':22s}{totals[0] / runs / 8:18.1%}{totals[1] / runs / 8:13.1%}{totals[2] / runs / 8:13.1%}")
+        print(f"{name:22s}{shares[0]:18.0%}{shares[1]:15.0%}{shares[2]:15.0%}   {term}", flush=True)
+    print(f"{'all':22s}{totals[0] / runs / 8:18.1%}{totals[1] / runs / 8:15.1%}{totals[2] / runs / 8:15.1%}")
 
 
 if __name__ == "__main__":

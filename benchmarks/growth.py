@@ -2,8 +2,9 @@
 
     python benchmarks/growth.py [largest power of two, default 17] [also M = 10⁶: 1]
 
-The Lorenz system is sampled at a fixed step, so that a longer series is a longer time. Each size runs in a process of
-its own, so that its peak memory is its own; the exponent is the slope of log cost against log M over the upper half.
+The Lorenz system is sampled at a fixed step, so that a longer series covers a longer time. Each size runs in a separate
+process, so that its peak memory can be measured. The exponent is the slope of log cost against log M over the upper
+half of the sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from weakform.weak.weak_likelihood import WeakLikelihood
 
 
 def series(M: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Noisy Lorenz data at step 0.01, by repeating a long enough piece: only the cost matters here."""
+    """Return noisy Lorenz data at a step of 0.01: a piece is repeated, because only the cost matters here."""
     problem = wf.problems.get("lorenz")
     piece = problem.simulate(M=min(M, 2048), noise=0.05, seed=seed, duration=0.01 * min(M, 2048)).trajectories[0]
     repeats = -(-(M + 1) // len(piece.times))
@@ -31,7 +32,7 @@ def series(M: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(M: int) -> dict[str, float]:
-    """CPU seconds of value, gradient and Hessian, and peak memory in MB above what the data were built with."""
+    """Measure CPU seconds of value, gradient and Hessian, and peak memory in MB beyond the memory for the data."""
     times, values = series(M)
     problem = wf.problems.get("lorenz")
     data = wf.Dataset(times, values)

@@ -1,24 +1,26 @@
-"""Models that are measured only in part: random starts, peers' problems, intervals, and growth with the subjects.
+"""Models with hidden states: random starts, published problems, intervals, and growth with the number of subjects.
 
     python benchmarks/hidden.py [rows, default all] [runs]
 
-Rows, separated by commas, each beside its target; `runs` is the number of noise seeds in place of a row's own:
+Rows are separated by commas, and each is printed with its target. `runs` replaces a row's own number of noise seeds:
 
-- `starts`: eight settings, 5% noise, single random starts inside the box, five for each noise seed: the share that ends
-  within 1 of the best log-likelihood known for these data (from all starts, and from the truth), and the share of which
-  the forward solution has a misfit within 5% + 5 of the least;
+- `starts`: eight settings with 5% noise, and single random starts inside the box, five for each noise seed. The columns
+  are the share of runs that end within 1 of the best log-likelihood known for these data (from all starts, and from the
+  true parameters), and the share whose forward solution has a misfit within 5% + 5 of the least one;
 - `default`: the same with the default number of starts;
-- `hes1`: one of three states is never measured, the other two not at the same times; parameters and the concentration
-  H(0) lie between zero and ten times the truth;
-- `seir`: two of four states, from day 30 on;
-- `pk`, `mm`, `sir`: observables, and initial values that are given: truths inside the 99.7% intervals (a drug that is
-  absorbed fast and excreted slowly looks like one with both exchanged: either is taken as the truth);
-- `coverage`: 95% intervals of parameters, initial values and hidden states, whose bands are also those of the delta
-  method alone, and the error over the Cramér–Rao bound, from three starts; one setting of it with `coverage:NAME`;
-- `size`: how often the test of the residuals says below 5% and below 1% of the true model, same settings;
+- `hes1`: one of three states is never measured, and the other two are measured at different times. Parameters and the
+  concentration H(0) are between zero and ten times their true values;
+- `seir`: two of four states are measured, from day 30 on;
+- `pk`, `mm`, `sir`: observables, and initial values that are given: the share of true values inside the 99.7%
+  intervals. (A drug with fast absorption and slow excretion has the same curve as one with both rates exchanged. Either
+  counts as the truth.)
+- `coverage`: coverage of 95% intervals of parameters, initial values and hidden states, also with bands of the delta
+  method alone, and the error over the Cramér–Rao bound, with three starts; `coverage:NAME` runs one setting of it;
+- `size`: the share of p-values below 5% and below 1% for the true model, in the same settings;
 - `subjects`: CPU seconds and memory of one fit against the number of trajectories.
 
-Seeds are 0, 1, 2, …; CPU seconds of one process. What did not end as it should stands below each line, with its seed.
+Seeds are 0, 1, 2, …; CPU seconds are those of one process. Runs that did not end as they should are listed below each
+line, with their seeds.
 """
 
 from __future__ import annotations
@@ -36,39 +38,45 @@ from functools import cache
 import numpy as np
 
 import weakform as wf
+from weakform.forward.solver import Simulation
 from weakform.inference.prediction import forward
 from weakform.linalg.symmetric_matrix import symmetric_inverse
 from weakform.noise.kinds import KINDS
 
-STARTS, FEW = 5, 3
-SUBJECTS, SAMPLES = (10, 100, 1000), 20
+START_SEEDS = 5
+"""Random starts, or start seeds, for each noise seed."""
+COVERAGE_STARTS = 3
+"""Starts of each fit in the row `coverage`, to save time."""
+SUBJECTS = (10, 100, 1000)
+"""Numbers of trajectories in the row `subjects`."""
+SAMPLES_PER_SUBJECT = 20
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its truth, and how it is measured.
+    """A model, its true parameters, and its measurements.
 
     Attributes
     ----------
     text : str
         The equations.
     truth : dict
-        Of all parameters, in any order.
+        True values of all parameters, in any order.
     begin : tuple of float
         The state at t = 0.
     times : ndarray, (time,)
     columns : tuple of str
-        What is measured.
+        The measured states and observables.
     noise : str
     level : float
-        σ; with `relative` as a share of the rms of each column.
+        σ; if `relative`, as a share of the rms of each column.
     given : bool
-        Whether σ is told to the fit.
+        Whether the fit gets the true σ.
     bounds, fixed : dict
     gaps : tuple of slice
         The samples at which each column is measured; all by default.
     twins : tuple of (dict, tuple)
-        Other truths, with their initial states, of which the data are the same.
+        Other true parameters, with their initial states, that lead to the same data.
     """
 
     text: str
@@ -87,16 +95,16 @@ class Case:
 
     @property
     def model(self) -> wf.Model:
-        """Compiled once for all seeds."""
+        """The model, compiled once for all seeds."""
         return compiled(self.text)
 
     @property
     def truths(self) -> tuple[tuple[dict[str, float], tuple[float, ...]], ...]:
-        """All parameters and initial states of which the data may be."""
+        """All parameters, with their initial states, that lead to these data."""
         return ((self.truth, self.begin), *self.twins)
 
-    def solved(self, times: np.ndarray, which: int = 0, sensitivities: bool = False) -> wf.forward.solve.Simulation:
-        """The true solution at some times."""
+    def solved(self, times: np.ndarray, which: int = 0, sensitivities: bool = False) -> Simulation:
+        """Solve the true model at some times."""
         truth, begin = self.truths[which]
         grid = times if times[0] == 0 else np.concatenate([[0.0], times])
         p = [truth[name] for name in self.model.parameters]
@@ -107,22 +115,22 @@ class Case:
         return solution
 
     def states(self, times: np.ndarray, which: int = 0) -> dict[str, np.ndarray]:
-        """The true states by name."""
+        """Return the true states by name, `(time,)` each."""
         return dict(zip(self.model.states, self.solved(times, which).states[-len(times) :].T, strict=True))
 
     def clean(self) -> np.ndarray:
-        """The measured columns without noise."""
+        """Return the measured columns without noise, `(time, columns)`."""
         p = np.array([self.truth[name] for name in self.model.parameters])
         states = self.solved(self.times).states[-len(self.times) :]
         return self.model.map("h", self.columns)(self.times, states, p)
 
     def sigma(self) -> np.ndarray:
-        """σ of each column."""
+        """Return σ of each column, `(columns,)`."""
         size = np.sqrt(np.mean(self.clean() ** 2, axis=0)) if self.relative else np.ones(len(self.columns))
         return self.level * size
 
     def data(self, seed: int) -> wf.Dataset:
-        """One draw of the noise."""
+        """Return the data with one draw of the noise."""
         rng, clean = np.random.default_rng([seed, 11]), self.clean()
         if self.noise == "poisson":
             values = rng.poisson(clean).astype(float)
@@ -130,37 +138,38 @@ class Case:
             values = clean * np.exp(self.sigma() * rng.standard_normal(clean.shape))
         else:
             values = clean + self.sigma() * rng.standard_normal(clean.shape)
-        for column, there in enumerate(self.gaps):
-            kept = values[there, column].copy()
+        for column, samples in enumerate(self.gaps):
+            measured = values[samples, column].copy()
             values[:, column] = np.nan
-            values[there, column] = kept
+            values[samples, column] = measured
         sigma = self.sigma() if self.given else None
         return wf.Dataset(self.times, values, self.noise, sigma, names=list(self.columns))
 
     def fit(self, data: wf.Dataset, **arguments: object) -> wf.FitResult:
-        """Within the bounds, with what is known held."""
+        """Fit within the bounds, with the known parameters fixed."""
         return wf.fit(self.model, data, bounds=self.bounds, fixed=self.fixed or None, **arguments)
 
     def free(self, fit: wf.FitResult) -> list[str]:
-        """The parameters that are estimated, without initial values."""
+        """Return the names of the estimated parameters, without initial values."""
         return [name for name in fit.model.parameters if name in self.truth and name not in self.fixed]
 
     def meant(self, fit: wf.FitResult) -> int:
-        """The truth that is nearest to the estimate."""
+        """Return the index of the true parameters that are nearest to the estimate."""
         names = self.free(fit)
         estimate = np.array([fit[name].value for name in names])
-        others = [np.array([truth[name] for name in names]) for truth, _ in self.truths]
-        distances = [np.abs(np.log(np.abs(estimate / other))).sum() for other in others]
+        candidates = [np.array([truth[name] for name in names]) for truth, _ in self.truths]
+        distances = [np.abs(np.log(np.abs(estimate / candidate))).sum() for candidate in candidates]
         return int(np.argmin(distances))
 
 
 @cache
 def compiled(text: str) -> wf.Model:
+    """Compile a model once."""
     return wf.Model.from_text(text)
 
 
 def hidden_settings() -> dict[str, Case]:
-    """The eight settings with one measured state."""
+    """Return the eight settings with one measured state, by name."""
     goodwin = wf.problems.get("goodwin")
     lotka = {
         "text": "x' = a*x - b*x*y\ny' = -c*y + d*x*y",
@@ -190,15 +199,16 @@ def hidden_settings() -> dict[str, Case]:
         "columns": ("u3",),
         "bounds": dict(zip(goodwin.model.parameters, goodwin.box, strict=True)),
     }
-    table = (("lotka", lotka, 5.0, 101), ("sir", sir, 30.0, 101), ("fitzhugh", fitzhugh, 20.0, 201))
+    systems = (("lotka", lotka, 5.0, 101), ("sir", sir, 30.0, 101), ("fitzhugh", fitzhugh, 20.0, 201))
     return {
         f"{name} {samples}": Case(**parts, times=np.linspace(0.0, T, samples), relative=True)
-        for name, parts, T, many in (*table, ("goodwin", oscillator, 80.0, 101))
+        for name, parts, T, many in (*systems, ("goodwin", oscillator, 80.0, 101))
         for samples in (many, 21)
     }
 
 
 def hes1() -> Case:
+    """Return the oscillator Hes1, with P and M at alternate times and H never measured."""
     truth = {"a": 0.022, "b": 0.3, "c": 0.031, "d": 0.028, "e": 0.5, "f": 20.0, "g": 0.3}
     return Case(
         "P' = -a*P*H + b*M - c*P\nM' = -d*M + e/(1 + P**2)\nH' = -a*P*H + f/(1 + P**2) - g*H",
@@ -215,6 +225,7 @@ def hes1() -> Case:
 
 
 def seir() -> Case:
+    """Return SEIR with I and R measured from day 30 on."""
     names = ("beta", "gamma", "lambda_", "E0", "I0")
     return Case(
         "S' = -beta*S*E\nE' = beta*S*E - gamma*E\nI' = gamma*E - lambda_*I\nR' = lambda_*I\n"
@@ -230,7 +241,7 @@ def seir() -> Case:
 
 
 def observed() -> dict[str, Case]:
-    """The three with observables and given initial values."""
+    """Return the three settings with observables and given initial values, by name."""
     pk = Case(
         "A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = 300\nB(0) = 0",
         {"ka": 1.2, "ke": 0.25, "V": 30.0},
@@ -267,18 +278,18 @@ def observed() -> dict[str, Case]:
 
 @dataclass
 class Trouble:
-    """What did not end as it should, with its seeds."""
+    """Runs that did not end as they should, by kind, with their seeds."""
 
-    found: Counter[str] = field(default_factory=Counter)
-    where: dict[str, list[str]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    seeds: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, what: str, seed: object) -> None:
-        """Count it."""
-        self.found[what] += 1
-        self.where.setdefault(what, []).append(str(seed))
+    def add(self, kind: str, seed: object) -> None:
+        """Count one run."""
+        self.counts[kind] += 1
+        self.seeds.setdefault(kind, []).append(str(seed))
 
     def attempt(self, case: Case, data: wf.Dataset, seed: int, starts: int | None = None) -> wf.FitResult | None:
-        """A fit, or None; its status is noted unless it is a success."""
+        """Fit, and record the status unless it is a success; return None if the fit raised an error."""
         try:
             fit = case.fit(data, seed=seed, starts=starts)
         except Exception as error:
@@ -289,15 +300,15 @@ class Trouble:
         return fit
 
     def show(self) -> None:
-        """Print all, the most frequent first."""
-        for what, count in self.found.most_common():
-            seeds = self.where[what]
-            print(f"      {count} x {what}: seeds {', '.join(seeds[:8])}{', …' if len(seeds) > 8 else ''}", flush=True)
+        """Print all kinds, the most frequent first."""
+        for kind, count in self.counts.most_common():
+            seeds = self.seeds[kind]
+            print(f"      {count} x {kind}: seeds {', '.join(seeds[:8])}{', …' if len(seeds) > 8 else ''}", flush=True)
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Where one fit has ended."""
+    """The end point of one fit."""
 
     likelihood: float
     misfit: float
@@ -308,17 +319,19 @@ class Reached:
 
 @cache
 def setting(name: str) -> Case:
+    """Return a setting with one measured state."""
     return hidden_settings()[name]
 
 
 @cache
 def draw(name: str, seed: int) -> wf.Dataset:
+    """Return the data of a setting with one draw of the noise."""
     return setting(name).data(seed)
 
 
 @cache
 def reached(name: str, seed: int, start: int | None, starts: int | None) -> Reached:
-    """A fit from the random starts of one seed, or from the truth where that is None."""
+    """Fit from the random starts of one seed, or from the true parameters if `start` is None."""
     case, data = setting(name), draw(name, seed)
     guess = {"start": case.truth, "seed": 0} if start is None else {"seed": start}
     begin = time.process_time()
@@ -335,22 +348,22 @@ def reached(name: str, seed: int, start: int | None, starts: int | None) -> Reac
 
 
 def random_starts(runs: int, default: bool) -> None:
-    """Rows `starts` and `default`."""
+    """Print the rows `starts` and `default`."""
     target = "99.5% of all" if default else "95% each, 97% of all, CPU 0.15 s"
-    what = "default starts" if default else "single starts"
-    print(f"\n{what}, {runs} noise seeds x {STARTS} start seeds; target {target}")
-    heads = {"likelihood": 12, "misfit": 9, "from truth": 12, "CPU s": 8, "max": 7, "ms a start": 12}
+    kind = "default starts" if default else "single starts"
+    print(f"\n{kind}, {runs} noise seeds x {START_SEEDS} start seeds; target {target}")
+    heads = {"likelihood": 12, "misfit": 9, "from truth": 12, "CPU s": 8, "max": 7, "ms/start": 12}
     print(f"{'setting':14s}" + "".join(f"{head:>{width}s}" for head, width in heads.items()) + "  statuses")
     everything: list[tuple[bool, bool]] = []
     cpus: list[float] = []
     for name in hidden_settings():
         reached(name, 0, 0, 1)
-        good, cpu, lost, truths, begun = [], [], [], [], 0
+        good, cpu, lost, truths, start_count = [], [], [], [], 0
         statuses: Counter[str] = Counter()
         for seed in range(runs):
             truth = reached(name, seed, None, 1)
-            singles = [reached(name, seed, start, 1) for start in range(STARTS)]
-            rows = [reached(name, seed, start, None) for start in range(STARTS)] if default else singles
+            singles = [reached(name, seed, start, 1) for start in range(START_SEEDS)]
+            rows = [reached(name, seed, start, None) for start in range(START_SEEDS)] if default else singles
             best = max(row.likelihood for row in (truth, *singles, *rows))
             least = min(row.misfit for row in (truth, *singles, *rows))
             truths.append(truth.likelihood > best - 1)
@@ -358,17 +371,17 @@ def random_starts(runs: int, default: bool) -> None:
                 near = (row.likelihood > best - 1, row.misfit < 1.05 * least + 5)
                 good.append(near)
                 cpu.append(row.cpu)
-                begun += row.starts
+                start_count += row.starts
                 statuses[row.status] += 1
                 if not all(near):
                     short = f"{best - row.likelihood:.3g} below, misfit {row.misfit / least:.3g} x, {row.status}"
                     lost.append(f"noise {seed} start {start}: {short}")
         everything += good
         cpus += cpu
-        shares, seen = np.mean(good, axis=0), ", ".join(f"{v} {k.lower()}" for k, v in statuses.most_common())
+        shares, summary = np.mean(good, axis=0), ", ".join(f"{v} {k.lower()}" for k, v in statuses.most_common())
         print(
             f"{name:14s}{shares[0]:12.1%}{shares[1]:9.1%}{np.mean(truths):12.0%}{np.median(cpu):8.3f}{max(cpu):7.2f}"
-            f"{1e3 * sum(cpu) / begun:12.0f}  {seen}",
+            f"{1e3 * sum(cpu) / start_count:12.0f}  {summary}",
             flush=True,
         )
         for line in lost[:12]:
@@ -378,11 +391,12 @@ def random_starts(runs: int, default: bool) -> None:
 
 
 def within(band: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Where a band holds the truth."""
+    """Return True at the times at which a band contains the true value, `(time,)`."""
     return (band[:, 1] <= truth) & (truth <= band[:, 2])
 
 
 def hes1_row(runs: int) -> None:
+    """Print the row `hes1`."""
     case, trouble = hes1(), Trouble()
     true, rmse, covered, linear, cpu = case.states(case.times), [], [], [], []
     for seed in range(runs):
@@ -409,7 +423,7 @@ def hes1_row(runs: int) -> None:
         f"\nhes1, {len(rmse)} of {runs} runs: mean rmse of P {mean[0]:.3f} (target below .97), "
         f"of M {mean[1]:.3f} (.21); "
         f"medians {median[0]:.3f}, {median[1]:.3f}, of H {median[2]:.2f} (mean {mean[2]:.2f}); "
-        f"band of H covers {np.mean(covered or np.nan):.1%} (92-98%) in the {len(covered)} runs that have one, "
+        f"the band of H covers {np.mean(covered or np.nan):.1%} (92-98%) in the {len(covered)} runs with a band, "
         f"by the delta method {np.mean(linear):.1%}; CPU {np.median(cpu):.2f} s, max {max(cpu):.1f}",
         flush=True,
     )
@@ -417,6 +431,7 @@ def hes1_row(runs: int) -> None:
 
 
 def seir_row(runs: int) -> None:
+    """Print the row `seir`."""
     case, trouble, errors, cpu = seir(), Trouble(), [], []
     names = ("beta", "gamma", "lambda_")
     for seed in range(runs):
@@ -439,7 +454,7 @@ def seir_row(runs: int) -> None:
 
 
 def observed_row(name: str, runs: int) -> None:
-    """Truths inside the 99.7% intervals; a parameter without an interval is one outside."""
+    """Print the share of true values inside the 99.7% intervals; a parameter without an interval counts as outside."""
     case, trouble, cpu = observed()[name], Trouble(), []
     inside: dict[str, list[bool]] = {}
     for seed in range(runs):
@@ -448,20 +463,20 @@ def observed_row(name: str, runs: int) -> None:
         fit = trouble.attempt(case, data, seed)
         cpu.append(time.process_time() - begin)
         if fit is None:
-            for each in case.truth.keys() - case.fixed.keys():
-                inside.setdefault(each, []).append(False)
+            for parameter in case.truth.keys() - case.fixed.keys():
+                inside.setdefault(parameter, []).append(False)
             continue
         truth = case.truths[case.meant(fit)][0]
         limits = dict(zip(fit.model.parameters, fit.intervals(0.997), strict=True))
-        for each in case.free(fit):
-            low, high = limits[each]
-            inside.setdefault(each, []).append(bool(low <= truth[each] <= high))
-            if not inside[each][-1]:
-                trouble.add(f"{each} outside", seed)
+        for parameter in case.free(fit):
+            low, high = limits[parameter]
+            inside.setdefault(parameter, []).append(bool(low <= truth[parameter] <= high))
+            if not inside[parameter][-1]:
+                trouble.add(f"{parameter} outside", seed)
     pooled = np.mean([value for values in inside.values() for value in values])
-    each = ", ".join(f"{key} {np.mean(values):.1%}" for key, values in inside.items())
+    shares = ", ".join(f"{key} {np.mean(values):.1%}" for key, values in inside.items())
     print(
-        f"\n{name}, {runs} runs: {pooled:.2%} inside the 99.7% intervals (target 98%): {each}; "
+        f"\n{name}, {runs} runs: {pooled:.2%} inside the 99.7% intervals (target 98%): {shares}; "
         f"CPU {np.median(cpu):.2f} s, max {max(cpu):.1f}",
         flush=True,
     )
@@ -469,7 +484,7 @@ def observed_row(name: str, runs: int) -> None:
 
 
 def bound(case: Case, which: int, free: list[str], beginnings: list[str]) -> np.ndarray:
-    """The Cramér–Rao bound on the standard deviations of the free parameters.
+    """Compute the Cramér–Rao bound on the standard deviations of the free parameters.
 
     With sensitivities of the states `S_p`, `S_0`, measured columns h(u, p) and initial values `u₀ = g(p) + E ξ`,
     `K = [h_u (S_p + S_0 ∂g) + h_p, h_u S_0 E]/σ`, and the bound is the p-block of `(KᵀK)⁻¹`.
@@ -496,7 +511,7 @@ def bound(case: Case, which: int, free: list[str], beginnings: list[str]) -> np.
 
 
 def determined() -> dict[str, Case]:
-    """The settings of which the data determine everything."""
+    """Return the settings in which the data determine all parameters and initial values."""
     settings = hidden_settings()
     lotka = {name: {**vars(case), "fixed": {"y(0)": 1.0}} for name, case in settings.items() if "lotka" in name}
     cases = {name: Case(**parts) for name, parts in lotka.items()}
@@ -505,8 +520,8 @@ def determined() -> dict[str, Case]:
 
 
 def size(runs: int) -> None:
-    """Shares of true models of which the test of the residuals says below 5% and below 1%."""
-    print(f"\nsize of the test, {runs} runs; claimed 5% and 1%\n{'row':14s}{'p < 5%':>9s}{'p < 1%':>9s}{'success':>9s}")
+    """Print the shares of true models with a p-value below 5% and below 1%."""
+    print(f"\nsize of the test, {runs} runs; nominal 5% and 1%\n{'row':14s}{'p < 5%':>9s}{'p < 1%':>9s}{'success':>9s}")
     for name, case in determined().items():
         trouble = Trouble()
         fits = [fit for seed in range(runs) if (fit := trouble.attempt(case, case.data(seed), seed)) is not None]
@@ -517,10 +532,10 @@ def size(runs: int) -> None:
 
 
 def coverage(runs: int, only: str = "") -> None:
-    """Coverage of 95% intervals, and the rms error of the parameters over the Cramér–Rao bound."""
+    """Print the coverage of 95% intervals, and the rms error of the parameters over the Cramér–Rao bound."""
     print(f"\ncoverage of 95% intervals, {runs} runs; targets 92-98% for all of a row, error over bound at most 1.1")
     print(
-        f"{'row':14s}{'all':>8s}{'parameters':>12s}{'initial':>9s}{'hidden':>8s}{'by delta':>10s}{'rms/bound':>11s}"
+        f"{'row':14s}{'all':>8s}{'parameters':>12s}{'initial':>9s}{'hidden':>8s}{'delta':>10s}{'rms/bound':>11s}"
         f"{'median²':>9s}{'worst':>8s}{'CPU s':>8s}{'bands':>8s}"
     )
     for name, case in determined().items():
@@ -529,6 +544,7 @@ def coverage(runs: int, only: str = "") -> None:
 
 
 def coverage_of(name: str, case: Case, runs: int) -> None:
+    """Print one line of the row `coverage`."""
     trouble, cpu, band_cpu = Trouble(), [], []
     inside: dict[str, list[bool]] = {"parameters": [], "initial": [], "hidden": []}
     linear: list[bool] = []
@@ -541,7 +557,7 @@ def coverage_of(name: str, case: Case, runs: int) -> None:
     for seed in range(runs):
         data = case.data(seed)
         begin = time.process_time()
-        fit = trouble.attempt(case, data, seed, FEW)
+        fit = trouble.attempt(case, data, seed, COVERAGE_STARTS)
         cpu.append(time.process_time() - begin)
         if fit is None:
             continue
@@ -549,13 +565,13 @@ def coverage_of(name: str, case: Case, runs: int) -> None:
         if which not in bounds:
             bounds[which] = bound(case, which, free, beginnings)
         truth = case.truths[which][0]
-        error = np.array([fit[each].value - truth[each] for each in free]) / bounds[which]
+        error = np.array([fit[parameter].value - truth[parameter] for parameter in free]) / bounds[which]
         scaled.append(error)
         if np.abs(error).max() > 5:
             trouble.add("more than 5 times the bound", seed)
-        for each in free:
-            low, high = fit[each].interval
-            inside["parameters"].append(low <= truth[each] <= high)
+        for parameter in free:
+            low, high = fit[parameter].interval
+            inside["parameters"].append(low <= truth[parameter] <= high)
         begin = time.process_time()
         try:
             for state in case.model.states:
@@ -587,15 +603,18 @@ def coverage_of(name: str, case: Case, runs: int) -> None:
 
 
 def one_fit_of_subjects(count: int) -> Mapping[str, object]:
-    """CPU seconds, peak memory in MB above that of the data, and what was found."""
+    """Measure one fit: CPU seconds, peak memory in MB (also beyond that of the data), status and estimate."""
     truth = {"ka": 1.2, "ke": 0.25, "V": 30.0}
     model = wf.Model.from_text("A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = 100\nB(0) = 0")
-    times = np.linspace(0.5, 20.0, SAMPLES)
+    times = np.linspace(0.5, 20.0, SAMPLES_PER_SUBJECT)
     p = [truth[name] for name in model.parameters]
     states = wf.simulate(model, p, [100.0, 0.0], np.concatenate([[0.0], times])).states[1:]
     clean, rng = states[:, 1] / truth["V"], np.random.default_rng(3)
     data = wf.Dataset.join(
-        [wf.Dataset(times, clean + 0.1 * rng.standard_normal(SAMPLES), names=["conc"]) for _ in range(count)]
+        [
+            wf.Dataset(times, clean + 0.1 * rng.standard_normal(SAMPLES_PER_SUBJECT), names=["conc"])
+            for _ in range(count)
+        ]
     )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     begin = time.process_time()
@@ -607,7 +626,8 @@ def one_fit_of_subjects(count: int) -> Mapping[str, object]:
 
 
 def subjects() -> None:
-    print(f"\nsubjects with {SAMPLES} samples each, one call of fit, default starts")
+    """Print the row `subjects`."""
+    print(f"\nsubjects with {SAMPLES_PER_SUBJECT} samples each, one call of fit, default starts")
     print(f"{'subjects':>9s}{'CPU s':>9s}{'memory MB':>11s}{'peak MB':>9s}  status, estimate of ka, ke, V")
     rows = []
     for count in SUBJECTS:
@@ -643,15 +663,15 @@ def main() -> None:
     if len(sys.argv) > 2 and sys.argv[1] == "--subjects":
         print(json.dumps(one_fit_of_subjects(int(sys.argv[2]))))
         return
-    asked = sys.argv[1].split(",") if len(sys.argv) > 1 else ["all"]
-    rows = list(ROWS) if "all" in asked else asked
+    requested = sys.argv[1].split(",") if len(sys.argv) > 1 else ["all"]
+    rows = list(ROWS) if "all" in requested else requested
     unknown = [row for row in rows if row.split(":")[0] not in ROWS]
     if unknown:
-        raise SystemExit(f"No row {unknown[0]!r}; there are: {', '.join(ROWS)}.")
+        raise SystemExit(f"There is no row {unknown[0]!r}. The rows are: {', '.join(ROWS)}.")
     for row in rows:
         name, _, only = row.partition(":")
-        measure, own = ROWS[name]
-        runs = int(sys.argv[2]) if len(sys.argv) > 2 else own
+        measure, default_runs = ROWS[name]
+        runs = int(sys.argv[2]) if len(sys.argv) > 2 else default_runs
         if only:
             coverage(runs, only)
         else:

@@ -1,10 +1,10 @@
-"""A study file from the runs that are kept: for its figures and its table, or to go on with the study.
+"""Restoration of a study file from the stored runs, for its figures and its table, or to continue the study.
 
-    python benchmarks/kept.py paper.sqlite              # from results/paper.parquet; the study has the name of the file
+    python benchmarks/kept.py paper.sqlite              # from results/paper.parquet; the file is named like the study
     weakform summary paper.sqlite
     weakform figures paper.sqlite --format svg --runs-only
 
-The covariances of the paper's runs were kept in single precision.
+The covariances of the paper's runs were stored in single precision.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def restore(path: Path) -> int:
-    """Write the kept runs that the study asks for into its file; how many."""
+    """Write the stored runs of a study into its file, and return their number."""
     study = read_study(path.stem)
     rows = {
         tuple(row[name] for name in KEY): row for row in pq.read_table(RESULTS / f"{path.stem}.parquet").to_pylist()
     }
-    kept = [(run, rows[run.key]) for run in study.runs if run.key in rows]
+    stored = [(run, rows[run.key]) for run in study.runs if run.key in rows]
     with Store.writing(path, study) as store:
-        for run, row in kept:
+        for run, row in stored:
             if row["seed"] != run.seed:
-                raise SystemExit(f"{run.key}: kept with seed {row['seed']}, the study has {run.seed}.")
+                raise SystemExit(f"{run.key}: the stored seed is {row['seed']}, but that of the study is {run.seed}.")
             store.add(run, row)
-    return len(kept)
+    return len(stored)
 
 
 if __name__ == "__main__":

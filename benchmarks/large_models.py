@@ -1,11 +1,11 @@
-"""Larger models: time and memory against the number of states.
+"""Larger models: growth of time and memory with the number of states.
 
     python benchmarks/large_models.py [largest D, default 20]
 
-A ring of D species: each is fed by a known supply that varies in time and by mass action from the one before it, and
-leaves by mass action and by a Michaelis–Menten reaction with a known greatest rate, so that J = 2D parameters enter,
-half of them (the half-saturation constants) nonlinearly. M = 200 samples, 2% noise, method "wendy" inside a box from
-0.02 to 10. CPU seconds of one process, and the exponent between the last two sizes.
+The model is a ring of D species. Each is produced by a known supply that varies in time and by mass action from its
+predecessor, and consumed by mass action and by a Michaelis–Menten reaction with a known maximal rate. There are J = 2D
+parameters, half of them nonlinear (the half-saturation constants). M = 200 samples, 2% noise, method "wendy" inside a
+box from 0.02 to 10. The table shows CPU seconds of one process, and the exponent between the last two sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ M = 200
 
 
 def family(D: int, seed: int = 1) -> tuple[wf.Model, np.ndarray, np.ndarray]:
-    """The model, its true parameters `(2D,)` and initial state."""
+    """Return the model, its true parameters `(2D,)` and its initial state `(D,)`."""
     rng = np.random.default_rng([seed, D])
     lines = []
     for i in range(D):
@@ -38,7 +38,7 @@ def family(D: int, seed: int = 1) -> tuple[wf.Model, np.ndarray, np.ndarray]:
 
 
 def dataset(D: int, seed: int = 1) -> tuple[wf.Model, wf.Dataset, np.ndarray]:
-    """Noisy data of one member."""
+    """Return the model with D species, noisy data of it, and its true parameters `(2D,)`."""
     model, truth, initial = family(D, seed)
     t = np.linspace(0, 12, M + 1)
     u = simulate(model, truth, initial, t, rtol=1e-9, max_evaluations=10**8).states

@@ -1,10 +1,11 @@
-"""Output error, the weak default and the hybrid side by side: the same data and the same random starts.
+"""Comparison of output error, the default method and the hybrid, on the same data from the same random starts.
 
     python benchmarks/methods.py [runs, default 30] [samples, default 256] [noise ratio, default 0.05]
 
-The paper's four systems, one random start in the box for each run (`starts=1`), new noise in each run. A run fails if
-the fit cannot be made, if its coefficient or forward error is not below 2500% (the paper's rule), or if it is `lost`:
-more than ten times the error that the Cramér–Rao bound allows. CPU seconds of one process.
+The systems are the paper's four, with one random start in the box for each run (`starts=1`) and new noise in each run.
+A run *fails* if there is no fit, or if its coefficient error or forward error is not below 2500% (the paper's rule). A
+run is *lost* if it fails or if its error is more than ten times the Cramér–Rao bound. CPU seconds are those of one
+process.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ METHODS = {
 
 
 def efficient(problem: wf.problems.Problem, M: int, noise: float) -> float:
-    """The relative coefficient error of an efficient estimator."""
+    """Return the relative coefficient error of an efficient estimator: the Cramér–Rao bound."""
     errors = bound(problem, Cell(problem.name, problem.noise, noise, M, problem.duration))
     return float(np.linalg.norm(errors) / np.linalg.norm(problem.parameters))
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a method made of a problem, run by run: errors, CPU seconds, and whether the run failed or is lost."""
+    """Results of a method on a problem, `(runs,)` each: errors, whether a run failed or is lost, CPU seconds."""
 
     error: np.ndarray
     forward: np.ndarray
@@ -47,9 +48,9 @@ class Ended:
 
 
 def measured(name: str, runs: int, M: int, noise: float, labels: Sequence[str]) -> dict[str, Ended]:
-    """The methods on one problem: the same data and the same starts for all."""
+    """Run the methods on one problem, with the same data and the same starts for all."""
     problem = wf.problems.get(name)
-    found: dict[str, list[tuple[float, float, bool, float]]] = {label: [] for label in labels}
+    results: dict[str, list[tuple[float, float, bool, float]]] = {label: [] for label in labels}
     for seed in range(runs):
         data = problem.simulate(M=M, noise=noise, seed=seed)
         arguments = {"bounds": problem.bounds, "start": problem.start(seed), "starts": 1}
@@ -60,9 +61,9 @@ def measured(name: str, runs: int, M: int, noise: float, labels: Sequence[str]) 
                 row = (metrics.coefficient_error, metrics.forward_error, metrics.failed)
             except wf.WeakformError:
                 row = (np.inf, np.inf, True)
-            found[label].append((*row, time.process_time() - begin))
+            results[label].append((*row, time.process_time() - begin))
     limit, ended = efficient(problem, M, noise), {}
-    for label, rows in found.items():
+    for label, rows in results.items():
         error, forward, failed, cpu = map(np.array, zip(*rows, strict=True))
         ended[label] = Ended(error, forward, failed, (error > 10 * limit) | failed, cpu)
     return ended

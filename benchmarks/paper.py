@@ -1,8 +1,8 @@
-"""A literal, dense transcription of the paper's formulas: the slow side of every comparison.
+"""A literal, dense transcription of the paper's formulas: the slow reference of every comparison.
 
-Matrices are the paper's: `∇_u g` is (KD, (M+1)D), each `∂_jS` and `∂_ijS` is formed in full, and the gradient and the
-Hessian are the printed sums (with the factor ½ throughout and the last term of `∂_ijS` corrected). Nothing is shared
-with the package but the derivatives of the right-hand side and the test functions.
+The matrices are those of the paper: `∇_u g` is (KD, (M+1)D), and each `∂_jS` and `∂_ijS` is formed in full. The
+gradient and the Hessian are the printed sums (with the factor ½ throughout and the last term of `∂_ijS` corrected). The
+package supplies only the derivatives of the right-hand side and the test functions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakform.weak.weak_form import WeakForm
 
 
 class Paper:
-    """The weak likelihood of one trajectory, as printed."""
+    """The weak likelihood of one trajectory, as printed in the paper."""
 
     def __init__(self, form: WeakForm) -> None:
         self.form = form
@@ -28,14 +28,15 @@ class Paper:
             self.lhs[d * self.K : (d + 1) * self.K, d * N : (d + 1) * N] = self.dphi
 
     def _gradient_u(self, values: np.ndarray) -> np.ndarray:
-        """`∇_u g` from (D, D, time) to (KD, (M+1)D)."""
+        """Compute `∇_u g` (KD, (M+1)D) from values (D, D, time)."""
         return np.block([[self.phi * values[a, b] for b in range(self.D)] for a in range(self.D)])
 
     def _weak(self, values: np.ndarray) -> np.ndarray:
-        """`vec[Φ F]` from (D, time)."""
+        """Compute `vec[Φ F]` (KD,) from values (D, time)."""
         return (self.phi @ values.T).T.ravel()
 
     def _parts(self, p: np.ndarray, order: int) -> dict[str, np.ndarray]:
+        """Return the dense derivatives of the right-hand side that an order needs, by name."""
         names = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))[order]
         D, J = self.D, self.J
         shapes = {
@@ -57,16 +58,16 @@ class Paper:
         return parts
 
     def covariance(self, p: np.ndarray) -> np.ndarray:
-        """S, (KD, KD), states outermost."""
+        """Compute S (KD, KD), with the states as the outer index."""
         A = self._gradient_u(self._parts(p, 0)["fu"]) + self.lhs
         return (A * self.sigma) @ A.T
 
     def residual(self, p: np.ndarray) -> np.ndarray:
-        """r, (KD,)."""
+        """Compute r (KD,)."""
         return self._weak(self._parts(p, 0)["f"]) - self.b
 
     def value(self, p: np.ndarray) -> float:
-        """ℓ."""
+        """Compute ℓ."""
         parts = self._parts(p, 0)
         A = self._gradient_u(parts["fu"]) + self.lhs
         S = (A * self.sigma) @ A.T
@@ -74,7 +75,7 @@ class Paper:
         return 0.5 * (np.linalg.slogdet(S)[1] + r @ np.linalg.solve(S, r) + len(r) * np.log(2 * np.pi))
 
     def gradient(self, p: np.ndarray) -> np.ndarray:
-        """∇ℓ, eq. wnll-grad."""
+        """Compute ∇ℓ (J,), eq. wnll-grad."""
         parts = self._parts(p, 1)
         A = self._gradient_u(parts["fu"]) + self.lhs
         Sinv = np.linalg.inv((A * self.sigma) @ A.T)
@@ -89,7 +90,7 @@ class Paper:
         return g
 
     def hessian(self, p: np.ndarray) -> np.ndarray:
-        """∇²ℓ, eq. wnll-hess."""
+        """Compute ∇²ℓ (J, J), eq. wnll-hess."""
         parts = self._parts(p, 2)
         A = self._gradient_u(parts["fu"]) + self.lhs
         Sinv = np.linalg.inv((A * self.sigma) @ A.T)

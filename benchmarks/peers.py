@@ -1,15 +1,19 @@
-"""What a user would pick instead: the same data, one random start in the box, one process.
+"""Comparison with other tools: the same data, one random start in the box, one process.
 
-    pip install '.[sbml]' lmfit pysindy copasi-basico swig amici petab pypesto fides   # in an environment of its own
+    pip install '.[sbml]' lmfit pysindy copasi-basico swig amici petab pypesto fides   # in a separate environment
     python benchmarks/peers.py [runs, default 20] [problems, separated by commas]
 
-Each tool gets the model, the data, the box and one start in it, and estimates the initial state, which begins at the
-first sample, within three times the largest sample, and above zero where the data are; a tool that is not installed is
-left out. *Lost* are runs that take more than 20 CPU seconds, or whose sum
-of squares, solved again from what the tool gives back, is more than 5% above the least of all tools; *error* is the
-median over runs of the relative error of the parameters, *lines* what the user has to write: the statements of the
-function below. PySINDy takes models that are linear in their parameters; its weak form is told the terms of the model,
-and finds no initial state, so that *lost* are runs with an error above ten times the median of weakform.
+Each tool gets the model, the data, the box and one start in it, and estimates the initial state. The initial state
+starts at the first sample, and is limited to three times the largest sample; it is positive if the data are log-normal.
+A tool that is not installed is left out.
+
+- *lost*: runs that take more than 20 CPU seconds, or whose sum of squares, solved again from the tool's result, is more
+  than 5% above the least of all tools;
+- *error*: the relative error of the parameters, as the median over the runs;
+- *lines*: what the user has to write, counted as the statements of the function below.
+
+PySINDy supports models that are linear in their parameters. Its weak form gets the terms of the model and estimates no
+initial state. Its runs count as lost if the error is more than ten times the median of weakform.
 """
 
 from __future__ import annotations
@@ -40,13 +44,16 @@ from weakform.model.compilation import compiled
 warnings.simplefilter("ignore")
 PROBLEMS = ("lotka-volterra", "fitzhugh-nagumo", "lorenz", "goodwin")
 M, NOISE = 256, 0.05
-SLACK, FAR = 1.05, 10.0
-LIMIT = 20.0
-"""CPU seconds of a run, after which it is lost: a solver may creep for hours where parameters are absurd."""
+MAX_SQUARES_RATIO = 1.05
+"""Sum of squares over the least of all tools, above which a run is lost."""
+MAX_ERROR_RATIO = 10.0
+"""Error over the median error of weakform, above which a run of PySINDy is lost."""
+MAX_CPU_SECONDS = 20.0
+"""CPU seconds of a run, after which it is lost: a solver may take hours if parameters are far off."""
 
 
 class Task:
-    """One data set of a problem, with a start."""
+    """One data set of a problem, with bounds and a start."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.problem = wf.problems.get(name)
@@ -66,13 +73,13 @@ class Task:
         self.f = lambda t, u, p: compiled_f(np.concatenate([[t], u, p]))
 
     def residual(self, states: np.ndarray) -> np.ndarray:
-        """Of states at the samples; the same for all."""
+        """Return the residuals of states at the samples, the same for all tools."""
         with np.errstate(all="ignore"):
             off = np.log(np.abs(states / self.u)) if self.log else (states - self.u) / self.scale
         return np.nan_to_num(off.ravel(), nan=1e3, posinf=1e3, neginf=-1e3)
 
     def squares(self, p: np.ndarray, u0: np.ndarray) -> float:
-        """What is left of the data by a solution."""
+        """Return the sum of squares of a solution; infinite if the model cannot be solved."""
         try:
             states = wf.simulate(self.model, p, u0, self.t).states
         except wf.WeakformError:
@@ -80,12 +87,12 @@ class Task:
         return float(np.sum(self.residual(states) ** 2)) if states.shape == self.u.shape else np.inf
 
     def sbml(self) -> str:
-        """The model as SBML, its parameters and initial values at the start."""
+        """Return the model as SBML, with parameters and initial values at the start."""
         values = dict(zip(self.model.parameters, self.start, strict=True))
         return to_sbml(to_antimony(self.model, values, dict(zip(self.model.states, self.u[0], strict=True))))
 
     def sbml_free(self) -> str:
-        """The same, with an initial value of each state `x` that is a parameter `x_0`."""
+        """Return the model as SBML, in which the initial value of each state `x` is a parameter `x_0`."""
         values = dict(zip(self.model.parameters, self.start, strict=True))
         text = to_antimony(self.model, values, dict(zip(self.model.states, self.u[0], strict=True)))
         for state in self.model.states:
@@ -93,12 +100,16 @@ class Task:
         return to_sbml(text)
 
     def monomials(self) -> tuple[list, list] | None:
-        """Exponents of the states in each term, and for each parameter an equation, a term of it and a factor."""
+        """Return the terms of a model that is linear in its parameters; None for any other model.
+
+        The first list has the exponents of the states in each term. The second one has, for each parameter, the
+        equation, the exponents and the factor of a term that contains it.
+        """
         import sympy
 
         states = [sympy.Symbol(name) for name in self.model.states]
         right = [sympy.expand(f) for f in self.model.to_sympy().values()]
-        powers, places = set(), {}
+        powers, terms = set(), {}
         for d, f in enumerate(right):
             if not f.is_polynomial(*states):
                 return None
@@ -107,11 +118,11 @@ class Task:
                 for symbol in factor.free_symbols:
                     if factor.diff(symbol).free_symbols:
                         return None
-                    places.setdefault(str(symbol), (d, exponents, float(factor.diff(symbol))))
-        return sorted(powers), [places[name] for name in self.model.parameters]
+                    terms.setdefault(str(symbol), (d, exponents, float(factor.diff(symbol))))
+        return sorted(powers), [terms[name] for name in self.model.parameters]
 
     def error(self, p: np.ndarray) -> float:
-        """Of the parameters, relative."""
+        """Return the relative error of the parameters."""
         truth = self.problem.parameters
         return float(np.linalg.norm(p - truth) / np.linalg.norm(truth))
 
@@ -131,13 +142,13 @@ def scipy_solve_ivp(task: Task) -> tuple[np.ndarray, np.ndarray]:
 
     def residual(theta):
         span = task.t[[0, -1]]
-        found = solve_ivp(task.f, span, theta[J:], method="LSODA", t_eval=task.t, args=(theta[:J],), rtol=1e-6)
+        solution = solve_ivp(task.f, span, theta[J:], method="LSODA", t_eval=task.t, args=(theta[:J],), rtol=1e-6)
         states = np.full(task.u.shape, np.nan)
-        states[: found.y.shape[1]] = found.y.T
+        states[: solution.y.shape[1]] = solution.y.T
         return task.residual(states)
 
-    found = least_squares(residual, task.begin, bounds=(task.low, task.high), x_scale="jac")
-    return found.x[:J], found.x[J:]
+    result = least_squares(residual, task.begin, bounds=(task.low, task.high), x_scale="jac")
+    return result.x[:J], result.x[J:]
 
 
 def lmfit_odeint(task: Task) -> tuple[np.ndarray, np.ndarray]:
@@ -153,8 +164,8 @@ def lmfit_odeint(task: Task) -> tuple[np.ndarray, np.ndarray]:
         states = odeint(task.f, theta[J:], task.t, args=(theta[:J],), tfirst=True, rtol=1e-6, atol=1e-9)
         return task.residual(states)
 
-    found = lmfit.minimize(residual, parameters)
-    theta = np.array([found.params[name].value for name in found.params])
+    result = lmfit.minimize(residual, parameters)
+    theta = np.array([result.params[name].value for name in result.params])
     return theta[:J], theta[J:]
 
 
@@ -172,8 +183,8 @@ def copasi(task: Task) -> tuple[np.ndarray, np.ndarray]:
         for name, a, b, x in zip(names, task.low, task.high, task.begin, strict=True)
     ]
     basico.set_fit_parameters(items, model=model)
-    found = basico.run_parameter_estimation(method="Levenberg - Marquardt", model=model)
-    theta = found["sol"].to_numpy()
+    result = basico.run_parameter_estimation(method="Levenberg - Marquardt", model=model)
+    theta = result["sol"].to_numpy()
     basico.remove_datamodel(model)
     return theta[: len(task.start)], theta[len(task.start) :]
 
@@ -205,16 +216,17 @@ def pypesto_amici(task: Task, optimizer: str = "Scipy") -> tuple[np.ndarray, np.
     problem = importer.create_problem(verbose=False)
     problem.set_x_guesses(task.begin[None])
     chosen = getattr(pypesto.optimize, f"{optimizer}Optimizer")()
-    found = pypesto.optimize.minimize(problem, chosen, n_starts=1, progress_bar=False)
-    theta = found.optimize_result.list[0].x
+    result = pypesto.optimize.minimize(problem, chosen, n_starts=1, progress_bar=False)
+    theta = result.optimize_result.list[0].x
     return theta[: len(task.start)], theta[len(task.start) :]
 
 
 def monomial(u: tuple, e: tuple) -> np.ndarray:
+    """Return the product of powers of the states."""
     return np.prod([x**k for x, k in zip(u, e, strict=True)], axis=0)
 
 
-# PySINDy counts the arguments of a function.
+# PySINDy counts the arguments of a library function, so there is one form for each number of states.
 TERM: dict[int, Callable] = {
     2: lambda e, kind=None: lambda a, b: kind(e) if kind else monomial((a, b), e),
     3: lambda e, kind=None: lambda a, b, c: kind(e) if kind else monomial((a, b, c), e),
@@ -230,8 +242,8 @@ def pysindy_weak(task: Task) -> tuple[np.ndarray, None]:
     library = ps.WeakPDELibrary(function_library=functions, spatiotemporal_grid=task.t, is_uniform=True, K=200)
     model = ps.SINDy(feature_library=library, optimizer=ps.STLSQ(threshold=0.0, alpha=0.0))
     model.fit(task.u, t=task.t)
-    found = model.coefficients()
-    return np.array([found[d, powers.index(e)] / factor for d, e, factor in parameters]), None
+    coefficients = model.coefficients()
+    return np.array([coefficients[d, powers.index(e)] / factor for d, e, factor in parameters]), None
 
 
 TOOLS: dict[str, tuple[Callable, str | None]] = {
@@ -247,38 +259,39 @@ TOOLS: dict[str, tuple[Callable, str | None]] = {
 
 
 def lines(function: Callable) -> int:
-    """Statements of a function, without itself and its imports."""
+    """Count the statements of a function, without itself and its imports."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(function, "func", function)))).body[0]
     kinds = (ast.stmt,)
     return sum(isinstance(n, kinds) and not isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(tree)) - 1
 
 
-def over(*_: object) -> None:
-    raise TimeoutError(f"more than {LIMIT:g} CPU seconds")
+def stop_run(*_: object) -> None:
+    """End a run that takes too long."""
+    raise TimeoutError(f"more than {MAX_CPU_SECONDS:g} CPU seconds")
 
 
 def main() -> None:
-    signal.signal(signal.SIGPROF, over)
+    signal.signal(signal.SIGPROF, stop_run)
     logging.disable(logging.CRITICAL)
-    os.chdir(tempfile.mkdtemp())  # COPASI leaves its data and AMICI its models where it runs
+    os.chdir(tempfile.mkdtemp())  # COPASI and AMICI write files into the working folder
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     names = sys.argv[2].split(",") if len(sys.argv) > 2 else PROBLEMS
-    tools = {name: do for name, (do, needs) in TOOLS.items() if needs is None or find_spec(needs)}
+    tools = {name: estimate for name, (estimate, needs) in TOOLS.items() if needs is None or find_spec(needs)}
     print(f"M = {M}, {NOISE:.0%} noise, {runs} runs; left out: {', '.join(set(TOOLS) - set(tools)) or 'none'}")
     for problem in names:
         tasks = [Task(problem, seed) for seed in range(runs)]
         results: dict[str, list[tuple[float, float, float]]] = {}
-        for name, do in tools.items():
-            if do is pysindy_weak and tasks[0].monomials() is None:
+        for name, estimate in tools.items():
+            if estimate is pysindy_weak and tasks[0].monomials() is None:
                 continue
             with suppress(Exception):
-                do(Task(problem, 99))  # what is compiled or loaded once is not counted
+                estimate(Task(problem, 99))  # compilation and imports are not counted
             for task in tasks:
                 begin = time.process_time()
-                signal.setitimer(signal.ITIMER_PROF, LIMIT)
+                signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
                 try:
-                    p, u0 = do(task)
-                except Exception as error:  # whatever a tool ends with is a lost run
+                    p, u0 = estimate(task)
+                except Exception as error:  # any error of a tool is a lost run
                     print(f"    {name}, {problem}: {type(error).__name__} {str(error)[:100]}")
                     p, u0 = np.full(len(task.start), np.inf), None
                 signal.setitimer(signal.ITIMER_PROF, 0)
@@ -286,11 +299,13 @@ def main() -> None:
                 squares = np.nan if u0 is None else task.squares(p, u0)
                 results.setdefault(name, []).append((task.error(p), squares, spent))
         least = np.nanmin([[squares for _, squares, _ in rows] for rows in results.values()], axis=0)
-        usual = np.median([error for error, _, _ in results["weakform, no start"]])
+        median_error = np.median([error for error, _, _ in results["weakform, no start"]])
         print(f"\n{problem}\n| tool | lost | error | CPU s | lines |\n|---|---|---|---|---|")
         for name, rows in results.items():
             error, squares, spent = np.array(rows).T
-            lost = np.where(np.isnan(squares), ~(error <= FAR * usual), squares > SLACK * least)
+            lost = np.where(
+                np.isnan(squares), ~(error <= MAX_ERROR_RATIO * median_error), squares > MAX_SQUARES_RATIO * least
+            )
             print(
                 f"| {name} | {lost.sum()} of {runs} | {np.median(error):.2%} | {np.median(spent):.3f} "
                 f"| {lines(tools[name])} |",

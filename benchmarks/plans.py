@@ -1,9 +1,9 @@
-"""Is the shrinkage that `fit.design` predicts the one that further samples bring?
+"""Comparison of the smaller errors that `fit.design` predicts with those that further samples realise.
 
     python benchmarks/plans.py [RUNS]
 
-Michaelis–Menten, 25 samples, 2% noise; ten more in one window. Predicted is the mean over runs; realised is the ratio
-of root mean square errors.
+Michaelis–Menten with 25 samples and 2% noise, and ten more samples in one window. The predicted value is the mean over
+the runs; the realised value is the ratio of the root mean square errors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ T = np.linspace(0, 6, 25)
 
 
 def fitted(times: np.ndarray, seed: int) -> wf.FitResult:
+    """Fit one draw of the data at some times."""
     u = wf.simulate(MODEL, TRUTH, [3.0], times).states
     values = u + NOISE * np.random.default_rng(seed).standard_normal(u.shape)
     return wf.fit(MODEL, wf.Dataset(times, values, sigma=[NOISE]), bounds={"Vmax": (0.1, 5), "Km": (0.01, 5)})

@@ -1,8 +1,9 @@
-"""Random effects against the truth: 20 subjects of 10 samples, 30% spread.
+"""Random effects compared with their true values: 20 subjects with 10 samples each, 30% spread.
 
     python benchmarks/populations.py [RUNS]
 
-One compartment after an intravenous dose of 100: `ke` and `V` are log-normal over the subjects, 10% noise.
+The model is one compartment after an intravenous dose of 100. `ke` and `V` are log-normal over the subjects, with 10%
+noise.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TIMES = np.linspace(0.5, 12, 10)
 
 
 def population(seed: int) -> wf.Dataset:
-    """The data of one population."""
+    """Return the data of one population."""
     rng = np.random.default_rng([seed, 21])
     parts = []
     for _ in range(SUBJECTS):
@@ -37,19 +38,19 @@ def main() -> None:
     rows: dict[str, list[tuple[float, bool, float, bool]]] = {name: [] for name in TRUTH}
     failed = 0
     for seed in range(runs):
-        found = wf.fit(model, population(seed), random=list(TRUTH), bounds={"ke": (0.01, 5), "V": (1, 200)}).population
-        if found is None or not found.converged:
+        fit = wf.fit(model, population(seed), random=list(TRUTH), bounds={"ke": (0.01, 5), "V": (1, 200)})
+        if fit.population is None or not fit.population.converged:
             failed += 1
             continue
         for name, truth in TRUTH.items():
-            e = found[name]
+            e = fit.population[name]
             inside = e.mean_interval[0] < truth < e.mean_interval[1]
             spread = e.spread_interval[0] < SPREAD < e.spread_interval[1]
             rows[name].append((e.mean / truth - 1, inside, e.spread / SPREAD - 1, spread))
     print(f"{runs} populations, {failed} not converged, {time.process_time() - begin:.0f} CPU s")
     print("| parameter | bias of the mean | coverage | bias of the spread | coverage |\n|---|---|---|---|---|")
-    for name, found in rows.items():
-        a = np.array(found, dtype=float).mean(axis=0)
+    for name, values in rows.items():
+        a = np.array(values, dtype=float).mean(axis=0)
         print(f"| {name} | {a[0]:+.1%} | {a[1]:.0%} | {a[2]:+.1%} | {a[3]:.0%} |")
 
 

@@ -1,19 +1,19 @@
-"""The problems, noise and metrics of published comparisons, with our numbers beside theirs.
+"""Problems of published comparisons, with the same noise and the same measures of error.
 
     python benchmarks/published.py [rows, default: all] [runs]
 
-Rows, separated by commas; `runs` is the number of data sets in place of a row's own:
+Rows are separated by commas. `runs` replaces a row's own number of data sets:
 
-- `fenrir`: Lotka–Volterra and FitzHugh–Nagumo, 21 and 20 samples, two levels of noise, parameters between 0 and 100:
-  the median over runs of the root mean square distance between fitted and true states at the samples, and the runs
-  whose parameters are more than 50% off, beside those of least squares around a solver that was started at the truth,
-  which is where the likelihood of the same draws has its maximum;
-- `magi`: FitzHugh–Nagumo, 41 samples, and protein transduction, 15 samples at two levels of noise: the mean over runs
-  of the root mean square error of each state, solved again from the estimate;
-- `sciml`: Lorenz and FitzHugh–Nagumo without noise in wide boxes, and with 5% of it: error of the parameters, CPU.
+- `fenrir`: Lotka–Volterra and FitzHugh–Nagumo with 21 and 20 samples, two levels of noise, parameters between 0 and
+  100. The columns are the median over the runs of the root mean square distance between fitted and true states at the
+  samples, and the runs whose parameters are more than 50% off. The same runs are listed for least squares around a
+  solver that is started at the true parameters: they show where the likelihood of the same draws has its maximum;
+- `magi`: FitzHugh–Nagumo with 41 samples, and protein transduction with 15 samples at two levels of noise: the mean
+  over the runs of the root mean square error of each state, solved again from the estimate;
+- `sciml`: Lorenz and FitzHugh–Nagumo in wide boxes, without noise and with 5% noise: error of the parameters, CPU time.
 
-SEIR and Hes1 are rows of `hidden.py`, published PEtab problems are in `shooting.py`, what a user would pick instead in
-`peers.py`. Every fit is the default with the bounds of the problem, and estimates the initial state. Seeds: 0, 1, 2, …
+SEIR and Hes1 are rows of `hidden.py`, published PEtab problems are in `shooting.py`, and other tools in `peers.py`.
+Every fit is the default with the bounds of the problem, and estimates the initial state. Seeds are 0, 1, 2, …
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class Setting:
 
     @property
     def model(self) -> wf.Model:
-        """Its parameters in the order of the truth."""
+        """The model, with its parameters in the order of `truth`."""
         return wf.Model.from_text(self.text, parameters=list(self.names))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of the parameters, in the order of the truth."""
+        """The names of the parameters, in the order of `truth`."""
         return NAMES[self.text]
 
     def solved(self, p=None, initial=None) -> np.ndarray:
-        """The states at the samples."""
+        """Return the states at the samples, `(time, D)`; by default with the true parameters."""
         p, initial = self.truth if p is None else p, self.initial if initial is None else initial
         return wf.simulate(self.model, p, initial, self.times, rtol=1e-10, atol=1e-12).states
 
     def data(self, seed: int) -> tuple[wf.Dataset, np.ndarray]:
-        """One draw, and the true states."""
+        """Return one draw of the data, and the true states `(time, D)`."""
         true = self.solved()
         sigma = self.sigma * true.std(axis=0) if self.relative else self.sigma
         noise = sigma * np.random.default_rng(seed).standard_normal(true.shape)
@@ -82,20 +82,24 @@ WIDE = (0.0, 100.0)
 
 
 def lotka(sigma: float) -> Setting:
+    """Return the setting of Lotka and Volterra's model."""
     return Setting(LOTKA, (2.0, 1.0, 4.0, 1.0), (5.0, 3.0), np.arange(21) / 10, sigma, (WIDE,) * 4)
 
 
 def fitzhugh(sigma: float, times: np.ndarray) -> Setting:
+    """Return a setting of FitzHugh and Nagumo's model."""
     return Setting(FITZHUGH, (0.2, 0.2, 3.0), (-1.0, 1.0), times, sigma, (WIDE,) * 3)
 
 
 def protein(sigma: float) -> Setting:
+    """Return the setting of protein transduction."""
     times = np.array([0, 1, 2, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100.0])
     truth = (0.07, 0.6, 0.05, 0.3, 0.017, 0.3)
     return Setting(PROTEIN, truth, (1.0, 0.0, 1.0, 0.0, 0.0), times, sigma, ((0.0, 4.0),) * 6)
 
 
 def sciml(sigma: float) -> dict[str, Setting]:
+    """Return the settings of the SciML benchmarks, by name."""
     grid = np.arange(3001) / 100
     boxes = ((0.0, 22.0), (0.0, 60.0), (0.0, 6.0))
     return {
@@ -121,7 +125,19 @@ MAGI = {
 
 @dataclass(frozen=True)
 class Ended:
-    """One fit: parameters off from the truth, over the truth; rms errors of states, and of states solved again."""
+    """Result of one fit.
+
+    Attributes
+    ----------
+    status : str
+    cpu : float
+    off : float
+        Relative error of the parameters.
+    distance : float
+        Root mean square distance between fitted and true states.
+    rmse : ndarray, (D,)
+        Root mean square error of each state, solved again from the estimate.
+    """
 
     status: str
     cpu: float
@@ -130,26 +146,27 @@ class Ended:
     rmse: np.ndarray
 
 
-def attempt(setting: Setting, seed: int, **told: object) -> Ended:
+def attempt(setting: Setting, seed: int, **arguments: object) -> Ended:
+    """Fit one draw of a setting."""
     data, true = setting.data(seed)
     begin = time.process_time()
     bounds = dict(zip(setting.names, setting.box, strict=True))
     try:
-        fit = wf.fit(setting.model, data, bounds=bounds, **told)
+        fit = wf.fit(setting.model, data, bounds=bounds, **arguments)
     except wf.WeakformError as error:
-        nothing = np.full(true.shape[1], np.inf)
-        return Ended(f"no fit: {str(error)[:80]}", time.process_time() - begin, np.inf, np.inf, nothing)
+        rmse = np.full(true.shape[1], np.inf)
+        return Ended(f"no fit: {str(error)[:80]}", time.process_time() - begin, np.inf, np.inf, rmse)
     cpu = time.process_time() - begin
     truth = np.array(setting.truth)
     off = float(np.linalg.norm(fit.estimate - truth) / np.linalg.norm(truth))
     fitted = fit.denoised[0]
-    again = setting.solved(fit.estimate, fitted[0])
+    solved = setting.solved(fit.estimate, fitted[0])
     return Ended(
         fit.status.name,
         cpu,
         off,
         float(np.sqrt(np.mean(np.sum((fitted - true) ** 2, axis=1)))),
-        np.sqrt(np.mean((again - true) ** 2, axis=0)),
+        np.sqrt(np.mean((solved - true) ** 2, axis=0)),
     )
 
 
@@ -162,51 +179,55 @@ def _job(arguments: tuple[str, str, int, bool]) -> Ended:
 
 
 def ended(table: str, name: str, runs: int, guided: bool = False) -> list[Ended]:
-    """The fits of all draws; `guided` are those of output error, started at the truth."""
+    """Fit all draws; if `guided`, by output error, started at the true parameters."""
     with ProcessPoolExecutor() as pool:
         return list(pool.map(_job, [(table, name, seed, guided) for seed in range(runs)]))
 
 
-def far(all_: list[Ended]) -> list[int]:
-    """The seeds of fits that are more than 50% off."""
-    return [seed for seed, one in enumerate(all_) if not one.off <= 0.5]
+def find_distant(results: list[Ended]) -> list[int]:
+    """Return the seeds of fits that are more than 50% off."""
+    return [seed for seed, result in enumerate(results) if not result.off <= 0.5]
 
 
-def told(all_: list[Ended]) -> str:
-    """How many succeeded, and the median of their CPU times."""
-    good = sum(one.status == "CONVERGED" for one in all_)
-    return f"{good} of {len(all_)} successes, {1e3 * np.median([one.cpu for one in all_]):.0f} CPU ms"
+def summarise(results: list[Ended]) -> str:
+    """Return the number of successes and the median CPU time as text."""
+    good = sum(result.status == "CONVERGED" for result in results)
+    return f"{good} of {len(results)} successes, {1e3 * np.median([result.cpu for result in results]):.0f} CPU ms"
 
 
 def fenrir(runs: int) -> None:
-    print("\nFenrir, experiment 1: median distance (its error); runs off by over 50%, ours; solved from the truth")
+    """Print the row `fenrir`."""
+    print("\nFenrir, experiment 1: median distance (its error) | runs over 50% off; the same, started at the truth")
     rng = np.random.default_rng(0)
     for name in FENRIR:
-        all_ = ended("fenrir", name, runs)
-        d = np.array([one.distance for one in all_])
+        results = ended("fenrir", name, runs)
+        d = np.array([result.distance for result in results])
         error = np.std(np.median(rng.choice(d, (1000, len(d))), axis=1))
-        lost, likeliest = far(all_), far(ended("fenrir", name, runs, guided=True))
-        words = f"{len(lost)} {lost or ''}; {len(likeliest)} {likeliest or ''}"
-        print(f"| {name:30s} | {np.median(d):.4f} ({error:.4f}) | {words} | {told(all_)}", flush=True)
+        lost, guided = find_distant(results), find_distant(ended("fenrir", name, runs, guided=True))
+        words = f"{len(lost)} {lost or ''}; {len(guided)} {guided or ''}"
+        print(f"| {name:30s} | {np.median(d):.4f} ({error:.4f}) | {words} | {summarise(results)}", flush=True)
 
 
 def magi(runs: int) -> None:
+    """Print the row `magi`."""
     print("\nMAGI: mean rms error of each state, solved again from the estimate (median)")
     for name, setting in MAGI.items():
-        all_ = ended("magi", name, runs)
-        rmse = np.array([one.rmse for one in all_])
+        results = ended("magi", name, runs)
+        rmse = np.array([result.rmse for result in results])
         pairs = zip(setting.model.states, rmse.mean(axis=0), np.median(rmse, axis=0), strict=True)
         words = ", ".join(f"{state} {mean:.4f} ({median:.4f})" for state, mean, median in pairs)
-        print(f"| {name:32s} | {words} | {told(all_)}", flush=True)
+        print(f"| {name:32s} | {words} | {summarise(results)}", flush=True)
 
 
 def sciml_row(runs: int) -> None:
-    print("\nSciML, parameter estimation: relative error of the parameters, CPU s of the first fit, of all (median)")
+    """Print the row `sciml`."""
+    print("\nSciML, parameter estimation: relative error of the parameters; CPU s of the first fit, median of all fits")
     for sigma in (0.0, 0.05):
         for name, setting in sciml(sigma).items():
-            all_ = [attempt(setting, seed) for seed in range(runs)]
-            off, cpu = np.median([one.off for one in all_]), np.median([one.cpu for one in all_])
-            print(f"| {name:16s} | {sigma:.0%} | {off:.1e} | {all_[0].cpu:.2f}, {cpu:.2f} | {told(all_)}", flush=True)
+            results = [attempt(setting, seed) for seed in range(runs)]
+            off, cpu = np.median([result.off for result in results]), np.median([result.cpu for result in results])
+            times = f"{results[0].cpu:.2f}, {cpu:.2f}"
+            print(f"| {name:16s} | {sigma:.0%} | {off:.1e} | {times} | {summarise(results)}", flush=True)
 
 
 ROWS = {"fenrir": (fenrir, 100), "magi": (magi, 100), "sciml": (sciml_row, 10)}
@@ -215,8 +236,8 @@ ROWS = {"fenrir": (fenrir, 100), "magi": (magi, 100), "sciml": (sciml_row, 10)}
 def main() -> None:
     names = sys.argv[1].split(",") if len(sys.argv) > 1 else list(ROWS)
     for name in names:
-        do, runs = ROWS[name]
-        do(int(sys.argv[2]) if len(sys.argv) > 2 else runs)
+        print_row, runs = ROWS[name]
+        print_row(int(sys.argv[2]) if len(sys.argv) > 2 else runs)
 
 
 if __name__ == "__main__":

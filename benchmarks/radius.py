@@ -1,11 +1,12 @@
-"""The radius of the test functions: fixed numbers of samples against two searches, on paired draws.
+"""The radius of the test functions: fixed numbers of samples compared with two searches, on the same draws.
 
     python benchmarks/radius.py [runs, default 10]
 
-M = 256, 5% noise, started at the truth inside the box. Median error of "mle", for which the radius matters, and of
-"wendy", which only begins with those test functions. `corner` is the paper's search (highest Fourier mode of the
-windowed data, radii up to an eighth of the longest); `critical` searches all radii for a single scale, our reading of
-Tran & Bortz (arXiv 2507.03206). A radius with which no fit is possible counts as an infinite error.
+The settings are M = 256 and 5% noise, started at the true parameters inside the box. The tables show the median error
+of "mle", for which the radius matters, and of "wendy", which uses those test functions only in its search. `corner` is
+the search of the paper (highest Fourier mode of the windowed data, radii up to an eighth of the longest). `critical`
+searches all radii for a single scale, which is our reading of Tran & Bortz (arXiv 2507.03206). A radius with which no
+fit is possible counts as an infinite error.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import numpy as np
 import weakform as wf
 from weakform.basis.orthonormal import corner, radius_errors
 
-FIXED = (4, 6, 8, 10, 14, 20)
+FIXED_RADII = (4, 6, 8, 10, 14, 20)
+"""Radii in samples."""
 
 
 def radius_of(kind: float | str, data: wf.Dataset) -> float:
-    """A radius in time units."""
+    """Return a radius in time units: a fixed number of samples, or the result of a search."""
     trajectory = data.trajectories[0]
     if not isinstance(kind, str):
         return kind * trajectory.step
@@ -32,9 +34,9 @@ def radius_of(kind: float | str, data: wf.Dataset) -> float:
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    kinds = (*FIXED, "corner", "critical")
+    kinds = (*FIXED_RADII, "corner", "critical")
     for method in ("mle", "wendy"):
-        print(f"median error of {method!r} in per cent, {runs} runs; radius in samples")
+        print(f"median error of {method!r} in per cent, {runs} runs; radii in samples")
         print(
             f"{'problem':22s}"
             + "".join(f"{kind!s:>10s}" for kind in kinds)
@@ -51,16 +53,16 @@ def main() -> None:
                     radius = radius_of(kind, data)
                     if isinstance(kind, str):
                         chosen[kind].append(radius / data.trajectories[0].step)
-                    one = {"bounds": problem.bounds, "start": problem.parameters, "starts": 1, "method": method}
+                    arguments = {"bounds": problem.bounds, "start": problem.parameters, "starts": 1, "method": method}
                     try:
-                        fit = wf.fit(problem.model, data, basis=wf.Local(radius=radius), **one)
+                        fit = wf.fit(problem.model, data, basis=wf.Local(radius=radius), **arguments)
                         errors[kind].append(float(np.linalg.norm(fit.estimate - problem.parameters)))
                     except wf.WeakformError:
                         errors[kind].append(np.inf)
             scale = 100 / np.linalg.norm(problem.parameters)
             cells = "".join(f"{np.median(errors[kind]) * scale:10.2f}" for kind in kinds)
-            picks = f"{np.median(chosen['corner']):17.0f}{np.median(chosen['critical']):10.0f}"
-            print(f"{name:22s}{cells}{picks}", flush=True)
+            radii = f"{np.median(chosen['corner']):17.0f}{np.median(chosen['critical']):10.0f}"
+            print(f"{name:22s}{cells}{radii}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The tables of README, measured anew and put in their places: the only way in which they change.
+"""Measurement of the tables of the README, which this script writes into it; they are never edited by hand.
 
     python benchmarks/readme.py [runs, default 30]
 
-About fifteen CPU minutes, most of them output error on Hindmarsh–Rose.
+It takes about fifteen CPU minutes, most of them for output error on Hindmarsh–Rose.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from likelihood import costs
 from methods import efficient, measured
 
 README = Path(__file__).parents[1] / "README.md"
-SAMPLES, NOISE, LONG = 256, 0.05, 1024
+SAMPLES, NOISE = 256, 0.05
+EVALUATION_SAMPLES = 1024
+"""Samples of the series on which single evaluations are measured."""
 TITLES = {
     "lorenz": "Lorenz",
     "hindmarsh-rose": "Hindmarsh–Rose",
@@ -28,48 +30,48 @@ TITLES = {
 
 
 def methods(runs: int) -> list[str]:
-    """Output error and the default, one row for each system of the paper."""
+    """Measure output error and the default, and return the table with one row for each system of the paper."""
     lines = [
         "| system | output error: error, lost, CPU s | weakform: error, lost, CPU s | Cramér–Rao |",
         "|---|---|---|---|",
     ]
     for name, title in TITLES.items():
         ended = measured(name, runs, SAMPLES, NOISE, ("output-error", "wendy"))
-        solver, ours = (
+        output_error, default = (
             f"{np.median(e.error):.2%}, {f'{e.lost.sum()} of {runs}' if e.lost.any() else 0}, {np.median(e.cpu):.2f}"
             for e in ended.values()
         )
         limit = efficient(wf.problems.get(name), SAMPLES, NOISE)
-        lines.append(f"| {title} | {solver} | **{ours}** | {limit:.2%} |")
+        lines.append(f"| {title} | {output_error} | **{default}** | {limit:.2%} |")
         print(lines[-1], flush=True)
     return lines
 
 
 def evaluations() -> list[str]:
-    """The weak likelihood against the paper's formulas as printed."""
+    """Measure the weak likelihood against the paper's formulas as printed, and return the table."""
     lines = ["| system | value | gradient | Hessian |", "|---|---|---|---|"]
     for name, title in TITLES.items():
-        c = costs(name, LONG)
+        c = costs(name, EVALUATION_SAMPLES)
         ratios = (f"{theirs / ours:.0f}×" for ours, theirs in zip(c.local, c.paper, strict=True))
         lines.append(f"| {title} | {' | '.join(ratios)} |")
         print(lines[-1], flush=True)
     return lines
 
 
-def put(mark: str, lines: list[str]) -> None:
-    """Between the two comments with that mark."""
+def write_table(mark: str, lines: list[str]) -> None:
+    """Replace the text between the two comments with that mark."""
     text = README.read_text(encoding="utf-8")
     pattern = rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
     new, count = re.subn(pattern, lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text, flags=re.S)
     if count != 1:
-        raise SystemExit(f"README has no place for {mark!r}.")
+        raise SystemExit(f"README.md must contain the comments <!-- {mark} --> and <!-- /{mark} --> once.")
     README.write_text(new, encoding="utf-8")
 
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-    put("methods", methods(runs))
-    put("evaluations", evaluations())
+    write_table("methods", methods(runs))
+    write_table("evaluations", evaluations())
 
 
 if __name__ == "__main__":

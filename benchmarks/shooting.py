@@ -1,13 +1,17 @@
-"""Published PEtab problems from random starts: this package, and single shooting as it is done usually.
+"""Published PEtab problems from random starts: weakform compared with single shooting.
 
     python benchmarks/shooting.py FOLDER [starts, default 10] [seconds for each, default 10]
 
-FOLDER holds problems, each a folder with a YAML file. Starts are uniform in the box, on the scale of each parameter.
-From each of them *weakform* follows the trust region of `read_petab(...).fit()`, with the expected Hessian, scales,
-offsets and noise solved for inside, and *single shooting* is SciPy's L-BFGS-B on the same likelihood with the same
-exact gradient, all parameters at once, as pyPESTO does it by default. *Reached* is the share of starts that end within
-1 of the best log-likelihood of all starts and of the nominal values; CPU seconds for each start, at most those given (a
-step that has begun is ended).
+FOLDER contains problems, each a folder with a YAML file. Starts are uniform in the box, on the scale of each parameter.
+From each start two methods run:
+
+- *weakform* is the trust region of `read_petab(...).fit()`, with the expected Hessian, and with scales, offsets and
+  noise solved for in an inner problem;
+- *single shooting* is SciPy's L-BFGS-B on the same likelihood with the same exact gradient, over all parameters, as in
+  the default of pyPESTO.
+
+*Reached* is the number of starts that end within 1 of the best log-likelihood of all starts and of the nominal values.
+CPU seconds are limited for each start, but a step that has begun is completed.
 """
 
 from __future__ import annotations
@@ -28,15 +32,18 @@ from weakform.files.petab.petab_objective import Objective
 from weakform.linalg.blas_threads import single_thread
 from weakform.optimize import Reaching, minimise
 
-WITHIN, ENOUGH = 1.0, 1e-3
+MAX_GAP = 1.0
+"""Log-likelihood by which a start that has reached the best may be behind it."""
+MIN_DECREASE = 1e-3
+"""Predicted decrease of the objective below which the trust region ends."""
 
 
-class Over(Exception):
-    """The time of a start is over."""
+class TimeLimitReached(Exception):
+    """Raised when a start has used its time."""
 
 
-def ours(objective: Objective, theta: np.ndarray, seconds: float) -> float:
-    """Minus the log-likelihood where the trust region ends."""
+def run_trust_region(objective: Objective, theta: np.ndarray, seconds: float) -> float:
+    """Return minus the log-likelihood at the end of the trust region."""
     begin = time.process_time()
     return minimise(
         objective,
@@ -46,40 +53,41 @@ def ours(objective: Objective, theta: np.ndarray, seconds: float) -> float:
         Reaching(),
         tolerance=1e-6,
         max_iterations=STEPS,
-        enough=ENOUGH,
+        enough=MIN_DECREASE,
         stop=lambda _: time.process_time() - begin > seconds,
     ).value
 
 
-def shot(objective: Objective, theta: np.ndarray, seconds: float) -> float:
-    """The same by L-BFGS-B over everything that is estimated."""
+def run_single_shooting(objective: Objective, theta: np.ndarray, seconds: float) -> float:
+    """Return minus the best log-likelihood of L-BFGS-B over all parameters that are estimated."""
     likelihood = objective.likelihood
-    keep = [k for k, q in enumerate(objective.quantities) if q.estimate]
-    logs = objective.logs[keep]
+    estimated = [k for k, q in enumerate(objective.quantities) if q.estimate]
+    logs = objective.logs[estimated]
     begin, best = time.process_time(), math.inf
 
     def value(x: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best
         if time.process_time() - begin > seconds:
-            raise Over
+            raise TimeLimitReached
         full = theta.copy()
-        full[keep] = np.where(logs, np.exp(x), x)
-        found = likelihood.predicted(full, True)
-        cost = math.inf if found is None else likelihood.value(found)
+        full[estimated] = np.where(logs, np.exp(x), x)
+        prediction = likelihood.predicted(full, True)
+        cost = math.inf if prediction is None else likelihood.value(prediction)
         if not math.isfinite(cost):
             return 1e10, np.zeros(len(x))
         best = min(best, cost)
-        g = likelihood.derivatives(found)[0][keep] * np.where(logs, full[keep], 1.0)
+        g = likelihood.derivatives(prediction)[0][estimated] * np.where(logs, full[estimated], 1.0)
         return cost, np.nan_to_num(g, nan=0.0, posinf=1e10, neginf=-1e10)
 
-    box = list(zip(objective._working(objective.low)[keep], objective._working(objective.high)[keep], strict=True))
-    with suppress(Over):
-        minimize(value, objective._working(theta)[keep], jac=True, method="L-BFGS-B", bounds=box)
+    low, high = (objective._working(bound)[estimated] for bound in (objective.low, objective.high))
+    box = list(zip(low, high, strict=True))
+    with suppress(TimeLimitReached):
+        minimize(value, objective._working(theta)[estimated], jac=True, method="L-BFGS-B", bounds=box)
     return best
 
 
-def line(path: Path, starts: int, seconds: float) -> str:
-    """One problem."""
+def measure_problem(path: Path, starts: int, seconds: float) -> str:
+    """Run both methods on one problem, and return its line of the table."""
     problem = wf.read_petab(path)
     objective = Objective(Likelihood(problem.found, SEARCH))
     rng = np.random.default_rng(0)
@@ -90,17 +98,17 @@ def line(path: Path, starts: int, seconds: float) -> str:
     for _ in range(starts):
         x = rng.uniform(np.where(estimated, low, 0.0), np.where(estimated, high, 1.0))
         theta = np.where(estimated, np.where(objective.logs, np.exp(x), x), objective.likelihood.nominal)
-        for name, do in (("weakform", ours), ("single shooting", shot)):
+        for name, run in (("weakform", run_trust_region), ("single shooting", run_single_shooting)):
             begin = time.process_time()
             try:
                 with single_thread(), np.errstate(all="ignore"):
-                    ends[name].append(do(objective, theta, seconds))
+                    ends[name].append(run(objective, theta, seconds))
             except np.linalg.LinAlgError:
                 ends[name].append(math.inf)
             spent[name].append(time.process_time() - begin)
     best = min(-problem.log_likelihood(), *(min(values) for values in ends.values()))
     cells = [
-        f"{sum(value < best + WITHIN for value in ends[name])} of {starts}, {min(ends[name]) - best:+.2f}, "
+        f"{sum(value < best + MAX_GAP for value in ends[name])} of {starts}, {min(ends[name]) - best:+.2f}, "
         f"{np.mean(spent[name]):.2f}"
         for name in ends
     ]
@@ -110,12 +118,14 @@ def line(path: Path, starts: int, seconds: float) -> str:
 def main() -> None:
     root = Path(sys.argv[1])
     starts, seconds = (int(sys.argv[2]) if len(sys.argv) > 2 else 10), float(sys.argv[3]) if len(sys.argv) > 3 else 10.0
-    print(f"{starts} starts, at most {seconds:g} CPU s each: reached, best against the best known, CPU s a start")
+    print(
+        f"{starts} starts, at most {seconds:g} CPU s each: reached, best start behind the best known, CPU s per start"
+    )
     print("| problem | weakform | single shooting |\n|---|---|---|")
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         files = [path for path in sorted(folder.glob("*.yaml")) if "test" not in path.name]
         if files:
-            print(line(files[0], starts, seconds), flush=True)
+            print(measure_problem(files[0], starts, seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Trust region against cubic regularisation, bounded against unbounded: WENDy-MLE on the paper's four systems.
+"""Trust region and cubic regularisation, with and without bounds: WENDy-MLE on the paper's four systems.
 
     python benchmarks/solvers.py [runs, default 20]
 
-M = 256, 5% noise, one random start in the box for each run. Reached: the objective is within 0.1 of the best that any
-solver found in that run.
+The settings are M = 256 and 5% noise, with one random start in the box for each run. *Reached* means that the objective
+is within 0.1 of the best objective of all solvers in that run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
         free_best = np.min([np.array(ends[key])[:, 0] for key in SOLVERS[1:]], axis=0)
         for key in SOLVERS:
             objective, error, iterations, cpu = np.array(ends[key]).T
-            # Without bounds a lower objective may lie outside the box, so each side has a best of its own.
+            # Without bounds a lower objective may exist outside the box, so each case has a separate best.
             best = np.minimum(bounded_best, objective) if key[1] else np.minimum(free_best, bounded_best)
             reached = np.mean(objective < best + 0.1)
             print(

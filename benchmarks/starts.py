@@ -1,9 +1,9 @@
-"""Where random starts lead: `method="mle"`, M = 256, 5% noise, new noise in each run.
+"""End points of random starts: `method="mle"`, M = 256, 5% noise, new noise in each run.
 
     python benchmarks/starts.py [runs, default 20]
 
-First the paper's four systems from one random start in the box each (`starts=1`), then all eight problems with noise
-by each state's own size and the default starts.
+The first table has the paper's four systems, from one random start in the box for each run (`starts=1`). The second one
+has all eight problems, with the default starts and with noise relative to the size of each state.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import weakform as wf
 
 
 def errors(name: str, runs: int, by_state: bool, single: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Relative coefficient errors and CPU seconds of the runs."""
+    """Return the relative coefficient errors and the CPU seconds of the runs, `(runs,)` each."""
     problem = wf.problems.get(name)
-    found, spent = [], []
+    relative_errors, spent = [], []
     for seed in range(runs):
         data = problem.simulate(M=256, noise=0.05, seed=seed, by_state=by_state)
         begin = time.process_time()
@@ -28,8 +28,8 @@ def errors(name: str, runs: int, by_state: bool, single: bool) -> tuple[np.ndarr
         else:
             fit = wf.fit(problem.model, data, bounds=problem.bounds, seed=seed, method="mle")
         spent.append(time.process_time() - begin)
-        found.append(np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters))
-    return np.array(found), np.array(spent)
+        relative_errors.append(np.linalg.norm(fit.estimate - problem.parameters) / np.linalg.norm(problem.parameters))
+    return np.array(relative_errors), np.array(spent)
 
 
 def main() -> None:

@@ -1,11 +1,16 @@
-"""Suites that others wrote: PEtab's own test cases, and published problems.
+"""Third-party test suites: PEtab's own test cases, and published problems.
 
     python benchmarks/suites.py FOLDER [fit [SEED]]
 
-FOLDER holds test cases of PEtab (folders with a `*_solution.yaml`: log-likelihood, χ² and simulations are compared with
-what is expected), or problems (folders with a YAML file and simulated data: the log-likelihood at the nominal values is
-compared with that of the simulations that come with them). With `fit` each problem is fitted by the default, with no
-start, and the difference to the nominal values is printed, with CPU seconds.
+FOLDER contains one of two things:
+
+- test cases of PEtab, which are folders with a `*_solution.yaml`: log-likelihood, χ² and simulations are compared with
+  the expected values;
+- problems, which are folders with a YAML file and simulated data: the log-likelihood at the nominal values is compared
+  with that of the supplied simulations.
+
+With `fit` each problem is fitted with default settings and without a start. The table then also shows the difference to
+the nominal log-likelihood, and CPU seconds.
 """
 
 from __future__ import annotations
@@ -20,20 +25,22 @@ import yaml
 
 import weakform as wf
 from weakform.files.petab.petab_likelihood import Predicted
+from weakform.files.petab.petab_problem import PetabProblem
 from weakform.support.errors import WeakformError
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
+    """Read the rows of a table with tabs."""
     with path.open() as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
 def case(folder: Path, solution: Path) -> str:
-    """One test case: pass, wrong or refused."""
+    """Run one test case, and return "pass", what is wrong, or why it was refused."""
     expected = yaml.safe_load(solution.read_text())
     try:
         problem = wf.read_petab(folder / solution.name.replace("_solution", ""))
-        off = {
+        errors = {
             "llh": abs(problem.log_likelihood() - expected["llh"]),
             "chi2": abs(problem.chi2() - expected["chi2"]),
             "simulations": max(
@@ -43,27 +50,29 @@ def case(folder: Path, solution: Path) -> str:
         }
     except WeakformError as error:
         return f"refused: {error}"
-    wrong = {name: value for name, value in off.items() if not value <= expected[f"tol_{name}"]}
+    wrong = {name: value for name, value in errors.items() if not value <= expected[f"tol_{name}"]}
     return "pass" if not wrong else f"WRONG: {wrong}"
 
 
-def reference(problem: wf.files.petab.problem.PetabProblem, folder: Path) -> float:
-    """Minus the log-likelihood of the simulations that come with a problem; NaN where rows do not match."""
+def reference(problem: PetabProblem, folder: Path) -> float:
+    """Return minus the log-likelihood of the simulations supplied with a problem; NaN if their rows do not match."""
     files = sorted(folder.glob("simul*.tsv"))
-    found = problem.found.measurements
+    measurements = problem.found.measurements
     if not files:
         return float("nan")
-    given: dict[tuple[str, ...], list[float]] = {}
+    simulated: dict[tuple[str, ...], list[float]] = {}
     keys = ("observableId", "simulationConditionId", "preequilibrationConditionId")
     for row in rows_of(files[0]):
-        given.setdefault((*(row.get(k) or "" for k in keys), str(float(row["time"]))), []).append(
+        simulated.setdefault((*(row.get(k) or "" for k in keys), str(float(row["time"]))), []).append(
             float(row["simulation"])
         )
-    found_values = [given.get((*(m.row.get(k, "") for k in keys), str(m.time))) for m in found]
-    y = [values[0] for values in found_values if values]
-    if len(y) < len(found):  # conditions go by other names there: row by row
+    matches = [simulated.get((*(m.row.get(k, "") for k in keys), str(m.time))) for m in measurements]
+    y = [values[0] for values in matches if values]
+    if len(y) < len(measurements):  # the conditions have other names in the simulations: match row by row
         rows = rows_of(files[0])
-        if [(row["observableId"], float(row["time"])) for row in rows] != [(m.observable, m.time) for m in found]:
+        if [(row["observableId"], float(row["time"])) for row in rows] != [
+            (m.observable, m.time) for m in measurements
+        ]:
             return float("nan")
         y = [float(row["simulation"]) for row in rows]
     sigma = problem.likelihood.predicted(problem._theta(None)).sigma
@@ -71,7 +80,7 @@ def reference(problem: wf.files.petab.problem.PetabProblem, folder: Path) -> flo
 
 
 def problem_line(path: Path, fitted: bool, seed: int) -> str:
-    """One published problem: its likelihood at the nominal values, and its fit."""
+    """Return the line of one published problem: its log-likelihood at the nominal values, and its fit."""
     try:
         begin = time.process_time()
         problem = wf.read_petab(path)
@@ -88,7 +97,7 @@ def problem_line(path: Path, fitted: bool, seed: int) -> str:
 
 
 def main() -> None:
-    """Run a suite."""
+    """Run a suite and print its results."""
     root, fitted = Path(sys.argv[1]), "fit" in sys.argv
     seed = int(sys.argv[-1]) if sys.argv[-1].isdigit() else 0
     solutions = sorted(root.rglob("*_solution.yaml"))

@@ -1,10 +1,10 @@
-"""Terms taken out of the benchmark problems one by one: does `fit.missing_terms` find them?
+"""Recovery of terms that are removed from the benchmark problems one by one, by `fit.missing_terms`.
 
     python benchmarks/terms.py [SEEDS] [PROBLEM ...] [--whole]
 
-M = 256, 5% noise. A model is looked at if the goodness test rejects it without the term. "In the library" are terms
-that are a number times something that is tried; the others (a Hill function of order ten, `exp(-p t²)`) cannot be found
-by name. False finds are those on the whole model; with `--whole` nothing else is looked at.
+The settings are M = 256 and 5% noise. A reduced model counts if the goodness-of-fit test rejects it. "In the library"
+are terms that are a number times a candidate. Other terms (a Hill function of order ten, `exp(-p t²)`) cannot be found
+exactly. False suggestions are those for complete models; with `--whole` only complete models are tested.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ import symengine as se
 import weakform as wf
 from weakform.analysis.missing_terms import _fluxes, _library
 
-REJECTED = 0.01
+MAX_P_VALUE_OF_REJECTED = 0.01
+"""p-value below which a reduced model counts as rejected."""
 
 
 def additive(e: se.Basic) -> list[se.Basic]:
-    """The terms of a right-hand side."""
+    """Return the additive terms of a right-hand side."""
     whole = se.expand(e)
     return list(whole.args) if whole.is_Add else [whole]
 
 
 def same(model: wf.Model, term: se.Basic, text: str) -> bool:
-    """Whether a candidate is a number times a term."""
+    """Return True if a candidate is a number times a term, by their ratio at four random points."""
     from weakform.model.expressions import parse_expression
 
     rng = np.random.default_rng(0)
@@ -37,8 +38,8 @@ def same(model: wf.Model, term: se.Basic, text: str) -> bool:
     ratios = []
     p = {name: rng.uniform(0.5, 2) for name in model.parameters}
     for _ in range(4):
-        at = {name: rng.uniform(0.5, 2) for name in ("t", *model.states)}
-        values = [float(e.subs({**at, **p})) for e in (term, parse_expression(text, names, "a term"))]
+        point = {name: rng.uniform(0.5, 2) for name in ("t", *model.states)}
+        values = [float(e.subs({**point, **p})) for e in (term, parse_expression(text, names, "a term"))]
         ratios.append(values[0] / values[1])
     return bool(np.ptp(ratios) < 1e-9 * abs(ratios[0]))
 
@@ -48,7 +49,7 @@ def main() -> None:
     only_whole = "--whole" in sys.argv
     seeds = int(words.pop(0)) if words and re.fullmatch(r"\d+", words[0]) else 1
     chosen = words or wf.problems.names()
-    print("| problem | whole models | false finds | rejected without a term | in the library | found first | CPU s |")
+    print("| problem | complete models | false suggestions | rejected | in the library | ranked first | CPU s |")
     print("|---|---|---|---|---|---|---|")
     sums = np.zeros(5, dtype=int)
     for name in chosen:
@@ -61,32 +62,33 @@ def main() -> None:
             row[1] += bool(whole.missing_terms().found)
             if only_whole:
                 continue
-            library = [(one.equation, one.text) for one in _library(whole, model)]
+            library = [(candidate.equation, candidate.text) for candidate in _library(whole, model)]
             for d, state in enumerate(model.states):
                 terms = additive(model.expressions[d])
                 for term in terms:
                     f = list(model.expressions)
-                    f[d] = se.Add(*[other for other in terms if other != term])
+                    f[d] = se.Add(*[kept for kept in terms if kept != term])
                     used = {str(s) for e in f for s in e.free_symbols}
                     names = [p for p in model.parameters if p in used]
                     if not names:
                         continue
                     bounds = {p: ends for p, ends in problem.bounds.items() if p in names}
-                    less = wf.Model(f=f, states=model.states, parameters=names)
-                    fit = wf.fit(less, data, bounds=bounds)
-                    if fit.goodness is None or not fit.goodness.p_value < REJECTED:
+                    reduced = wf.Model(f=f, states=model.states, parameters=names)
+                    fit = wf.fit(reduced, data, bounds=bounds)
+                    if fit.goodness is None or not fit.goodness.p_value < MAX_P_VALUE_OF_REJECTED:
                         continue
                     row[2] += 1
-                    known = [*library, *((one.equation, one.text) for one in _fluxes(less))]
-                    if not any(equation == state and same(model, term, text) for equation, text in known):
+                    fluxes = [(candidate.equation, candidate.text) for candidate in _fluxes(reduced)]
+                    candidates = [*library, *fluxes]
+                    if not any(equation == state and same(model, term, text) for equation, text in candidates):
                         continue
                     row[3] += 1
-                    found = fit.missing_terms().terms
-                    right = bool(found) and found[0].equation == state and same(model, term, found[0].term)
+                    ranked = fit.missing_terms().terms
+                    right = bool(ranked) and ranked[0].equation == state and same(model, term, ranked[0].term)
                     row[4] += right
                     if not right:
-                        best = f"{found[0].term} in {found[0].equation}'" if found else "nothing"
-                        print(f"<!-- {name}, seed {seed}: {term} in {state}', found {best} -->", flush=True)
+                        best = f"{ranked[0].term} in {ranked[0].equation}'" if ranked else "nothing"
+                        print(f"<!-- {name}, seed {seed}: {term} in {state}', suggested {best} -->", flush=True)
         sums += row
         print(f"| {name} | {' | '.join(map(str, row))} | {time.process_time() - begin:.0f} |", flush=True)
     print(f"| all | {' | '.join(map(str, sums))} | |")
