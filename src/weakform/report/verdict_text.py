@@ -132,8 +132,8 @@ def verdict(fit: FitResult) -> Verdict:
     if limited_by_neighbours:
         neighbours = sorted({neighbour for group in limited_by_neighbours.values() for neighbour in group})
         reasons.append(
-            f"Interval limited by the bounds of correlated parameters ({', '.join(neighbours)}): "
-            f"{', '.join(limited_by_neighbours)}. With wider bounds, these intervals would be longer."
+            f"Interval limited by the bounds of {', '.join(neighbours)} rather than by the data: "
+            f"{', '.join(limited_by_neighbours)}. With wider bounds there, the interval would be longer."
         )
     if at_bound:
         reasons.append(f"At a bound: {', '.join(at_bound)}. Widen the bound, unless it is a physical limit.")
