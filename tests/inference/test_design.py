@@ -82,7 +82,7 @@ def test_hidden_states_and_log_normal_noise():
     [
         ({"a": {"time": [1]}}, "'time' is not known"),
         ({"a": {"times": ["x"]}}, "must be numbers"),
-        ({"a": {"times": [1], "states": ["Q"]}}, "of which the noise is not known"),
+        ({"a": {"times": [1], "states": ["Q"]}}, "whose noise is not known"),
         ({"a": [-5.0]}, "would come before it"),
         ({}, "no candidates"),
         ({"a": {"times": [1], "initial": {}}}, "lacks 'S'"),

@@ -119,9 +119,9 @@ def test_a_profile_that_finds_a_better_fit_says_so():
     assert better.log_likelihood > fit.log_likelihood + 1, (
         "should the search find it by itself, this test has done its work"
     )
-    assert "A profile has come upon a better fit" in str(fit)
+    assert "A profile reached a better fit" in str(fit)
     assert "better fit" in verdict(fit).headline
-    assert "A profile has come upon" not in str(better)
+    assert "A profile reached" not in str(better)
 
 
 def test_a_side_that_a_bound_cuts_off_does_not_make_an_error_small():
