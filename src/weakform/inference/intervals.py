@@ -25,7 +25,7 @@ from ..support.errors import FitError
 from ..support.whole_numbers import is_whole
 from ..support.wording import counted, suggestion
 from .profiles import Profile, inside, profile
-from .refits import Refitted, can_refit, refit_of
+from .refits import Refit, can_refit, refit_of
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -223,7 +223,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     except FitError:
         return ends, tuple(kinds)
     # Solving the equations along a valley takes minutes, and would not change the verdict that it is one.
-    if refit.solves and fit.status is Status.UNDETERMINED:
+    if refit.solves_equations and fit.status is Status.UNDETERMINED:
         return ends, tuple(kinds)
     z = fit.quantile(level)
     bent = [
@@ -242,7 +242,7 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     return ends, tuple(kinds)
 
 
-def _curves(fit: FitResult, which: list[int], level: float, refit: Refitted) -> list[Profile]:
+def _curves(fit: FitResult, which: list[int], level: float, refit: Refit) -> list[Profile]:
     """Compute the profiles of some parameters, each once, and keep them.
 
     If the profile of one parameter led another beyond the ends of its own, the other is followed again from there.
@@ -263,14 +263,14 @@ def _curves(fit: FitResult, which: list[int], level: float, refit: Refitted) -> 
     return [fit.late.curves[name, level] for name in names]
 
 
-def _parabolic(refit: Refitted, j: int, ends: FloatArray, z: float) -> bool:
+def _parabolic(refit: Refit, j: int, ends: FloatArray, z: float) -> bool:
     """Return True if the misfit at both ends of Wald's interval of p_j is the z² that a parabola promises."""
-    least = refit.total(refit.best)
+    least = refit.compute_misfit(refit.best)
     for end in ends:
-        solution = refit.with_parameter(j, float(end), refit.best) if np.isfinite(end) else None
+        solution = refit.hold_parameter(j, float(end), refit.best) if np.isfinite(end) else None
         if solution is None:
             return False
-        root = np.sqrt(max(refit.total(solution) - least, 0.0))
+        root = np.sqrt(max(refit.compute_misfit(solution) - least, 0.0))
         if not abs(root / z - 1) < MAX_ROOT_DEVIATION:
             return False
     return True

@@ -17,7 +17,7 @@ from ..collocation.gauss_helmert import Solution
 from ..support.array_types import BoolArray, FloatArray
 from ..support.compact_repr import Tidy
 from ..support.errors import FitError
-from .refits import Refitted, refit_of
+from .refits import Refit, refit_of
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -70,7 +70,7 @@ class Profile(Tidy):
 
 
 def profile(
-    fit: FitResult, name: str, level: float = 0.95, refit: Refitted | None = None, met: list[Solution] | None = None
+    fit: FitResult, name: str, level: float = 0.95, refit: Refit | None = None, met: list[Solution] | None = None
 ) -> Profile:
     """The profile of one parameter and its interval; solutions that are `met` belong to it, and are added to."""
     met, j = [] if met is None else met, fit.model.parameters.index(name)
@@ -90,7 +90,7 @@ def profile(
     # Where the tangent knows nothing its error is no step: a few quarters of it must lead to what is near.
     step = min(step, max(abs(start), FIRST * step))
     # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
-    points, stops = {start: refit.total(refit.best)}, []
+    points, stops = {start: refit.compute_misfit(refit.best)}, []
     good = inside(fit, refit, met, z)
     walk = _Walk(fit, refit, j, step, z, points=points, met=met)
     for sign in (-1.0, 1.0):
@@ -102,7 +102,7 @@ def profile(
             # Along another branch of the valley, that of another profile, it reaches farther.
             again = _Path(refit, j, farthest).solved(float(farthest.p[j]), z**2) or farthest
             walk.forget(sign)
-            stop = walk.along(sign, min(again, farthest, key=refit.total))
+            stop = walk.along(sign, min(again, farthest, key=refit.compute_misfit))
         stops.append(stop)
     low, high = (walk.crossing(sign) if s is None else s for sign, s in zip((-1.0, 1.0), stops, strict=True))
     least = min(points.values())
@@ -112,10 +112,10 @@ def profile(
     return Profile(name, values, np.array([risen[v] for v in values]), level, (low, high), others)
 
 
-def inside(fit: FitResult, refit: Refitted, met: list[Solution], z: float) -> list[Solution]:
+def inside(fit: FitResult, refit: Refit, met: list[Solution], z: float) -> list[Solution]:
     """Of some solutions those that are no worse than at an end, and on the side of zero on which the estimate is."""
-    most = refit.total(refit.best) + z**2
-    return [one for one in met if refit.total(one) < most and _same_signs(fit, one)]
+    most = refit.compute_misfit(refit.best) + z**2
+    return [one for one in met if refit.compute_misfit(one) < most and _same_signs(fit, one)]
 
 
 class _Walk:
@@ -134,7 +134,7 @@ class _Walk:
     def __init__(
         self,
         fit: FitResult,
-        refit: Refitted,
+        refit: Refit,
         j: int,
         step: float,
         z: float,
@@ -152,19 +152,19 @@ class _Walk:
         refit, points, z = self.refit, self.points, self.z
         low, high = self.fit.bounds[self.j]
         path = _Path(refit, self.j, first)
-        points[path.value] = refit.total(first)
+        points[path.value] = refit.compute_misfit(first)
         width, last, shorter, failed = self.step, points[path.value], 0, 0
         for _ in range(MAX_STEPS):
             value = float(np.clip(path.value + sign * width, low, high))
             solved = path.solved(value, z**2)
-            if (solved is None or refit.total(solved) - last > JUMP * z**2) and shorter < SHORTER:
+            if (solved is None or refit.compute_misfit(solved) - last > JUMP * z**2) and shorter < SHORTER:
                 width, shorter, failed = width / 4, shorter + 1, failed + 1  # too far for one step
                 if failed > FAILED:
                     break
                 continue
             if solved is None or width < SHORTEST * self.step:
                 break
-            now = refit.total(solved)
+            now = refit.compute_misfit(solved)
             if now - last > JUMP * z**2:  # a wall, or a valley that was lost: nobody can tell from here
                 break
             points[value], shorter = now, 0
@@ -213,7 +213,7 @@ def _stopped(fit: FitResult, p: FloatArray) -> BoolArray:
 class _Path:
     """A way along a profile: the last solution, and the one before it, which tells where the others go."""
 
-    def __init__(self, refit: Refitted, j: int, near: Solution) -> None:
+    def __init__(self, refit: Refit, j: int, near: Solution) -> None:
         self.refit, self.j, self.near = refit, j, near
         self.before: Solution | None = None
 
@@ -231,11 +231,11 @@ class _Path:
         slope = None
         if self.before is not None and self.before.p[self.j] != self.value:
             slope = (self.near.p - self.before.p) / (self.value - self.before.p[self.j])
-        found = self.refit.with_parameter(self.j, value, self.near, slope)
-        if found is not None and self.refit.total(found) - self.refit.total(self.near) < much:
+        found = self.refit.hold_parameter(self.j, value, self.near, slope)
+        if found is not None and self.refit.compute_misfit(found) - self.refit.compute_misfit(self.near) < much:
             return found
-        other = self.refit.with_parameter(self.j, value, self.near, np.zeros_like(self.near.p))
-        return min((one for one in (found, other) if one is not None), key=self.refit.total, default=None)
+        other = self.refit.hold_parameter(self.j, value, self.near, np.zeros_like(self.near.p))
+        return min((one for one in (found, other) if one is not None), key=self.refit.compute_misfit, default=None)
 
 
 def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tuple[float, float], z: float) -> None:
@@ -252,7 +252,7 @@ def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tup
         solved = path.solved(between, z**2)
         if solved is None:
             return
-        points[between] = path.refit.total(solved)
+        points[between] = path.refit.compute_misfit(solved)
         if points[between] - least < z**2:
             path.go(solved)
             low = points[between]

@@ -464,7 +464,7 @@ class Band:
             if solved is None:
                 yield None
                 continue
-            moved = refit.first(solved, self.trajectory) - self._working(self.mean[None, self.J :])[0]
+            moved = refit.get_initial_state(solved, self.trajectory) - self._working(self.mean[None, self.J :])[0]
             yield self._solved(np.concatenate([solved.p - self.mean[: self.J], moved]))
 
     def _normal(self, seed: int) -> Iterator[FloatArray | None]:
