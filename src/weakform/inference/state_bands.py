@@ -31,7 +31,7 @@ from .band_times import between, chosen_knots, pieces, rounding
 from .fitted_states import RTOL, UNDETERMINED_RELATIVE_ERROR, Seen, is_free, system
 from .intervals import LEVEL, MIN_SHARE_OF_RUNS
 from .refits import can_refit, refit_of
-from .state_profiles import FARTHEST, SAME, Pinned, Wanted
+from .state_profiles import FARTHEST, SAME_TIME, BandRequest, StateProfiler
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -396,28 +396,28 @@ class Band:
         doses = self.fit.data.trajectories[self.trajectory].doses
         piece = pieces(self.times, self.fit.nodes[self.trajectory][0], doses)
         # A time just before a jump shares its mesh node with the state after it, and cannot be pinned.
-        able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME * np.ptp(self.times)), False)
+        able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME_TIME * np.ptp(self.times)), False)
         chosen = [chosen_knots(values[:, column], able * error[:, column], self.requested, piece) for column in columns]
         knots = np.unique(np.concatenate(chosen))
         lower, upper = self._back(x - z * error), self._back(x + z * error)
         if not len(knots):
             return lower, upper, ""
-        pinned = Pinned(self.fit, self.trajectory, self.times[knots], self.names)
-        pins: list[tuple[FloatArray, Wanted]] = []
+        profiler = StateProfiler(self.fit, self.trajectory, self.times[knots], self.names)
+        pins: list[tuple[FloatArray, BandRequest]] = []
         for column, own_knots in zip(columns, chosen, strict=True):
-            u, kind = values[:, column], pinned.kinds[column]
-            least = rounding(u, pinned.logs[column])
+            u, kind = values[:, column], profiler.kinds[column]
+            least = rounding(u, profiler.logs[column])
             slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, least))
             # A standard error larger than the state itself would make a pin too weak to move it.
-            most = 1.0 if pinned.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
+            most = 1.0 if profiler.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
             each = np.where(u > least, error[:, column] * slopes, 0.0)
             pins.append(
-                (each, Wanted(int(column), np.searchsorted(knots, own_knots), np.minimum(each[own_knots], most)))
+                (each, BandRequest(int(column), np.searchsorted(knots, own_knots), np.minimum(each[own_knots], most)))
             )
-        ends = pinned.ends([request for _, request in pins], z)
+        ends = profiler.ends([request for _, request in pins], z)
         for reach, (each, request), own_knots in zip(ends, pins, chosen, strict=True):
-            column, u, kind = request.column, values[:, request.column], pinned.kinds[request.column]
-            least = rounding(u, pinned.logs[column])
+            column, u, kind = request.column, values[:, request.column], profiler.kinds[request.column]
+            least = rounding(u, profiler.logs[column])
             y = kind.to_working(np.maximum(u, least))
             for distance, sign, side in zip(reach * request.errors, (-1.0, 1.0), (lower, upper), strict=True):
                 far = between(self.times, own_knots, distance, each, piece) if len(own_knots) else z * each
