@@ -4,13 +4,14 @@ Wald's interval is `p̂ ± z·error` on the scale of the parameter. Profiles (`p
 likelihood that Wald's formula leaves out. Bootstrap: data are drawn from the fitted states with the fitted noise and
 refitted; the interval lies between quantiles of the estimates. Both refit from the estimate (`refits`) and need no new
 search. By default an interval is Wald's unless a bound is within reach, another parameter sits at one, or the misfit at
-Wald's ends is not what a parabola promises; then it is the profile's.
+Wald's ends is not what a parabola promises; then it is the profile's, unless the time for it is over (`profile_time`).
 """
 
 from __future__ import annotations
 
 import numbers
 import warnings
+from contextlib import suppress
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,11 @@ from ..collocation.gauss_helmert import Solution
 from ..parameters.working_scale import Scale
 from ..results.records import Quantity
 from ..results.status import Status
-from ..support.array_types import FloatArray
+from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import FitError
 from ..support.whole_numbers import is_whole
 from ..support.wording import counted, suggestion
+from .profile_time import TimeLimitReached, has_automatic_profiles, limit_automatic_profiles
 from .profiles import Profile, inside, profile
 from .refits import Refit, can_refit, refit_of
 
@@ -63,6 +65,8 @@ WALD, BY_PROFILE, BY_PROFILE_ON_ONE_SIDE = "", "by its profile", "by its profile
 """Kinds of an interval as the notes of parameters show them; Wald's, the usual one, needs no note."""
 NO_DEGREES_OF_FREEDOM = "as many unknowns as values"
 PROFILE_LOST = "rough: its profile could not be followed"
+TIME_ENDED = "Wald: the time limit ended its profile"
+TIME_ENDED_WITHOUT_WALD = "no interval: the time limit ended its profile"
 
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
@@ -215,23 +219,15 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
     loose = (fit.wald_errors > LOOSE * np.abs(fit.estimate)) | (fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED)
     # A user who chooses another covariance wants the intervals of that covariance.
     loose &= "covariance" not in fit.options.given
-    suspects = np.flatnonzero(open_to & (beyond | loose))
-    if not len(suspects) or not can_refit(fit) or not fit.converged or fit.covariance_kind.startswith("none"):
+    suspects = [int(j) for j in np.flatnonzero(open_to & (beyond | loose))]
+    has_profiles = can_refit(fit) and has_automatic_profiles(fit) and not fit.covariance_kind.startswith("none")
+    if not suspects or not has_profiles:
         return ends, tuple(kinds)
-    try:
-        refit = refit_of(fit)
-    except FitError:
-        return ends, tuple(kinds)
-    # Solving the equations along a valley takes minutes, and would not change the verdict that it is one.
-    if refit.solves_equations and fit.status is Status.UNDETERMINED:
-        return ends, tuple(kinds)
-    z = fit.quantile(level)
-    bent = [
-        int(j)
-        for j in counted(suspects, "intervals", len(suspects))
-        if beyond[j] or not _parabolic(refit, int(j), ends[j], z)
-    ]
-    for j, curve in zip(bent, _curves(fit, bent, level, refit), strict=True):
+    for j in _profile_suspects(fit, level, suspects, beyond, ends):
+        curve = fit.late.curves.get((fit.model.parameters[j], level))
+        if curve is None:
+            kinds[j] = TIME_ENDED if np.isfinite(ends[j]).all() else TIME_ENDED_WITHOUT_WALD
+            continue
         interval = np.array(curve.interval)
         lost = np.isnan(interval)
         # If a profile was lost on a side, the interval has all values that were followed, and those of Wald's.
@@ -240,6 +236,47 @@ def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...
         ends[j] = np.where(lost, wider, interval)
         kinds[j] = PROFILE_LOST if lost.all() else BY_PROFILE if not lost.any() else BY_PROFILE_ON_ONE_SIDE
     return ends, tuple(kinds)
+
+
+def _profile_suspects(
+    fit: FitResult, level: float, suspects: list[int], beyond: BoolArray, wald: FloatArray
+) -> list[int]:
+    """Compute the profiles of parameters for which Wald's interval may be wrong, as long as the time limit allows.
+
+    Parameters
+    ----------
+    fit : FitResult
+    level : float
+    suspects : list of int
+        The parameters to look at.
+    beyond : ndarray of bool, (J,)
+        Those that need a profile in any case; of the others only those whose misfit is not quadratic do.
+    wald : ndarray, (J, 2)
+        Wald's intervals.
+
+    Returns
+    -------
+    list of int
+        The parameters that need a profile, or whose misfit the time did not suffice to look at. `late.curves` has the
+        profiles that were computed.
+    """
+    z, unsettled = fit.quantile(level), list(suspects)
+    with limit_automatic_profiles(fit) as watch:
+        try:
+            refit = refit_of(fit, watch)
+        except TimeLimitReached:
+            return unsettled
+        except FitError:
+            return []
+        # Solving the equations along a valley takes minutes, and would not change the verdict that it is one.
+        if refit.solves_equations and fit.status is Status.UNDETERMINED:
+            return []
+        with suppress(TimeLimitReached):
+            for j in counted(suspects, "intervals", len(suspects)):
+                if not beyond[j] and _parabolic(refit, j, wald[j], z):
+                    unsettled.remove(j)
+            _curves(fit, unsettled, level, refit)
+    return unsettled
 
 
 def _curves(fit: FitResult, which: list[int], level: float, refit: Refit) -> list[Profile]:
@@ -284,6 +321,10 @@ def _profiled(fit: FitResult, level: float) -> FloatArray:
     for j, curve in zip(free, _curves(fit, free.tolist(), level, refit), strict=True):
         fit.late.profiles[curve.name] = curve
         ends[j] = curve.interval
+    # Default intervals that were left without a profile for want of time can use these.
+    _, kinds = fit.late.automatic.get(level, (ends, ()))
+    if TIME_ENDED in kinds or TIME_ENDED_WITHOUT_WALD in kinds:
+        del fit.late.automatic[level]
     lost = [fit.model.parameters[j] for j in free if np.isnan(ends[j]).any()]
     if lost:
         words = (

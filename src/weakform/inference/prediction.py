@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ..data.event_schedule import jump_times
 from ..support.array_types import FloatArray
 from ..support.errors import DataError, FitError
+from ..support.progress import Watch
 from ..support.whole_numbers import is_whole
 from .fitted_states import beginning, finite, joint, solved
 from .refits import can_refit
@@ -51,8 +52,12 @@ def predict(
     level: float = 0.95,
     kind: str = "auto",
     seed: int = 0,
+    watch: Watch | None = None,
 ) -> Prediction:
-    """Solve the fitted model at any times, with a pointwise band; see `FitResult.predict`."""
+    """Solve the fitted model at any times, with a pointwise band; see `FitResult.predict`.
+
+    A `watch` stops a band of kind `"profile"`, which raises `TimeLimitReached` then.
+    """
     z = fit.quantile(level)
     if kind not in ("auto", "delta", "sampling", "profile"):
         raise FitError(f"The kind of band must be 'auto', 'delta', 'sampling' or 'profile'; received {kind!r}.")
@@ -75,7 +80,7 @@ def predict(
         begin = float(grid[0])
         mean, covariance = _known(fit, initial)
     band = Band(fit, trajectory, grid, begin, Belief(mean, covariance, told=initial is not None))
-    return band.prediction(level, z, kind, seed)
+    return band.prediction(level, z, kind, seed, watch)
 
 
 @np.errstate(all="ignore")

@@ -30,6 +30,7 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.progress import Watch
 from .fitted_states import fitted
+from .profile_time import no_limit, raise_if_late
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -81,6 +82,12 @@ class RefitSolver(HeldSolver, Protocol):
 class Refit:
     """The problem behind a fit, ready to be solved again.
 
+    Parameters
+    ----------
+    fit : FitResult
+    watch : Watch
+        Stops refits with a parameter held: they raise `TimeLimitReached` then.
+
     Attributes
     ----------
     best : Solution
@@ -89,15 +96,16 @@ class Refit:
         True if each refit solves the equations forward in time, which costs many times as much.
     """
 
-    def __init__(self, fit: FitResult) -> None:
-        self.fit, self.free = fit, ~fit.fixed
+    def __init__(self, fit: FitResult, watch: Watch) -> None:
+        raise_if_late(watch)
+        self.fit, self.free, self.watch = fit, ~fit.fixed, watch
         self.solves_equations = ESTIMATORS[fit.method].local
         self.covariance = np.nan_to_num(fit.covariance)
-        watch = Watch(np.inf)
         build = _build_forward if self.solves_equations else _build_relaxed if fit.nodes else _build_mesh
         self.solver, states = build(fit, watch)
         self._restricted: dict[int, HeldSolver] = {}
         best = self.solver.solve(fit.estimate, states, self.free)
+        raise_if_late(watch)
         self.best = Solution.known(fit.estimate, states, fit.sigma, np.nan, Stop.STUCK) if best is None else best
 
     def compute_misfit(self, solution: Solution) -> float:
@@ -105,7 +113,7 @@ class Refit:
         return solution.misfit + (0.0 if self.fit.prior is None else 2 * self.fit.prior.value(solution.p))
 
     def hold_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
-        """Compute the best fit with p_j held at a value.
+        """Compute the best fit with p_j held at a value; raise `TimeLimitReached` if the watch ends it.
 
         Parameters
         ----------
@@ -123,6 +131,7 @@ class Refit:
         Solution or None
             None if the refit did not converge.
         """
+        raise_if_late(self.watch)
         free = self.free.copy()
         free[j] = False
         if slope is None:
@@ -136,8 +145,10 @@ class Refit:
             solution = self._restricted[j].solve(p, near.states, free)
         except NotPositiveDefinite:
             return None
-        converged = solution is not None and np.isfinite(solution.misfit) and solution.stop.converged
-        return solution if converged else None
+        if solution is not None and np.isfinite(solution.misfit) and solution.stop.converged:
+            return solution
+        raise_if_late(self.watch)  # the refit did not fail, it was stopped
+        return None
 
     def drawn(self, rng: np.random.Generator) -> Solution | None:
         """Fit to data drawn from the fitted states with the fitted noise; return None if that did not converge."""
@@ -154,8 +165,15 @@ class Refit:
         return self.solver.get_initial_state(solution, trajectory)
 
 
-def refit_of(fit: FitResult) -> Refit:
-    """Prepare the refits of a fit; raise `FitError` if it cannot be repeated."""
+def refit_of(fit: FitResult, watch: Watch | None = None) -> Refit:
+    """Prepare the refits of a fit; raise `FitError` if it cannot be repeated.
+
+    Parameters
+    ----------
+    fit : FitResult
+    watch : Watch, optional
+        Stops the refits; by default nothing does.
+    """
     if fit.covariance_kind.startswith("none"):
         raise FitError("Noise-free data have no intervals: they determine the estimate exactly.")
     if not can_refit(fit):
@@ -165,7 +183,7 @@ def refit_of(fit: FitResult) -> Refit:
             f"Fit again with method={methods}."
         )
     try:
-        return Refit(fit)
+        return Refit(fit, no_limit() if watch is None else watch)
     except NotPositiveDefinite:
         raise FitError(
             "This fit cannot be repeated from its estimate, where the problem is singular; it has no profiles and no "

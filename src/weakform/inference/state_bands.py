@@ -26,10 +26,12 @@ from ..forward.solver import simulate
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.optional_imports import pandas
+from ..support.progress import Watch
 from ..support.wording import counted
 from .band_times import between, chosen_knots, pieces, rounding
 from .fitted_states import RTOL, UNDETERMINED_RELATIVE_ERROR, Seen, is_free, system
 from .intervals import LEVEL, MIN_SHARE_OF_RUNS
+from .profile_time import TimeLimitReached, limit_automatic_profiles, no_limit
 from .refits import can_refit, refit_of
 from .state_profiles import FARTHEST, SAME_TIME, BandRequest, StateProfiler
 
@@ -175,7 +177,7 @@ class Band:
         self.kinds = (*self.system.kinds, *self.expressions.kinds)
         self.names = (*fit.model.states, *self.expressions.names)
 
-    def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
+    def prediction(self, level: float, z: float, kind: str, seed: int, watch: Watch | None = None) -> Prediction:
         """Solve the model and compute its band.
 
         Parameters
@@ -188,6 +190,67 @@ class Band:
             `"auto"`, `"delta"`, `"sampling"` or `"profile"`.
         seed : int
             Seed of draws.
+        watch : Watch, optional
+            Stops a band of kind `"profile"`, which raises `TimeLimitReached` then; by default nothing stops it. One of
+            kind `"auto"` is linearised if the time for automatic profiles is over.
+        """
+        states, values, K = self._linearise()
+        x = self._working(values)
+        variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
+        half = z * np.sqrt(np.maximum(variance, 0.0))
+        # A column that the data cannot determine has no band.
+        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & is_free(self.fit)
+        half = np.where(unlimited.any(axis=0), 0.0, half)
+        lower, upper, note = x - half, x + half, self._note()
+        curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
+        is_nonlinear = bool(curved.any())
+        sampled = kind == "sampling" or (is_nonlinear and not self._pins(kind))
+        profiled = None
+        if is_nonlinear and not sampled:
+            columns = np.flatnonzero(curved)
+            if kind == "auto":
+                profiled = self._profile_in_time(x, half / z, columns, z)
+            else:
+                profiled = self._profiled(x, half / z, columns, z, watch=no_limit() if watch is None else watch)
+        if sampled:
+            sample = self._sampled(level, seed)
+            lost = sample[2]
+            if lost:
+                note = f"{note} The model could not be solved for {lost:.0%} of the draws.".strip()
+        if sampled and (kind == "sampling" or np.isfinite(sample[0]).any()):
+            kind, (lower, upper, _) = "sampling", sample
+        elif profiled is not None:
+            kind, (lower, upper, note) = "profile", profiled
+        else:
+            kind = "delta"
+            if sampled:
+                note = f"{note} The band is linearised although solutions are nonlinear: treat it as rough.".strip()
+            elif is_nonlinear:
+                note = f"{note} The time limit ended the band by the likelihood: it is linearised, and rough.".strip()
+            lower, upper = self._back(lower), self._back(upper)
+            if self.system.mix is not None:
+                half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
+                lower, upper = states - half, states + half
+        lower, upper = np.where(unlimited, -np.inf, lower), np.where(unlimited, np.inf, upper)
+        if unlimited.any():
+            free_names = ", ".join(name for name, free in zip(self.names, unlimited.any(axis=0), strict=True) if free)
+            note = f"{note} No band for {free_names}: the data cannot determine it.".strip()
+        if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
+            D = self.system.D
+            lower[0, :D] = upper[0, :D] = states[0]
+        times, values, lower, upper = (a[self.requested] for a in (self.times, values, lower, upper))
+        return Prediction(times, values, lower, upper, self.names, level, kind=kind, note=note)
+
+    def _linearise(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Solve the model from the mean, with sensitivities.
+
+        Returns
+        -------
+        states : ndarray, (time, D)
+        values : ndarray, (time, names)
+            States and measured expressions.
+        K : ndarray, (time, names, J + D)
+            Their derivatives by (p, x₀), all in working coordinates.
         """
         n = len(self.times)
         p, u0 = self.mean[: self.J], self.mean[self.J :]
@@ -208,46 +271,7 @@ class Band:
         )[:, :, None]
         # A state that is zero, as at a known initial value, has no logarithm, and no band.
         K = np.nan_to_num(np.concatenate([self.system.per_slope(states, K), by_h], axis=1), posinf=0.0, neginf=0.0)
-        values = np.concatenate([states, h], axis=1)
-        x = self._working(values)
-        variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
-        half = z * np.sqrt(np.maximum(variance, 0.0))
-        # A column that the data cannot determine has no band.
-        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & is_free(self.fit)
-        half = np.where(unlimited.any(axis=0), 0.0, half)
-        lower, upper, note = x - half, x + half, self._note()
-        curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
-        profiled = self._pins(kind) and bool(curved.any()) and kind != "sampling"
-        sampled = kind == "sampling" or (bool(curved.any()) and not profiled)
-        if sampled:
-            sample = self._sampled(level, seed)
-            lost = sample[2]
-            if lost:
-                note = f"{note} The model could not be solved for {lost:.0%} of the draws.".strip()
-        if sampled and (kind == "sampling" or np.isfinite(sample[0]).any()):
-            kind, (lower, upper, _) = "sampling", sample
-        elif profiled:
-            kind, lower, upper, note = "profile", *self._profiled(x, half / z, np.flatnonzero(curved), z)
-        else:
-            kind = "delta"
-            note = (
-                f"{note} The band is linearised although solutions are nonlinear: treat it as rough.".strip()
-                if sampled
-                else note
-            )
-            lower, upper = self._back(lower), self._back(upper)
-            if self.system.mix is not None:
-                half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
-                lower, upper = states - half, states + half
-        lower, upper = np.where(unlimited, -np.inf, lower), np.where(unlimited, np.inf, upper)
-        if unlimited.any():
-            free_names = ", ".join(name for name, free in zip(self.names, unlimited.any(axis=0), strict=True) if free)
-            note = f"{note} No band for {free_names}: the data cannot determine it.".strip()
-        if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
-            D = self.system.D
-            lower[0, :D] = upper[0, :D] = states[0]
-        times, values, lower, upper = (a[self.requested] for a in (self.times, values, lower, upper))
-        return Prediction(times, values, lower, upper, self.names, level, kind=kind, note=note)
+        return states, np.concatenate([states, h], axis=1), K
 
     def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
         """Compute the variance of the states in their own coordinates, `(time, D)`."""
@@ -369,8 +393,18 @@ class Band:
         """Whether a refit is fast; one of many subjects with own parameters is not."""
         return self.fit.data.samples * int((~self.fit.fixed).sum()) <= MAX_WORK_TO_REFIT
 
-    def _profiled(
+    def _profile_in_time(
         self, x: FloatArray, error: FloatArray, columns: IntArray, z: float
+    ) -> tuple[FloatArray, FloatArray, str] | None:
+        """Compute the band by the likelihood; return None if the time for automatic profiles is over."""
+        with limit_automatic_profiles(self.fit) as watch:
+            try:
+                return self._profiled(x, error, columns, z, watch=watch)
+            except TimeLimitReached:
+                return None
+
+    def _profiled(
+        self, x: FloatArray, error: FloatArray, columns: IntArray, z: float, *, watch: Watch
     ) -> tuple[FloatArray, FloatArray, str]:
         """Compute the band by the likelihood in some columns, and by the delta method in the others.
 
@@ -386,6 +420,8 @@ class Band:
             The columns that need the likelihood.
         z : float
             The quantile of the band's level.
+        watch : Watch
+            Stops the search, which raises `TimeLimitReached` then.
 
         Returns
         -------
@@ -402,7 +438,7 @@ class Band:
         lower, upper = self._back(x - z * error), self._back(x + z * error)
         if not len(knots):
             return lower, upper, ""
-        profiler = StateProfiler(self.fit, self.trajectory, self.times[knots], self.names)
+        profiler = StateProfiler(self.fit, self.trajectory, self.times[knots], self.names, watch)
         pins: list[tuple[FloatArray, BandRequest]] = []
         for column, own_knots in zip(columns, chosen, strict=True):
             u, kind = values[:, column], profiler.kinds[column]

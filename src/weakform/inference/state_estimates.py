@@ -14,7 +14,9 @@ from ..support.array_types import FloatArray
 from ..support.errors import WeakformError
 from ..support.wording import suggestion
 from .fitted_states import UNDETERMINED_RELATIVE_ERROR, beginning, finite, is_complete, is_free, joint, system
-from .intervals import BY_PROFILE, LEVEL, MAX_SAMPLES_ALWAYS_CHECKED, mean_reach, quantity
+from .intervals import BY_PROFILE, LEVEL, MAX_SAMPLES_ALWAYS_CHECKED, TIME_ENDED, mean_reach, quantity
+from .prediction import predict
+from .profile_time import TimeLimitReached, has_automatic_profiles, limit_automatic_profiles
 from .refits import can_refit
 from .state_bands import MAX_SHIFT_OF_ENDS
 
@@ -74,7 +76,7 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         """Return the initial value of one state in trajectory k, with its interval.
 
         It is the delta method's, or the likelihood's if a parameter sits at its bound or there are few samples, and the
-        two differ by much.
+        two differ by much. The likelihood is followed only as long as the time for automatic profiles allows.
         """
         fit, d = self.fit, self.fit.model.states.index(name)
         _, u0 = beginning(fit, k)
@@ -95,7 +97,10 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         # The covariance holds a parameter at its bound fixed, and with few samples the delta method is too rough.
         doubtful = fit.at_bound.any() or fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED
-        pinned = self._pinned(k, name, float(u0[d])) if error and doubtful else None
+        try:
+            pinned = self._pinned(k, name, float(u0[d])) if error and doubtful else None
+        except TimeLimitReached:
+            pinned, note = None, TIME_ENDED
         width = ends[1] - ends[0]
         if pinned and not max(abs(a - b) for a, b in zip(pinned[0], ends, strict=True)) <= MAX_SHIFT_OF_ENDS * width:
             (ends, error), note = pinned, BY_PROFILE
@@ -116,16 +121,22 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         Returns
         -------
         tuple or None
-            The two ends and the standard error; None if the likelihood cannot be followed.
+            The two ends and the standard error; None if the likelihood cannot be followed, or the fit is not to be
+            trusted. Raises `TimeLimitReached` if the time for automatic profiles is over.
         """
         fit, key = self.fit, (k, LEVEL, "beginning")
-        if not (fit.nodes and can_refit(fit) and fit.converged):
+        if not (fit.nodes and can_refit(fit) and has_automatic_profiles(fit)):
             return None
         if key not in fit.late.bands:
-            try:
-                fit.late.bands[key] = fit.predict(fit.nodes[k][0][:1], trajectory=k, level=LEVEL, kind="profile")
-            except WeakformError:
-                return None
+            begin = fit.nodes[k][0][:1]
+            with limit_automatic_profiles(fit) as watch:
+                try:
+                    band = predict(fit, begin, trajectory=k, level=LEVEL, kind="profile", watch=watch)
+                except TimeLimitReached:
+                    raise
+                except WeakformError:
+                    return None
+            fit.late.bands[key] = band
         value, *ends = map(float, fit.late.bands[key][name][0])
         # At a dose or a jump the band belongs to the state after it.
         if not np.isclose(value, before, rtol=SAME_VALUE, atol=0.0):

@@ -22,7 +22,9 @@ from ..forward.solver import simulate
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray, IntArray
 from ..support.errors import FitError
+from ..support.progress import Watch
 from .fitted_states import RTOL
+from .profile_time import raise_if_late
 from .profile_walk import Bracket, Trial, crossing, walk
 
 if TYPE_CHECKING:
@@ -150,6 +152,8 @@ class StateProfiler:
         The band times, none before the initial time.
     names : tuple of str
         States and expressions that may be pinned.
+    watch : Watch
+        Stops the fits with pins: they raise `TimeLimitReached` then.
 
     Attributes
     ----------
@@ -163,7 +167,10 @@ class StateProfiler:
         Which names are positive states, moved on a log scale.
     """
 
-    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, fit: FitResult, trajectory: int, times: FloatArray, names: tuple[str, ...], watch: Watch
+    ) -> None:
+        raise_if_late(watch)
         assert fit.shared is not None
         assert fit.index is not None
         K = fit.data.D
@@ -201,9 +208,10 @@ class StateProfiler:
         )
         problem = LatentProblem.of(fit.model, fit.shared, fit.index, data, sigma)
         self.relaxed = problem.relaxed(tuple(meshes), sigma, ~fit.fixed)
-        self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
+        self.search, self.watch = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior, stop=watch), watch
         X = np.concatenate([part for x in states for part in (x[:1], x)])
         best = settle(self.relaxed, Point(fit.estimate, X), self.search, PIN_TOLERANCE)
+        raise_if_late(watch)
         self.least = self._compute_misfit(best)
         self.best = self._measure(best)
         self.fits = [self.best]
@@ -224,6 +232,7 @@ class StateProfiler:
 
     def _fit_from(self, near: PinnedFit, knot: int, column: int, target: float, weight: float) -> PinnedFit | None:
         """Fit with a pin, beginning at a fit nearby; return None if that did not converge."""
+        raise_if_late(self.watch)
         layout, place = self.relaxed.layout, (self.rows[knot], self.K + column)
         data, weights, floor = layout.data.copy(), layout.weight.copy(), layout.floor.copy()
         data[place], weights[place] = target, weight
@@ -234,6 +243,7 @@ class StateProfiler:
         pinned = self.relaxed.on(replace(layout, data=data, weight=weights, floor=floor))
         point = settle(pinned, near.point, self.search, PIN_TOLERANCE)
         if not (point.done and np.isfinite(point.value)):
+            raise_if_late(self.watch)  # the fit did not fail, it was stopped
             return None
         fit = self._measure(point)
         if not np.isfinite(fit.at[knot, column]):

@@ -131,6 +131,8 @@ class Late:
         Estimates of the bootstrap `(runs, J)`, by number of runs and seed.
     posterior : list of Posterior
         The last posterior that was drawn, or nothing.
+    profile_seconds : float
+        Time that automatic profiles have taken, of `options.time_limit`.
     """
 
     profiles: dict[str, Profile] = field(default_factory=dict)
@@ -139,3 +141,4 @@ class Late:
     curves: dict[tuple[str, float], Profile] = field(default_factory=dict)
     bootstraps: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
     posterior: list[Posterior] = field(default_factory=list)
+    profile_seconds: float = 0.0
