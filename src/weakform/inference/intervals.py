@@ -40,14 +40,15 @@ are not reported. By judgement."""
 MIN_BOOTSTRAP_SPREAD = 0.1
 """Standard deviation of the bootstrap estimates of a parameter, in standard errors, below which its interval is
 infinite: the refits did not move along a direction that the data do not determine
-(`test_bootstrap_does_not_claim_what_the_data_leave_open`)."""
+(`test_bootstrap_intervals_of_unidentifiable_parameters_are_wide`)."""
 
 LOOSE = 0.05
 """Standard error, relative to the estimate, above which the curvature of the likelihood is checked; a parameter that is
 known better is moved too little for curvature to matter. Documented in docs/method.md. By judgement."""
 MAX_SAMPLES_ALWAYS_CHECKED = 600
 """Samples up to which curvature is checked whatever the errors: parameters of chaotic systems are known well along
-curved directions (`test_chaos_bends_what_is_known_well`). Above it the checks would cost more refits of long series."""
+curved directions (`test_well_determined_parameters_of_a_chaotic_system_need_profiles`). Above it the checks would cost
+more refits of long series."""
 MAX_ROOT_DEVIATION = 0.07
 """Relative difference between the root of the misfit at an end of Wald's interval and the quantile, up to which the
 likelihood counts as quadratic there. Above it the interval comes from the profile. By judgement."""

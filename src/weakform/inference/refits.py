@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_CONSTRAINT_VIOLATION = 0.1
 """Weighted sum of squares by which states may miss the exact constraint, in units of the misfit. Above it no step led
 back onto the constraint, and the states belong to other parameters: such a refit is no point of a profile
-(`test_states_that_leave_the_constraint_are_no_profile`)."""
+(`test_a_refit_that_leaves_the_constraint_is_no_point_of_a_profile`)."""
 DRAWN_DATA_TOLERANCE = 0.02
 """Tolerance of a refit to drawn data, in standard errors: far below the spread of such refits, and cheaper than that of
 a fit. By judgement."""
