@@ -27,9 +27,9 @@ class _MixingPolicy:
     """When the draws of a posterior can be trusted; documented in docs/posterior.md."""
 
     max_rhat: float = 1.01
-    """Split R̂ below which chains agree; the threshold that Vehtari et al. (2021, Bayesian Analysis 16) recommend."""
+    """Split R̂ below which chains agree; the threshold of Vehtari et al. (2021), doi 10.1214/20-BA1221."""
     min_effective_size: float = 400.0
-    """Effective size that each quantity must reach: 100 for each of four chains, as the same paper recommends."""
+    """Effective size that each quantity must reach: 100 for each of four chains, as in the same paper."""
     max_share_lost: float = 0.005
     """Share of the steps that may lead to where nothing can be computed. More, and part of the posterior may be out of
     reach. By judgement."""

@@ -48,7 +48,7 @@ MAX_MESH_ERROR = 0.02
 noise. By judgement."""
 MAX_STEP = 1e3
 """Newton step of the states, in units of each state's size, above which the iteration on a mesh has diverged."""
-FORWARD_TOLERANCE = 1e-8
+REFERENCE_TOLERANCE = 1e-8
 """Relative tolerance of the forward solution from which the one on the mesh is computed: far below `MAX_MESH_ERROR`."""
 MAX_NEWTON_STEPS = 60
 """Newton steps at most, towards one point z or on one mesh; a step that needs more counts as lost. By judgement."""
@@ -158,7 +158,7 @@ class Target:
         begin : ndarray, (T, B)
             The fitted initial values of each trajectory.
         """
-        latent = PartlySeen(self.problem, FORWARD_TOLERANCE, meshes=meshes).latent(self.base, tuple(begin))
+        latent = PartlySeen(self.problem, REFERENCE_TOLERANCE, meshes=meshes).latent(self.base, tuple(begin))
         if latent is None:
             raise FitError("No draws can be made: the fitted model cannot be solved from its estimate.")
         self.meshed = Meshed(self.problem.relaxed(meshes, self.fit.sigma, self.free))

@@ -77,8 +77,8 @@ class _ProfilePolicy:
     enough: across a longer one a curve with a kink is no straight line."""
 
 
-POLICY = _ProfilePolicy()
-AT_BOUND = 1e-6
+PROFILE_POLICY = _ProfilePolicy()
+BOUND_TOLERANCE = 1e-6
 """Relative difference from a bound up to which a parameter sits at it: refits stop within rounding of a bound."""
 
 
@@ -174,19 +174,19 @@ def _has_signs_of_estimate(fit: FitResult, solution: Solution) -> bool:
 
 def _find_parameters_at_bound(fit: FitResult, p: FloatArray) -> BoolArray:
     """Return which free parameters of `p` `(J,)` sit at a bound other than zero, `(J,)`."""
-    at = np.isclose(p[:, None], fit.bounds, rtol=AT_BOUND, atol=0.0) & (fit.bounds != 0)
+    at = np.isclose(p[:, None], fit.bounds, rtol=BOUND_TOLERANCE, atol=0.0) & (fit.bounds != 0)
     return np.asarray(at.any(axis=1) & ~fit.fixed)
 
 
 def _choose_first_step(fit: FitResult, refit: Refit, j: int, z: float) -> float:
     """Choose the length of the first step along the profile of parameter j."""
     low, high = fit.bounds[j]
-    step = fit.wald_errors[j] * z / POLICY.steps_to_end
+    step = fit.wald_errors[j] * z / PROFILE_POLICY.steps_to_end
     if not (np.isfinite(step) and step > 0):
         width = high - low
-        size = width if np.isfinite(width) else max(abs(fit.estimate[j]), POLICY.smallest_estimate)
-        step = POLICY.first_step_of_bounds * size
-    return float(min(step, max(abs(float(refit.best.p[j])), POLICY.first_step_of_error * step)))
+        size = width if np.isfinite(width) else max(abs(fit.estimate[j]), PROFILE_POLICY.smallest_estimate)
+        step = PROFILE_POLICY.first_step_of_bounds * size
+    return float(min(step, max(abs(float(refit.best.p[j])), PROFILE_POLICY.first_step_of_error * step)))
 
 
 class _ProfilePoints:
@@ -288,8 +288,8 @@ class _Side:
         The end of the interval: None if it is bracketed, NaN if the profile was lost, else a bound or infinite.
     """
 
-    max_trials = POLICY.max_trials
-    max_closing_trials: int | None = POLICY.max_closing_trials
+    max_trials = PROFILE_POLICY.max_trials
+    max_closing_trials: int | None = PROFILE_POLICY.max_closing_trials
 
     def __init__(self, points: _ProfilePoints, sign: float, first: Solution) -> None:
         self.points, self.sign = points, sign
@@ -342,7 +342,7 @@ class _Side:
         if solution is None:
             return None
         misfit = self.points.refit.compute_misfit(solution)
-        if bracket.is_open and misfit - self.misfit > POLICY.max_rise * self.points.z**2:
+        if bracket.is_open and misfit - self.misfit > PROFILE_POLICY.max_rise * self.points.z**2:
             return None
         return Trial(position, self.compute_root(misfit), solution)
 
@@ -350,18 +350,18 @@ class _Side:
         """Shorten the step; give up if it was shortened too often, or if the end is bracketed already."""
         del position
         self.width, self.shortenings, self.failures = (
-            self.width / POLICY.shrinking,
+            self.width / PROFILE_POLICY.shrinking,
             self.shortenings + 1,
             self.failures + 1,
         )
-        too_often = self.shortenings > POLICY.max_shortenings or self.failures > POLICY.max_failures
+        too_often = self.shortenings > PROFILE_POLICY.max_shortenings or self.failures > PROFILE_POLICY.max_failures
         self.has_given_up = too_often or not bracket.is_open
         return self.step_outward()
 
     def is_finished(self, trial: Trial[Solution], bracket: Bracket) -> bool:
         """Record a refit; return True if it is at a bound, far away or close to the end, or if the profile is lost."""
         outward = not self.is_bracketed
-        if outward and self.width < POLICY.shortest_step * self.points.step:
+        if outward and self.width < PROFILE_POLICY.shortest_step * self.points.step:
             return True
         misfit = self.points.refit.compute_misfit(trial.solution)
         self.points.misfits[trial.position], self.shortenings = misfit, 0
@@ -382,10 +382,10 @@ class _Side:
         self._go_on(trial.solution)
         self.points.solutions.append(trial.solution)
         rise = misfit - self.misfit
-        if rise < (POLICY.flat_rise * z) ** 2:
-            self.width *= POLICY.growth_if_flat
-        elif rise < (POLICY.slow_rise * z) ** 2:
-            self.width *= POLICY.growth_if_slow
+        if rise < (PROFILE_POLICY.flat_rise * z) ** 2:
+            self.width *= PROFILE_POLICY.growth_if_flat
+        elif rise < (PROFILE_POLICY.slow_rise * z) ** 2:
+            self.width *= PROFILE_POLICY.growth_if_slow
         self.misfit = misfit
         return self.step_outward()
 
@@ -398,7 +398,7 @@ class _Side:
         low, high = self.points.fit.bounds[self.points.j]
         if value in (low, high):
             self.end = value
-        elif abs(value - self.points.start) > POLICY.farthest * max(self.points.step, abs(self.points.start)):
+        elif abs(value - self.points.start) > PROFILE_POLICY.farthest * max(self.points.step, abs(self.points.start)):
             self.end = float(low if self.sign < 0 else high)
         else:
             return False
@@ -408,6 +408,6 @@ class _Side:
         """Return True if interpolation in a bracket is accurate: it is short, or one of its ends is at the quantile."""
         assert bracket.outer is not None
         (inner, low), (outer, high) = bracket.inner, bracket.outer
-        close = min(abs(root - self.points.z) for root in (low, high)) < POLICY.close_root
-        near = abs(outer - inner) < POLICY.max_gap * abs(outer - self.points.start)
-        return (close and near) or high - low < POLICY.close_root
+        close = min(abs(root - self.points.z) for root in (low, high)) < PROFILE_POLICY.close_root
+        near = abs(outer - inner) < PROFILE_POLICY.max_gap * abs(outer - self.points.start)
+        return (close and near) or high - low < PROFILE_POLICY.close_root

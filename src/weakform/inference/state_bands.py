@@ -33,7 +33,7 @@ from .fitted_states import RTOL, UNDETERMINED_RELATIVE_ERROR, Seen, is_free, sys
 from .intervals import LEVEL, MIN_SHARE_OF_RUNS
 from .profile_time import TimeLimitReached, limit_automatic_profiles, no_limit
 from .refits import can_refit, refit_of
-from .state_profiles import FARTHEST, SAME_TIME, BandRequest, StateProfiler
+from .state_profiles import MAX_REACH, SAME_TIME, BandRequest, StateProfiler
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -466,7 +466,7 @@ class Band:
             lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
         limited = not any(np.isinf(reach).any() for reach in ends)
         lost = any(np.isnan(reach).any() for reach in ends)
-        notes = [f"At some times the band has no end within {FARTHEST:g} standard errors."] * (not limited)
+        notes = [f"At some times the band has no end within {MAX_REACH:g} standard errors."] * (not limited)
         notes += ["At some times the band could not be followed, and is linearised."] * lost
         return lower, upper, " ".join(notes)
 

@@ -62,7 +62,7 @@ class _PinPolicy:
     """Distance of the first pin at the next time beyond where a bound held the state at this one."""
 
     farthest: float = 30.0
-    """Distance at which the search is given up: the data set no limit. It is named in the note of a band."""
+    """Distance at which the search is given up: the data set no limit."""
     farthest_log: float = 50.0
     """The same for positive states, in units of the logarithm: e^50 times the state."""
     share_of_farthest: float = 0.99
@@ -72,8 +72,9 @@ class _PinPolicy:
     again."""
 
 
-POLICY = _PinPolicy()
-FARTHEST = POLICY.farthest
+PIN_POLICY = _PinPolicy()
+MAX_REACH = PIN_POLICY.farthest
+"""`_PinPolicy.farthest`, for the note of a band without an end."""
 LARGEST_NEGATIVE_SHARE = 1e-9
 """Share of its largest value by which a positive state may be below zero: rounding of the forward solution."""
 SAME_TIME = 1e-9
@@ -271,7 +272,7 @@ class StateProfiler:
         PinnedFit or None
             None if no fit converged.
         """
-        weight = POLICY.weight / error
+        weight = PIN_POLICY.weight / error
 
         def cost(fit: PinnedFit) -> float:
             return float(fit.root**2 + (weight * (target - fit.at[knot, column])) ** 2)
@@ -309,7 +310,7 @@ class StateProfiler:
         BandEnd
         """
         side = _BandSide(self, request, n, sign, z)
-        target = max(min(first, side.farthest), side.begin[0] + POLICY.lead * (z - side.begin[1]))
+        target = max(min(first, side.farthest), side.begin[0] + PIN_POLICY.lead * (z - side.begin[1]))
         target = walk(side, target, Bracket(side.begin), z)
         return side.conclude(target)
 
@@ -344,7 +345,7 @@ class StateProfiler:
         """Return True if some fit reaches farther than an end, or if the end is NaN."""
         knot, column = int(request.knots[n]), request.column
         farthest = self.find_farthest(knot, column, sign, z).at[knot, column] - self.best.at[knot, column]
-        return not sign * farthest / request.errors[n] <= (1 + POLICY.min_overreach) * reach
+        return not sign * farthest / request.errors[n] <= (1 + PIN_POLICY.min_overreach) * reach
 
 
 class _BandSide:
@@ -362,14 +363,16 @@ class _BandSide:
         Distance and root of the fit without a pin, and of all pins on the way.
     """
 
-    max_trials = POLICY.max_trials
+    max_trials = PIN_POLICY.max_trials
     max_closing_trials: int | None = None
 
     def __init__(self, profiler: StateProfiler, request: BandRequest, n: int, sign: float, z: float) -> None:
         self.profiler, self.sign, self.z = profiler, sign, z
         self.knot, self.column, self.error = int(request.knots[n]), request.column, float(request.errors[n])
         is_log = profiler.logs[self.column]
-        self.farthest = min(POLICY.farthest, POLICY.farthest_log / self.error) if is_log else POLICY.farthest
+        self.farthest = (
+            min(PIN_POLICY.farthest, PIN_POLICY.farthest_log / self.error) if is_log else PIN_POLICY.farthest
+        )
         inner = profiler.find_farthest(self.knot, self.column, sign, z)
         # Pins elsewhere may have led there: it is inside the band, but perhaps not the best fit at this distance.
         self.points, self.begin = [(0.0, 0.0)], (self._measure_distance(inner), inner.root)
@@ -390,7 +393,7 @@ class _BandSide:
     def retreat(self, position: float, bracket: Bracket) -> float:
         """Return a target half-way back; give up if pins failed too often."""
         self.failures += 1
-        self.has_given_up = self.failures > POLICY.max_failures
+        self.has_given_up = self.failures > PIN_POLICY.max_failures
         return 0.5 * (position + bracket.inner[0])
 
     def is_finished(self, trial: Trial[PinnedFit], bracket: Bracket) -> bool:
@@ -399,16 +402,16 @@ class _BandSide:
         self.points.append((distance, trial.root))
         is_inside = trial.root < self.z
         # A pin that is far from the state, and does not move it any more: a bound holds it, and is its end.
-        pulls_in_vain = trial.position - distance > POLICY.held_gap
-        rests = distance - previous < POLICY.held_progress * max(distance, 1.0)
+        pulls_in_vain = trial.position - distance > PIN_POLICY.held_gap
+        rests = distance - previous < PIN_POLICY.held_progress * max(distance, 1.0)
         self.is_held = is_inside and len(self.points) > 2 and pulls_in_vain and rests
-        is_endless = is_inside and bracket.is_open and distance > POLICY.share_of_farthest * self.farthest
-        return self.is_held or is_endless or abs(trial.root - self.z) < POLICY.close_root
+        is_endless = is_inside and bracket.is_open and distance > PIN_POLICY.share_of_farthest * self.farthest
+        return self.is_held or is_endless or abs(trial.root - self.z) < PIN_POLICY.close_root
 
     def advance(self, trial: Trial[PinnedFit]) -> float:
         """Return a target farther out, about where a parabola would reach the quantile."""
-        factor = float(np.clip(self.z / max(trial.root, POLICY.smallest_root), *POLICY.growth))
-        return max(trial.position, POLICY.lead) * factor
+        factor = float(np.clip(self.z / max(trial.root, PIN_POLICY.smallest_root), *PIN_POLICY.growth))
+        return max(trial.position, PIN_POLICY.lead) * factor
 
     def conclude(self, target: float) -> BandEnd:
         """Return the end, from all pins on the way and the last target."""
@@ -418,11 +421,11 @@ class _BandSide:
         points = [(distance, root) for distance, root in self.points if root < z or distance > least]
         reach = max(crossing(points, z), beyond)
         if np.isinf(reach):
-            is_nearly_there = max(root for _, root in points) > z - POLICY.close_root
+            is_nearly_there = max(root for _, root in points) > z - PIN_POLICY.close_root
             reach = least if self.is_held or is_nearly_there else np.inf
-            if np.isinf(reach) and least < POLICY.share_of_farthest * self.farthest:  # lost on the way
+            if np.isinf(reach) and least < PIN_POLICY.share_of_farthest * self.farthest:  # lost on the way
                 reach = np.nan
-        return BandEnd(reach, least + POLICY.lead_if_held if self.is_held else target)
+        return BandEnd(reach, least + PIN_POLICY.lead_if_held if self.is_held else target)
 
 
 def _snap_to_mesh(times: FloatArray, mesh: FloatArray) -> FloatArray:
