@@ -1,4 +1,4 @@
-"""Intervals: Wald, profile and bootstrap agree where they must, and claim no more than the data."""
+"""Intervals: Wald, profile and bootstrap agree if the model is nearly linear, and claim no more than the data."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from weakform.support.errors import FitError
 FIT = wf.fit(LOGISTIC, GROWTH)
 
 
-def test_profile_agrees_with_wald_where_the_model_is_nearly_linear():
+def test_profile_agrees_with_wald_if_the_model_is_nearly_linear():
     _, _, fit = fitted()
     wald, profile = fit.intervals(0.95), fit.intervals(0.95, "profile")
     assert np.allclose(profile, wald, atol=0.1 * np.max(wald[:, 1] - wald[:, 0]))
@@ -33,7 +33,7 @@ def test_profile_of_strongly_correlated_parameters():
     assert np.allclose(profile / wald, 1.0, atol=0.25)
 
 
-def test_one_parameter_has_a_profile():
+def test_a_model_with_one_parameter_has_a_profile():
     fit = wf.fit(wf.Model.from_text("u' = -k*u"), DECAYED)
     assert np.allclose(fit.intervals(kind="profile"), fit.intervals(), atol=2e-4)
     assert wf.fit(LOGISTIC, GROWTH, fixed={"K": 10}).intervals(kind="profile")[0].tolist() == [10, 10]
@@ -49,7 +49,7 @@ def test_profile_limits_a_parameter_at_its_bound():
     assert low < 0.98
 
 
-def test_errors_are_those_of_the_default_intervals():
+def test_errors_match_the_default_intervals():
     nearly_linear = FIT
     assert np.array_equal(nearly_linear.errors, nearly_linear.wald_errors)
     model = wf.Model.from_text("u' = -V*u/(Km + u)")
@@ -63,7 +63,7 @@ def test_errors_are_those_of_the_default_intervals():
 
 
 def test_a_profile_follows_a_curved_valley():
-    """D·Ks is known, each of them hardly: a refit that steps straight on ends at D = 0, which is no end of anything."""
+    """The data determine D·Ks, but neither alone: a refit that goes straight on stops at D = 0, inside the valley."""
     problem = wf.problems.get("monod")
     data = problem.simulate(M=20, noise=0.1, seed=62630373518581190, by_state=True)
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
@@ -72,16 +72,16 @@ def test_a_profile_follows_a_curved_valley():
     assert fit["Ks"].note == "by its profile"
     assert low < fit.estimate[j] < high
     assert fit.errors[j] > 2 * fit.wald_errors[j]
-    known = data.replaced(sigma=fit.sigma)
+    with_sigma = data.replaced(sigma=fit.sigma)
     others = {name: ends for name, ends in problem.bounds.items() if name != "Ks"}
     for value in (0.06, 0.3, 0.75, 1.5, 3.0, 4.5):
-        held = wf.fit(problem.model, known, bounds=others, fixed={"Ks": value})
+        held = wf.fit(problem.model, with_sigma, bounds=others, fixed={"Ks": value})
         risen = 2 * (fit.log_likelihood - held.log_likelihood)
         assert (risen < fit.quantile(0.95) ** 2) == (low < value < high)
 
 
-def test_a_profile_that_never_rises_has_no_end_and_one_next_to_it_is_followed():
-    # With m and r to infinity and b to zero the equation is logistic, which 25 counts do not refute.
+def test_a_profile_that_never_rises_has_no_end_and_its_neighbour_is_followed():
+    # As m and r go to infinity and b to zero, the equation becomes logistic, which 25 counts cannot exclude.
     model, t = wf.Model.from_text("x' = r*x*exp(-b*x) - m*x"), np.linspace(0, 10, 25)
     mean = simulate(model, {"r": 2.0, "b": 0.02, "m": 0.3}, [3.0], t).states
     counts = np.random.default_rng(0).poisson(mean)[:, 0].astype(float)
@@ -89,7 +89,7 @@ def test_a_profile_that_never_rises_has_no_end_and_one_next_to_it_is_followed():
     low, high = fit.intervals(kind="profile").T
     assert (low < fit.estimate).all()
     assert np.isinf(high).tolist() == [False, True, True]
-    # The end of r, where refits had swung to and fro across the valley, by a solver and least squares.
+    # The lower end of r, where refits used to oscillate across the valley, by a solver and least squares.
     sd = fit.sigma[0] * fit.data.trajectories[0].scales[:, 0]
 
     def misfit(others, r):
@@ -101,7 +101,7 @@ def test_a_profile_that_never_rises_has_no_end_and_one_next_to_it_is_followed():
     assert 2 * (end.cost - least.cost) == pytest.approx(fit.quantile(0.95) ** 2, rel=0.03)
 
 
-def test_chaos_bends_what_is_known_well():
+def test_well_determined_parameters_of_a_chaotic_system_need_profiles():
     problem = wf.problems.get("chua")
     data = problem.simulate(M=100, noise=0.2, seed=8050883709924694, by_state=True)
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
@@ -112,19 +112,19 @@ def test_chaos_bends_what_is_known_well():
 
 
 @pytest.mark.slow
-def test_a_profile_that_finds_a_better_fit_says_so():
+def test_a_profile_that_reaches_a_better_fit_is_reported():
     trial = next(make for group in edges.ROWS.values() for name, make in group.items() if "Monod, M = 30" in name)(15)
     fit = wf.fit(trial.model, trial.data, **trial.arguments)
     better = wf.fit(trial.model, trial.data, method="relaxed", start={"D": 0.64}, **trial.arguments)
     assert better.log_likelihood > fit.log_likelihood + 1, (
-        "should the search find it by itself, this test has done its work"
+        "the search now reaches the better fit by itself, and this test is no longer needed"
     )
-    assert "A profile has come upon a better fit" in str(fit)
+    assert "A profile reached a better fit" in str(fit)
     assert "better fit" in verdict(fit).headline
-    assert "A profile has come upon" not in str(better)
+    assert "A profile reached" not in str(better)
 
 
-def test_a_side_that_a_bound_cuts_off_does_not_make_an_error_small():
+def test_the_error_at_a_bound_is_the_distance_to_the_other_end():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=1), bounds={"p1": (0, 0.98)})
     low, high = fit.intervals()[0]
@@ -134,14 +134,14 @@ def test_a_side_that_a_bound_cuts_off_does_not_make_an_error_small():
 
 def test_bootstrap_is_seeded_and_agrees_with_wald():
     _, _, fit = fitted()
-    one = fit.intervals(0.9, "bootstrap", runs=60, seed=1)
-    two = fit.intervals(0.9, "bootstrap", runs=60, seed=1)
-    assert np.array_equal(one, two)
-    widths, wald = np.diff(one, axis=1), np.diff(fit.intervals(0.9), axis=1)
+    first = fit.intervals(0.9, "bootstrap", runs=60, seed=1)
+    second = fit.intervals(0.9, "bootstrap", runs=60, seed=1)
+    assert np.array_equal(first, second)
+    widths, wald = np.diff(first, axis=1), np.diff(fit.intervals(0.9), axis=1)
     assert np.allclose(widths / wald, 1.0, atol=0.4)
 
 
-def test_bootstrap_does_not_claim_what_the_data_leave_open():
+def test_bootstrap_intervals_of_unidentifiable_parameters_are_wide():
     model = wf.Model.from_text("u1' = a*e*u1 - b*u1*u2\nu2' = -c*u2 + d*u1*u2")
     fit = wf.fit(model, LV.simulate(M=100, noise=0.05), bounds={"a": (0, 50), "e": (0, 50)})
     ends = fit.intervals(kind="bootstrap", runs=40)
@@ -150,7 +150,7 @@ def test_bootstrap_does_not_claim_what_the_data_leave_open():
         assert high - low > 0.5 * fit[name].value
 
 
-def test_profiles_and_bootstrap_know_the_prior():
+def test_profiles_and_bootstrap_include_the_prior():
     t = np.linspace(0, 5, 80)
     model = wf.Model.from_text("x' = -(a + b)*x + s")
     data = wf.Dataset(t, 0.5 + np.exp(-t) + 0.02 * np.random.default_rng(1).standard_normal(80))
@@ -173,7 +173,7 @@ def test_intervals_of_short_series_use_student_s_t():
     assert covered >= 51  # 95% of 60 is 57; 51 or fewer has probability 0.02
 
 
-def test_other_methods_have_no_profile():
+def test_profile_and_bootstrap_are_refused_for_other_methods():
     _, _, fit = fitted(method="mle")
     for kind in ("profile", "bootstrap"):
         with pytest.raises(FitError, match="method='wendy'"):
@@ -192,12 +192,12 @@ def test_other_methods_have_no_profile():
         pytest.param(lambda: FIT.intervals(kind="bootstrap", seed=-1), id="a negative seed"),
     ],
 )
-def test_every_refusal_is_one_of_our_errors(wrong):
+def test_invalid_arguments_raise_a_weakform_error(wrong):
     with pytest.raises(wf.WeakformError):
         wrong()
 
 
-def test_states_that_leave_the_constraint_are_no_profile():
+def test_a_refit_that_leaves_the_constraint_is_no_point_of_a_profile():
     model, t = wf.Model.from_text("C' = -V*C/(K + C)"), np.linspace(0, 9, 25)
     x = wf.simulate(model, {"V": 1.0, "K": 0.02}, [5.0], t).states
     data = wf.Dataset(t, x + 0.13 * np.random.default_rng(3).standard_normal(x.shape), names=["C"])
@@ -206,36 +206,36 @@ def test_states_that_leave_the_constraint_are_no_profile():
     assert 0.7 < low < 1.0 < high < 1.3
 
 
-def test_an_expression_of_one_parameter_has_its_profile():
+def test_an_expression_of_one_parameter_has_the_transformed_profile_interval():
     model = wf.Model.from_text("x' = -v*x/(K + x)\ny' = v*x/(K + x) - d*y")
     t = np.linspace(0, 5, 14)
     u = simulate(model, {"v": 1.5, "K": 0.5, "d": 0.4}, [4.0, 0.1], t).states
     data = wf.Dataset(t, u + 0.1 * np.random.default_rng(29).standard_normal(u.shape), names=["x", "y"])
     fit = wf.fit(model, data, bounds={"K": (0.01, 20)})
-    known = fit["K"]
-    assert known.note == "by its profile"
-    assert fit.derived("K").interval == pytest.approx(known.interval)
-    assert fit.derived("K").error == pytest.approx(known.error)
-    assert fit.derived("K^2").interval == pytest.approx(tuple(end**2 for end in known.interval))
-    assert fit.derived("-K").interval == pytest.approx((-known.interval[1], -known.interval[0]))
+    parameter = fit["K"]
+    assert parameter.note == "by its profile"
+    assert fit.derived("K").interval == pytest.approx(parameter.interval)
+    assert fit.derived("K").error == pytest.approx(parameter.error)
+    assert fit.derived("K^2").interval == pytest.approx(tuple(end**2 for end in parameter.interval))
+    assert fit.derived("-K").interval == pytest.approx((-parameter.interval[1], -parameter.interval[0]))
     assert fit.derived("K*v").note == ""
 
 
-def test_an_interval_that_ends_by_the_bound_of_another_is_told():
+def test_verdict_names_intervals_limited_by_the_bound_of_another_parameter():
     """Goodwin's p1 and p3 move together: with p1 at most 5, p3 ends at 1.6, with p1 at most 20 at 7."""
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=256, noise=0.05, seed=0)
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
     intervals = fit.intervals()
     assert fit.late.curves["p3", 0.95].beside == ("p1",)
-    told = [reason for reason in verdict(fit).reasons if "bounds of p1" in reason]
-    assert "p3" in told[0]
+    reasons = [reason for reason in verdict(fit).reasons if "bounds of p1" in reason]
+    assert "p3" in reasons[0]
     wider = wf.fit(problem.model, data, bounds={**problem.bounds, "p1": (1, 20), "p3": (0, 20)})
     assert wider.intervals()[2, 1] > 2 * intervals[2, 1]
 
 
-def test_initial_values_do_not_take_a_parameter_at_its_bound_as_known():
-    """Eyam: with gamma at its bound S(0) had been [1046, 2507], though with 254 the eight counts are as likely."""
+def test_initial_values_do_not_hold_a_parameter_at_its_bound_fixed():
+    """Eyam: with gamma at its bound S(0) was [1046, 2507], although the eight counts are as likely with 254."""
     plague = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I")
     path = EXAMPLES / "eyam.csv"
     sick = wf.Dataset.from_csv(path, time="time", names=["I"], noise="poisson")
@@ -248,7 +248,7 @@ def test_initial_values_do_not_take_a_parameter_at_its_bound_as_known():
     assert low < 254 < high
 
 
-def test_an_initial_value_that_is_a_parameter_has_its_interval():
+def test_an_initial_value_that_is_a_parameter_has_the_interval_of_the_parameter():
     model = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I\nS(0) = 261 - I(0)")
     path = EXAMPLES / "eyam.csv"
     sick = wf.Dataset.from_csv(path, time="time", names=["I"], noise="poisson")
@@ -257,34 +257,34 @@ def test_an_initial_value_that_is_a_parameter_has_its_interval():
 
 
 def ends_of(model, data, bounds=None):
-    """How far the misfit has risen at each end of a profile, in quantiles: held there, with all else fitted."""
+    """Return the rise of the misfit at each end of a profile, in quantiles, by fits that hold the parameter."""
     fit = wf.fit(model, data, bounds=bounds)
-    given = data.replaced(sigma=fit.sigma)
-    whole = wf.fit(model, given, bounds=bounds, start=fit.params, starts=1)
-    found = {}
+    with_sigma = data.replaced(sigma=fit.sigma)
+    whole = wf.fit(model, with_sigma, bounds=bounds, start=fit.params, starts=1)
+    rises = {}
     for j, name in enumerate(model.parameters):
         for side, end in enumerate(fit[name].interval if fit[name].note == "by its profile" else ()):
             if np.isfinite(end) and end not in fit.bounds[j]:
-                others = {other: value for other, value in fit.params.items() if other != name}
-                held = wf.fit(model, given, bounds=bounds, fixed={name: end}, start=others, starts=3)
+                others = {key: value for key, value in fit.params.items() if key != name}
+                held = wf.fit(model, with_sigma, bounds=bounds, fixed={name: end}, start=others, starts=3)
                 rise = 2 * (whole.log_likelihood - held.log_likelihood)
-                found[name, side] = np.sqrt(max(rise, 0.0)) / fit.quantile(0.95)
-    return found
+                rises[name, side] = np.sqrt(max(rise, 0.0)) / fit.quantile(0.95)
+    return rises
 
 
 HARES = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
 
 
-def test_all_profiles_end_where_the_misfit_has_risen_enough():
-    """Of several parameters, too: a solution of the profile of one is no point of the profile of another."""
-    found = ends_of(HARES, wf.Dataset.from_csv(EXAMPLES / "lynx_hare.csv", noise="lognormal"))
-    assert len(found) == 8
+def test_several_profiles_all_end_where_the_misfit_has_risen_enough():
+    """A solution on the profile of one parameter is no point of the profile of another."""
+    rises = ends_of(HARES, wf.Dataset.from_csv(EXAMPLES / "lynx_hare.csv", noise="lognormal"))
+    assert len(rises) == 8
     problem = wf.problems.get("fitzhugh-nagumo")
     for seed in (0, 2):
         more = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
         assert len(more) == 6
-        found |= {(seed, *end): rise for end, rise in more.items()}
-    assert np.allclose(list(found.values()), 1.0, atol=0.03), found
+        rises |= {(seed, *end): rise for end, rise in more.items()}
+    assert np.allclose(list(rises.values()), 1.0, atol=0.03), rises
 
 
 @pytest.mark.slow
@@ -292,13 +292,13 @@ def test_all_profiles_end_where_the_misfit_has_risen_enough():
 @pytest.mark.parametrize("name", ["goodwin", "sir-tdi", "fitzhugh-nagumo", "logistic"])
 def test_profiles_end_where_the_misfit_has_risen_enough(name, seed):
     problem = wf.problems.get(name)
-    found = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
-    assert found
-    assert np.allclose(list(found.values()), 1.0, atol=0.1), found
+    rises = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
+    assert rises
+    assert np.allclose(list(rises.values()), 1.0, atol=0.1), rises
 
 
-def test_a_profile_is_followed_where_the_tangent_knows_nothing():
-    """k1 = k2 at the optimum of late counts: a step of the error, 7000, would leave the bounds at once."""
+def test_a_profile_is_followed_where_the_linearisation_breaks_down():
+    """k1 = k2 at the optimum of late counts: a step as long as the error, 7000, would leave the bounds immediately."""
     model = wf.Model.from_text("A' = -k1*A\nB' = k1*A - k2*B\ncounts = e*k2*B\nA(0) = A0\nB(0) = 0")
     t = np.arange(3, 25, 1.5)
     counts = np.array([17, 18, 14, 15, 9, 12, 9, 6, 3, 2, 4, 1, 0, 0, 2.0])

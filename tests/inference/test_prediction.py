@@ -1,4 +1,4 @@
-"""Forward solutions of a fit: right, with bands that cover."""
+"""Predictions: forward solutions of a fit, with bands that cover the truth."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_trajectory_is_the_forward_solution_of_the_estimate():
         drawn["v"]
 
 
-def test_delta_band_is_that_of_the_linear_theory():
+def test_delta_band_agrees_with_linear_theory():
     fit = wf.fit(LINEAR, decay(2))
     t = fit.data.trajectories[0].times
     k, u0 = fit.estimate[0], fit.denoised[0][0, 0]
@@ -31,22 +31,22 @@ def test_delta_band_is_that_of_the_linear_theory():
     at = np.array([0.0, 1.0, 5.0])
     S = np.column_stack([-at * u0 * np.exp(-k * at), np.exp(-k * at)])
     half = fit.quantile(0.95) * np.sqrt(np.einsum("ti,ij,tj->t", S, C, S))
-    found = fit.predict(at, kind="delta")
-    assert np.allclose(found.upper[:, 0] - found.states[:, 0], half, rtol=2e-3)
+    band = fit.predict(at, kind="delta")
+    assert np.allclose(band.upper[:, 0] - band.states[:, 0], half, rtol=2e-3)
 
 
-def test_bands_cover_the_truth_and_beyond_the_data():
+def test_bands_cover_the_truth_over_the_data_and_beyond():
     at = np.linspace(0, 6, 13)
     truth = 2 * np.exp(-0.7 * at)
     inside = np.zeros(len(at))
     for seed in range(100):
-        found = wf.fit(LINEAR, decay(seed)).predict(at)
-        inside += (found.lower[:, 0] <= truth) & (truth <= found.upper[:, 0])
+        band = wf.fit(LINEAR, decay(seed)).predict(at)
+        inside += (band.lower[:, 0] <= truth) & (truth <= band.upper[:, 0])
     assert (inside >= 87).all()
     assert inside.mean() <= 99
 
 
-def test_sampling_agrees_with_delta_where_nothing_bends_and_is_chosen_where_it_does():
+def test_sampling_agrees_with_delta_if_solutions_are_linear_and_is_chosen_if_not():
     fit = wf.fit(LINEAR, decay(3, n=200, sigma=0.01))
     at = np.linspace(0.5, 3, 6)
     delta, sampled = fit.predict(at, kind="delta"), fit.predict(at, kind="sampling", seed=1)
@@ -66,12 +66,12 @@ def test_log_normal_bands_stay_positive():
         assert (fit.trajectory(kind=kind).lower > 0).all()
 
 
-def test_known_initial_state():
+def test_a_known_initial_state_has_no_band():
     fit = wf.fit(LINEAR, decay(4))
-    found = fit.predict([1.0, 2.0], initial=[3.0])
-    assert found.states[0, 0] == 3.0
-    assert found.lower[0, 0] == found.upper[0, 0] == 3.0
-    assert found.upper[1, 0] > found.lower[1, 0]
+    band = fit.predict([1.0, 2.0], initial=[3.0])
+    assert band.states[0, 0] == 3.0
+    assert band.lower[0, 0] == band.upper[0, 0] == 3.0
+    assert band.upper[1, 0] > band.lower[1, 0]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_known_initial_state():
         pytest.param({"times": [1.0], "level": 95}, "between 0 and 1", id="level in per cent"),
     ],
 )
-def test_bad_requests(arguments, words):
+def test_invalid_arguments_are_refused(arguments, words):
     fit = wf.fit(LINEAR, decay(5))
     with pytest.raises((DataError, FitError), match=words):
         fit.predict(**arguments)
@@ -102,7 +102,7 @@ def test_bands_of_correlated_noise_contain_the_solution():
     assert ((band.lower <= band.states) & (band.states <= band.upper)).mean() > 0.9
 
 
-def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
+def test_note_says_that_inputs_are_held_outside_the_data():
     t = np.linspace(0, 10, 50)
     model = wf.Model.from_text("x' = -k*x + q", inputs=["q"])
     fit = wf.fit(model, wf.Dataset(t, np.exp(-t) + 0.01 * np.sin(20 * t), inputs={"q": 0 * t}))
@@ -112,16 +112,16 @@ def test_a_prediction_says_that_inputs_are_held_beyond_the_data():
 
 
 @pytest.mark.slow
-def test_a_band_bends_where_a_state_has_decayed():
-    """The tangent is good where the band is wide, and far too short where the state has decayed."""
+def test_bands_cover_the_truth_after_a_state_has_decayed():
+    """The linearised band is right where it is wide, and far too short where the state has decayed."""
     model = wf.Model.from_text("x' = -v*x/(K + x)\ny' = v*x/(K + x) - d*y")
     t, later = np.linspace(0, 5, 14), [2.0, 3.0, 4.5, 5.0, 6.0]
     truth = {"v": 1.5, "K": 0.5, "d": 0.4}
     u = wf.simulate(model, truth, [4.0, 0.1], t).states
-    there = wf.simulate(model, truth, [4.0, 0.1], [0.0, *later]).states[1:, 0]
+    solution = wf.simulate(model, truth, [4.0, 0.1], [0.0, *later]).states[1:, 0]
     inside = []
     for seed in range(12):
         data = wf.Dataset(t, u + 0.1 * np.random.default_rng(seed).standard_normal(u.shape), names=["x", "y"])
         band = wf.fit(model, data, bounds={"K": (0.01, 20)}).predict(later)
-        inside.append((band.lower[:, 0] <= there) & (there <= band.upper[:, 0]))
-    assert np.mean(np.array(inside)[:, 2:]) > 0.8  # 57% by the tangent
+        inside.append((band.lower[:, 0] <= solution) & (solution <= band.upper[:, 0]))
+    assert np.mean(np.array(inside)[:, 2:]) > 0.8  # 57% by the delta method

@@ -1,4 +1,8 @@
-"""Times at which a band by the likelihood is found, and how far it reaches between them."""
+"""The times at which the ends of a likelihood band are computed, and interpolation of the band between them.
+
+Each end costs many refits (`state_profiles`), so that ends are computed at a few times only. In between, the band is
+interpolated relative to the linearised one, whose shape is known at all times.
+"""
 
 from __future__ import annotations
 
@@ -7,73 +11,133 @@ import numpy as np
 from ..data.doses import Doses
 from ..support.array_types import BoolArray, FloatArray, IntArray
 
-KNOTS, ABOUT, LEAST = 16, 5, 2
-"""Times at which ends are found; how many of them beside those that are asked for; and at least between two jumps."""
-LARGE_ENOUGH, RESOLVED = 1e-4, 1e-9
-"""Shares of its size: of a state that is pinned, and of a positive one that is no rounding."""
-WIDER = 2.0
-"""How much farther than at two knots a band may reach between them, and how much more in errors at one of them than at
-the other."""
+MAX_BAND_TIMES = 16
+"""Times of a trajectory at which the ends of a band are computed, about; requested times above this number are thinned.
+More follow the band more closely, and cost as many refits more. Before version 1.2.0 it was 10 (CHANGELOG)."""
+SUPPORTING_TIMES = 5
+"""Evenly spaced times at which ends are computed besides few requested ones: a fit pinned there may show that the band
+reaches farther at the requested ones. By judgement."""
+MIN_TIMES_PER_PIECE = 2
+"""Times at least in each piece of the solution between two jumps: its ends. A band cannot be interpolated across a
+jump."""
+SMALLEST_SHARE_TO_PIN = 1e-4
+"""Share of its largest absolute value below which a state is not pinned: it has decayed, and its band there follows
+from earlier times. By judgement."""
+SMALLEST_SHARE_RESOLVED = 1e-9
+"""Share of its largest absolute value below which a positive state is rounding error of the solver. The forward
+solution is computed to a relative tolerance of the same size (`fitted_states`)."""
+MAX_WIDENING = 2.0
+"""Factor that limits interpolation between two band times. A band may reach at most this factor farther than at both of
+them; and where the ends in units of the linearised error differ by more than this factor, distances are interpolated
+instead. By judgement."""
 
 
 def pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...]) -> IntArray:
-    """In which piece of the solution between two jumps each time is; a mesh has two nodes where states jump."""
-    jumps = [mesh[:-1][np.diff(mesh) == 0], *(np.ravel(one.times) for one in doses)]
+    """Number the piece of the solution between two jumps that each time belongs to, `(time,)`.
+
+    Parameters
+    ----------
+    times : ndarray, (time,)
+    mesh : ndarray, (nodes,)
+        Nodes of the fit; two at the same time mark a jump.
+    doses : tuple of Doses
+    """
+    jumps = [mesh[:-1][np.diff(mesh) == 0], *(np.ravel(dose.times) for dose in doses)]
     return np.searchsorted(np.unique(np.concatenate(jumps)), times, side="right")
 
 
 def chosen_knots(u: FloatArray, error: FloatArray, asked: BoolArray, piece: IntArray) -> IntArray:
-    """Some times at which a state is known and large enough to be moved, those that were asked for if they are few.
+    """Choose the times at which the ends of a band are computed.
 
-    With few of them some all along: a pin there may come upon what reaches farther here. If one of them is not
-    large enough, more, and in each piece of the solution between two jumps.
+    If few times are requested, they are chosen, with a few evenly spaced ones: a fit pinned there can extend the band
+    at the requested ones. If a requested time cannot be pinned because the state is too small there, or if there are
+    too many, evenly spaced times in each piece between two jumps are chosen.
+
+    Parameters
+    ----------
+    u : ndarray, (time,)
+        The state.
+    error : ndarray, (time,)
+        Its linearised standard error; 0 where it cannot be moved.
+    asked : ndarray of bool, (time,)
+        The requested times.
+    piece : ndarray of int, (time,)
+        From `pieces`.
+
+    Returns
+    -------
+    ndarray of int
+        Their positions, increasing.
     """
-    large = (error > 0) & (np.abs(u) > LARGE_ENOUGH * np.abs(u).max())
-    wanted = np.flatnonzero(large & asked)
-    if len(wanted) <= KNOTS and (large | ~asked | (error == 0)).all():
-        return np.union1d(wanted, _some(np.flatnonzero(large), ABOUT))
-    pieces = np.unique(piece[large])
-    each = max(KNOTS // max(len(pieces), 1), LEAST)
-    some = [_some(np.flatnonzero(large & (piece == one)), each) for one in pieces[:: 1 + len(pieces) // KNOTS]]
-    if len(wanted) <= KNOTS:  # those that were asked for are told as they are
-        some.append(wanted)
+    large = (error > 0) & (np.abs(u) > SMALLEST_SHARE_TO_PIN * np.abs(u).max())
+    requested = np.flatnonzero(large & asked)
+    if len(requested) <= MAX_BAND_TIMES and (large | ~asked | (error == 0)).all():
+        return np.union1d(requested, _some(np.flatnonzero(large), SUPPORTING_TIMES))
+    numbers = np.unique(piece[large])
+    each = max(MAX_BAND_TIMES // max(len(numbers), 1), MIN_TIMES_PER_PIECE)
+    some = [
+        _some(np.flatnonzero(large & (piece == number)), each)
+        for number in numbers[:: 1 + len(numbers) // MAX_BAND_TIMES]
+    ]
+    # Requested times are reported without interpolation if there are few of them.
+    if len(requested) <= MAX_BAND_TIMES:
+        some.append(requested)
     return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *some]))
 
 
 def _some(where: IntArray, most: int) -> IntArray:
-    """Evenly chosen, both ends among them."""
+    """Return at most `most` of some positions, evenly spaced, the first and the last among them."""
     return where[np.unique(np.linspace(0, len(where) - 1, min(most, len(where))).round().astype(np.intp))]
 
 
 def rounding(u: FloatArray, log: bool) -> float:
-    """Below what a positive state is rounding."""
-    return RESOLVED * float(np.abs(u).max()) if log else -np.inf
+    """Return the value below which a state `u` `(time,)` is rounding error; -inf unless it is on a log scale."""
+    return SMALLEST_SHARE_RESOLVED * float(np.abs(u).max()) if log else -np.inf
 
 
 def between(times: FloatArray, knots: IntArray, distance: FloatArray, error: FloatArray, piece: IntArray) -> FloatArray:
-    """How far a band reaches at all times from how far it does at knots, in each piece in proportion to the error.
+    """Interpolate how far a band reaches, from the band times to all times.
 
-    Infinite or NaN next to a knot where it is. In a piece without knots in proportion to all of them.
+    In each piece between two jumps it is proportional to the linearised error; in a piece without band times, in the
+    same proportion as in all others.
+
+    Parameters
+    ----------
+    times : ndarray, (time,)
+    knots : ndarray of int, (knots,)
+        Positions of the band times.
+    distance : ndarray, (knots,)
+        How far the band reaches there; infinite or NaN where it has no end or could not be followed.
+    error : ndarray, (time,)
+        The linearised standard error.
+    piece : ndarray of int, (time,)
+        From `pieces`.
+
+    Returns
+    -------
+    ndarray, (time,)
+        Infinite or NaN next to a band time where it is.
     """
-    found = np.empty(len(times))
-    for one in np.unique(piece):
-        here, mine = piece == one, piece[knots] == one
+    reach = np.empty(len(times))
+    for number in np.unique(piece):
+        inside_piece, mine = piece == number, piece[knots] == number
         mine = mine if mine.any() else np.ones(len(knots), dtype=bool)
-        at, far, now = times[knots[mine]], distance[mine], times[here]
-        there = np.where(np.isfinite(far), far, 0.0)
-        # Where the likelihood bends errors are of no size: then straight from knot to knot.
-        share = there / error[knots[mine]]
+        at, far, now = times[knots[mine]], distance[mine], times[inside_piece]
+        known = np.where(np.isfinite(far), far, 0.0)
+        share = known / error[knots[mine]]
         inside = (now > at[0]) & (now < at[-1])
-        bent = inside & (_beside(now, at, share, np.maximum) > WIDER * _beside(now, at, share, np.minimum))
-        way = np.where(bent, np.interp(now, at, there), np.interp(now, at, share) * error[here])
-        most = np.where(inside, WIDER * _beside(now, at, there, np.maximum), np.inf)
+        # Where the likelihood is far from quadratic the linearised error has no meaning as a unit: then distances
+        # themselves are interpolated.
+        bent = inside & (_beside(now, at, share, np.maximum) > MAX_WIDENING * _beside(now, at, share, np.minimum))
+        way = np.where(bent, np.interp(now, at, known), np.interp(now, at, share) * error[inside_piece])
+        most = np.where(inside, MAX_WIDENING * _beside(now, at, known, np.maximum), np.inf)
         way = np.minimum(way, most)
         lost, endless = (np.interp(now, at, bad.astype(float)) > 0 for bad in (np.isnan(far), np.isinf(far)))
-        found[here] = np.where(endless, np.inf, np.where(lost, np.nan, way))
-    return found
+        reach[inside_piece] = np.where(endless, np.inf, np.where(lost, np.nan, way))
+    return reach
 
 
 def _beside(now: FloatArray, at: FloatArray, values: FloatArray, which: np.ufunc) -> FloatArray:
-    """The higher, or the lower, one of the values at the two knots around each time."""
+    """Return the larger or the smaller (by `which`) of the values at the band times around each time, `(time,)`."""
     right = np.clip(np.searchsorted(at, now), 0, len(at) - 1)
     return np.asarray(which(values[right], values[np.maximum(right - 1, 0)]))

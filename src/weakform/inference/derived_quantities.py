@@ -1,6 +1,7 @@
 """Expressions of parameters with their intervals, by the delta method: `Var g(p) = ∇gᵀ C ∇g`.
 
-Of one parameter whose interval is by its profile, the ends of that are carried over.
+If an expression is a monotonic function of one parameter whose interval comes from its profile, the ends of that
+interval are transformed instead.
 """
 
 from __future__ import annotations
@@ -16,21 +17,26 @@ from ..model.naming import initial_name
 from ..results.records import Quantity
 from ..support.errors import FitError
 from .fitted_states import finite, joint, system
-from .intervals import PROFILE, automatic, mean_reach
+from .intervals import BY_PROFILE, automatic, mean_reach
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 
-STEPS = 9
-"""Places along an interval at which an expression is looked at."""
-SAME = 1e-4
-"""Relative change along an unseen direction below which an expression stays as it is."""
+MONOTONICITY_POINTS = 9
+"""Points of an interval at which an expression is evaluated to see whether it is monotonic. Fewer may miss a turn. By
+judgement."""
+MAX_CHANGE_ALONG_WEAKEST = 1e-4
+"""Relative change of an expression along the weakest direction of the covariance up to which it counts as identifiable.
+The direction comes from a covariance that is itself nearly singular, hence the wide margin. By judgement."""
+MAX_CHANGE_ALONG_SCALING = 1e-6
+"""Relative change of an expression along an exact scaling up to which it counts as unchanged: above rounding error, far
+below any change that matters. By judgement."""
 
 
 @np.errstate(all="ignore")
 def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
-    """See `FitResult.derived`."""
+    """Evaluate an expression of the parameters, with its interval; see `FitResult.derived`."""
     single = len(fit.data.trajectories) == 1
     beginnings = [initial_name(state) for state in fit.model.states] if single else []
     expr = parse_expression(expression, dict.fromkeys([*fit.model.parameters, *fit.tied, *beginnings]))
@@ -40,12 +46,13 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     more = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
     if more:
         mean, joined = joint(fit, 0, finite(fit))
+        # From working coordinates of the initial state to its own.
         slope = system(fit, 0).slopes(mean[None, len(names) :])[0]
         turn = np.eye(len(mean))
         turn[len(names) :, len(names) :] = slope
         names, estimate, covariance = [*names, *beginnings], mean, turn @ joined @ turn.T
-    if (own := _of_one(fit, expr, level)) is not None:
-        return Quantity(expression, *own)
+    if (transformed := _of_one(fit, expr, level)) is not None:
+        return Quantity(expression, *transformed)
     symbols = [se.Symbol(name) for name in names]
     values = dict(zip(symbols, map(float, estimate), strict=True))
     value = _real(expr, values, expression)
@@ -53,7 +60,8 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     moved = dict(zip(names, gradient * estimate, strict=True))
     if not _seen(fit, moved):
         return Quantity(expression, value, math.inf, (-math.inf, math.inf), "cannot be determined")
-    # What no scaling changes is known as well as it is with one of its parameters held, as a bound does.
+    # An identifiable expression does not change along the free direction, so its variance is the same if one of the
+    # parameters of that direction is held fixed, as a bound does: that one is left out.
     stopped = np.array([name in fit.undetermined and name in fit.model.parameters for name in names])
     held = stopped & np.isnan(covariance.diagonal())
     used = (gradient != 0) & ~held
@@ -65,9 +73,13 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
 
 
 def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tuple[float, float], str] | None:
-    """Value, error, interval and note of an expression that rises or falls with one parameter, if that has a profile.
+    """Transform the profile interval of the only parameter of a monotonic expression, which the delta method cannot.
 
-    The ends of its interval are carried over, which the delta method cannot.
+    Returns
+    -------
+    tuple or None
+        Value, error, interval and note; None if the expression has several parameters, is not monotonic, or if the
+        interval of its parameter is not a finite one from its profile.
     """
     inside = [name for name in fit.model.parameters if se.Symbol(name) in expr.free_symbols]
     if len(inside) != 1 or len(expr.free_symbols) != 1 or inside[0] in fit.undetermined:
@@ -75,37 +87,58 @@ def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tupl
     j, symbol = fit.model.parameters.index(inside[0]), se.Symbol(inside[0])
     ends, kinds = automatic(fit, level)
     low, high = map(float, ends[j])
-    if kinds[j] != PROFILE or not (math.isfinite(low) and math.isfinite(high)):
+    if kinds[j] != BY_PROFILE or not (math.isfinite(low) and math.isfinite(high)):
         return None
-    places = (*np.linspace(low, high, STEPS), fit.estimate[j])
-    found = [_real(expr, {symbol: float(value)}, str(expr)) for value in places]
-    steps = np.diff(found[:-1])
+    points = (*np.linspace(low, high, MONOTONICITY_POINTS), fit.estimate[j])
+    values = [_real(expr, {symbol: float(value)}, str(expr)) for value in points]
+    steps = np.diff(values[:-1])
     if not ((steps >= 0).all() or (steps <= 0).all()):
         return None
-    first, last = sorted((found[0], found[-2]))
-    reach = mean_reach(np.array([[first, last]]), np.array(found[-1:]))
-    return found[-1], float(reach[0]) / fit.quantile(level), (first, last), kinds[j]
+    first, last = sorted((values[0], values[-2]))
+    reach = mean_reach(np.array([[first, last]]), np.array(values[-1:]))
+    return values[-1], float(reach[0]) / fit.quantile(level), (first, last), kinds[j]
 
 
 def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
-    """Whether an expression stays as it is along all that the data cannot see; its `θ ∂g/∂θ` by name."""
+    """Return True if an expression does not change along any direction that the data cannot identify.
+
+    Parameters
+    ----------
+    fit : FitResult
+    moved : dict of str to float
+        `θ ∂g/∂θ` by name: the change of the expression for a relative change of each parameter.
+    """
     for freedom in fit.freedoms:
         parts = [moved.get(name, 0.0) for name in freedom.names]
         size = sum(map(abs, parts))
         if size == 0:
             continue
         if not freedom.scalings:
-            if _along_weakest(fit, freedom.names, parts) > SAME * size:
+            if _along_weakest(fit, freedom.names, parts) > MAX_CHANGE_ALONG_WEAKEST * size:
                 return False
             continue
         along = [sum(n * part for n, part in zip(scaling, parts, strict=True)) for scaling in freedom.scalings]
-        if max(map(abs, along)) > 1e-6 * size:
+        if max(map(abs, along)) > MAX_CHANGE_ALONG_SCALING * size:
             return False
     return True
 
 
 def _along_weakest(fit: FitResult, names: tuple[str, ...], parts: list[float]) -> float:
-    """How much an expression changes along what its covariance knows least, in relative units; infinite without one."""
+    """Compute the change of an expression along the direction of largest relative variance of some parameters.
+
+    Parameters
+    ----------
+    fit : FitResult
+    names : tuple of str
+        The parameters that move together.
+    parts : list of float
+        `θ ∂g/∂θ` of each.
+
+    Returns
+    -------
+    float
+        The change per unit of relative change; infinite if these have no finite covariance.
+    """
     if any(name not in fit.model.parameters for name in names):
         return math.inf
     index = [fit.model.parameters.index(name) for name in names]
@@ -116,6 +149,7 @@ def _along_weakest(fit: FitResult, names: tuple[str, ...], parts: list[float]) -
 
 
 def _real(expr: Any, values: dict[Any, float], text: str) -> float:
+    """Evaluate an expression, which `text` names in errors, at values by symbol."""
     try:
         value = float(expr.subs(values))
     except (RuntimeError, TypeError, ValueError):

@@ -1,12 +1,12 @@
-"""What to measure next: how much each further experiment would shrink each error, by the information it brings.
+"""Designs from a fit: how much each further experiment would shrink each standard error, by the information it adds.
 
 With the covariance C of `(p, x₀)` of a trajectory and the sensitivities K of new samples over their σ,
 
     C' = C - C Kᵀ (1 + K C Kᵀ)⁻¹ K C,
 
 which needs no new data, and holds for any C. A new experiment from a known state is the same with `x₀` known; from an
-unknown one, what x₀ takes is projected away. Errors of a first experiment, with nothing measured yet, come from the
-sensitivities at a guess of the parameters alone.
+unknown one, the part of K that x₀ absorbs is projected away. The errors of a first experiment, with nothing measured
+yet, come from the sensitivities at a guess of the parameters alone (`prior_design`).
 """
 
 from __future__ import annotations
@@ -34,42 +34,48 @@ from .fitted_states import beginning, finite, joint, solved, system
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-WINDOWS, LONGER, SAMPLES = 8, 1.5, 10
-"""Windows that are tried by default, how much longer than the data, and samples in each."""
+DEFAULT_WINDOWS = 8
+"""Windows of time in which further samples are tried if the user names no candidates. Documented in docs/design.md."""
+DEFAULT_SAMPLES = 10
+"""Further samples in each of these windows. Documented in docs/design.md."""
+DEFAULT_EXTENSION = 1.5
+"""Span of all windows together, in durations of the data: half as long again. Documented in docs/design.md."""
 KEYS = ("times", "states", "initial", "doses", "sigma")
+"""Keys of a candidate that is a mapping; see `FitResult.design`."""
 
 
 def plan(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
-    """See `FitResult.design`."""
+    """Compute the standard errors to expect after each candidate experiment; see `FitResult.design`."""
     from .prediction import numbered
 
     k = numbered(fit, trajectory)
     if fit.covariance_kind.startswith("none") or not (fit.sigma > 0).all():
         raise FitError("Noise-free data leave no errors to shrink.")
-    asked = windows(fit, k) if candidates is None else _read(candidates)
+    wanted = windows(fit, k) if candidates is None else _read(candidates)
     _, C = joint(fit, k, finite(fit))
     free = np.flatnonzero(~fit.fixed & ~fit.at_bound)
     J = len(fit.estimate)
     before = np.sqrt(np.maximum(C.diagonal()[free], 0.0))
     columns = fit.data.names or fit.model.states
     experiments, samples = {}, {}
-    for name, said in asked.items():
-        checked = measured(name, said, columns, fit.sigma)
-        if said.get("initial") is None and said.get("doses") is None:
-            K, start = _further(fit, k, checked), C
+    for name, candidate in wanted.items():
+        checked = measured(name, candidate, columns, fit.sigma)
+        if candidate.get("initial") is None and candidate.get("doses") is None:
+            K, covariance = _further(fit, k, checked), C
         else:
-            model, inputs = _dosed(fit, k, said, checked.times)
+            model, inputs = _dosed(fit, k, candidate, checked.times)
             begin, _ = beginning(fit, k)
-            K = anew(model, fit.estimate, said.get("initial"), checked, _kinds(fit), inputs=inputs, begin=begin)
-            start = C[:J, :J]
-        experiments[name] = np.sqrt(np.maximum(_updated(start, K).diagonal()[free], 0.0))
+            K = anew(model, fit.estimate, candidate.get("initial"), checked, _kinds(fit), inputs=inputs, begin=begin)
+            # The initial state of a new experiment is not that of the trajectory: only parameters are shared.
+            covariance = C[:J, :J]
+        experiments[name] = np.sqrt(np.maximum(_updated(covariance, K).diagonal()[free], 0.0))
         samples[name] = int(checked.counts.sum()) * len(checked.columns)
     names = tuple(fit.model.parameters[j] for j in free)
     return Design(names, before, experiments, samples)
 
 
 def positive(sigma: Any, count: int) -> FloatArray:
-    """σ of each column, checked."""
+    """Validate σ, one number or one for each of `count` columns; return it as an array `(count,)`."""
     try:
         levels = np.asarray(sigma, dtype=float)
     except (TypeError, ValueError):
@@ -82,16 +88,34 @@ def positive(sigma: Any, count: int) -> FloatArray:
 def windows(
     fit: FitResult,
     k: int,
-    count: int = WINDOWS,
-    samples: int = SAMPLES,
+    count: int = DEFAULT_WINDOWS,
+    samples: int = DEFAULT_SAMPLES,
     span: tuple[float | None, float | None] = (None, None),
 ) -> dict[str, dict[str, Any]]:
-    """Further samples in windows of trajectory k: over the data and half as long again, or between two times."""
+    """Return candidates with further samples in windows of time.
+
+    Parameters
+    ----------
+    fit : FitResult
+    k : int
+        Number of the trajectory that is continued.
+    count : int
+        Number of windows.
+    samples : int
+        Number of samples in each, evenly spaced.
+    span : tuple
+        Where the windows begin and end; None for the beginning of the data, and for half as long again as the data.
+
+    Returns
+    -------
+    dict of str to dict
+        Candidates by their name in words.
+    """
     if count < 1 or samples < 1:
         raise FitError(f"At least one window and one sample are needed; received {count} and {samples}.")
     times = fit.data.trajectories[k].times
     low = times[0] if span[0] is None else span[0]
-    high = times[0] + LONGER * (times[-1] - times[0]) if span[1] is None else span[1]
+    high = times[0] + DEFAULT_EXTENSION * (times[-1] - times[0]) if span[1] is None else span[1]
     if not low < high or not np.isfinite([low, high]).all():
         raise FitError(f"The windows must end after they begin; received {low:g} and {high:g}.")
     return {
@@ -103,30 +127,42 @@ def windows(
 
 
 def _time(t: float, span: float) -> str:
-    """A time to a hundredth of a span: years such as 1912.5 differ in their last digits."""
+    """Format a time to a hundredth of a span: years such as 1912.5 differ in their last digits."""
     return f"{t:.{max(0, 2 - int(np.floor(np.log10(span))))}f}"
 
 
 def _read(candidates: Any) -> dict[str, dict[str, Any]]:
-    """Candidates by name: times, or mappings that say more."""
+    """Validate candidates; return them by name as mappings with the keys `KEYS`, `times` among them."""
     if not isinstance(candidates, Mapping):
         return {"these samples": {"times": candidates}}
-    found = {}
-    for name, said in candidates.items():
-        one = dict(said) if isinstance(said, Mapping) else {"times": said}
-        unknown = [key for key in one if key not in KEYS]
-        if unknown or "times" not in one:
+    checked = {}
+    for name, value in candidates.items():
+        candidate = dict(value) if isinstance(value, Mapping) else {"times": value}
+        unknown = [key for key in candidate if key not in KEYS]
+        if unknown or "times" not in candidate:
             what = f"{unknown[0]!r} is not known" if unknown else "there are no 'times'"
             raise FitError(f"candidates[{name!r}]: {what}; there are: {', '.join(KEYS)}.")
-        found[str(name)] = one
-    if not found:
-        raise FitError("There are no candidates.")
-    return found
+        checked[str(name)] = candidate
+    if not checked:
+        raise FitError("There are no candidates: the mapping is empty. Give one experiment at least.")
+    return checked
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples of an experiment: when, how often, of which columns, with which σ."""
+    """Samples of an experiment.
+
+    Attributes
+    ----------
+    times : ndarray, (time,)
+        When to measure, increasing.
+    counts : ndarray, (time,)
+        How often at each time.
+    columns : list of str
+        What is measured.
+    sigma : ndarray, (columns,)
+        Its noise level.
+    """
 
     times: FloatArray
     counts: FloatArray
@@ -135,7 +171,19 @@ class _Samples:
 
 
 def measured(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: FloatArray) -> _Samples:
-    """What an experiment measures."""
+    """Validate the times, columns and noise level of an experiment.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment, for errors.
+    said : mapping
+        The experiment, with keys of `KEYS`.
+    columns : sequence of str
+        The columns that can be measured.
+    sigma : ndarray, (columns,)
+        Their noise levels, unless the experiment has its own.
+    """
     try:
         times, counts = np.unique(np.asarray(said["times"], dtype=float).ravel(), return_counts=True)
     except (TypeError, ValueError):
@@ -146,15 +194,16 @@ def measured(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: 
     unknown = [column for column in chosen if column not in columns]
     if unknown:
         raise FitError(
-            f"{name!r} measures {unknown[0]!r}, of which the noise is not known.{suggestion(unknown[0], columns)} "
+            f"{name!r} measures {unknown[0]!r}, whose noise is not known.{suggestion(unknown[0], columns)} "
             f"There are: {listed(columns)}."
         )
     levels = sigma[[list(columns).index(column) for column in chosen]]
-    given = said.get("sigma")
-    return _Samples(times, counts.astype(float), chosen, levels if given is None else positive(given, len(chosen)))
+    own = said.get("sigma")
+    return _Samples(times, counts.astype(float), chosen, levels if own is None else positive(own, len(chosen)))
 
 
 def _kinds(fit: FitResult) -> dict[str, str]:
+    """Return the kind of noise of each measured column, by name."""
     return dict(zip(fit.data.names or fit.model.states, fit.data.noise, strict=True))
 
 
@@ -166,7 +215,23 @@ def _rows(
     kinds: Mapping[str, str],
     inputs: FloatArray | None = None,
 ) -> FloatArray:
-    """Sensitivities of the columns over their uncertainty `(rows, n)`, from states and those of them `(time, D, n)`."""
+    """Compute the sensitivities of the measured columns over their uncertainty.
+
+    Parameters
+    ----------
+    model : Model
+    solution : tuple of ndarray
+        States `(time, D)`, and their derivatives `(time, D, n)` by the J parameters and n - J initial values.
+    p : ndarray, (J,)
+    checked : _Samples
+    kinds : mapping of str to str
+        The kind of noise of each column.
+    inputs : ndarray, (time, I), optional
+
+    Returns
+    -------
+    ndarray, (time x columns, n)
+    """
     states, by = solution
     h, hu, hp = model.map("h", tuple(checked.columns)).linearised(checked.times, states, p, inputs)
     K = hu @ by
@@ -177,12 +242,13 @@ def _rows(
             for c, name in enumerate(checked.columns)
         ]
     )
-    uncertain = uncertain / np.sqrt(checked.counts)[:, None]  # repeats
+    # The mean of n repeats has the standard deviation σ/√n.
+    uncertain = uncertain / np.sqrt(checked.counts)[:, None]
     return np.asarray((K / uncertain[:, :, None]).reshape(-1, K.shape[2]))
 
 
 def _further(fit: FitResult, k: int, checked: _Samples) -> FloatArray:
-    """More samples of a trajectory."""
+    """Compute the sensitivities `(rows, J + D)` of further samples of trajectory k, x₀ in working coordinates."""
     (begin, _), times = beginning(fit, k), checked.times
     if times[0] < begin:
         raise FitError(f"The trajectory begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
@@ -207,20 +273,39 @@ def anew(
     begin: float = 0.0,
     fitted: bool = False,
 ) -> FloatArray:
-    """A new experiment, from a state that is known; or `fitted`, as the model gives it and what it does not give is
-    found from the samples, and projected away.
+    """Compute the sensitivities of a new experiment by the parameters.
+
+    Parameters
+    ----------
+    model : Model
+    p : ndarray, (J,)
+    initial : array_like, (D,), or mapping, or None
+        The initial state.
+    checked : _Samples
+    kinds : mapping of str to str
+        The kind of noise of each column.
+    inputs : Inputs, optional
+    begin : float
+        The initial time.
+    fitted : bool
+        True if initial values that the model does not give are fitted, too: what they absorb is projected away. False
+        if the initial state is known.
+
+    Returns
+    -------
+    ndarray, (rows, J)
     """
     times = checked.times
     if times[0] < begin:
         raise FitError(f"The experiment begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
     given = np.array([state in model.initial for state in model.states])
-    begun, _, by_g = model.map("g").linearised(np.zeros(1), np.ones((1, len(given))), p, None)
-    known = dict(zip(np.array(model.states)[given], begun[0][given], strict=True))
+    values, _, by_g = model.map("g").linearised(np.zeros(1), np.ones((1, len(given))), p, None)
+    known = dict(zip(np.array(model.states)[given], values[0][given], strict=True))
     u0 = _initial(model, initial, known if fitted or initial is None else {})
     grid = np.concatenate([[begin], times]) if times[0] > begin else times
     solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
-        raise FitError(f"The model cannot be solved from there: {solution.status.value}.")
+        raise FitError(f"The model cannot be solved from this initial state: {solution.status.value}.")
     n, driven = len(times), None if inputs is None else inputs(times)
     by_p = solution.by_parameters
     if fitted:
@@ -235,7 +320,16 @@ def anew(
 
 
 def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
-    """Where the states of a new experiment begin, `(D,)`."""
+    """Return the initial state `(D,)` of a new experiment.
+
+    Parameters
+    ----------
+    model : Model
+    said : array_like, (D,), or mapping, or None
+        The user's values.
+    known : mapping of str to float
+        Initial values that the model gives.
+    """
     if said is not None and not isinstance(said, Mapping):
         values = said if isinstance(said, Sequence | np.ndarray) and not isinstance(said, str) else [said]
         if len(values) != len(model.states):
@@ -245,7 +339,8 @@ def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
     wrong = [name for name in every if name not in model.states]
     lacking = [state for state in model.states if state not in every]
     if wrong or lacking:
-        raise FitError(f"The initial state {f'names {wrong[0]!r}' if wrong else f'lacks {lacking[0]!r}'}.")
+        what = f"names {wrong[0]!r}" if wrong else f"lacks {lacking[0]!r}"
+        raise FitError(f"The initial state {what}; give a value for each of: {listed(model.states)}.")
     try:
         return np.array([float(every[state]) for state in model.states])
     except (TypeError, ValueError):
@@ -253,21 +348,24 @@ def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
 
 
 def _dosed(fit: FitResult, k: int, said: Mapping[str, Any], times: FloatArray) -> tuple[Model, Inputs | None]:
-    """The model of a new experiment, with doses of its own, and its inputs."""
+    """Return the model of a new experiment, with the experiment's own doses, and its inputs."""
     model = fit.model.of(k)
     if said.get("doses") is None:
         return model, inputs_of(fit.model, fit.data, k)
     bare = model.with_parts(events=fit.model.events, variants=())
     if bare.driven:
-        raise FitError("A plan with doses is for models without inputs, infusions and switches.")
+        raise FitError(
+            "An experiment with doses needs a model without inputs, infusions and switches; this one has some."
+        )
     if len(times) < 2:
-        raise FitError("A plan with doses needs two samples at least.")
+        raise FitError(f"An experiment with doses needs at least two samples; received {len(times)}.")
+    # The values are never looked at: a data set is what the schedule of doses is computed from.
     plain = Dataset(times, np.zeros((len(times), 1)), names=[model.states[0]], doses=said["doses"])
     data, driven = scheduled(plain, bare)
     return driven.of(0), inputs_of(driven, data, 0)
 
 
 def _updated(C: FloatArray, K: FloatArray) -> FloatArray:
-    """The covariance once K is measured."""
+    """Update the covariance C `(n, n)` by measurements with sensitivities K `(rows, n)`."""
     KC = K @ C
     return np.asarray(C - KC.T @ np.linalg.solve(np.eye(len(K)) + KC @ K.T, KC))

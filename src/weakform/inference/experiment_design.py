@@ -1,4 +1,4 @@
-"""Experiments side by side: what each would leave of the errors."""
+"""A comparison of experiments: the standard errors to expect after each."""
 
 from __future__ import annotations
 
@@ -12,21 +12,27 @@ from ..support.errors import FitError
 from ..support.optional_imports import pandas
 from ..support.wording import suggestion
 
+MAX_RATIO_WORTH_A_SENTENCE = 0.95
+"""Ratio of a standard error after an experiment to that before, above which the experiment is said to add little. By
+judgement."""
+RATIOS_CALLED_HALF = (0.45, 0.55)
+"""Range of that ratio in which the error is said to be halved. By judgement."""
+
 
 @dataclass(frozen=True)
 class Design:
-    """Experiments, and what each would leave of the errors.
+    """Experiments, and the standard errors to expect after each.
 
     Attributes
     ----------
     names : tuple of str
-        Parameters that are free.
+        The free parameters, J of them.
     before : ndarray, (J,)
-        Their standard errors as they are; infinite where nothing was measured.
+        Their present standard errors; infinite if nothing was measured.
     experiments : dict of str to ndarray, (J,)
-        The errors after each experiment, by its name.
+        The standard errors after each experiment, by its name.
     samples : dict of str to int
-        How many values each measures.
+        The number of values that each experiment measures.
     """
 
     names: tuple[str, ...]
@@ -35,7 +41,18 @@ class Design:
     samples: dict[str, int]
 
     def best(self, name: str) -> str:
-        """The experiment that shrinks the error of a parameter most."""
+        """Return the experiment that shrinks the standard error of a parameter most.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Returns
+        -------
+        str
+            The name of the experiment.
+        """
         if name not in self.names:
             raise FitError(f"No free parameter {name!r}.{suggestion(name, self.names)}")
         j = self.names.index(name)
@@ -43,38 +60,45 @@ class Design:
 
     @property
     def sentences(self) -> list[str]:
-        """What shrinks which error most, in words."""
-        said = []
+        """One sentence for each parameter: the best experiment for it, and how much its error shrinks."""
+        sentences = []
         for j, name in enumerate(self.names):
             key = self.best(name)
             after, before = self.experiments[key][j], self.before[j]
             if not np.isfinite(after):
-                said.append(f"{name}: none of these determines it.")
+                sentences.append(f"{name}: none of these experiments can determine it.")
             elif not np.isfinite(before):
-                said.append(f"{name}: {key} determine it best, to ±{after:.3g}.")
-            elif after > 0.95 * before:
-                said.append(f"{name}: none of these would tell much more of it (error {before:.3g}).")
+                sentences.append(f"{name}: {key} determine it best, to ±{after:.3g}.")
+            elif after > MAX_RATIO_WORTH_A_SENTENCE * before:
+                sentences.append(f"{name}: none of these experiments would shrink its error much ({before:.3g}).")
             else:
-                how = "halves" if 0.45 <= after / before <= 0.55 else f"shrinks to {after / before:.0%}"
-                said.append(f"{name}: with {key} its error {how} ({before:.3g} to {after:.3g}).")
-        return said
+                low, high = RATIOS_CALLED_HALF
+                change = "halves" if low <= after / before <= high else f"shrinks to {after / before:.0%}"
+                sentences.append(f"{name}: with {key} its error {change} ({before:.3g} to {after:.3g}).")
+        return sentences
 
     def to_frame(self) -> Any:
-        """Errors after each experiment as a pandas data frame, parameters as columns; the first row is `now`."""
+        """Return the standard errors as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each experiment, the first one `now`; one column for each parameter.
+        """
         pd = pandas()
 
         rows = {"now": self.before, **self.experiments}
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(self.names))
 
     def plot(self) -> Any:
-        """Draw what is left of each error after each experiment; returns the matplotlib axes."""
+        """Draw the remaining share of each standard error after each experiment; returns the matplotlib axes."""
         from ..report.plots import planned
 
         return planned(self)
 
     def __str__(self) -> str:
         known = np.isfinite(self.before).all()
-        head = "What is left of each error:" if known else "Standard errors to expect:"
+        head = "Remaining share of each standard error:" if known else "Standard errors to expect:"
         width = max(len(key) for key in self.experiments)
         lines = [head, f"  {'':{width}s}  " + "  ".join(f"{name:>9s}" for name in self.names)]
         for key, errors in self.experiments.items():

@@ -1,4 +1,8 @@
-"""What is seen of the states of a fit, and how its trajectories begin."""
+"""The fitted states of each trajectory, the measured columns computed from them, and the initial states.
+
+Everything that is computed from a finished fit begins here: the initial state of a trajectory, the forward solution
+from it, and the joint covariance of parameters and initial state.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +24,27 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 RTOL = 1e-9
-LARGE, UNKNOWN = 1e4, 100.0
-"""Standard error, relative to an estimate, of what cannot be determined, and that above which nothing is known."""
+"""Relative tolerance of forward solutions of the fitted model. Looser: the error of the solver would show beside small
+standard errors; tighter: more work for digits that nobody sees. By judgement."""
+UNLIMITED_RELATIVE_ERROR = 1e4
+"""Standard error, relative to the estimate, that stands for infinity in covariances. It must be so large that no band
+through such a parameter is mistaken for a determined one, and finite, so that products with zero are zero. By
+judgement."""
+UNDETERMINED_RELATIVE_ERROR = 100.0
+"""Relative standard error above which a value counts as not determined. It is below `UNLIMITED_RELATIVE_ERROR`, so that
+whatever inherits that error is recognised. By judgement."""
 
 
 def is_complete(fit: FitResult) -> bool:
-    """Whether every state is measured as it stands, and no initial value is given."""
+    """Return True if every state is measured directly and no initial value is given."""
     return fit.data.names == fit.model.states and not fit.model.initial and not fit.nodes
 
 
 def system(fit: FitResult, k: int) -> System:
-    """The right-hand side of trajectory k: in working coordinates where all states are measured, else as it stands."""
+    """Return the right-hand side of trajectory k.
+
+    It is in working coordinates if all states are measured, else in the coordinates of the model.
+    """
     if is_complete(fit):
         return system_of(fit.model, fit.data, k)
     plain = ("gaussian",) * len(fit.model.states)
@@ -38,19 +52,36 @@ def system(fit: FitResult, k: int) -> System:
 
 
 def beginning(fit: FitResult, k: int) -> tuple[float, FloatArray]:
-    """When trajectory k begins, and in which state `(D,)`."""
+    """Return the initial time of trajectory k, and the fitted state at it, `(D,)`."""
     if fit.nodes:
         times, states = fit.nodes[k]
         model = fit.model.of(k)
         given = np.array([state in model.initial for state in model.states])
-        # As it was said, without the rounding of the mesh.
-        said = model.map("g")(times[:1], states[:1], fit.estimate)[0]
-        return float(times[0]), np.where(given, said, states[0])
+        # Initial values that the model gives are evaluated again: those on the mesh carry its rounding.
+        initial = model.map("g")(times[:1], states[:1], fit.estimate)[0]
+        return float(times[0]), np.where(given, initial, states[0])
     return float(fit.data.trajectories[k].times[0]), fit.denoised[k][0]
 
 
 def solved(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = False) -> tuple[Simulation, int]:
-    """The forward solution of trajectory k over some times, from its beginning; and how many rows come before."""
+    """Solve the fitted model over some times of trajectory k, from its fitted initial state.
+
+    Parameters
+    ----------
+    fit : FitResult
+    k : int
+        Number of the trajectory.
+    times : ndarray, (time,)
+        Increasing, none before the initial time.
+    sensitivities : bool
+        Whether to compute derivatives by parameters and initial values, too.
+
+    Returns
+    -------
+    solution : Simulation
+    before : int
+        Number of its rows that come before `times[0]`: 1 if the initial time was added, else 0.
+    """
     begin, u0 = beginning(fit, k)
     before = int(times[0] > begin)
     grid = np.concatenate([[begin], times]) if before else times
@@ -62,12 +93,17 @@ def solved(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = Fals
 
 @dataclass(frozen=True)
 class Seen:
-    """Columns of a fit that are not states: expressions of states, in trajectory k.
+    """Measured columns of trajectory k as functions of its states.
 
     Attributes
     ----------
+    fit : FitResult
+    k : int
+        Number of the trajectory.
     names : tuple of str
+        The columns, K of them.
     kinds : tuple of Kind
+        The kind of noise of each.
     """
 
     fit: FitResult
@@ -77,24 +113,31 @@ class Seen:
 
     @classmethod
     def of(cls, fit: FitResult, k: int, every: bool = False) -> Seen:
-        """The measured expressions, or with `every` all measured columns."""
+        """Select the measured expressions, or with `every` all measured columns, states among them."""
         columns = fit.data.names or fit.model.states
         chosen = [d for d, name in enumerate(columns) if every or name not in fit.model.states]
         kinds = tuple(KINDS[fit.data.noise[d]] for d in chosen)
         return cls(fit, k, tuple(columns[d] for d in chosen), kinds)
 
     def values(self, times: FloatArray, states: FloatArray, p: FloatArray | None = None) -> FloatArray:
-        """`(time, K)` from states `(time, D)`."""
+        """Compute the columns `(time, K)` from states `(time, D)`; `p` `(J,)` is the estimate by default."""
         if not self.names:
             return np.empty((len(times), 0))
         inputs = inputs_of(self.fit.model, self.fit.data, self.k)
-        own = self.fit.estimate if p is None else p
+        parameters = self.fit.estimate if p is None else p
         return self.fit.model.of(self.k).map("h", self.names)(
-            times, states, own, None if inputs is None else inputs(times)
+            times, states, parameters, None if inputs is None else inputs(times)
         )
 
     def linearised(self, times: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Values, and derivatives by states and parameters."""
+        """Compute the columns at the estimate, and their derivatives by states and parameters.
+
+        Returns
+        -------
+        h : ndarray, (time, K)
+        by_states : ndarray, (time, K, D)
+        by_parameters : ndarray, (time, K, J)
+        """
         if not self.names:
             D, J = len(self.fit.model.states), len(self.fit.model.parameters)
             n = len(times)
@@ -108,31 +151,39 @@ class Seen:
 
 
 def fitted(fit: FitResult, k: int) -> FloatArray:
-    """The measured columns at the samples, as the fit has them, `(time, K)`."""
+    """Compute the fitted values of the measured columns at the samples of trajectory k, `(time, K)`."""
     if is_complete(fit):
         return fit.denoised[k]
     return Seen.of(fit, k, every=True).values(fit.data.trajectories[k].times, fit.denoised[k])
 
 
 def compute_residuals(fit: FitResult) -> tuple[FloatArray, ...]:
-    """Return measured minus fitted values, `(time, columns)` for each trajectory; NaN for missing values."""
+    """Compute measured minus fitted values, `(time, columns)` for each trajectory; NaN for missing values."""
     return tuple(q.values - fitted(fit, k) for k, q in enumerate(fit.data.trajectories))
 
 
 def panels(fit: FitResult) -> tuple[str, ...]:
-    """What there is to draw: the measured columns, then the hidden states."""
+    """List what a picture of the fit shows: the measured columns, then the hidden states."""
     columns = fit.data.names or fit.model.states
     return (*columns, *(state for state in fit.model.states if state not in columns and state not in fit.model.hidden))
 
 
 def drawn(fit: FitResult, k: int) -> dict[str, FloatArray]:
-    """States and measured columns at the samples, as the fit has them, by name."""
+    """Return the fitted states and measured columns at the samples of trajectory k, by name, `(time,)` each."""
     states = dict(zip(fit.model.states, fit.denoised[k].T, strict=True))
     return {**states, **dict(zip(fit.data.names or fit.model.states, fitted(fit, k).T, strict=True))}
 
 
 def beginning_by_parameters(fit: FitResult, k: int) -> tuple[FloatArray, FloatArray]:
-    """Which initial values are fitted on their own, as columns of a unit matrix; `∂u₀/∂p` of those that are given."""
+    """Return how the initial state of trajectory k depends on fitted initial values and on parameters.
+
+    Returns
+    -------
+    E : ndarray, (D, B)
+        Columns of a unit matrix that select the B initial values that are fitted.
+    G : ndarray, (D, J)
+        `∂u₀/∂p` of the initial values that the model gives; zero for the others.
+    """
     model = fit.model.of(k)
     given = np.array([state in model.initial for state in model.states])
     _, u0 = beginning(fit, k)
@@ -141,20 +192,33 @@ def beginning_by_parameters(fit: FitResult, k: int) -> tuple[FloatArray, FloatAr
 
 
 def is_free(fit: FitResult) -> bool:
-    """Whether the model has a freedom that the data cannot see."""
+    """Return True if some direction of parameters and initial values cannot be identified from the measured columns."""
     return bool(fit.freedoms) or bool(np.isinf(fit.covariance.diagonal()).any())
 
 
 def finite(fit: FitResult) -> FloatArray:
-    """The covariance, `(J, J)`: zero at a bound, and large where it is infinite."""
+    """Return the covariance `(J, J)` with finite entries: zero for a parameter at a bound, large if infinite."""
     C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
     unlimited = np.isinf(fit.covariance.diagonal())
-    C[unlimited, unlimited] = (LARGE * np.maximum(np.abs(fit.estimate[unlimited]), 1.0)) ** 2
+    C[unlimited, unlimited] = (UNLIMITED_RELATIVE_ERROR * np.maximum(np.abs(fit.estimate[unlimited]), 1.0)) ** 2
     return np.asarray(C)
 
 
 def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
-    """What scalings move that no data can see, parameters and the state at the beginning, `(scalings, J + D)`."""
+    """Compute the directions of (parameters, initial state) along scalings that leave all measured columns unchanged.
+
+    Parameters
+    ----------
+    fit : FitResult
+    k : int
+        Number of the trajectory.
+    by_p : ndarray, (D, J)
+        `∂u₀/∂p` of the initial values that the model gives.
+
+    Returns
+    -------
+    ndarray, (scalings, J + D)
+    """
     _, u0 = beginning(fit, k)
     several = f" of {fit.data.trajectories[k].label}" if len(fit.data.trajectories) > 1 else ""
     place = {name: j for j, name in enumerate(fit.model.parameters)}
@@ -163,6 +227,7 @@ def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
     rows = []
     for freedom in fit.freedoms:
         for scaling in freedom.scalings:
+            # θ_j → θ_j cⁿ changes θ_j by n θ_j for each unit of log c.
             move = np.zeros(len(theta))
             for name, exponent in zip(freedom.names, scaling, strict=True):
                 if name in place:
@@ -173,12 +238,26 @@ def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
 
 
 def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Parameters and the state at the beginning `(J + D,)`, with their covariance in (p, x₀), x₀ in the coordinates of
-    `system`.
+    """Compute the joint mean and covariance of the parameters and the initial state of trajectory k.
 
     With the sensitivities K_p and K₀ of the measured columns, over σ, initial values that are given by `g(p)` and the
     others ξ, `x₀ = g(p) + E ξ`: given p the data determine ξ with covariance `B = (EᵀK₀ᵀK₀E)⁻¹`, and it moves with p by
     `R = -B (K₀E)ᵀ (K_p + K₀ ∂g)`. Hence `Cov(x₀) = T C Tᵀ + E B Eᵀ` with `T = ∂g + E R`.
+
+    Parameters
+    ----------
+    fit : FitResult
+    k : int
+        Number of the trajectory.
+    C : ndarray, (J, J)
+        Covariance of the parameters, finite.
+
+    Returns
+    -------
+    mean : ndarray, (J + D,)
+        (p, u₀), u₀ in the coordinates of the model.
+    covariance : ndarray, (J + D, J + D)
+        Of (p, x₀), x₀ in the coordinates of `system`.
     """
     q = fit.data.trajectories[k]
     _, u0 = beginning(fit, k)
@@ -194,9 +273,9 @@ def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray
         K0, Kp = coordinates.per_slope(states, by_x0), coordinates.per_slope(states, by_p)
         E, G = np.eye(D), np.zeros((D, J))
     else:
-        seen = Seen.of(fit, k, every=True)
-        h, hu, hp = seen.linearised(q.times, states)
-        scale = np.column_stack([kind.numeric_slope(c) for kind, c in zip(seen.kinds, h.T, strict=True)])[:, :, None]
+        columns = Seen.of(fit, k, every=True)
+        h, hu, hp = columns.linearised(q.times, states)
+        scale = np.column_stack([kind.numeric_slope(c) for kind, c in zip(columns.kinds, h.T, strict=True)])[:, :, None]
         K0, Kp = hu @ by_x0 / scale, (hu @ by_p + hp) / scale
         E, G = beginning_by_parameters(fit, k)
     sigma = np.where(fit.sigma > 0, fit.sigma, 1.0)
@@ -209,8 +288,9 @@ def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray
     covariance[:J, :J] = C
     covariance[J:, :J] = T @ C
     covariance[:J, J:] = covariance[J:, :J].T
+    # Noise-free data determine ξ exactly: the σ = 1 above is only a weight, and B is no covariance.
     covariance[J:, J:] = T @ C @ T.T + (E @ B @ E.T if (fit.sigma > 0).all() else 0.0)
-    # Along what the data cannot see nothing is known, though a bound may stop the fit there.
-    free = _unseen(fit, k, G) * LARGE
+    # A bound may stop the fit along a direction that the data cannot see; that does not make the direction determined.
+    free = _unseen(fit, k, G) * UNLIMITED_RELATIVE_ERROR
     covariance += free.T @ free
     return np.concatenate([fit.estimate, u0]), covariance

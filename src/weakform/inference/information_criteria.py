@@ -1,8 +1,8 @@
-"""How much a fit says for its model: information criteria, with σ counted where it was estimated.
+"""Information criteria: the likelihood, penalised by the number of unknowns, an estimated σ among them.
 
 The likelihood is that of the numbers in the table, whatever coordinates a fit has used, so that fits with other kinds
 of noise can be compared. A fit divides its squares by degrees of freedom; the maximum of the likelihood has σ² of the
-values: with n values of a column that leave `m = Σ r²` in units of the fit's σ, it is larger by
+values: for a column of n values with `m = Σ r²` in units of the fit's σ, the log-likelihood at its maximum is larger by
 `(m - n - n log(m/n))/2`.
 """
 
@@ -21,24 +21,27 @@ if TYPE_CHECKING:
 
 
 def values(fit: FitResult) -> int:
-    """How many values were measured, repeats counted one by one."""
+    """Count the measured values; repeated measurements count one by one."""
     return int((fit.data.measurements + fit.data.repeated_measurements).sum())
 
 
 def unknowns(fit: FitResult) -> int:
-    """What was estimated: parameters, initial values that are not given, and σ."""
+    """Count what was estimated: parameters, initial values that are not given, and σ."""
     free = int((~fit.fixed).sum())
     model = fit.model.of(0)
-    begun = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)
-    return free + begun + (len(fit.sigma) if fit.sigma_estimated else 0)
+    initial = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)
+    return free + initial + (len(fit.sigma) if fit.sigma_estimated else 0)
 
 
 @np.errstate(all="ignore")
 def maximum(fit: FitResult) -> float:
-    """The log-likelihood with the σ that is its maximum; that of the fit where σ is given.
+    """Compute the log-likelihood at the σ that maximises it, or at the given σ.
 
-    NaN where the noise is not normal in its coordinates, or of its own size in each trajectory: there the fit is no
-    maximum of a likelihood in σ.
+    Returns
+    -------
+    float
+        NaN if the noise is not normal in its working coordinates, or has its own size in each trajectory: then the fit
+        does not maximise a likelihood in σ.
     """
     if fit.data.own_noise or any(KINDS[k].weigh is not None or KINDS[k].density is not None for k in fit.data.noise):
         return math.nan
@@ -49,10 +52,11 @@ def maximum(fit: FitResult) -> float:
         kind = KINDS[name]
         m = n = 0.0
         for k, q in enumerate(fit.data.trajectories):
-            there = q.measured[:, d]
-            off = kind.to_working(q.values[there, d]) - kind.to_working(fitted(fit, k)[there, d])
-            m += float(np.sum((off / (fit.sigma[d] * q.scales[there, d])) ** 2))
-            n += float(there.sum())
+            measured = q.measured[:, d]
+            off = kind.to_working(q.values[measured, d]) - kind.to_working(fitted(fit, k)[measured, d])
+            m += float(np.sum((off / (fit.sigma[d] * q.scales[measured, d])) ** 2))
+            n += float(measured.sum())
+            # Repeats at one time are stored as their mean; their scatter about it belongs to the likelihood, too.
             if q.within is not None and q.repeats is not None:
                 m, n = m + float(q.within[d] / fit.sigma[d] ** 2), n + float(q.repeats[d])
         if m > 0 and n > 0:

@@ -1,14 +1,17 @@
-"""Intervals beyond Wald's: profiles of the objective, and the parametric bootstrap.
+"""Intervals of the parameters: Wald, profile likelihood, and the parametric bootstrap.
 
-Profiles (`profiles`) follow the curvature that Wald's formula leaves out. Bootstrap: data are drawn again from the
-fitted states with the fitted noise and refitted; the interval lies between quantiles of the estimates. Both work on the
-constraint of method "wendy" and need no new search.
+Wald's interval is `p̂ ± z·error` on the scale of the parameter. Profiles (`profiles`) follow the curvature of the
+likelihood that Wald's formula leaves out. Bootstrap: data are drawn from the fitted states with the fitted noise and
+refitted; the interval lies between quantiles of the estimates. Both refit from the estimate (`refits`) and need no new
+search. By default an interval is Wald's unless a bound is within reach, another parameter sits at one, or the misfit at
+Wald's ends is not what a parabola promises; then it is the profile's, unless the time for it is over (`profile_time`).
 """
 
 from __future__ import annotations
 
 import numbers
 import warnings
+from contextlib import suppress
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -18,54 +21,85 @@ from ..collocation.gauss_helmert import Solution
 from ..parameters.working_scale import Scale
 from ..results.records import Quantity
 from ..results.status import Status
-from ..support.array_types import FloatArray
+from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import FitError
 from ..support.whole_numbers import is_whole
 from ..support.wording import counted, suggestion
+from .profile_time import TimeLimitReached, has_automatic_profiles, limit_automatic_profiles
 from .profiles import Profile, inside, profile
-from .refits import Refitted, can_refit, refit_of
+from .refits import Refit, can_refit, refit_of
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-MIN_RUNS = 20
-BEYOND = 0.01
-"""How far outside of an interval other profiles must have been, as a share of its width, for it to be too short."""
-LOOSE, FEW, CURVED = 0.05, 600, 0.07
-"""Error, relative to the estimate, above which curvature is looked for, and samples up to which it is in any case: of
-chaotic systems parameters are known well along curved ways; and what it may do to an end of an interval."""
-OVERTAKEN = 2.0
-"""How much less misfit than the fit a profile must find for the fit not to be the best."""
+MIN_BOOTSTRAP_RUNS = 20
+"""Refits that a bootstrap needs at least; fewer have no quantiles at 95% to speak of, and are refused. By judgement."""
+MIN_SHARE_OF_RUNS = 0.5
+"""Share of the refits to drawn data that must converge. Below it those that did are a selection, and their quantiles
+are not reported. By judgement."""
+MIN_BOOTSTRAP_SPREAD = 0.1
+"""Standard deviation of the bootstrap estimates of a parameter, in standard errors, below which its interval is
+infinite: the refits did not move along a direction that the data do not determine
+(`test_bootstrap_intervals_of_unidentifiable_parameters_are_wide`)."""
+
+LOOSE = 0.05
+"""Standard error, relative to the estimate, above which the curvature of the likelihood is checked; a parameter that is
+known better is moved too little for curvature to matter. Documented in docs/method.md. By judgement."""
+MAX_SAMPLES_ALWAYS_CHECKED = 600
+"""Samples up to which curvature is checked whatever the errors: parameters of chaotic systems are known well along
+curved directions (`test_well_determined_parameters_of_a_chaotic_system_need_profiles`). Above it the checks would cost
+more refits of long series."""
+MAX_ROOT_DEVIATION = 0.07
+"""Relative difference between the root of the misfit at an end of Wald's interval and the quantile, up to which the
+likelihood counts as quadratic there. Above it the interval comes from the profile. By judgement."""
+MIN_OVERREACH = 0.01
+"""How far outside an interval the profile of another parameter must have led, as a share of the interval's width, for
+its own profile to be followed again from there. By judgement."""
+MIN_GAIN_OF_BETTER_FIT = 2.0
+"""Decrease of the misfit (twice the log-likelihood) below that of the fit from which on a point of a profile is
+reported as a better fit. Smaller ones are the flat floor of a valley. By judgement."""
+
 LEVEL = 0.95
-"""Of the intervals that an error belongs to."""
-WALD, PROFILE, PARTLY = "", "by its profile", "by its profile on one side"
-BLIND = "as many unknowns as values"
-LOST = "its profile could not be followed: rough"
-IDLE = 0.1
-"""Spread of a bootstrap, in standard errors, below which it did not follow what the data leave open."""
+"""Coverage probability of default intervals, and of the intervals that standard errors belong to."""
+
+WALD, BY_PROFILE, BY_PROFILE_ON_ONE_SIDE = "", "by its profile", "by its profile on one side"
+"""Kinds of an interval as the notes of parameters show them; Wald's, the usual one, needs no note."""
+NO_DEGREES_OF_FREEDOM = "as many unknowns as values"
+PROFILE_LOST = "rough: its profile could not be followed"
+TIME_ENDED = "Wald: the time limit ended its profile"
+TIME_ENDED_WITHOUT_WALD = "no interval: the time limit ended its profile"
 
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
-    """Estimates `(runs, J)` from data drawn from the fitted states; runs that fail are left out."""
-    if not is_whole(runs, MIN_RUNS):
-        raise FitError(f"A bootstrap needs at least {MIN_RUNS} runs; received {runs!r}.")
+    """Refit data that are drawn from the fitted states with the fitted noise.
+
+    Returns
+    -------
+    ndarray, (runs that converged, J)
+        The estimates; runs that fail are left out.
+    """
+    if not is_whole(runs, MIN_BOOTSTRAP_RUNS):
+        raise FitError(f"A bootstrap needs at least {MIN_BOOTSTRAP_RUNS} runs; received {runs!r}.")
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     refit = refit_of(fit)
     draws = (refit.drawn(np.random.default_rng([seed, 3, k])) for k in range(runs))
-    found = [solved.p for solved in counted(draws, "bootstrap", runs) if solved is not None]
-    if len(found) < runs / 2:
-        raise FitError(f"Only {len(found)} of {runs} bootstrap runs converged; the fit is too fragile for a bootstrap.")
-    return np.array(found)
+    estimates = [solution.p for solution in counted(draws, "bootstrap", runs) if solution is not None]
+    if len(estimates) < runs * MIN_SHARE_OF_RUNS:
+        raise FitError(
+            f"Only {len(estimates)} of {runs} bootstrap runs converged; at least {MIN_SHARE_OF_RUNS:.0%} must. "
+            "Use intervals(kind='profile')."
+        )
+    return np.array(estimates)
 
 
 def quantity(fit: FitResult, name: str) -> Quantity:
-    """A parameter, or an initial value, with its interval."""
+    """Return a parameter, or an initial value such as `x(0)`, with its default interval."""
     names = fit.model.parameters
     if name not in names and name.endswith("(0)") and name[:-3] in fit.model.states:
-        found = fit.initial[name[:-3]]
-        if isinstance(found, Quantity):
-            return found
+        initial = fit.initial[name[:-3]]
+        if isinstance(initial, Quantity):
+            return initial
         raise KeyError(f"{name!r} differs between trajectories: see fit.initial[{name[:-3]!r}].")
     if name not in names:
         raise KeyError(f"No parameter {name!r}.{suggestion(str(name), names)} There are: {', '.join(names)}.")
@@ -105,7 +139,7 @@ def correlation_matrix(fit: FitResult) -> FloatArray:
 
 @np.errstate(all="ignore")
 def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
-    """See `FitResult.intervals`."""
+    """Compute intervals `(J, 2)` of one kind; see `FitResult.intervals`."""
     half = fit.quantile(level) * fit.wald_errors  # refuses a bad level
     if kind == "auto":
         return automatic(fit, level)[0].copy()
@@ -119,125 +153,184 @@ def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> 
         fit.late.bootstraps[runs, seed] = bootstrap(fit, runs, seed)
     draws = fit.late.bootstraps[runs, seed]
     ends = np.asarray(np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
-    # Along a direction that the data do not determine no draw moves: that is no knowledge.
+    # Along a direction that the data do not determine, refits stay where they begin: no spread is no knowledge.
     with np.errstate(invalid="ignore"):
-        idle = (draws.std(axis=0) < IDLE * fit.wald_errors) & ~fit.fixed
+        idle = (draws.std(axis=0) < MIN_BOOTSTRAP_SPREAD * fit.wald_errors) & ~fit.fixed
     ends[idle] = [-np.inf, np.inf]
     return ends
 
 
 @np.errstate(all="ignore")
 def automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
-    """Intervals `(J, 2)`, and the kind of each: by the profile where a bound is near or the misfit is no parabola."""
+    """Return default intervals, computed once: by the profile if a bound is near or the misfit is not quadratic.
+
+    Returns
+    -------
+    ends : ndarray, (J, 2)
+    kinds : tuple of str
+        The kind of each interval; see `WALD`.
+    """
     if level not in fit.late.automatic:
         fit.late.automatic[level] = _automatic(fit, level)
     return fit.late.automatic[level]
 
 
 def overtaken(fit: FitResult) -> tuple[str, ...]:
-    """A sentence, if a profile has come upon a better fit than the fit itself."""
+    """Return a sentence if a profile reached a better fit than the fit itself, else nothing."""
     gains = {}
     for curve in fit.late.curves.values():
-        here = int(np.argmin(np.abs(curve.values - fit.estimate[fit.model.parameters.index(curve.name)])))
-        if curve.misfit[here] > OVERTAKEN:
-            gains[curve.name] = (float(curve.misfit[here]) / 2, float(curve.values[np.argmin(curve.misfit)]))
+        at_estimate = int(np.argmin(np.abs(curve.values - fit.estimate[fit.model.parameters.index(curve.name)])))
+        if curve.misfit[at_estimate] > MIN_GAIN_OF_BETTER_FIT:
+            gains[curve.name] = (float(curve.misfit[at_estimate]) / 2, float(curve.values[np.argmin(curve.misfit)]))
     if not gains:
         return ()
     name, (gain, value) = max(gains.items(), key=lambda item: item[1][0])
     return (
-        f"A profile has come upon a better fit: with {name} = {value:.4g} the log-likelihood is {gain:.1f} higher than "
-        f"at the estimate, which is not the best. Fit again with method='relaxed' and start={{{name!r}: {value:.4g}}}.",
+        f"A profile reached a better fit: with {name} = {value:.4g} the log-likelihood is {gain:.1f} higher than at "
+        f"the estimate, which is not the best. Fit again with method='relaxed' and start={{{name!r}: {value:.4g}}}.",
     )
 
 
 @np.errstate(all="ignore")
 def errors(fit: FitResult) -> FloatArray:
-    """See `FitResult.errors`."""
+    """Compute standard errors that match the default intervals, `(J,)`; see `FitResult.errors`."""
     (ends, kinds), wald = automatic(fit, LEVEL), fit.wald_errors
-    by_profile = np.array([kind in (PROFILE, PARTLY) for kind in kinds])
+    by_profile = np.array([kind in (BY_PROFILE, BY_PROFILE_ON_ONE_SIDE) for kind in kinds])
     return np.where(by_profile, mean_reach(ends, fit.estimate) / fit.quantile(LEVEL), wald)
 
 
 def mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
-    """The mean of what intervals `(n, 2)` reach to both sides of values `(n,)`; where one is an end, to the other."""
+    """Compute the mean distance from values `(n,)` to the two ends `(n, 2)` of their intervals, `(n,)`.
+
+    If a value is an end itself, as at a bound, it is the distance to the other end.
+    """
     reach = np.abs(ends - values[:, None])
     return np.asarray(reach.sum(axis=1) / np.maximum((reach > 0).sum(axis=1), 1))
 
 
 def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
+    """Compute default intervals `(J, 2)` and their kinds; see `automatic`."""
     ends = intervals(fit, level, "wald", 0, 0)
     kinds = [WALD] * len(ends)
     if fit.sigma_estimated and fit.goodness is not None and fit.goodness.freedom <= 0:
-        return ends, tuple(np.where(fit.fixed, WALD, BLIND).tolist())
+        return ends, tuple(np.where(fit.fixed, WALD, NO_DEGREES_OF_FREEDOM).tolist())
     open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
-    # With a neighbour at its bound an error takes that one as known, and is too small.
+    # The covariance holds a parameter at its bound fixed, so that the errors of the others are too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
-    loose = (fit.wald_errors > LOOSE * np.abs(fit.estimate)) | (fit.data.samples <= FEW)
-    loose &= "covariance" not in fit.options.non_default_names  # who asks for another covariance wants its intervals
-    suspects = np.flatnonzero(open_to & (beyond | loose))
-    if not len(suspects) or not can_refit(fit) or not fit.converged or fit.covariance_kind.startswith("none"):
+    loose = (fit.wald_errors > LOOSE * np.abs(fit.estimate)) | (fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED)
+    # A user who chooses another covariance wants the intervals of that covariance.
+    loose &= "covariance" not in fit.options.non_default_names
+    suspects = [int(j) for j in np.flatnonzero(open_to & (beyond | loose))]
+    has_profiles = can_refit(fit) and has_automatic_profiles(fit) and not fit.covariance_kind.startswith("none")
+    if not suspects or not has_profiles:
         return ends, tuple(kinds)
-    try:
-        refit = refit_of(fit)
-    except FitError:
-        return ends, tuple(kinds)
-    if refit.solves and fit.status is Status.UNDETERMINED:  # minutes of solving along a valley would tell no more
-        return ends, tuple(kinds)
-    z = fit.quantile(level)
-    bent = [
-        int(j)
-        for j in counted(suspects, "intervals", len(suspects))
-        if beyond[j] or not _parabolic(refit, int(j), ends[j], z)
-    ]
-    for j, curve in zip(bent, _curves(fit, bent, level, refit), strict=True):
-        found = np.array(curve.interval)
-        lost = np.isnan(found)
-        # Where it was lost the interval has all that was followed, and what Wald says.
+    for j in _profile_suspects(fit, level, suspects, beyond, ends):
+        curve = fit.late.curves.get((fit.model.parameters[j], level))
+        if curve is None:
+            kinds[j] = TIME_ENDED if np.isfinite(ends[j]).all() else TIME_ENDED_WITHOUT_WALD
+            continue
+        interval = np.array(curve.interval)
+        lost = np.isnan(interval)
+        # If a profile was lost on a side, the interval has all values that were followed, and those of Wald's.
         wald, followed = np.clip(ends[j], *fit.bounds[j]), curve.values[[0, -1]]
         wider = np.array([min(wald[0], followed[0]), max(wald[1], followed[1])])
-        ends[j] = np.where(lost, wider, found)
-        kinds[j] = LOST if lost.all() else PROFILE if not lost.any() else PARTLY
+        ends[j] = np.where(lost, wider, interval)
+        kinds[j] = PROFILE_LOST if lost.all() else BY_PROFILE if not lost.any() else BY_PROFILE_ON_ONE_SIDE
     return ends, tuple(kinds)
 
 
-def _curves(fit: FitResult, which: list[int], level: float, refit: Refitted) -> list[Profile]:
-    """The profiles of some parameters, computed once.
+def _profile_suspects(
+    fit: FitResult, level: float, suspects: list[int], beyond: BoolArray, wald: FloatArray
+) -> list[int]:
+    """Compute the profiles of parameters for which Wald's interval may be wrong, as long as the time limit allows.
 
-    Where that of one has led the others beyond the ends of their own, these are followed again from there.
+    Parameters
+    ----------
+    fit : FitResult
+    level : float
+    suspects : list of int
+        The parameters to look at.
+    beyond : ndarray of bool, (J,)
+        Those that need a profile in any case; of the others only those whose misfit is not quadratic do.
+    wald : ndarray, (J, 2)
+        Wald's intervals.
+
+    Returns
+    -------
+    list of int
+        The parameters that need a profile, or whose misfit the time did not suffice to look at. `late.curves` has the
+        profiles that were computed.
     """
-    names, met = [fit.model.parameters[j] for j in which], list[Solution]()
+    z, unsettled = fit.quantile(level), list(suspects)
+    with limit_automatic_profiles(fit) as watch:
+        try:
+            refit = refit_of(fit, watch)
+        except TimeLimitReached:
+            return unsettled
+        except FitError:
+            return []
+        # Solving the equations along a valley takes minutes, and would not change the verdict that it is one.
+        if refit.solves_equations and fit.status is Status.UNDETERMINED:
+            return []
+        with suppress(TimeLimitReached):
+            for j in counted(suspects, "intervals", len(suspects)):
+                if not beyond[j] and _parabolic(refit, j, wald[j], z):
+                    unsettled.remove(j)
+            _curves(fit, unsettled, level, refit)
+    return unsettled
+
+
+def _curves(fit: FitResult, which: list[int], level: float, refit: Refit) -> list[Profile]:
+    """Compute the profiles of some parameters, each once, and keep them.
+
+    If the profile of one parameter led another beyond the ends of its own, the other is followed again from there.
+    """
+    names, solutions = [fit.model.parameters[j] for j in which], list[Solution]()
     new = [name for name in names if (name, level) not in fit.late.curves]
     for name in counted(new, "profile", len(new)):
-        fit.late.curves[name, level] = profile(fit, name, level, refit, met)
-    good = inside(fit, refit, met, fit.quantile(level))
-    again = len(new) > 1 and fit.status is not Status.REJECTED  # nobody is to trust those of a wrong model
+        fit.late.curves[name, level] = profile(fit, name, level, refit, solutions)
+    good = inside(fit, refit, solutions, fit.quantile(level))
+    # Profiles of a rejected model are not followed twice: its intervals are not to be trusted anyway.
+    again = len(new) > 1 and fit.status is not Status.REJECTED
     for j, name in zip(which, names, strict=True) if again else ():
         curve = fit.late.curves[name, level]
         low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
-        if any(one.p[j] < low - BEYOND * (high - low) or one.p[j] > high + BEYOND * (high - low) for one in good):
-            fit.late.curves[name, level] = profile(fit, name, level, refit, met)
+        margin = MIN_OVERREACH * (high - low)
+        if any(solution.p[j] < low - margin or solution.p[j] > high + margin for solution in good):
+            fit.late.curves[name, level] = profile(fit, name, level, refit, solutions)
     return [fit.late.curves[name, level] for name in names]
 
 
-def _parabolic(refit: Refitted, j: int, ends: FloatArray, z: float) -> bool:
-    """Whether the misfit at the ends of Wald's interval is what it promises."""
-    least = refit.total(refit.best)
+def _parabolic(refit: Refit, j: int, ends: FloatArray, z: float) -> bool:
+    """Return True if the misfit at both ends of Wald's interval of p_j is the z² that a parabola promises."""
+    least = refit.compute_misfit(refit.best)
     for end in ends:
-        solved = refit.with_parameter(j, float(end), refit.best) if np.isfinite(end) else None
-        if solved is None or not abs(np.sqrt(max(refit.total(solved) - least, 0.0)) / z - 1) < CURVED:
+        solution = refit.hold_parameter(j, float(end), refit.best) if np.isfinite(end) else None
+        if solution is None:
+            return False
+        root = np.sqrt(max(refit.compute_misfit(solution) - least, 0.0))
+        if not abs(root / z - 1) < MAX_ROOT_DEVIATION:
             return False
     return True
 
 
 def _profiled(fit: FitResult, level: float) -> FloatArray:
+    """Compute profile intervals `(J, 2)` of all free parameters; warn if an end could not be followed and is NaN."""
     refit = refit_of(fit)
     ends = np.column_stack([fit.estimate, fit.estimate])
     free = np.flatnonzero(~fit.fixed)
     for j, curve in zip(free, _curves(fit, free.tolist(), level, refit), strict=True):
         fit.late.profiles[curve.name] = curve
         ends[j] = curve.interval
+    # Default intervals that were left without a profile for want of time can use these.
+    _, kinds = fit.late.automatic.get(level, (ends, ()))
+    if TIME_ENDED in kinds or TIME_ENDED_WITHOUT_WALD in kinds:
+        del fit.late.automatic[level]
     lost = [fit.model.parameters[j] for j in free if np.isnan(ends[j]).any()]
     if lost:
-        words = f"The profile of {', '.join(lost)} could not be followed to an end, which is NaN; a bootstrap may tell"
+        words = (
+            f"The profile of {', '.join(lost)} could not be followed to an end, which is NaN; "
+            "intervals(kind='bootstrap') may give one"
+        )
         warnings.warn(words, stacklevel=4)
     return ends

@@ -1,4 +1,4 @@
-"""Draws from the posterior of parameters, initial values and σ, and whether they can be trusted."""
+"""Draws from the posterior of parameters, initial values and σ, and whether the chains have mixed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,34 @@ from .posterior_density import At, Target
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-MIXED, ENOUGH, FEW = 1.01, 400.0, 0.005
-"""R̂ below which, and effective size from which on, chains have mixed; share of steps that may be lost."""
-WARM = 120
-"""Steps of each chain that are not kept."""
-THINNER = (1, 2, 4, 8)
-"""Steps for each draw, more of them until the chains have mixed."""
+
+@dataclass(frozen=True)
+class _MixingPolicy:
+    """When the draws of a posterior can be trusted; documented in docs/posterior.md."""
+
+    max_rhat: float = 1.01
+    """Split R̂ below which chains agree; the threshold of Vehtari et al. (2021), doi 10.1214/20-BA1221."""
+    min_effective_size: float = 400.0
+    """Effective size that each quantity must reach: 100 for each of four chains, as in the same paper."""
+    max_share_lost: float = 0.005
+    """Share of the steps that may lead to where nothing can be computed. More, and part of the posterior may be out of
+    reach. By judgement."""
+
+
+MIXING_POLICY = _MixingPolicy()
+WARM_UP_STEPS = 120
+"""Steps of each chain that are discarded, in which the reference density is learnt. By judgement;
+`benchmarks/draws.py` measures draws with it."""
+STEPS_PER_DRAW = (1, 2, 4, 8)
+"""Steps for each draw, raised from one to the next until the chains have mixed; documented in docs/posterior.md."""
+STEPS_BETWEEN_UPDATES = 10
+"""Steps of each chain between two updates of the progress bar."""
+MIN_DRAWS = 100
+"""Draws at least: fewer have no quantiles at 95%. By judgement."""
+MIN_CHAINS = 2
+"""Chains at least: R̂ compares chains."""
+MAX_NAMES_IN_REPR = 8
+"""Quantities that the short form of a posterior lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +58,16 @@ class Posterior:
     Attributes
     ----------
     names : tuple of str
-        Parameters, then initial values such as `x(0)`, then `sigma x` where σ was estimated.
+        Parameters, then initial values such as `x(0)`, then `sigma x` if σ was estimated.
     draws : ndarray, (chains, n, names)
     rhat, effective : dict of str to float
-        Split R̂ and effective size of each.
+        Split R̂ and effective size of each quantity.
     accepted, lost : float
         Shares of the steps that were accepted, and that led to where nothing could be computed.
     missed : int
-        Other solutions of the fit that explain the data as well: chains begin at one of them, and stay there.
+        Number of other solutions that explain the data as well: chains begin at one solution, and stay there.
     notes : tuple of str
-        What the reader should know.
+        Remarks for the reader.
     """
 
     names: tuple[str, ...]
@@ -59,47 +81,63 @@ class Posterior:
 
     @property
     def success(self) -> bool:
-        """Whether the chains have mixed: R̂ below 1.01, an effective size of 400 for each, and no steps lost."""
+        """True if the chains have mixed: R̂ below 1.01, an effective size of 400 for each quantity, no steps lost."""
         return not self.trouble
 
     @property
     def trouble(self) -> str:
-        """Why the draws are not to be trusted, or nothing."""
+        """The reason not to trust the draws, with its remedy; empty if there is none."""
         if self.missed:
             return (
                 "another solution fits equally well, which the chains do not reach; see fit.alternatives, and give "
-                "bounds that leave one of them"
+                "bounds that contain only one of them"
             )
+        policy = MIXING_POLICY
         worst, least = max(self.names, key=self.rhat.__getitem__), min(self.names, key=self.effective.__getitem__)
-        if not self.rhat[worst] < MIXED:
+        if not self.rhat[worst] < policy.max_rhat:
             return f"the chains do not agree on {worst} (R̂ = {self.rhat[worst]:.3f}): draw more"
-        if not self.effective[least] >= ENOUGH:
-            return f"{least} has an effective size of {self.effective[least]:.0f}, below {ENOUGH:.0f}: draw more"
-        if self.lost > FEW:
+        if not self.effective[least] >= policy.min_effective_size:
             return (
-                f"{self.lost:.1%} of the steps led to where the model cannot be solved: part of the posterior is out "
-                "of reach; give bounds, or a log scale, that keep it where it can"
+                f"{least} has an effective size of {self.effective[least]:.0f}, below {policy.min_effective_size:.0f}: "
+                "draw more"
+            )
+        if self.lost > policy.max_share_lost:
+            return (
+                f"the model could not be solved in {self.lost:.1%} of the steps, so that part of the posterior is not "
+                "reached; give bounds, or a log scale, that keep parameters where it can be solved"
             )
         return ""
 
     def __getitem__(self, name: str) -> FloatArray:
-        """All draws of one quantity, `(chains·n,)`."""
+        """Return all draws of one quantity, `(chains·n,)`."""
         if name not in self.names:
-            raise KeyError(f"Nothing called {name!r} was drawn; there are: {', '.join(self.names)}.")
+            raise KeyError(f"Nothing called {name!r} was drawn. There are: {', '.join(self.names)}.")
         return np.asarray(self.draws[:, :, self.names.index(name)].ravel())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Central intervals, by name."""
+        """Return central intervals, by name.
+
+        Parameters
+        ----------
+        level : float
+            Probability inside each interval.
+        """
         if not 0 < level < 1:
             raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
         ends = np.quantile(self.draws.reshape(-1, len(self.names)), [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return {name: (float(a), float(b)) for name, a, b in zip(self.names, *ends, strict=True)}
 
     def to_frame(self) -> Any:
-        """The draws as a pandas data frame, with the chain of each."""
+        """Return the draws as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each draw: the number of its chain, then all quantities.
+        """
         pd = pandas()
 
         chains, n, _ = self.draws.shape
@@ -108,7 +146,7 @@ class Posterior:
         return frame
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ has them: `InferenceData` of version 0, a `DataTree` of version 1."""
+        """Return the draws as ArviZ reads them: `InferenceData` for its version 0, a `DataTree` for version 1."""
         try:
             import arviz
         except ImportError:
@@ -119,7 +157,17 @@ class Posterior:
         return arviz.from_dict(posterior=parts)
 
     def plot(self, names: list[str] | None = None) -> Any:
-        """Draw pairs of quantities, the parameters by default; returns the matplotlib axes."""
+        """Draw pairs of quantities.
+
+        Parameters
+        ----------
+        names : list of str, optional
+            The quantities; the parameters by default.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         from ..report.posterior_pairs import pairs
 
         return pairs(self, names)
@@ -136,22 +184,25 @@ class Posterior:
         ]
         for name in self.names:
             x, (low, high) = self[name], ends[name]
-            shown = f"[{low:.6g}, {high:.6g}]"
+            interval = f"[{low:.6g}, {high:.6g}]"
             lines.append(
-                f"{name:{width}s}  {x.mean():12.6g} {x.std():11.4g}   {shown:26s} {self.rhat[name]:6.3f} "
+                f"{name:{width}s}  {x.mean():12.6g} {x.std():11.4g}   {interval:26s} {self.rhat[name]:6.3f} "
                 f"{self.effective[name]:6.0f}"
             )
         return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
 
     def __repr__(self) -> str:
-        return f"<Posterior: {', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}>\n{self}"
+        some = ", ".join(self.names[:MAX_NAMES_IN_REPR])
+        return f"<Posterior: {some}{', ...' if len(self.names) > MAX_NAMES_IN_REPR else ''}>\n{self}"
 
 
 @np.errstate(all="ignore")
 def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
-    """See `FitResult.sample`."""
-    if not is_whole(draws, 100) or not is_whole(chains, 2):
-        raise FitError(f"sample needs 100 draws and 2 chains at least; received {draws!r} and {chains!r}.")
+    """Draw from the posterior, with more steps for each draw until the chains have mixed; see `FitResult.sample`."""
+    if not is_whole(draws, MIN_DRAWS) or not is_whole(chains, MIN_CHAINS):
+        raise FitError(
+            f"sample needs at least {MIN_DRAWS} draws and {MIN_CHAINS} chains; received {draws!r} and {chains!r}."
+        )
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     rng = np.random.default_rng([seed, 7])
@@ -161,21 +212,25 @@ def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
         try:
             walk = Walk(target.at, len(target.estimate), chains, rng, target.tail)
         except ValueError as error:
-            raise FitError(f"Nothing can be drawn: {error}.") from None
-        walk.warm_up(WARM)
+            raise FitError(f"No draws can be made: {error}.") from None
+        walk.warm_up(WARM_UP_STEPS)
         bar = Progress(lambda: f"sample: {walk.steps} steps")
-        for thin in THINNER if draws >= ENOUGH else THINNER[:1]:
+        posterior = None
+        # Too few draws cannot reach the effective size that success needs, however many steps lie between them.
+        for thin in STEPS_PER_DRAW if draws >= MIXING_POLICY.min_effective_size else STEPS_PER_DRAW[:1]:
             while len(walk.kept[0]) < thin * n:
-                walk.go_on(min(10, thin * n - len(walk.kept[0])))
+                walk.go_on(min(STEPS_BETWEEN_UPDATES, thin * n - len(walk.kept[0])))
                 bar.update()
-            found = _told(target, walk, thin, rng)
-            if found.success:
+            posterior = _told(target, walk, thin, rng)
+            if posterior.success:
                 break
         bar.close()
-    return found
+    assert posterior is not None
+    return posterior
 
 
 def _told(target: Target, walk: Walk[At], thin: int, rng: np.random.Generator) -> Posterior:
+    """Collect every `thin`-th step of the chains, with a draw of σ for each, and the diagnostics of mixing."""
     kept = [chain[thin - 1 :: thin] for chain in walk.kept]
     theta = np.array([[at.theta for at in chain] for chain in kept])
     squares = np.array([[at.squares for at in chain] for chain in kept])
@@ -195,20 +250,24 @@ def _told(target: Target, walk: Walk[At], thin: int, rng: np.random.Generator) -
 
 
 def _notes(fit: FitResult, target: Target) -> tuple[str, ...]:
+    """Return remarks on what the posterior is conditional on: random effects, the status of the fit, flat priors."""
     notes = []
     if fit.population is not None:
         notes.append("Means and spreads of the random effects are held at their estimates.")
     if not fit.success:
-        notes.append(f"The fit itself is no success: {fit.status.value} What is drawn is what this model would say.")
-    loose = [
+        notes.append(
+            f"The fit itself did not succeed: {fit.status.value} The draws are from the posterior that this model "
+            "would have if it were right."
+        )
+    open_ended = [
         name
         for j, name in enumerate(target.names()[: target.F])
         if not (np.isfinite(target.low[j]) and np.isfinite(target.high[j]))
     ]
-    known = set() if fit.prior is None else {fit.model.parameters[j] for j in fit.prior.index}
-    flat = [name for name in loose if name not in known]
+    with_prior = set() if fit.prior is None else {fit.model.parameters[j] for j in fit.prior.index}
+    flat = [name for name in open_ended if name not in with_prior]
     if flat:
         logs = {name for name, log in zip(fit.model.parameters, fit.log_scale, strict=True) if log}
-        how = [f"log {name}" if name in logs else name for name in flat]
-        notes.append(f"Without a prior and without bounds, flat in: {', '.join(how)}.")
+        scales = [f"log {name}" if name in logs else name for name in flat]
+        notes.append(f"Without a prior and without bounds, the density is flat in: {', '.join(scales)}.")
     return tuple(notes)

@@ -2,18 +2,20 @@
 
     log π(θ) = -½ Σ r²/σ² + log prior,        θ = (free parameters, initial values that are not given)
 
-on the scale of each parameter, flat inside its bounds where there is no prior. σ of a column of n values that leave the
-squares R is integrated out under a prior that is flat in log σ: `-½ n log R` takes the place of `-½ R/σ²`, and given θ
-it is drawn as `σ² = R/χ²_n`.
+on the scale of each parameter, flat inside its bounds if it has no prior. σ of a column of n values with sum of squared
+residuals R is integrated out under a prior that is flat in log σ: `-½ n log R` replaces `-½ R/σ²`, and given θ it is
+drawn as `σ² = R/χ²_n`.
 
-In θ such densities are bent: a step that is small beside the errors of the parameters may carry the end of a trajectory
-anywhere. The residuals themselves bend little. With Q an orthonormal basis of the columns of their Jacobian J at the
-estimate, over σ, and a row for each prior and for each bounded parameter, the coordinates are `z = Qᵀ r(θ)`: in them
+In θ such densities are strongly curved: a step that is small beside the errors of the parameters may carry the end of a
+trajectory anywhere. The residuals are nearly linear. With Q an orthonormal basis of the columns of their Jacobian J at
+the estimate, over σ, and a row for each prior and for each bounded parameter, the coordinates are `z = Qᵀ r(θ)`: in
+them
 
-    log π(z) = log π(θ(z)) - log |det Qᵀ J(θ)| = -½ |z|² + what curvature, bounds and priors change.
+    log π(z) = log π(θ(z)) - log |det Qᵀ J(θ)| = -½ |z|² + the effects of curvature, bounds and priors.
 
-θ(z) is found by Newton steps on the mesh, parameters and states at once (`collocation.march`), from the estimate on:
-`Qᵀ(r + J δθ) = z`. It is Bates and Watts' distinction: the curvature of parameters goes, the intrinsic one remains.
+θ(z) is computed by Newton steps on the mesh, for parameters and states simultaneously
+(`collocation.mesh_sensitivities`), starting from the estimate: `Qᵀ(r + J δθ) = z`. In the terms of Bates and Watts the
+parameter-effects curvature goes, and the intrinsic curvature remains.
 """
 
 from __future__ import annotations
@@ -37,22 +39,39 @@ from .fitted_states import beginning
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-FINER, HALVINGS = 2, 5
-"""Intervals between two samples at least, and how often they are halved at most."""
-ROUGH, AWAY = 0.02, 1e3
-"""What the mesh may change in a residual, in units of σ; and steps, in units of a state's size, that lead nowhere."""
-TOLERANCE = 1e-8
-"""Of the forward solution from which the one on the mesh is found."""
-PASSES = 60
-"""Newton steps at most."""
-EXACT, FAR = 1e-4, 0.2
-"""Steps of the states, in units of their size, below which one is the last, and above which it is cut."""
-SINGULAR = 1e-7
-"""Share of the largest singular value of J, each column on its own scale, below which one is nothing."""
-THIN, NORMAL = 3.0, 50.0
-"""Degrees of freedom at least, and where the posterior is normal."""
-MOST = 1000
-"""Unknowns at most."""
+MIN_INTERVALS_PER_SAMPLE = 2
+"""Mesh intervals between two samples at least, for the mesh of a fit to be used as it is. By judgement."""
+MAX_HALVINGS = 5
+"""Times that a mesh may be halved before the model counts as too rough for any mesh: 32 times finer. By judgement."""
+MAX_MESH_ERROR = 0.02
+"""Change of a residual by the mesh, in units of σ, above which the mesh is halved. Smaller ones do not show beside the
+noise. By judgement."""
+MAX_STEP = 1e3
+"""Newton step of the states, in units of each state's size, above which the iteration on a mesh has diverged."""
+REFERENCE_TOLERANCE = 1e-8
+"""Relative tolerance of the forward solution from which the one on the mesh is computed: far below `MAX_MESH_ERROR`."""
+MAX_NEWTON_STEPS = 60
+"""Newton steps at most, towards one point z or on one mesh; a step that needs more counts as lost. By judgement."""
+CONVERGED_STEP = 1e-4
+"""Step of the states, in units of each state's size, below which the Newton step is the last: convergence is quadratic,
+so that the next one would be about the square of it."""
+LONGEST_STEP = 0.2
+"""Step of the states, in units of each state's size, above which a Newton step is shortened: the linearisation does not
+reach farther. By judgement."""
+MIN_SINGULAR_SHARE = 1e-7
+"""Share of the largest singular value of J, its columns scaled to one length, below which a direction is not determined
+and the posterior has no end along it. By judgement."""
+MIN_WEIGHT_IN_DIRECTION = 0.3
+"""Component of a parameter in that direction, of length one, above which the error message names it."""
+MIN_TAIL_DEGREES = 3.0
+"""Degrees of freedom of the reference density at least: with 2 or fewer Student's t has no finite variance."""
+NORMAL_TAIL_DEGREES = 50.0
+"""Degrees of freedom at which Student's t counts as normal. By judgement."""
+MAX_UNKNOWNS = 1000
+"""Unknowns (parameters and initial values) at most; with more the dense matrices of each step cost too much. By
+judgement."""
+TINY = 1e-300
+"""Added or put in place of zero so that no division or logarithm fails; far below every size that occurs."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +81,11 @@ class At:
     Attributes
     ----------
     log : float
+        Its logarithm in the coordinates z, up to a constant.
     theta : ndarray, (d,)
+        The point, on the scale of each parameter.
     squares : ndarray, (groups,)
-        Σ r² of each noise level, over that of the fit.
+        Sum of squared residuals of each noise level, in units of the fit's σ².
     """
 
     log: float
@@ -73,7 +94,24 @@ class At:
 
 
 class Target:
-    """The posterior of a fit."""
+    """The posterior density of a fit, in coordinates in which it is nearly normal.
+
+    Parameters
+    ----------
+    fit : FitResult
+        Converged, with gaussian or log-normal noise.
+
+    Attributes
+    ----------
+    estimate : ndarray, (d,)
+        θ at the estimate: F free parameters on their scale, then B fitted initial values for each of T trajectories.
+    base : ndarray, (J,)
+        All parameters at the estimate, on their scale.
+    low, high : ndarray, (F,)
+        Bounds of the free parameters, on their scale.
+    Q : ndarray, (rows, d)
+        The basis that defines the coordinates z.
+    """
 
     def __init__(self, fit: FitResult) -> None:
         _check(fit)
@@ -91,44 +129,60 @@ class Target:
         self.narrow = np.flatnonzero(np.isfinite(high - low) & (high > low))
         begin = np.array([beginning(fit, k)[1][~self.given] for k in range(self.T)]).reshape(self.T, self.B)
         self.estimate = np.concatenate([self.base[self.free], begin.ravel()])
-        if len(self.estimate) > MOST:
-            raise FitError(f"{len(self.estimate)} unknowns are too many to draw; use intervals(kind='profile').")
+        if len(self.estimate) > MAX_UNKNOWNS:
+            raise FitError(
+                f"Draws are limited to {MAX_UNKNOWNS} unknowns; this fit has {len(self.estimate)}. "
+                "Use intervals(kind='profile')."
+            )
         meshes = tuple(times for times, _ in fit.nodes) if _is_fine(fit) else self.problem.meshes()
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             if self._on(meshes, begin):
                 break
             meshes = tuple(_halved(mesh) for mesh in meshes)
         else:
             raise FitError(
-                "Nothing can be drawn: no mesh is fine enough for this model; use intervals(kind='profile')."
+                "No draws can be made: no mesh is fine enough for this model. Use intervals(kind='profile')."
             )
         self._levels()
         self.Q = self._basis()
 
     def _on(self, meshes: tuple[FloatArray, ...], begin: FloatArray) -> bool:
-        """Solve on a mesh; whether that is the solution of the equations, as far as the data could tell."""
-        latent = PartlySeen(self.problem, TOLERANCE, meshes=meshes).latent(self.base, tuple(begin))
+        """Solve the model at the estimate on a mesh; return True if the mesh is fine enough for the data.
+
+        It is if the residuals agree with those of an accurate forward solution.
+
+        Parameters
+        ----------
+        meshes : tuple of ndarray
+            Nodes of each trajectory.
+        begin : ndarray, (T, B)
+            The fitted initial values of each trajectory.
+        """
+        latent = PartlySeen(self.problem, REFERENCE_TOLERANCE, meshes=meshes).latent(self.base, tuple(begin))
         if latent is None:
-            raise FitError("Nothing can be drawn: the fitted model cannot be solved from its estimate.")
+            raise FitError("No draws can be made: the fitted model cannot be solved from its estimate.")
         self.meshed = Meshed(self.problem.relaxed(meshes, self.fit.sigma, self.free))
         exact, self.X = self.meshed.relaxed.residual(self.base, latent.point.X), latent.point.X
-        for _ in range(PASSES):
+        for _ in range(MAX_NEWTON_STEPS):
             moving = self.meshed.moving(self.base, self.X)
-            if moving is None or not self._size(moving.step) < AWAY:
+            if moving is None or not self._size(moving.step) < MAX_STEP:
                 return False
             self.X = self.X + moving.step
-            if self._size(moving.step) < EXACT:
-                return bool(np.abs(moving.residuals - exact).max() < ROUGH)
+            if self._size(moving.step) < CONVERGED_STEP:
+                return bool(np.abs(moving.residuals - exact).max() < MAX_MESH_ERROR)
         return False
 
     def _levels(self) -> None:
-        """Which noise level each value has, how many values each level has, and the squares of repeats."""
+        """Assign each value to a noise level, and count the values of each level and the squares of its repeats.
+
+        There is one level for each column, or with `own_noise` one for each column of each trajectory.
+        """
         data, own, layout = self.fit.data, self.fit.data.own_noise, self.meshed.relaxed.layout
-        there = layout.weight > 0
-        columns = np.broadcast_to(np.arange(data.D), there.shape)
+        measured = layout.weight > 0
+        columns = np.broadcast_to(np.arange(data.D), measured.shape)
         self.group = columns + (data.D * layout.trajectory[layout.sampled][:, None] if own else 0)
         groups = data.D * (self.T if own else 1)
-        self.counts = np.bincount(self.group[there], minlength=groups).astype(float)
+        self.counts = np.bincount(self.group[measured], minlength=groups).astype(float)
         self.within = np.zeros(groups)
         for k, q in enumerate(data.trajectories):
             if q.within is not None and q.repeats is not None:
@@ -137,16 +191,17 @@ class Target:
                 self.counts[part] += q.repeats
 
     def _size(self, step: FloatArray) -> float:
-        return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + 1e-300)))
+        """Return the largest change of a state in a step `(N, D)`, in units of the state's size."""
+        return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + TINY)))
 
     def _parameters(self, theta: FloatArray) -> FloatArray:
-        """All parameters in working coordinates."""
+        """Return all parameters `(J,)` on their scale, the free ones from theta `(d,)`."""
         p = self.base.copy()
         p[self.free] = theta[: self.F]
         return p
 
     def _rows(self, theta: FloatArray, moving: Moving) -> tuple[FloatArray, FloatArray]:
-        """All residuals `(rows,)`, those of priors and of bounds among them, and their Jacobian `(rows, d)`."""
+        """Return all residuals `(rows,)`, with those of priors and bounds, and their Jacobian `(rows, d)`."""
         d = len(theta)
         r, J = [moving.residuals.ravel()], [self.meshed.spread(moving)]
         if self.prior is not None:
@@ -161,7 +216,7 @@ class Target:
         return np.concatenate([*r, unit * (theta[self.narrow] - middle)]), np.concatenate([*J, more])
 
     def _basis(self) -> FloatArray:
-        """Q, `(rows, d)`."""
+        """Compute Q, `(rows, d)`; raise if the posterior has no end along some direction."""
         moving = self.meshed.moving(self.base, self.X)
         assert moving is not None
         self.first = moving
@@ -169,21 +224,22 @@ class Target:
         size = np.linalg.norm(J, axis=0)
         size = np.where(size > 0, size, 1.0)
         _, values, vectors = np.linalg.svd(J / size, full_matrices=False)
-        if values[-1] < SINGULAR * values[0]:
+        if values[-1] < MIN_SINGULAR_SHARE * values[0]:
             names = self.names()
-            loose = [names[j] for j in np.flatnonzero(np.abs(vectors[-1]) > 0.3)]
+            loose = [names[j] for j in np.flatnonzero(np.abs(vectors[-1]) > MIN_WEIGHT_IN_DIRECTION)]
             raise FitError(
-                f"The posterior has no end along {', '.join(loose) or names[0]}: the data do not determine them, and "
-                "neither bounds nor priors do. Give bounds, a prior, or fix one of them, and fit again."
+                f"The posterior has no end along {', '.join(loose) or names[0]}: neither the data nor bounds or priors "
+                "limit this direction. Give bounds, a prior, or fix one of them, and fit again."
             )
         return np.asarray(np.linalg.qr(J)[0])
 
     def at(self, z: FloatArray) -> At | None:
-        """The density in the coordinates z `(d,)`; None where θ(z) cannot be found."""
+        """Evaluate the density at z `(d,)`; None if the Newton steps to θ(z) do not converge."""
         theta, X = self.estimate, self.X
         trajectory = self.meshed.relaxed.layout.trajectory
-        moving: Moving | None = self.first  # the first step is always from the estimate
-        for _ in range(PASSES):
+        # The first step is always from the estimate, so that its linearisation is computed once.
+        moving: Moving | None = self.first
+        for _ in range(MAX_NEWTON_STEPS):
             if moving is None:
                 return None
             r, J = self._rows(theta, moving)
@@ -198,22 +254,24 @@ class Target:
             size = self._size(moved)
             if not math.isfinite(size):
                 return None
-            share = min(1.0, FAR / max(size, 1e-300))
+            share = min(1.0, LONGEST_STEP / max(size, TINY))
             theta, X = theta + share * step, X + share * moved
-            if size < EXACT:
+            if size < CONVERGED_STEP:
                 return self._told(theta, r + J @ step, J)
             moving = self.meshed.moving(self._parameters(theta), X)
         return None
 
     def _told(self, theta: FloatArray, r: FloatArray, J: FloatArray) -> At:
-        inside = theta[: self.F]
-        if (inside < self.low).any() or (inside > self.high).any():
+        """Evaluate the density at theta `(d,)`, zero beyond bounds, from residuals and Jacobian there."""
+        free = theta[: self.F]
+        if (free < self.low).any() or (free > self.high).any():
             return At(-math.inf, theta, self.within)
-        seen = r[: self.group.size]
-        squares = np.bincount(self.group.ravel(), seen * seen, minlength=len(self.counts)) + self.within
+        # Rows of priors and bounds come last, and are no residuals of data.
+        of_data = r[: self.group.size]
+        squares = np.bincount(self.group.ravel(), of_data * of_data, minlength=len(self.counts)) + self.within
         value = -0.5 * float(squares.sum())
         if self.fit.sigma_estimated:
-            value = -0.5 * float(self.counts @ np.log(np.maximum(squares, 1e-300)))
+            value = -0.5 * float(self.counts @ np.log(np.maximum(squares, TINY)))
         if self.prior is not None:
             value += self.prior.log_density(self._parameters(theta))
         sign, volume = np.linalg.slogdet(self.Q.T @ J)
@@ -221,12 +279,16 @@ class Target:
 
     @property
     def tail(self) -> float:
-        """Degrees of freedom of the posterior: Student's where σ is estimated, as in linear regression."""
-        left = float(self.counts.sum()) - len(self.estimate)
-        return min(max(left, THIN), NORMAL) if self.fit.sigma_estimated else NORMAL
+        """Degrees of freedom of the reference density: if σ is estimated it is Student's, as in linear regression."""
+        freedom = float(self.counts.sum()) - len(self.estimate)
+        return (
+            min(max(freedom, MIN_TAIL_DEGREES), NORMAL_TAIL_DEGREES)
+            if self.fit.sigma_estimated
+            else NORMAL_TAIL_DEGREES
+        )
 
     def names(self) -> list[str]:
-        """Of what θ is made of."""
+        """List the names of the components of θ: free parameters, then fitted initial values."""
         fit = self.fit
         names = [name for name, free in zip(fit.model.parameters, self.free, strict=True) if free]
         for q in fit.data.trajectories:
@@ -237,12 +299,19 @@ class Target:
         return names
 
     def natural(self, theta: FloatArray) -> FloatArray:
-        """Draws `(..., d)` as people see them."""
+        """Convert draws of θ `(..., d)` from the scale of each parameter to its values."""
         log = np.append(self.fit.log_scale[self.free], np.zeros(self.T * self.B, dtype=bool))
         return np.where(log, np.exp(np.where(log, theta, 0.0)), theta)
 
     def noise(self, squares: FloatArray, rng: np.random.Generator) -> tuple[list[str], FloatArray]:
-        """Names of the noise levels and a draw of each, `(..., groups)`, given the squares; none where σ is given."""
+        """Draw the noise levels given the squares `(..., groups)`; nothing if σ is given.
+
+        Returns
+        -------
+        names : list of str
+            Such as `sigma x`.
+        draws : ndarray, (..., groups)
+        """
         fit = self.fit
         if not fit.sigma_estimated:
             return [], np.empty((*squares.shape[:-1], 0))
@@ -254,34 +323,39 @@ class Target:
 
 
 def _check(fit: FitResult) -> None:
+    """Raise if no posterior can be drawn from a fit, with the reason and what to use instead."""
     for kind in fit.data.noise:
         if KINDS[kind].weigh is not None or KINDS[kind].density is not None:
             raise FitError(
-                f"Draws are made for gaussian and lognormal noise; these data have {kind!r}. "
+                f"Draws are made for gaussian and lognormal noise only; these data have {kind!r}. "
                 "Use intervals(kind='profile') or intervals(kind='bootstrap')."
             )
     if fit.data.covariance is not None:
-        raise FitError("Draws are not made where the noise of states is correlated; give sigma in place of covariance.")
+        raise FitError(
+            "Draws are not made for noise that is correlated between states; give sigma in place of covariance."
+        )
     if fit.covariance_kind.startswith("none") or not (fit.sigma > 0).all():
-        raise FitError("Noise-free data have no posterior: there is nothing to be uncertain of.")
+        raise FitError("Noise-free data have no posterior: they determine the estimate exactly.")
     if not fit.converged:
-        raise FitError(f"There is nothing to draw from: {fit.status.value}")
+        raise FitError(f"Draws need a fit that has converged; this one has not: {fit.status.value}")
     if fit.shared is None or fit.index is None:
-        raise FitError("This fit was saved by an older version, without all that draws need; fit again.")
+        raise FitError("This fit was saved by an older version, without the shared model that draws need; fit again.")
     if unknown_times(fit.shared, len(fit.data.trajectories)):
         raise FitError(
-            "Draws are not made where something happens at an unknown time, since the likelihood has corners there; "
+            "Draws are not made for events at unknown times, since the likelihood has corners there; "
             "use intervals(kind='profile')."
         )
 
 
 def _is_fine(fit: FitResult) -> bool:
-    """Whether the fit has states on a mesh that is finer than the samples."""
+    """Return True if the fit has states on a mesh that is finer than the samples."""
     pairs = zip(fit.nodes, fit.data.trajectories, strict=False)
-    return bool(fit.nodes) and all(len(times) > FINER * (len(q.times) - 1) for (times, _), q in pairs)
+    return bool(fit.nodes) and all(
+        len(times) > MIN_INTERVALS_PER_SAMPLE * (len(q.times) - 1) for (times, _), q in pairs
+    )
 
 
 def _halved(mesh: FloatArray) -> FloatArray:
-    """Twice as many intervals; two nodes where states jump stay two."""
+    """Return a mesh with twice as many intervals; the two nodes of a jump stay two."""
     long = np.flatnonzero(np.diff(mesh) > 0)
     return np.insert(mesh, long + 1, mesh[long] + np.diff(mesh)[long] / 2)

@@ -1,4 +1,4 @@
-"""The fitted trajectory, and what lies beyond the data: forward solutions with pointwise bands (see `bands`)."""
+"""Predictions: forward solutions of the fitted model over the data and beyond, with pointwise bands (`state_bands`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ..data.event_schedule import jump_times
 from ..support.array_types import FloatArray
 from ..support.errors import DataError, FitError
+from ..support.progress import Watch
 from ..support.whole_numbers import is_whole
 from .fitted_states import beginning, finite, joint, solved
 from .refits import can_refit
@@ -19,16 +20,24 @@ from .state_bands import Band, Belief, Prediction
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-FINE = 400
+POINTS_TO_DRAW = 400
+"""Times at which a fitted trajectory is drawn, about. Enough for a smooth curve on a page; every sample is among them
+even if there are more. By judgement."""
+MAX_RELATIVE_DEPARTURE = 0.25
+"""Root-mean-square difference of the forward solution from the fitted states, as a share of each state's spread, up to
+which the solution follows them. Solutions of chaotic systems differ by about the spread itself. By judgement."""
+LABELS_TO_LIST = 10
+"""Labels of trajectories that an error message lists."""
 
 
 def numbered(fit: FitResult, trajectory: int | str) -> int:
-    """The number of a trajectory that is given by its number or its label."""
+    """Return the number of a trajectory that is given by its number or its label."""
     labels = [q.label for q in fit.data.trajectories]
     if isinstance(trajectory, str) and trajectory in labels:
         return labels.index(trajectory)
     if not is_whole(trajectory, 0) or int(trajectory) >= len(labels):
-        known = f"one of {len(labels)}: {', '.join(labels[:10])}" if len(labels) > 1 else "there is one, number 0"
+        several = f"one of {len(labels)}: {', '.join(labels[:LABELS_TO_LIST])}"
+        known = several if len(labels) > 1 else "there is one, number 0"
         raise FitError(f"The trajectory must be a number from 0, or a label ({known}); received {trajectory!r}.")
     return int(trajectory)
 
@@ -43,15 +52,19 @@ def predict(
     level: float = 0.95,
     kind: str = "auto",
     seed: int = 0,
+    watch: Watch | None = None,
 ) -> Prediction:
-    """See `FitResult.predict`."""
+    """Solve the fitted model at any times, with a pointwise band; see `FitResult.predict`.
+
+    A `watch` stops a band of kind `"profile"`, which raises `TimeLimitReached` then.
+    """
     z = fit.quantile(level)
     if kind not in ("auto", "delta", "sampling", "profile"):
         raise FitError(f"The kind of band must be 'auto', 'delta', 'sampling' or 'profile'; received {kind!r}.")
     if kind == "profile" and not (fit.nodes and can_refit(fit) and fit.converged and initial is None):
         raise FitError(
-            "Bands by the likelihood belong to a fit by method 'relaxed' that has converged, from its own initial "
-            "values; use kind='sampling'."
+            "Bands by the likelihood are computed for fits by method 'relaxed' that have converged, from their fitted "
+            "initial values; use kind='sampling'."
         )
     trajectory = numbered(fit, trajectory)
     grid = _grid(times)
@@ -67,37 +80,40 @@ def predict(
         begin = float(grid[0])
         mean, covariance = _known(fit, initial)
     band = Band(fit, trajectory, grid, begin, Belief(mean, covariance, told=initial is not None))
-    return band.prediction(level, z, kind, seed)
+    return band.prediction(level, z, kind, seed, watch)
 
 
 @np.errstate(all="ignore")
 def forward(fit: FitResult, trajectory: int) -> FloatArray:
-    """The forward solution at the samples of a trajectory, `(time, D)`; NaN from where it fails."""
+    """Compute the forward solution at the samples of a trajectory, `(time, D)`; NaN from where the solver fails."""
     solution, before = solved(fit, trajectory, fit.data.trajectories[trajectory].times)
     return solution.states[before:]
 
 
 def follows(fit: FitResult, trajectory: int) -> bool:
-    """Whether the forward solution stays with the fitted states: a chaotic one leaves them."""
-    solution, fitted = forward(fit, trajectory), fit.denoised[trajectory]
-    spread = np.sqrt(np.mean((fitted - fitted.mean(axis=0)) ** 2, axis=0))
+    """Return True if the forward solution stays with the fitted states; that of a chaotic system leaves them."""
+    solution, states = forward(fit, trajectory), fit.denoised[trajectory]
+    spread = np.sqrt(np.mean((states - states.mean(axis=0)) ** 2, axis=0))
     with np.errstate(invalid="ignore"):
-        return bool((np.sqrt(np.mean((solution - fitted) ** 2, axis=0)) <= 0.25 * spread).all())
+        off = np.sqrt(np.mean((solution - states) ** 2, axis=0))
+        return bool((off <= MAX_RELATIVE_DEPARTURE * spread).all())
 
 
 def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
-    """The samples and points between them, a few hundred in all."""
+    """Return the samples of a trajectory and points between them, a few hundred in all, for drawing."""
     times = fit.data.trajectories[trajectory].times
     begin, _ = beginning(fit, trajectory)
     times = np.concatenate([[begin], times]) if begin < times[0] else times
-    between = max(1, FINE // len(times))
+    between = max(1, POINTS_TO_DRAW // len(times))
     parts = times[:-1, None] + np.diff(times)[:, None] * np.arange(between) / between
     fine = np.append(parts.ravel(), times[-1])
+    # A jump needs a point on either side, or it would be drawn as a slope.
     jumps = [t for t in jump_times(fit.model.of(trajectory)) if fine[0] < t < fine[-1]]
     return np.unique([*fine, *jumps, *(np.nextafter(t, -np.inf) for t in jumps)]) if jumps else fine
 
 
 def _grid(times: ArrayLike) -> FloatArray:
+    """Validate the times of a prediction and return them as an array `(time,)`."""
     try:
         grid = np.atleast_1d(np.array(times, dtype=float))
     except (TypeError, ValueError):
@@ -108,6 +124,7 @@ def _grid(times: ArrayLike) -> FloatArray:
 
 
 def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
+    """Return mean `(J + D,)` and covariance `(J + D, J + D)` of (p, x₀) if the user knows the initial state."""
     D, J = len(fit.model.states), len(fit.model.parameters)
     values = [initial.get(name, np.nan) for name in fit.model.states] if isinstance(initial, Mapping) else initial
     try:

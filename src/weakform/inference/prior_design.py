@@ -1,7 +1,7 @@
-"""With nothing measured yet: errors to expect, from the sensitivities at a guess of the parameters.
+"""Designs before any data: the standard errors to expect, from the sensitivities at a guess of the parameters.
 
-Errors are the roots of the diagonal of `(KᵀK)⁻¹`, by singular values of K with columns of one length; what an initial
-value that is fitted takes is projected away from K.
+The errors are the roots of the diagonal of `(KᵀK)⁻¹`, computed from singular values of K with columns scaled to one
+length. The part of K that fitted initial values absorb is projected away.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from ..support.wording import listed, suggestion
 from .design_from_fit import anew, measured, positive
 from .experiment_design import Design
 
-NOTHING = 1e-10
-"""Share of the largest singular value of sensitivities below which one is nothing."""
+MIN_SINGULAR_SHARE = 1e-10
+"""Share of the largest singular value of the scaled sensitivities below which a direction counts as not determined: it
+is rounding error of the forward solution. By judgement."""
+MIN_WEIGHT_IN_DIRECTION = 1e-6
+"""Component of a parameter in an undetermined direction of length one above which its error is infinite. By
+judgement."""
 
 
 def design(
@@ -35,22 +39,23 @@ def design(
     noise: str = "gaussian",
     fixed: Sequence[str] = (),
 ) -> Design:
-    """Errors to expect from experiments that nobody has made yet.
+    """Compute the standard errors to expect from experiments that have not been made yet.
 
     Parameters
     ----------
     model : Model
     guess : mapping
-        What the parameters may be.
+        Likely values of the parameters, by name.
     times : array_like, or mapping of str to array_like
         When to measure; or several such plans by name.
     initial : array_like, (D,), or mapping, optional
-        Where the states begin that the model does not give; they are fitted, too.
+        Initial values of the states for which the model gives none; they count as fitted.
     sigma : float or sequence
-        Noise to expect, of all columns or of each.
+        The noise level to expect, of all columns or of each.
     states : sequence of str, optional
         What to measure: states or named expressions; all states by default.
     noise : str
+        The kind of noise.
     fixed : sequence of str
         Parameters that are known.
 
@@ -71,14 +76,15 @@ def design(
     free = np.array([name not in fixed for name in model.parameters])
     if isinstance(fixed, str) or unknown or not free.any():
         raise FitError(
-            f"fixed must be a list of some of the parameters {listed(model.parameters)}; received {fixed!r}."
+            f"fixed must be a list of some, but not all, of the parameters {listed(model.parameters)}; received "
+            f"{fixed!r}."
         )
     plans = times if isinstance(times, Mapping) else {"these samples": times}
     if not plans:
-        raise FitError("There are no plans: times is empty.")
+        raise FitError("times must contain at least one plan; received an empty mapping.")
     both = [state for state in model.initial if isinstance(initial, Mapping) and state in initial]
     if both:
-        raise FitError(f"The model gives {both[0]}(0) itself; leave it out of initial.")
+        raise FitError(f"The model itself gives {both[0]}(0); leave it out of initial.")
     experiments, samples = {}, {}
     for name, when in plans.items():
         checked = measured(str(name), {"times": when}, columns, levels)
@@ -92,7 +98,16 @@ def design(
 def _guessed(
     model: Any, guess: Any, sigma: Any, states: Sequence[str] | None, noise: str
 ) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
-    """Parameters, what is measured, and its σ, of a first design."""
+    """Validate the arguments of `design`.
+
+    Returns
+    -------
+    p : ndarray, (J,)
+        The guess.
+    columns : tuple of str
+        What is measured.
+    sigma : ndarray, (columns,)
+    """
     if not isinstance(model, Model):
         raise FitError(f"The model must be a Model, such as Model.from_text(...); received a {type(model).__name__}.")
     if not isinstance(guess, Mapping):
@@ -100,17 +115,20 @@ def _guessed(
     lacking = [name for name in model.parameters if name not in guess]
     more = [name for name in guess if name not in model.parameters]
     if lacking or more:
-        what = f"lacks {lacking[0]!r}" if lacking else f"names {more[0]!r}, which is no parameter"
+        what = f"lacks {lacking[0]!r}" if lacking else f"names {more[0]!r}, which is not a parameter"
         raise FitError(f"The guess {what}; give a value for each of: {listed(model.parameters)}.")
     if model.driven:
-        raise FitError("A first design is for models without inputs; fit once, and ask fit.design(...).")
+        raise FitError(
+            "A design before any data is for models without inputs; this model has some. Fit once, and use "
+            "fit.design(...)."
+        )
     if noise not in KINDS:
-        raise FitError(f"No noise {noise!r}.{suggestion(noise, KINDS)} There are: {', '.join(KINDS)}.")
+        raise FitError(f"No kind of noise {noise!r}.{suggestion(noise, KINDS)} There are: {', '.join(KINDS)}.")
     columns = tuple(states) if states is not None else model.states
     known = (*model.states, *model.observables)
     unknown = [name for name in columns if name not in known]
     if unknown:
-        raise FitError(f"{unknown[0]!r} is no state.{suggestion(unknown[0], known)} There are: {listed(known)}.")
+        raise FitError(f"No state {unknown[0]!r}.{suggestion(unknown[0], known)} There are: {listed(known)}.")
     try:
         p = np.array([float(guess[name]) for name in model.parameters])
     except (TypeError, ValueError):
@@ -119,12 +137,13 @@ def _guessed(
 
 
 def _first_errors(K: FloatArray) -> FloatArray:
-    """Standard errors `(J,)` from sensitivities alone; infinite for what they do not determine."""
+    """Compute standard errors `(J,)` from sensitivities `(rows, J)`; infinite for parameters they do not determine."""
     size = np.linalg.norm(K, axis=0)
     scaled = K / np.where(size > 0, size, 1.0)
+    # With fewer rows than parameters only the full set of right singular vectors has the undetermined directions.
     _, values, vectors = np.linalg.svd(scaled, full_matrices=len(K) < K.shape[1])
     values = np.append(values, np.zeros(K.shape[1] - len(values)))
-    known = values > NOTHING * max(float(values[0]), 1e-300)
+    known = values > MIN_SINGULAR_SHARE * max(float(values[0]), 1e-300)
     variance = (vectors[known] ** 2 / values[known, None] ** 2).sum(axis=0)
-    lost = (np.abs(vectors[~known]) > 1e-6).any(axis=0) | (size == 0)
+    lost = (np.abs(vectors[~known]) > MIN_WEIGHT_IN_DIRECTION).any(axis=0) | (size == 0)
     return np.where(lost, np.inf, np.sqrt(variance) / np.where(size > 0, size, 1.0))

@@ -1,9 +1,10 @@
-"""The profile of one parameter: how much worse a fit becomes when it is held and all others adapt.
+"""The profile of one parameter: how much worse a fit becomes if it is held and all others adapt.
 
 With the misfit `Q(p, x) = Σ (x^data - x)²/σ²` and `Q_j(v) = min Q` over all parameters and states with p_j = v, the
-interval at level 1 - α is `{v : Q_j(v) - Q(p̂) <= z²}`, z the quantile. It is followed from the fit to both sides, each
-solution from the one before; steps that are too long are taken again. A valley may bend back, so that one parameter
-alone does not lead along it: where the profile of another has been farther, it is followed from there.
+interval at level 1 - α is `{v : Q_j(v) - Q(p̂) <= z²}`, z the quantile. It is followed from the fit to both sides
+(`profile_walk`), each refit from the one before; steps that are too long are repeated with shorter ones. A valley may
+bend back, so that holding this parameter alone does not lead along it: if the profile of another parameter has reached
+farther, this one is followed from there.
 """
 
 from __future__ import annotations
@@ -17,48 +18,90 @@ from ..collocation.gauss_helmert import Solution
 from ..support.array_types import BoolArray, FloatArray
 from ..support.compact_repr import Tidy
 from ..support.errors import FitError
-from .refits import Refitted, refit_of
+from .profile_walk import Bracket, Trial, crossing, walk
+from .refits import Refit, refit_of
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-MAX_STEPS = 30
-BEGIN = 1e-3
-"""The first step of a profile without an error to tell it, as a share of the bounds or of the estimate."""
-FIRST = 1e-3
-"""Share of a step by the error that is taken in any case, however large it is beside the estimate."""
-FAR = 1e6
-"""How far a profile is followed, in first steps or in sizes of the estimate: what has not risen by then sets no limit,
-and beyond it differences of large numbers are rounding."""
-SHORTER, FAILED, JUMP = 6, 8, 2.0
-"""How often a step of a profile is made shorter before it is given up, and all of them on one side; and the rise of the
-misfit in a step, over that at the end, from which on it is too long: a refit from too far may end in another place."""
-SHORTEST = 1e-4
-"""Of the first step: where a profile gets on by less, the model cannot be solved any more."""
-MOST_CLOSER, CLOSE, GAP = 12, 0.2, 0.4
-"""Points added to find the end of a profile, how near the root of the misfit must come to the quantile, and how long
-the gap around the end may be, as a share of its distance: a curve with a kink is no line across it."""
-STOPPED = 1e-6
-"""Relative difference from a bound below which a parameter sits there."""
+
+@dataclass(frozen=True)
+class _ProfilePolicy:
+    """How a profile is followed: step lengths, and when it is given up. All by judgement unless a test is named."""
+
+    max_trials: int = 30
+    """Refits outward on one side; a profile that has not ended by then counts as lost."""
+    max_closing_trials: int = 12
+    """Refits that close in on a bracketed end."""
+
+    steps_to_end: float = 3.0
+    """Number of first steps into which Wald's interval is divided on each side."""
+    first_step_of_bounds: float = 1e-3
+    """The first step if the parameter has no finite error: a share of the width between its bounds, or of its estimate
+    if it has no bounds."""
+    first_step_of_error: float = 1e-3
+    """Share of the step by Wald's error that is taken even if it is larger than the estimate. Otherwise the first step
+    is at most the estimate: where the linearisation breaks down its error is no measure of a step
+    (`test_a_profile_is_followed_where_the_linearisation_breaks_down`)."""
+    smallest_estimate: float = 1e-6
+    """What the estimate counts as at least in a step that is a share of it."""
+    shrinking: float = 4.0
+    """Factor by which a step is shortened after a refit that failed, or rose too much."""
+    growth_if_flat: float = 3.0
+    """Factor by which a step grows if the misfit rose by less than `flat_rise`."""
+    flat_rise: float = 0.1
+    """Rise of the root of the misfit, in quantiles, below which a step was far too short."""
+    growth_if_slow: float = 1.5
+    """Factor by which a step grows if the misfit rose by less than `slow_rise`."""
+    slow_rise: float = 0.5
+    """Rise of the root of the misfit, in quantiles, below which a step was too short."""
+
+    max_rise: float = 2.0
+    """Rise of the misfit in one step, in units of that at the end, above which the step was too long: a refit from too
+    far may end at another optimum (`test_a_profile_follows_a_curved_valley`)."""
+    max_shortenings: int = 6
+    """Times in a row that a step is shortened before the profile counts as lost."""
+    max_failures: int = 8
+    """Times that steps are shortened on one side before the profile counts as lost."""
+    shortest_step: float = 1e-4
+    """Step, in first steps, below which the model can no longer be solved from where the profile is, and it is lost."""
+    farthest: float = 1e6
+    """Distance from the estimate, in first steps or in estimates, at which the data set no limit: beyond it differences
+    of large numbers are rounding (`test_a_profile_that_never_rises_has_no_end_and_its_neighbour_is_followed`)."""
+
+    close_root: float = 0.2
+    """Distance of the root of the misfit from the quantile at which a refit is close enough to the end; and the rise
+    within a bracket below which interpolation is accurate."""
+    max_gap: float = 0.4
+    """Length of a bracket, as a share of the distance of its outer end from the estimate, up to which it is short
+    enough: across a longer one a curve with a kink is no straight line."""
+
+
+PROFILE_POLICY = _ProfilePolicy()
+BOUND_TOLERANCE = 1e-6
+"""Relative difference from a bound up to which a parameter sits at it: refits stop within rounding of a bound."""
 
 
 @dataclass(frozen=True, repr=False)
 class Profile(Tidy):
-    """The profile of one parameter.
+    """The profile likelihood of one parameter.
 
     Attributes
     ----------
     name : str
+        The parameter.
     values : ndarray, (points,)
-        Increasing.
+        The values at which it was held, increasing.
     misfit : ndarray, (points,)
-        `Q_j(v) - Q(p̂)`.
+        `Q_j(v) - Q(p̂)`, twice the loss of log-likelihood.
     level : float
+        Coverage probability of `interval`.
     interval : tuple of float
-        Infinite on a side where the misfit never rises enough: the data set no limit there. NaN where it could not be
-        followed.
+        Infinite on a side on which the misfit never rises enough: the data set no limit there. NaN on a side on which
+        the profile could not be followed.
     beside : tuple of str
-        Other parameters that sat at a bound, other than zero, where it ends: with wider bounds it would be longer.
+        Other parameters that sit at a bound, other than zero, at an end of the interval: with wider bounds it would be
+        longer.
     """
 
     name: str
@@ -70,204 +113,301 @@ class Profile(Tidy):
 
 
 def profile(
-    fit: FitResult, name: str, level: float = 0.95, refit: Refitted | None = None, met: list[Solution] | None = None
+    fit: FitResult,
+    name: str,
+    level: float = 0.95,
+    refit: Refit | None = None,
+    solutions: list[Solution] | None = None,
 ) -> Profile:
-    """The profile of one parameter and its interval; solutions that are `met` belong to it, and are added to."""
-    met, j = [] if met is None else met, fit.model.parameters.index(name)
-    if fit.fixed[j]:
-        raise FitError(f"{name!r} is fixed; it has no profile.")
-    if name in fit.undetermined:  # flat as far as it goes
-        return Profile(name, fit.estimate[[j]], np.zeros(1), level, (-np.inf, np.inf))
-    refit = refit or refit_of(fit)
-    z = fit.quantile(level)
-    error = fit.wald_errors[j]
-    low, high = fit.bounds[j]
-    step = error * z / 3
-    if not (np.isfinite(step) and step > 0):
-        width = high - low
-        step = BEGIN * (width if np.isfinite(width) else max(abs(fit.estimate[j]), 1e-6))
-    start = float(refit.best.p[j])
-    # Where the tangent knows nothing its error is no step: a few quarters of it must lead to what is near.
-    step = min(step, max(abs(start), FIRST * step))
-    # On the flat floor of a valley a profile may find a little less misfit than the fit: the least counts as zero.
-    points, stops = {start: refit.total(refit.best)}, []
-    good = inside(fit, refit, met, z)
-    walk = _Walk(fit, refit, j, step, z, points=points, met=met)
-    for sign in (-1.0, 1.0):
-        stop = walk.along(sign, refit.best)
-        farthest = max((refit.best, *good), key=lambda one: sign * float(one.p[j]))
-        came = max(points, key=lambda value: sign * value)
-        reached = walk.crossing(sign) if stop is None else came if np.isnan(stop) else stop
-        if sign * (float(farthest.p[j]) - reached) > 0:
-            # Along another branch of the valley, that of another profile, it reaches farther.
-            again = _Path(refit, j, farthest).solved(float(farthest.p[j]), z**2) or farthest
-            walk.forget(sign)
-            stop = walk.along(sign, min(again, farthest, key=refit.total))
-        stops.append(stop)
-    low, high = (walk.crossing(sign) if s is None else s for sign, s in zip((-1.0, 1.0), stops, strict=True))
-    least = min(points.values())
-    risen = {value: misfit - least for value, misfit in points.items()}
-    values = np.array(sorted(risen))
-    others = tuple(str(n) for n in np.array(fit.model.parameters)[walk.beside])
-    return Profile(name, values, np.array([risen[v] for v in values]), level, (low, high), others)
-
-
-def inside(fit: FitResult, refit: Refitted, met: list[Solution], z: float) -> list[Solution]:
-    """Of some solutions those that are no worse than at an end, and on the side of zero on which the estimate is."""
-    most = refit.total(refit.best) + z**2
-    return [one for one in met if refit.total(one) < most and _same_signs(fit, one)]
-
-
-class _Walk:
-    """From a solution along a profile to where it ends.
+    """Compute the profile of one parameter and its interval.
 
     Parameters
     ----------
-    fit, refit, j, step, z
-        The parameter, the first step and the quantile.
-    points : dict
-        The profile as far as it is known, by value; it is added to.
-    met : list of Solution
-        Those on the way, too.
+    fit : FitResult
+    name : str
+        The parameter.
+    level : float
+        Coverage probability.
+    refit : Refit, optional
+        The refits of the fit; prepared if not given.
+    solutions : list of Solution, optional
+        Refits of other profiles, from which this one may be followed; its own are added to them.
+
+    Returns
+    -------
+    Profile
+    """
+    solutions, j = [] if solutions is None else solutions, fit.model.parameters.index(name)
+    if fit.fixed[j]:
+        raise FitError(f"{name!r} is fixed; it has no profile.")
+    # The profile of a parameter that cannot be identified is flat; there is nothing to follow.
+    if name in fit.undetermined:
+        return Profile(name, fit.estimate[[j]], np.zeros(1), level, (-np.inf, np.inf))
+    refit = refit or refit_of(fit)
+    z = fit.quantile(level)
+    points = _ProfilePoints(fit, refit, j, _choose_first_step(fit, refit, j, z), z=z, solutions=solutions)
+    good = inside(fit, refit, solutions, z)
+    ends = [points.follow_to_end(sign, good) for sign in (-1.0, 1.0)]
+    # An end that was bracketed is interpolated last, when the least misfit on both sides is known.
+    low, high = (
+        points.interpolate_end(sign) if end is None else end for sign, end in zip((-1.0, 1.0), ends, strict=True)
+    )
+    values, misfit = points.sort()
+    neighbours = tuple(str(n) for n in np.array(fit.model.parameters)[points.neighbours_at_bound])
+    return Profile(name, values, misfit, level, (low, high), neighbours)
+
+
+def inside(fit: FitResult, refit: Refit, solutions: list[Solution], z: float) -> list[Solution]:
+    """Return the solutions with a misfit below that at an end, and with the signs of the estimate."""
+    most = refit.compute_misfit(refit.best) + z**2
+    return [s for s in solutions if refit.compute_misfit(s) < most and _has_signs_of_estimate(fit, s)]
+
+
+def _has_signs_of_estimate(fit: FitResult, solution: Solution) -> bool:
+    """Return True if parameters without bounds have the signs of their estimates.
+
+    A profile cannot be continued from a solution with another sign: on the way there it would cross a pole.
+    """
+    loose = ~np.isfinite(fit.bounds).any(axis=1)
+    return bool((np.sign(solution.p) == np.sign(fit.estimate))[loose].all())
+
+
+def _find_parameters_at_bound(fit: FitResult, p: FloatArray) -> BoolArray:
+    """Return which free parameters of `p` `(J,)` sit at a bound other than zero, `(J,)`."""
+    at = np.isclose(p[:, None], fit.bounds, rtol=BOUND_TOLERANCE, atol=0.0) & (fit.bounds != 0)
+    return np.asarray(at.any(axis=1) & ~fit.fixed)
+
+
+def _choose_first_step(fit: FitResult, refit: Refit, j: int, z: float) -> float:
+    """Choose the length of the first step along the profile of parameter j."""
+    low, high = fit.bounds[j]
+    step = fit.wald_errors[j] * z / PROFILE_POLICY.steps_to_end
+    if not (np.isfinite(step) and step > 0):
+        width = high - low
+        size = width if np.isfinite(width) else max(abs(fit.estimate[j]), PROFILE_POLICY.smallest_estimate)
+        step = PROFILE_POLICY.first_step_of_bounds * size
+    return float(min(step, max(abs(float(refit.best.p[j])), PROFILE_POLICY.first_step_of_error * step)))
+
+
+class _ProfilePoints:
+    """The points of a profile, on both sides of the estimate.
+
+    Parameters
+    ----------
+    fit : FitResult
+    refit : Refit
+    j : int
+        Position of the parameter.
+    step : float
+        The first step.
+    z : float
+        The quantile.
+    solutions : list of Solution
+        Refits of this and other profiles; added to.
     """
 
     def __init__(
-        self,
-        fit: FitResult,
-        refit: Refitted,
-        j: int,
-        step: float,
-        z: float,
-        *,
-        points: dict[float, float],
-        met: list[Solution],
+        self, fit: FitResult, refit: Refit, j: int, step: float, *, z: float, solutions: list[Solution]
     ) -> None:
-        self.fit, self.refit, self.j, self.step, self.z = fit, refit, j, step, z
-        self.points, self.met = points, met
+        self.fit, self.refit, self.j, self.step, self.z, self.solutions = fit, refit, j, step, z, solutions
         self.start = float(refit.best.p[j])
-        self.beside = np.zeros(len(fit.estimate), dtype=bool)
+        # On the flat floor of a valley a refit may have slightly less misfit than the fit: the least counts as zero.
+        self.misfits = {self.start: refit.compute_misfit(refit.best)}
+        self.neighbours_at_bound = np.zeros(len(fit.estimate), dtype=bool)
 
-    def along(self, sign: float, first: Solution) -> float | None:
-        """To one side, until the misfit has risen enough; else what the end is: a bound, or NaN where it was lost."""
-        refit, points, z = self.refit, self.points, self.z
-        low, high = self.fit.bounds[self.j]
-        path = _Path(refit, self.j, first)
-        points[path.value] = refit.total(first)
-        width, last, shorter, failed = self.step, points[path.value], 0, 0
-        for _ in range(MAX_STEPS):
-            value = float(np.clip(path.value + sign * width, low, high))
-            solved = path.solved(value, z**2)
-            if (solved is None or refit.total(solved) - last > JUMP * z**2) and shorter < SHORTER:
-                width, shorter, failed = width / 4, shorter + 1, failed + 1  # too far for one step
-                if failed > FAILED:
-                    break
-                continue
-            if solved is None or width < SHORTEST * self.step:
-                break
-            now = refit.total(solved)
-            if now - last > JUMP * z**2:  # a wall, or a valley that was lost: nobody can tell from here
-                break
-            points[value], shorter = now, 0
-            if now - min(points.values()) >= z**2:
-                self.beside |= _stopped(self.fit, solved.p) & (np.arange(len(solved.p)) != self.j)
-                _closed_in(path, points, last, (value, now), z)
-                return None
-            if value in (low, high):
-                return value
-            if abs(value - self.start) > FAR * max(self.step, abs(self.start)):
-                return float(low if sign < 0 else high)  # it never rises
-            path.go(solved)
-            self.met.append(solved)
-            rise = now - last
-            width *= 3.0 if rise < (0.1 * z) ** 2 else 1.5 if rise < (0.5 * z) ** 2 else 1.0
-            last = now
-        return np.nan
+    @property
+    def least(self) -> float:
+        """The least misfit of all points."""
+        return min(self.misfits.values())
 
-    def forget(self, sign: float) -> None:
-        """What was too much on a side was that of another branch."""
-        least = min(self.points.values())
-        for value, misfit in list(self.points.items()):
+    def sort(self) -> tuple[FloatArray, FloatArray]:
+        """Return the values in increasing order, `(points,)`, and the misfit above the least at each."""
+        least = self.least
+        values = np.array(sorted(self.misfits))
+        return values, np.array([self.misfits[value] - least for value in values])
+
+    def follow_to_end(self, sign: float, good: list[Solution]) -> float | None:
+        """Follow the profile to one side; again from another profile's refit if one of `good` is beyond its end.
+
+        Returns
+        -------
+        float or None
+            None if the end is bracketed; else the end itself: a bound, infinite, or NaN if the profile was lost.
+        """
+        end = self._follow_from(sign, self.refit.best)
+        farthest = max((self.refit.best, *good), key=lambda solution: sign * float(solution.p[self.j]))
+        if end is None:
+            reached = self.interpolate_end(sign)
+        else:
+            reached = max(self.misfits, key=lambda value: sign * value) if np.isnan(end) else end
+        value = float(farthest.p[self.j])
+        if sign * (value - reached) > 0:
+            side = _Side(self, sign, farthest)
+            again = side.solve(value) or farthest
+            self._forget_end(sign)
+            end = self._follow_from(sign, min(again, farthest, key=self.refit.compute_misfit))
+        return end
+
+    def _follow_from(self, sign: float, first: Solution) -> float | None:
+        """Follow the profile to one side from a solution; returns the end as `follow_to_end` does."""
+        side = _Side(self, sign, first)
+        self.misfits[side.value] = side.misfit
+        walk(side, side.step_outward(), Bracket((side.value, side.compute_root(side.misfit))), self.z)
+        return side.end
+
+    def _forget_end(self, sign: float) -> None:
+        """Delete points at and beyond the end on one side: they belong to another branch of the valley."""
+        least = self.least
+        for value, misfit in list(self.misfits.items()):
             if sign * (value - self.start) > 0 and misfit - least >= self.z**2:
-                del self.points[value]
+                del self.misfits[value]
 
-    def crossing(self, sign: float) -> float:
-        """Where √misfit reaches z, on one side of the least."""
-        best = min(self.points, key=lambda value: self.points[value])
-        root = {value: float(np.sqrt(misfit - self.points[best])) for value, misfit in self.points.items()}
+    def interpolate_end(self, sign: float) -> float:
+        """Return the value at which the root of the misfit reaches z, on one side of the best point."""
+        best = min(self.misfits, key=lambda value: self.misfits[value])
+        root = {value: float(np.sqrt(misfit - self.misfits[best])) for value, misfit in self.misfits.items()}
         side = [(abs(value - best), r) for value, r in root.items() if sign * (value - best) >= 0]
         return best + sign * crossing(side, self.z)
 
 
-def _same_signs(fit: FitResult, one: Solution) -> bool:
-    """Whether what has no bounds has the sign of its estimate: to others the way may lead over a pole."""
-    loose = ~np.isfinite(fit.bounds).any(axis=1)
-    return bool((np.sign(one.p) == np.sign(fit.estimate))[loose].all())
+class _Side:
+    """The route along a profile to one side; its positions are values of the parameter (`profile_walk.Route`).
 
+    Parameters
+    ----------
+    points : _ProfilePoints
+        Added to on the way.
+    sign : float
+        -1 to follow the profile to smaller values, 1 to larger ones.
+    first : Solution
+        Where the way begins.
 
-def _stopped(fit: FitResult, p: FloatArray) -> BoolArray:
-    """Which free parameters sit at a bound that is not zero."""
-    at = np.isclose(p[:, None], fit.bounds, rtol=STOPPED, atol=0.0) & (fit.bounds != 0)
-    return np.asarray(at.any(axis=1) & ~fit.fixed)
+    Attributes
+    ----------
+    end : float, or None
+        The end of the interval: None if it is bracketed, NaN if the profile was lost, else a bound or infinite.
+    """
 
+    max_trials = PROFILE_POLICY.max_trials
+    max_closing_trials: int | None = PROFILE_POLICY.max_closing_trials
 
-class _Path:
-    """A way along a profile: the last solution, and the one before it, which tells where the others go."""
-
-    def __init__(self, refit: Refitted, j: int, near: Solution) -> None:
-        self.refit, self.j, self.near = refit, j, near
+    def __init__(self, points: _ProfilePoints, sign: float, first: Solution) -> None:
+        self.points, self.sign = points, sign
+        self.near, self.misfit = first, points.refit.compute_misfit(first)
         self.before: Solution | None = None
+        self.width, self.shortenings, self.failures = points.step, 0, 0
+        self.end: float | None = np.nan
+        self.least = points.least
+        self.has_given_up = False
 
     @property
     def value(self) -> float:
-        """Of the parameter, at the last solution."""
-        return float(self.near.p[self.j])
+        """The parameter at the last solution."""
+        return float(self.near.p[self.points.j])
 
-    def go(self, solution: Solution) -> None:
-        """One step on."""
+    @property
+    def is_bracketed(self) -> bool:
+        """Whether a refit has been beyond the end."""
+        return self.end is None
+
+    def compute_root(self, misfit: float) -> float:
+        """Return the root of a misfit above the least; the least of all points until the end is bracketed."""
+        if not self.is_bracketed:
+            self.least = min(self.points.least, misfit)
+        return float(np.sqrt(max(misfit - self.least, 0.0)))
+
+    def step_outward(self) -> float:
+        """Return the value one step on, inside the bounds."""
+        return float(np.clip(self.value + self.sign * self.width, *self.points.fit.bounds[self.points.j]))
+
+    def solve(self, value: float) -> Solution | None:
+        """Compute the best fit with the parameter held at a value.
+
+        The other parameters begin where the last two solutions lead in a straight line. If the misfit rises by more
+        than at the end they also begin where they are: a straight line may leave a curved valley.
+        """
+        refit, j, slope = self.points.refit, self.points.j, None
+        if self.before is not None and self.before.p[j] != self.value:
+            slope = (self.near.p - self.before.p) / (self.value - self.before.p[j])
+        first = refit.hold_parameter(j, value, self.near, slope)
+        much = self.points.z**2
+        if first is not None and refit.compute_misfit(first) - refit.compute_misfit(self.near) < much:
+            return first
+        second = refit.hold_parameter(j, value, self.near, np.zeros_like(self.near.p))
+        return min((s for s in (first, second) if s is not None), key=refit.compute_misfit, default=None)
+
+    def refit_at(self, position: float, bracket: Bracket) -> Trial[Solution] | None:
+        """Refit with the parameter at a value; None if that failed, or if the misfit rose too much for one step."""
+        solution = self.solve(position)
+        if solution is None:
+            return None
+        misfit = self.points.refit.compute_misfit(solution)
+        if bracket.is_open and misfit - self.misfit > PROFILE_POLICY.max_rise * self.points.z**2:
+            return None
+        return Trial(position, self.compute_root(misfit), solution)
+
+    def retreat(self, position: float, bracket: Bracket) -> float:
+        """Shorten the step; give up if it was shortened too often, or if the end is bracketed already."""
+        del position
+        self.width, self.shortenings, self.failures = (
+            self.width / PROFILE_POLICY.shrinking,
+            self.shortenings + 1,
+            self.failures + 1,
+        )
+        too_often = self.shortenings > PROFILE_POLICY.max_shortenings or self.failures > PROFILE_POLICY.max_failures
+        self.has_given_up = too_often or not bracket.is_open
+        return self.step_outward()
+
+    def is_finished(self, trial: Trial[Solution], bracket: Bracket) -> bool:
+        """Record a refit; return True if it is at a bound, far away or close to the end, or if the profile is lost."""
+        outward = not self.is_bracketed
+        if outward and self.width < PROFILE_POLICY.shortest_step * self.points.step:
+            return True
+        misfit = self.points.refit.compute_misfit(trial.solution)
+        self.points.misfits[trial.position], self.shortenings = misfit, 0
+        if bracket.is_open:
+            return self._passes_limit(trial.position)
+        if outward:
+            self.end = None
+            at_bound = _find_parameters_at_bound(self.points.fit, trial.solution.p)
+            at_bound[self.points.j] = False
+            self.points.neighbours_at_bound |= at_bound
+        elif trial.root < self.points.z:
+            self._go_on(trial.solution)
+        return self._is_short(bracket)
+
+    def advance(self, trial: Trial[Solution]) -> float:
+        """Go on from a refit; the next step is longer if the misfit hardly rose."""
+        z, misfit = self.points.z, self.points.misfits[trial.position]
+        self._go_on(trial.solution)
+        self.points.solutions.append(trial.solution)
+        rise = misfit - self.misfit
+        if rise < (PROFILE_POLICY.flat_rise * z) ** 2:
+            self.width *= PROFILE_POLICY.growth_if_flat
+        elif rise < (PROFILE_POLICY.slow_rise * z) ** 2:
+            self.width *= PROFILE_POLICY.growth_if_slow
+        self.misfit = misfit
+        return self.step_outward()
+
+    def _go_on(self, solution: Solution) -> None:
+        """Make a solution the last one."""
         self.near, self.before = solution, self.near
 
-    def solved(self, value: float, much: float) -> Solution | None:
-        """The best fit with the parameter held; where that is much worse, also with the others from where they are."""
-        slope = None
-        if self.before is not None and self.before.p[self.j] != self.value:
-            slope = (self.near.p - self.before.p) / (self.value - self.before.p[self.j])
-        found = self.refit.with_parameter(self.j, value, self.near, slope)
-        if found is not None and self.refit.total(found) - self.refit.total(self.near) < much:
-            return found
-        other = self.refit.with_parameter(self.j, value, self.near, np.zeros_like(self.near.p))
-        return min((one for one in (found, other) if one is not None), key=self.refit.total, default=None)
-
-
-def _closed_in(path: _Path, points: dict[float, float], low: float, outside: tuple[float, float], z: float) -> None:
-    """Add points between the last one, of misfit `low`, and one beyond the end, until one is close to it."""
-    value, high = outside
-    start, least = float(path.refit.best.p[path.j]), min(points.values())
-    for _ in range(MOST_CLOSER):
-        roots = [float(np.sqrt(max(misfit - least, 0.0))) for misfit in (low, high)]
-        near = min(abs(root - z) for root in roots) < CLOSE and abs(value - path.value) < GAP * abs(value - start)
-        if near or roots[1] - roots[0] < CLOSE:
-            return
-        share = float(np.clip((z - roots[0]) / (roots[1] - roots[0]), 0.1, 0.9))
-        between = path.value + share * (value - path.value)
-        solved = path.solved(between, z**2)
-        if solved is None:
-            return
-        points[between] = path.refit.total(solved)
-        if points[between] - least < z**2:
-            path.go(solved)
-            low = points[between]
+    def _passes_limit(self, value: float) -> bool:
+        """Return True, and set the end, at a bound or so far away that the data set no limit."""
+        low, high = self.points.fit.bounds[self.points.j]
+        if value in (low, high):
+            self.end = value
+        elif abs(value - self.points.start) > PROFILE_POLICY.farthest * max(self.points.step, abs(self.points.start)):
+            self.end = float(low if self.sign < 0 else high)
         else:
-            value, high = between, points[between]
+            return False
+        return True
 
-
-def crossing(points: list[tuple[float, float]], z: float) -> float:
-    """The distance at which √misfit, which is nearly linear in it, reaches z, from pairs of both; infinite if never."""
-    distance, root = np.array(sorted(points)).T
-    root = np.maximum.accumulate(root)
-    k = int(np.searchsorted(root, z))
-    if k >= len(root):
-        return np.inf
-    if k == 0:
-        return 0.0
-    share = (z - root[k - 1]) / (root[k] - root[k - 1])
-    return float(distance[k - 1] + share * (distance[k] - distance[k - 1]))
+    def _is_short(self, bracket: Bracket) -> bool:
+        """Return True if interpolation in a bracket is accurate: it is short, or one of its ends is at the quantile."""
+        assert bracket.outer is not None
+        (inner, low), (outer, high) = bracket.inner, bracket.outer
+        close = min(abs(root - self.points.z) for root in (low, high)) < PROFILE_POLICY.close_root
+        near = abs(outer - inner) < PROFILE_POLICY.max_gap * abs(outer - self.points.start)
+        return (close and near) or high - low < PROFILE_POLICY.close_root

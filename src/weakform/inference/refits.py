@@ -1,4 +1,12 @@
-"""Fits again: with a parameter held, or to data drawn from the fitted states; no new search."""
+"""Refits: a fit repeated from its estimate, with a parameter held or to data drawn from the fitted states.
+
+No new search is needed: the optimum is near. Profiles, bands and bootstraps consist of refits. `Refit` is the part that
+is the same for all fits. A `RefitSolver` is the part that depends on how the states were computed:
+
+- `_MeshSolver`: all states are measured; Gauss–Helmert iteration on the mesh of the samples (method "wendy");
+- `_RelaxedSolver`: some states are hidden; the exact constraint on the mesh of the fit (method "relaxed");
+- `_ForwardSolver`: the equations are solved forward in time (method "output-error").
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..collocation.continuation import EXACT, FINE, Point, Search, settle
-from ..collocation.gauss_helmert import Prior, Settings, Solution, solve
+from ..collocation.gauss_helmert import Settings, Solution, solve
 from ..collocation.hidden_state_problem import Latent, LatentProblem
 from ..collocation.mesh import Mesh, Part
 from ..collocation.soft_constraint import Relaxed
@@ -21,192 +29,358 @@ from ..parameters.working_scale import Scale
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.progress import Watch
-from .fitted_states import fitted as observed
+from .fitted_states import fitted
+from .profile_time import no_limit, raise_if_late
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-OFF = 0.1
-"""What states may miss the constraint by, in units of the misfit."""
-DRAWN = 0.02
-"""Tolerance of a bootstrap run, in standard errors: far below the spread of the runs."""
+MAX_CONSTRAINT_VIOLATION = 0.1
+"""Weighted sum of squares by which states may miss the exact constraint, in units of the misfit. Above it no step led
+back onto the constraint, and the states belong to other parameters: such a refit is no point of a profile
+(`test_a_refit_that_leaves_the_constraint_is_no_point_of_a_profile`)."""
+DRAWN_DATA_TOLERANCE = 0.02
+"""Tolerance of a refit to drawn data, in standard errors: far below the spread of such refits, and cheaper than that of
+a fit. By judgement."""
 
 
 def can_refit(fit: FitResult) -> bool:
-    """Whether a fit can be found again from other data, or with a parameter held."""
+    """Return True if a fit can be repeated to other data, or with a parameter held."""
     return ESTIMATORS[fit.method].refits and fit.goodness is not None
 
 
-class Refitted(Protocol):
-    """A problem that can be solved again, whichever way."""
+class HeldSolver(Protocol):
+    """A way to solve the problem behind a fit, or a part of it, again."""
 
-    best: Solution
-    solves: bool
+    def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
+        """Minimise the misfit and the prior from parameters `p` `(J,)` and states nearby.
 
-    def total(self, solution: Solution) -> float:
-        """Misfit to the data and to the prior."""
-
-    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
-        """The best fit with p_j = value, from a solution nearby; None where there is none.
-
-        The others begin where a slope `(J,)` leads, or by default their regression on p_j.
+        Parameters that are not `free` `(J,)` are held. Returns None if nothing can be computed. Raises
+        `NotPositiveDefinite` if the problem is singular at the beginning.
         """
 
+
+class RefitSolver(HeldSolver, Protocol):
+    """A way to solve the problem behind a whole fit again.
+
+    The states of its solutions are in a layout of its own; only the solver that made them can read them.
+    """
+
+    def restrict_to(self, j: int, best: Solution, free: BoolArray) -> HeldSolver:
+        """Return a solver for refits in which parameter j is held; it may leave out what p_j does not affect.
+
+        The rest stays as in the solution `best`.
+        """
+
+    def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> RefitSolver:
+        """Return a solver for data drawn from the fitted states in `best`, with σ multiplied by `noise`."""
+
+    def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
+        """Return the initial state `(D,)` of a trajectory, in working coordinates."""
+
+
+class Refit:
+    """The problem behind a fit, ready to be solved again.
+
+    Parameters
+    ----------
+    fit : FitResult
+    watch : Watch
+        Stops refits with a parameter held: they raise `TimeLimitReached` then.
+
+    Attributes
+    ----------
+    best : Solution
+        The fit itself, solved again; all refits are compared with it.
+    solves_equations : bool
+        True if each refit solves the equations forward in time, which costs many times as much.
+    """
+
+    def __init__(self, fit: FitResult, watch: Watch) -> None:
+        raise_if_late(watch)
+        self.fit, self.free, self.watch = fit, ~fit.fixed, watch
+        self.solves_equations = ESTIMATORS[fit.method].solves_equations
+        self.covariance = np.nan_to_num(fit.covariance)
+        build = _build_forward if self.solves_equations else _build_relaxed if fit.nodes else _build_mesh
+        self.solver, states = build(fit, watch)
+        self._restricted: dict[int, HeldSolver] = {}
+        best = self.solver.solve(fit.estimate, states, self.free)
+        raise_if_late(watch)
+        self.best = Solution.known(fit.estimate, states, fit.sigma, np.nan, Stop.STUCK) if best is None else best
+
+    def compute_misfit(self, solution: Solution) -> float:
+        """Compute the misfit to the data and to the prior, twice the negative log-posterior up to a constant."""
+        return solution.misfit + (0.0 if self.fit.prior is None else 2 * self.fit.prior.value(solution.p))
+
+    def hold_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
+        """Compute the best fit with p_j held at a value; raise `TimeLimitReached` if the watch ends it.
+
+        Parameters
+        ----------
+        j : int
+            Position of the parameter.
+        value : float
+        near : Solution
+            A solution nearby, at which the refit begins.
+        slope : ndarray, (J,), optional
+            Derivative by p_j of the other parameters along the profile, which predicts where they will be; by default
+            their regression on p_j according to the covariance of the fit.
+
+        Returns
+        -------
+        Solution or None
+            None if the refit did not converge.
+        """
+        raise_if_late(self.watch)
+        free = self.free.copy()
+        free[j] = False
+        if slope is None:
+            variance = self.covariance[j, j]
+            slope = self.covariance[j] / variance if variance > 0 else np.zeros_like(near.p)
+        p = np.clip(near.p + slope * (value - near.p[j]), self.fit.bounds[:, 0], self.fit.bounds[:, 1])
+        p[j] = value
+        if j not in self._restricted:
+            self._restricted[j] = self.solver.restrict_to(j, self.best, self.free)
+        try:
+            solution = self._restricted[j].solve(p, near.states, free)
+        except NotPositiveDefinite:
+            return None
+        if solution is not None and np.isfinite(solution.misfit) and solution.stop.converged:
+            return solution
+        raise_if_late(self.watch)  # the refit did not fail, it was stopped
+        return None
+
     def drawn(self, rng: np.random.Generator) -> Solution | None:
-        """A fit to data drawn from the fitted states; None where there is none."""
+        """Fit to data drawn from the fitted states with the fitted noise; return None if that did not converge."""
+        solver = self.solver.redraw_data(self.best, _draw_noise_level(self.fit, rng), rng)
+        try:
+            solution = solver.solve(self.best.p, self.best.states, self.free)
+        except NotPositiveDefinite:
+            return None
+        converged = solution is not None and np.isfinite(solution.p).all() and solution.stop.converged
+        return solution if converged else None
 
-    def first(self, solution: Solution, trajectory: int) -> FloatArray:
-        """The states `(D,)` at which a trajectory begins, in working coordinates."""
+    def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
+        """Return the initial state `(D,)` of a trajectory in a solution, in working coordinates."""
+        return self.solver.get_initial_state(solution, trajectory)
 
 
-def refit_of(fit: FitResult) -> Refitted:
-    """The problem behind a fit, ready to be solved again."""
+def refit_of(fit: FitResult, watch: Watch | None = None) -> Refit:
+    """Prepare the refits of a fit; raise `FitError` if it cannot be repeated.
+
+    Parameters
+    ----------
+    fit : FitResult
+    watch : Watch, optional
+        Stops the refits; by default nothing does.
+    """
     if fit.covariance_kind.startswith("none"):
-        raise FitError("Noise-free data have no intervals: there is nothing to be uncertain of.")
+        raise FitError("Noise-free data have no intervals: they determine the estimate exactly.")
     if not can_refit(fit):
-        able = " or ".join(repr(e.name) for e in ESTIMATORS.values() if e.refits)
+        methods = " or ".join(repr(e.name) for e in ESTIMATORS.values() if e.refits)
         raise FitError(
-            f"Profile and bootstrap intervals belong to method {able}; this fit is {fit.method!r}. "
-            f"Fit again with method={able}."
+            f"Profile and bootstrap intervals need method {methods}; this fit is by {fit.method!r}. "
+            f"Fit again with method={methods}."
         )
     try:
-        if ESTIMATORS[fit.method].solves_equations:
-            return ShotRefit(fit)
-        return LatentRefit(fit) if fit.nodes else Refit(fit)
+        return Refit(fit, no_limit() if watch is None else watch)
     except NotPositiveDefinite:
-        raise FitError("The fit cannot be followed from where it ended; it has no profiles and no bootstrap.") from None
+        raise FitError(
+            "This fit cannot be repeated from its estimate, where the problem is singular; it has no profiles and no "
+            "bootstrap. Use intervals(kind='wald')."
+        ) from None
 
 
-def _moved(
-    p: FloatArray, j: int, value: float, slope: FloatArray | None, covariance: FloatArray, bounds: FloatArray
-) -> FloatArray:
-    """Parameters with p_j = value, the others along a slope, or where the regression on p_j expects them."""
-    if slope is None:
-        slope = covariance[j] / covariance[j, j] if covariance[j, j] > 0 else np.zeros_like(p)
-    moved = np.clip(p + slope * (value - p[j]), bounds[:, 0], bounds[:, 1])
-    moved[j] = value
-    return np.asarray(moved)
-
-
-def _drawn_prior(prior: Prior | None, rng: np.random.Generator) -> Prior | None:
-    """A prior is one more measurement, and is drawn like the others."""
-    if not isinstance(prior, Priors):
-        return prior
-    return replace(prior, centre=prior.centre + prior.spread * rng.standard_normal(len(prior.index)))
-
-
-def _noise_drawn(fit: FitResult, rng: np.random.Generator) -> float:
-    """The size of the noise of one draw, relative to σ: where σ was estimated, it is itself known only so well."""
+def _draw_noise_level(fit: FitResult, rng: np.random.Generator) -> float:
+    """Draw the noise level of one drawn data set, relative to σ: an estimated σ is itself uncertain."""
     if not fit.sigma_estimated or fit.goodness is None:
         return 1.0
     freedom = max(fit.goodness.freedom, 1)
     return float(np.sqrt(freedom / rng.chisquare(freedom)))
 
 
-def _drawn_problem(
-    fit: FitResult, problem: LatentProblem, shown: list[FloatArray], rng: np.random.Generator
+def _draw_prior(prior: Priors | None, rng: np.random.Generator) -> Priors | None:
+    """Draw the centre of a prior about itself: a prior is one more measurement, and is drawn like the others."""
+    if prior is None:
+        return None
+    return replace(prior, centre=prior.centre + prior.spread * rng.standard_normal(len(prior.index)))
+
+
+def _draw_problem(
+    problem: LatentProblem, columns: list[FloatArray], noise: float, rng: np.random.Generator
 ) -> LatentProblem:
-    """The problem with data drawn about the fitted columns `(time, K)` of each trajectory."""
-    sigma, parts = _noise_drawn(fit, rng) * problem.sigma, []
-    for q, fitted in zip(problem.data.trajectories, shown, strict=True):
-        values = np.empty_like(q.values)
-        for d, (to, back) in enumerate(problem.transforms):
-            noisy = to(fitted[:, d]) + sigma[d] * q.scales[:, d] * rng.standard_normal(len(fitted))
-            values[:, d] = np.where(q.measured[:, d], back(noisy), np.nan)
-        parts.append(replace(q, values=values))
+    """Return a problem with data drawn about fitted values, with σ multiplied by `noise`.
+
+    `columns` are the fitted values `(time, K)` of each trajectory.
+    """
+    sigma, parts = noise * problem.sigma, []
+    for q, values in zip(problem.data.trajectories, columns, strict=True):
+        drawn = np.empty_like(q.values)
+        for d, (to_working, from_working) in enumerate(problem.transforms):
+            noisy = to_working(values[:, d]) + sigma[d] * q.scales[:, d] * rng.standard_normal(len(values))
+            drawn[:, d] = np.where(q.measured[:, d], from_working(noisy), np.nan)
+        parts.append(replace(q, values=drawn))
     return replace(problem, data=problem.data.replaced(trajectories=tuple(parts)))
 
 
-class Refit:
-    """The constraint problem behind a result of method "wendy", ready to be solved again."""
+@dataclass(frozen=True)
+class _MeshSolver:
+    """A solver for fits of which all states are measured, by Gauss–Helmert iteration on the mesh.
 
-    solves = False
+    The states of its solutions are `(nodes, D)`, in working coordinates.
+    """
 
-    def __init__(self, fit: FitResult) -> None:
-        self.fit, self.p, self.sigma = fit, fit.estimate, fit.sigma
-        parts, begin = [], []
-        for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
-            system = system_of(fit.model, fit.data, k)
-            states, there = system.to_working(u), q.measured
-            data = np.where(there, system.to_working(np.where(there, q.values, u)), states)
-            parts.append(Part(system, q.times, data, there, q.scale))
-            begin.append(states)
-        self.mesh, self.states = Mesh.of(parts), np.concatenate(begin)
-        for _ in range(fit.mesh.bit_length() - 1):
-            self.mesh, self.states = self.mesh.halved(self.p, self.states)
-        self.settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], runaway=np.inf, prior=fit.prior)
-        self.covariance = np.nan_to_num(fit.covariance)
-        self.best = solve(self.mesh, self.sigma, self.p, self.states, self.settings)
+    mesh: Mesh
+    sigma: FloatArray
+    settings: Settings
+    prior: Priors | None
 
-    def total(self, solution: Solution) -> float:
-        """Misfit to the data and to the prior."""
-        prior = self.settings.prior
-        return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
+    def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
+        """Solve from a point nearby; see `HeldSolver`."""
+        return solve(self.mesh, self.sigma, p, states, replace(self.settings, free=free, prior=self.prior))
 
-    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
-        """The best fit with p_j = value, from a solution nearby; None where there is none."""
-        free = self.settings.free.copy()
-        free[j] = False
-        p = _moved(near.p, j, value, slope, self.covariance, self.fit.bounds)
-        try:
-            solved = solve(self.mesh, self.sigma, p, near.states, replace(self.settings, free=free))
-        except NotPositiveDefinite:
-            return None
-        return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
+    def restrict_to(self, j: int, best: Solution, free: BoolArray) -> _MeshSolver:
+        """Return the solver itself: all trajectories are refitted together."""
+        del j, best, free
+        return self
 
-    def drawn(self, rng: np.random.Generator) -> Solution | None:
-        """A fit to data drawn from the fitted states."""
-        mesh, x = self.mesh, self.best.states
-        noise = _noise_drawn(self.fit, rng) * np.sqrt(mesh.variances(self.sigma)) * rng.standard_normal(x.shape)
-        mesh = replace(mesh, data=np.where(mesh.measured, x + noise, x))
-        try:
-            rough = replace(self.settings, tolerance=DRAWN, prior=_drawn_prior(self.settings.prior, rng))
-            solved = solve(mesh, self.sigma, self.best.p, self.best.states, rough)
-        except NotPositiveDefinite:
-            return None
-        return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
+    def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _MeshSolver:
+        """Return a solver for drawn data; see `RefitSolver`."""
+        mesh, x = self.mesh, best.states
+        off = noise * np.sqrt(mesh.variances(self.sigma)) * rng.standard_normal(x.shape)
+        mesh = replace(mesh, data=np.where(mesh.measured, x + off, x))
+        settings = replace(self.settings, tolerance=DRAWN_DATA_TOLERANCE)
+        return replace(self, mesh=mesh, settings=settings, prior=_draw_prior(self.prior, rng))
 
-    def first(self, solution: Solution, trajectory: int) -> FloatArray:
-        """The states at which a trajectory begins."""
+    def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
+        """Return the state `(D,)` at the first node of a trajectory."""
         return np.asarray(solution.states[self.mesh.begins[trajectory]])
 
 
-def _settled(relaxed: Relaxed, near: Point, search: Search, tolerance: float = FINE) -> Solution:
-    point = settle(relaxed, near, search, tolerance)
-    with np.errstate(all="ignore"):
-        r = relaxed.residual(point.p, point.X)
-        v, V = relaxed.constraint(point.p, point.X), relaxed.variances(point.X, EXACT[-1])
-        off = float(np.sum(v * v / np.maximum(V, np.finfo(float).tiny)))
-    # Where no step leads back onto the constraint, the states are those of other parameters.
-    stop = Stop.ITERATIONS if not point.done else Stop.STEP if off < OFF else Stop.STUCK
-    return Solution.known(point.p, point.X, relaxed.sigma, float(np.sum(r * r)), stop)
+def _build_mesh(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArray]:
+    """Build the solver of a fit of which all states are measured, and return it with the fitted states."""
+    parts, begin = [], []
+    for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
+        system = system_of(fit.model, fit.data, k)
+        fitted_states, measured = system.to_working(u), q.measured
+        # The transform may mix states, and would spread the NaN of a missing value: the fitted value stands in for it.
+        data = np.where(measured, system.to_working(np.where(measured, q.values, u)), fitted_states)
+        parts.append(Part(system, q.times, data, measured, q.scale))
+        begin.append(fitted_states)
+    mesh, states = Mesh.of(parts), np.concatenate(begin)
+    for _ in range(fit.mesh.bit_length() - 1):
+        mesh, states = mesh.halved(fit.estimate, states)
+    # A profile moves parameters by many standard errors, which the safeguard against runaway directions would stop.
+    settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], stop=watch, runaway=np.inf)
+    return _MeshSolver(mesh, fit.sigma, settings, fit.prior), states
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Some trajectories that share no parameter with the others: only they change when one of theirs is held.
+class _RelaxedSolver:
+    """A solver for fits with hidden states, by the exact constraint on the mesh of the fit.
+
+    The states of its solutions are `(N, D)`, trajectory by trajectory, each with a node ahead of it.
+    """
+
+    problem: LatentProblem
+    meshes: tuple[FloatArray, ...]
+    search: Search
+    prior: Priors | None
+    tolerance: float = FINE
+
+    def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution:
+        """Solve from a point nearby; see `HeldSolver`."""
+        relaxed = self.problem.relaxed(self.meshes, self.problem.sigma, free)
+        point = settle(relaxed, Point(p, states), replace(self.search, prior=self.prior), self.tolerance)
+        stop = Stop.ITERATIONS
+        if point.done:
+            # Where no step leads back onto the constraint, the states belong to other parameters.
+            met = _compute_violation(relaxed, point) < MAX_CONSTRAINT_VIOLATION
+            stop = Stop.STEP if met else Stop.STUCK
+        return Solution.known(point.p, point.X, relaxed.sigma, _sum_squares(relaxed, point.p, point.X), stop)
+
+    def restrict_to(self, j: int, best: Solution, free: BoolArray) -> HeldSolver:
+        """Return a solver for the trajectories that free parameters connect with parameter j."""
+        index = self.problem.functions.index
+        inside = np.zeros(len(index), dtype=bool)
+        touched = np.arange(len(free)) == j
+        # A trajectory is connected if it has a touched parameter; then its free parameters are touched, too.
+        while True:
+            more = touched[index].any(axis=1)
+            if (more == inside).all():
+                break
+            inside = more
+            touched |= np.isin(np.arange(len(touched)), index[inside]) & free
+        return self if inside.all() else _ConnectedSolver.build(self, np.flatnonzero(inside), best, free)
+
+    def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _RelaxedSolver:
+        """Return a solver for drawn data; see `RefitSolver`."""
+        problem = self.problem
+        # Observables do not depend on which parameters are free.
+        relaxed = problem.relaxed(self.meshes, problem.sigma, np.ones(len(best.p), dtype=bool))
+        ends = np.cumsum([len(q.times) for q in problem.data.trajectories])[:-1]
+        columns = np.split(relaxed.observables(best.p, best.states), ends)
+        drawn = _draw_problem(problem, columns, noise, rng)
+        # In units of the log-likelihood a step of s standard errors is s²/2.
+        tolerance = DRAWN_DATA_TOLERANCE**2 / 2
+        return replace(self, problem=drawn, prior=_draw_prior(self.prior, rng), tolerance=tolerance)
+
+    def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
+        """Return the state `(D,)` at the first node of a trajectory."""
+        return np.asarray(self.problem.states_at(self.meshes, solution.states, trajectory)[0])
+
+
+@np.errstate(all="ignore")
+def _sum_squares(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> float:
+    """Compute the misfit to the data: the sum of squared residuals over σ."""
+    r = relaxed.residual(p, X)
+    return float(np.sum(r * r))
+
+
+@np.errstate(all="ignore")
+def _compute_violation(relaxed: Relaxed, point: Point) -> float:
+    """Compute by how much states miss the exact constraint: its weighted sum of squares."""
+    v, V = relaxed.constraint(point.p, point.X), relaxed.variances(point.X, EXACT[-1])
+    return float(np.sum(v * v / np.maximum(V, np.finfo(float).tiny)))
+
+
+def _build_relaxed(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArray]:
+    """Build the solver of a fit with hidden states, and return it with the fitted states."""
+    assert fit.shared is not None
+    assert fit.index is not None
+    problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+    latent = Latent.of(fit.nodes, fit.estimate)
+    search = Search(fit.bounds[:, 0], fit.bounds[:, 1], stop=watch)
+    return _RelaxedSolver(problem, latent.meshes, search, fit.prior), latent.point.X
+
+
+@dataclass(frozen=True)
+class _ConnectedSolver:
+    """A solver for some trajectories that share no free parameter with the others; the others stay as they are.
 
     Attributes
     ----------
-    problem : LatentProblem
-    meshes : tuple of ndarray
+    inner : _RelaxedSolver
+        The solver of these trajectories.
+    best : Solution
+        The fit of all trajectories.
     rows : ndarray of bool, (N,)
-        Their nodes among all.
-    own : ndarray of bool, (P,)
+        The nodes of these trajectories among all.
+    own : ndarray of bool, (J,)
         Their parameters.
     rest : float
         The misfit of the others.
     """
 
-    problem: LatentProblem
-    meshes: tuple[FloatArray, ...]
+    inner: _RelaxedSolver
+    best: Solution
     rows: BoolArray
     own: BoolArray
     rest: float
 
     @classmethod
-    def of(cls, whole: LatentRefit, which: IntArray) -> _Part:
-        """Of some trajectories."""
+    def build(cls, whole: _RelaxedSolver, which: IntArray, best: Solution, free: BoolArray) -> _ConnectedSolver:
+        """Separate the trajectories with numbers `which` from all."""
         problem, index = whole.problem, whole.problem.functions.index
         shared = problem.shared
         if shared.variants:
@@ -216,155 +390,82 @@ class _Part:
         nodes = np.repeat(np.arange(len(whole.meshes)), [len(mesh) + 1 for mesh in whole.meshes])
         rows = np.isin(nodes, which)
         meshes = tuple(whole.meshes[k] for k in which)
-        own = np.isin(np.arange(index.max() + 1), index[which])
-        with np.errstate(all="ignore"):
-            r = part.relaxed(meshes, part.sigma, whole.free).residual(whole.best.p, whole.best.states[rows])
-        return cls(part, meshes, rows, own, whole.best.misfit - float(np.sum(r * r)))
+        own = np.isin(np.arange(len(free)), index[which])
+        misfit = _sum_squares(part.relaxed(meshes, part.sigma, free), best.p, best.states[rows])
+        return cls(replace(whole, problem=part, meshes=meshes), best, rows, own, best.misfit - misfit)
 
-    def alone(self, p: FloatArray, states: FloatArray, free: BoolArray, whole: LatentRefit) -> Solution:
-        """These fitted again, with the others as they are."""
-        own = np.zeros_like(free)
-        own[: len(self.own)] = self.own
-        relaxed = self.problem.relaxed(self.meshes, self.problem.sigma, free & own)
-        found = _settled(relaxed, Point(np.where(own, p, whole.best.p), states[self.rows]), whole.search)
-        everywhere = whole.best.states.copy()
-        everywhere[self.rows] = found.states
-        return Solution.known(found.p, everywhere, found.sigma, found.misfit + self.rest, found.stop)
+    def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution:
+        """Solve for these trajectories from a point nearby; see `HeldSolver`."""
+        solution = self.inner.solve(np.where(self.own, p, self.best.p), states[self.rows], free & self.own)
+        everywhere = self.best.states.copy()
+        everywhere[self.rows] = solution.states
+        return Solution.known(solution.p, everywhere, solution.sigma, solution.misfit + self.rest, solution.stop)
 
 
-class LatentRefit:
-    """The same where only a part is measured: the exact constraint on the mesh of the fit."""
+@dataclass(frozen=True)
+class _ForwardSolver:
+    """A solver for fits by output error, which solves the equations forward in time.
 
-    solves = False
+    The states of its solutions are the fitted initial values, `(trajectories, B)`.
+    """
 
-    def __init__(self, fit: FitResult) -> None:
-        assert fit.shared is not None
-        assert fit.index is not None
-        self.fit = fit
-        self.problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
-        latent = Latent.of(fit.nodes, fit.estimate)
-        self.meshes = latent.meshes
-        self.free = ~fit.fixed
-        self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
-        self.covariance = np.nan_to_num(fit.covariance)
-        self._parts: dict[int, _Part | None] = {}
-        self.best = self._solved(self.problem, latent.point, self.free, self.search)
+    fit: FitResult
+    task: Task
+    problem: LatentProblem
 
-    def _solved(
-        self, problem: LatentProblem, near: Point, free: BoolArray, search: Search, tolerance: float = FINE
-    ) -> Solution:
-        return _settled(problem.relaxed(self.meshes, problem.sigma, free), near, search, tolerance)
-
-    def total(self, solution: Solution) -> float:
-        """Misfit to the data and to the prior."""
-        prior = self.search.prior
-        return solution.misfit + (0.0 if prior is None else 2 * prior.value(solution.p))
-
-    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
-        """The best fit with p_j = value, from a solution nearby; None where there is none."""
-        free = self.free.copy()
-        free[j] = False
-        p = _moved(near.p, j, value, slope, self.covariance, self.fit.bounds)
-        part = self._part(j)
-        if part is None:
-            solved = self._solved(self.problem, Point(p, near.states), free, self.search)
-        else:
-            solved = part.alone(p, near.states, free, self)
-        return solved if np.isfinite(solved.misfit) and solved.stop.converged else None
-
-    def _part(self, j: int) -> _Part | None:
-        """The trajectories that parameters connect with parameter j, on their own; None where these are all."""
-        if j not in self._parts:
-            index = self.problem.functions.index
-            inside = np.zeros(len(index), dtype=bool)
-            touched = np.arange(len(self.free)) == j
-            while True:
-                more = touched[index].any(axis=1)
-                if (more == inside).all():
-                    break
-                inside = more
-                touched |= np.isin(np.arange(len(touched)), index[inside]) & self.free
-            self._parts[j] = None if inside.all() else _Part.of(self, np.flatnonzero(inside))
-        return self._parts[j]
-
-    def drawn(self, rng: np.random.Generator) -> Solution | None:
-        """A fit to data drawn from the fitted states."""
-        problem, relaxed = self.problem, self.problem.relaxed(self.meshes, self.problem.sigma, self.free)
-        best = Point(self.best.p, self.best.states)
-        ends = np.cumsum([len(q.times) for q in problem.data.trajectories])[:-1]
-        drawn = _drawn_problem(self.fit, problem, np.split(relaxed.observables(best.p, best.X), ends), rng)
-        search = replace(self.search, prior=_drawn_prior(self.search.prior, rng))
-        solved = self._solved(drawn, best, self.free, search, DRAWN**2 / 2)
-        return solved if np.isfinite(solved.p).all() and solved.stop.converged else None
-
-    def first(self, solution: Solution, trajectory: int) -> FloatArray:
-        """The states at which a trajectory begins."""
-        return np.asarray(self.problem.states_at(self.meshes, solution.states, trajectory)[0])
-
-
-class ShotRefit:
-    """The same for estimates that were found by solving the equations."""
-
-    solves = True
-
-    def __init__(self, fit: FitResult) -> None:
-        assert fit.shared is not None
-        assert fit.index is not None
-        self.fit, self.covariance = fit, np.nan_to_num(fit.covariance)
-        problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
-        self.task = Task(
-            problem=replace(problem, data=fit.data.replaced(sigma=fit.sigma)),
-            free=~fit.fixed,
-            base=fit.estimate,
-            lower=fit.bounds[:, 0],
-            upper=fit.bounds[:, 1],
-            linear=np.zeros(len(fit.estimate), dtype=bool),
-            options=Options(),
-            stop=Watch(np.inf),
-            scale=Scale(np.zeros(len(fit.estimate), dtype=bool)),
-            prior=fit.prior,
-        )
-        begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]
-        initial = np.stack([states[0, ~problem.functions.given] for _, states in begin])
-        self.best = self._solved(self.task, fit.estimate, initial) or Solution.known(
-            fit.estimate, initial, fit.sigma, np.nan, Stop.STUCK
-        )
-
-    def _solved(self, task: Task, p: FloatArray, initial: FloatArray) -> Solution | None:
-        """States of a solution are its initial values, `(trajectories, ...)`."""
-        found = output_error.search(task, p, tuple(initial))
-        if found.initial is None or not found.status.converged:
+    def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
+        """Solve from a point nearby; see `HeldSolver`."""
+        # A parameter that is free in the fit, and not here, is held where `p` has it.
+        base = np.where(self.task.free & ~free, p, self.task.base)
+        task = replace(self.task, free=free, base=base)
+        outcome = output_error.search(task, p, tuple(states))
+        if outcome.initial is None or not outcome.status.converged:
             return None
-        prior = 0.0 if task.prior is None else 2 * task.prior.value(found.estimate)
-        misfit = 2 * found.objective - prior
-        return Solution.known(found.estimate, np.stack(found.initial), self.fit.sigma, misfit, Stop.STEP)
+        prior = 0.0 if task.prior is None else 2 * task.prior.value(outcome.estimate)
+        misfit = 2 * outcome.objective - prior
+        return Solution.known(outcome.estimate, np.stack(outcome.initial), self.fit.sigma, misfit, Stop.STEP)
 
-    def total(self, solution: Solution) -> float:
-        """Misfit to the data and to the prior."""
-        return solution.misfit + (0.0 if self.task.prior is None else 2 * self.task.prior.value(solution.p))
+    def restrict_to(self, j: int, best: Solution, free: BoolArray) -> _ForwardSolver:
+        """Return the solver itself: all trajectories are refitted together."""
+        del j, best, free
+        return self
 
-    def with_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
-        """The best fit with p_j = value, from a solution nearby; None where there is none."""
-        free, base = self.task.free.copy(), self.fit.estimate.copy()
-        free[j], base[j] = False, value
-        p = _moved(near.p, j, value, slope, self.covariance, self.fit.bounds)
-        return self._solved(replace(self.task, free=free, base=base), p, near.states)
+    def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _ForwardSolver:
+        """Return a solver for drawn data; see `RefitSolver`."""
+        del best  # it holds initial values only; the fit has the values of the columns
+        columns = [fitted(self.fit, k) for k in range(len(self.problem.data.trajectories))]
+        drawn = _draw_problem(self.problem, columns, noise, rng)
+        task = replace(self.task, problem=drawn, prior=_draw_prior(self.task.prior, rng))
+        return replace(self, task=task, problem=drawn)
 
-    def drawn(self, rng: np.random.Generator) -> Solution | None:
-        """A fit to data drawn from the fitted states."""
-        problem = self.task.problem
-        assert isinstance(problem, LatentProblem)
-        shown = [observed(self.fit, k) for k in range(len(problem.data.trajectories))]
-        drawn = _drawn_problem(self.fit, problem, shown, rng)
-        prior = self.task.prior if self.task.prior is None else _drawn_prior(self.task.prior, rng)
-        assert prior is None or isinstance(prior, Priors)
-        return self._solved(replace(self.task, problem=drawn, prior=prior), self.best.p, self.best.states)
-
-    def first(self, solution: Solution, trajectory: int) -> FloatArray:
-        """The states at which a trajectory begins."""
-        problem = self.task.problem
-        assert isinstance(problem, LatentProblem)
-        functions, begin = problem.functions, np.ones((1, len(problem.functions.given)))
-        states = functions.g(np.zeros(1), begin, functions.own(solution.p, trajectory))[0]
+    def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
+        """Return the initial state `(D,)` of a trajectory: fitted values, and those that the model gives."""
+        functions = self.problem.functions
+        states = functions.g(np.zeros(1), np.ones((1, len(functions.given))), functions.own(solution.p, trajectory))[0]
         states[~functions.given] = solution.states[trajectory]
         return np.asarray(states)
+
+
+def _build_forward(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArray]:
+    """Build the solver of a fit by output error, and return it with the fitted initial values `(trajectories, B)`."""
+    assert fit.shared is not None
+    assert fit.index is not None
+    problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+    # σ is held at its estimate: a profile compares likelihoods of one noise level.
+    problem = replace(problem, data=fit.data.replaced(sigma=fit.sigma))
+    natural = np.zeros(len(fit.estimate), dtype=bool)
+    task = Task(
+        problem=problem,
+        free=~fit.fixed,
+        base=fit.estimate,
+        lower=fit.bounds[:, 0],
+        upper=fit.bounds[:, 1],
+        linear=natural,
+        options=Options(),
+        stop=watch,
+        scale=Scale(natural),
+        prior=fit.prior,
+    )
+    begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]
+    initial = np.stack([states[0, ~problem.functions.given] for _, states in begin])
+    return _ForwardSolver(fit, task, problem), initial

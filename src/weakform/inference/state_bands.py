@@ -6,10 +6,11 @@ with p by `R = -B K₀ᵀ K_p`. Hence
 
     Cov(p, x₀) = [[C_p, C_p Rᵀ], [R C_p, B + R C_p Rᵀ]],     Var x(t) = K(t) Cov K(t)ᵀ     (delta method)
 
-and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. Where solutions bend
-too much for that, the band lies between quantiles of solutions: from fits to data drawn again from the fitted states
-(the parametric bootstrap, for method "wendy"), which follow a curved valley and stay inside the bounds; else from
-normal draws of (p, x₀) inside the bounds. Where only a part is measured it comes from the likelihood (`pinned`).
+and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. If solutions are too
+nonlinear for that, the band lies between quantiles of solutions: from fits to data drawn from the fitted states (the
+parametric bootstrap), which follow a curved valley and stay inside the bounds; or, if the fit cannot be repeated, from
+normal draws of (p, x₀) inside the bounds. If some states are not measured, it comes from the likelihood
+(`state_profiles`).
 """
 
 from __future__ import annotations
@@ -25,43 +26,68 @@ from ..forward.solver import simulate
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.optional_imports import pandas
+from ..support.progress import Watch
 from ..support.wording import counted
 from .band_times import between, chosen_knots, pieces, rounding
-from .fitted_states import RTOL, UNKNOWN, Seen, is_free, system
-from .intervals import LEVEL
+from .fitted_states import RTOL, UNDETERMINED_RELATIVE_ERROR, Seen, is_free, system
+from .intervals import LEVEL, MIN_SHARE_OF_RUNS
+from .profile_time import TimeLimitReached, limit_automatic_profiles, no_limit
 from .refits import can_refit, refit_of
-from .state_profiles import FARTHEST, SAME, Pinned, Wanted
+from .state_profiles import MAX_REACH, SAME_TIME, BandRequest, StateProfiler
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-DRAWS, PROBES, CURVED, NARROW = 400, 6, 0.1, 0.05
-LEANING = 0.15
-"""How far an end of an interval may be from Wald's, as a share of its width, for the tangent to be near enough."""
-SUPPORT = 25
-"""Times beside those that are asked for."""
-REFITS, SOLVED = 120, 40
-"""Fits to drawn data behind a band; and where the equations are solved for each step of each."""
-MAX_SAMPLES, MAX_WORK = 5000, 3000
-"""Samples above which nothing is fitted again for a band; and samples times parameters above which not by itself."""
+NORMAL_DRAWS = 400
+"""Normal draws of (p, x₀) behind a band, each solved once: about ten solutions lie outside each end at 95%. By
+judgement."""
+REFITS_TO_DRAWN_DATA = 120
+"""Fits to drawn data behind a band. By judgement: fewer than `NORMAL_DRAWS`, as each is a whole fit."""
+REFITS_BY_SOLVING = 40
+"""The same if each step of a refit solves the equations, which costs many times as much. By judgement."""
+MAX_SAMPLES_TO_REFIT = 5000
+"""Samples above which nothing is refitted for a band: each refit of such a series is slow. By judgement."""
+MAX_WORK_TO_REFIT = 3000
+"""Samples times free parameters above which nothing is refitted for a band unless the user asks for it: many subjects
+with own parameters each. By judgement."""
+
+PRINCIPAL_DIRECTIONS = 6
+"""Principal directions of the covariance, the largest first, along which the linearisation is tested. By judgement."""
+MAX_DEPARTURE_FROM_TANGENT = 0.1
+"""Difference of a solution, one standard deviation along a principal direction, from its linearisation, as a share of
+the band's half-width, up to which the delta method is used. By judgement."""
+MIN_SHARE_OF_WIDEST = 0.05
+"""Share of its largest half-width that a band counts for at least in this test: where a state has decayed to next to
+nothing any solution differs from its linearisation by more than the band is wide. By judgement."""
+MAX_SHIFT_OF_ENDS = 0.15
+"""Difference of an end of an interval from Wald's, as a share of Wald's width, above which bands and initial values do
+not use the linearisation (`test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile`). By judgement."""
+SUPPORTING_POINTS = 25
+"""Evenly spaced times that are added to the requested ones for a band by the likelihood: a state that has decayed at a
+requested time takes its band from earlier times. By judgement."""
+MAX_TRIES_INSIDE_BOUNDS = 20
+"""Normal draws that are tried until one is inside the bounds; after that, the last one is clipped to them."""
+DRAW_TOLERANCE = 1e-7
+"""Relative tolerance of the forward solution of a draw: far below the spread of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """States in time with a pointwise band.
+    """States and measured expressions over time with a pointwise band.
 
     Attributes
     ----------
     times : ndarray, (time,)
-    states, lower, upper : ndarray, (time, D)
-        The forward solution, and the band at `level`; NaN where it cannot be told.
+    states, lower, upper : ndarray, (time, names)
+        The forward solution, and the ends of its band; NaN where the band could not be computed.
     names : tuple of str
-        Of the states.
+        The states, then the measured expressions.
     level : float
+        Coverage probability of the band.
     kind : str
-        `"delta"`, `"sampling"` or `"profile"`.
+        How it was computed: `"delta"`, `"sampling"` or `"profile"`.
     note : str
-        What the reader should know, or nothing.
+        Remarks for the reader; empty if there are none.
     """
 
     times: FloatArray
@@ -74,14 +100,20 @@ class Prediction:
     note: str = ""
 
     def __getitem__(self, name: str) -> FloatArray:
-        """One state with its band, `(time, 3)`: solution, lower, upper."""
+        """Return one state with its band, `(time, 3)`: solution, lower end, upper end."""
         if name not in self.names:
             raise KeyError(f"No state {name!r}. There are: {', '.join(self.names)}.")
         d = self.names.index(name)
         return np.column_stack([self.states[:, d], self.lower[:, d], self.upper[:, d]])
 
     def to_frame(self) -> Any:
-        """A pandas data frame with time as its index, and columns `x`, `x_lower` and `x_upper` for each state."""
+        """Return the states with their bands as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Time is the index; each state has the columns `x`, `x_lower` and `x_upper`.
+        """
         pd = pandas()
 
         columns = {
@@ -97,15 +129,16 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Belief:
-    """What is known of (p, x₀).
+    """Mean and covariance of (p, x₀).
 
     Attributes
     ----------
     mean : ndarray, (J + D,)
+        (p, u₀), u₀ in the coordinates of the model.
     covariance : ndarray, (J + D, J + D)
-        x₀ in working coordinates.
+        Of (p, x₀), x₀ in working coordinates.
     told : bool
-        Whether x₀ is the user's, and not the fit's.
+        True if the user gave the initial state, False if it is the fitted one.
     """
 
     mean: FloatArray
@@ -114,98 +147,146 @@ class Belief:
 
 
 class Band:
-    """Solutions from draws of (p, x₀) around their mean."""
+    """The forward solution from the mean of (p, x₀), and its band.
+
+    Parameters
+    ----------
+    fit : FitResult
+    trajectory : int
+        Number of the trajectory.
+    times : ndarray, (time,)
+        The requested times, increasing.
+    begin : float
+        The initial time.
+    belief : Belief
+    """
 
     def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: Belief) -> None:
-        self.fit, self.told, asked = fit, belief.told, times
-        if self._pins("profile"):  # what is next to nothing where it is asked for is known by what it was before
-            end = max(asked[-1], fit.data.trajectories[trajectory].times[-1])
-            times = np.union1d(asked, np.linspace(begin, end, SUPPORT))
-        self.times, self.asked = times, np.isin(times, asked)
+        self.fit, self.initial_is_given, requested = fit, belief.told, times
+        # A state that has decayed at the requested times takes its band from earlier ones.
+        if self._pins("profile"):
+            end = max(requested[-1], fit.data.trajectories[trajectory].times[-1])
+            times = np.union1d(requested, np.linspace(begin, end, SUPPORTING_POINTS))
+        self.times, self.requested = times, np.isin(times, requested)
         self.mean, self.covariance = belief.mean, belief.covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
         self.trajectory = trajectory
         self.model, self.system = fit.model.of(trajectory), system(fit, trajectory)
-        self.seen = Seen.of(fit, trajectory)
-        self.kinds = (*self.system.kinds, *self.seen.kinds)
-        self.names = (*fit.model.states, *self.seen.names)
+        self.expressions = Seen.of(fit, trajectory)
+        self.kinds = (*self.system.kinds, *self.expressions.kinds)
+        self.names = (*fit.model.states, *self.expressions.names)
 
-    def prediction(self, level: float, z: float, kind: str, seed: int) -> Prediction:
-        """The forward solution with its band."""
-        n = len(self.times)
-        p, u0 = self.mean[: self.J], self.mean[self.J :]
-        inputs = self.system.inputs
-        solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=RTOL)
-        if not solved.success or solved.by_parameters is None or solved.by_initial is None:
-            raise FitError(
-                "The fitted model could not be solved over these times: it blows up, or needs too much work; ask for a "
-                "shorter time."
-            )
-        states = solved.states[-n:]
-        K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.slopes(u0[None])[0]], axis=2)[-n:]
-        h, hu, hp = self.seen.linearised(self.times, states)
-        by_h = hu @ K
-        by_h[:, :, : self.J] += hp
-        by_h /= np.column_stack(
-            [np.ones((n, 0)), *(k.numeric_slope(c) for k, c in zip(self.seen.kinds, h.T, strict=True))]
-        )[:, :, None]
-        # Where a state is zero, as at a known start, it has no logarithm, and no band.
-        K = np.nan_to_num(np.concatenate([self.system.per_slope(states, K), by_h], axis=1), posinf=0.0, neginf=0.0)
-        values = np.concatenate([states, h], axis=1)
+    def prediction(self, level: float, z: float, kind: str, seed: int, watch: Watch | None = None) -> Prediction:
+        """Solve the model and compute its band.
+
+        Parameters
+        ----------
+        level : float
+            Coverage probability.
+        z : float
+            The half-width of the band in standard errors.
+        kind : str
+            `"auto"`, `"delta"`, `"sampling"` or `"profile"`.
+        seed : int
+            Seed of draws.
+        watch : Watch, optional
+            Stops a band of kind `"profile"`, which raises `TimeLimitReached` then; by default nothing stops it. One of
+            kind `"auto"` is linearised if the time for automatic profiles is over.
+        """
+        states, values, K = self._linearise()
         x = self._working(values)
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
-        # Where nothing is known there is no band to find.
-        unlimited = (half > UNKNOWN * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & is_free(self.fit)
+        # A column that the data cannot determine has no band.
+        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & is_free(self.fit)
         half = np.where(unlimited.any(axis=0), 0.0, half)
         lower, upper, note = x - half, x + half, self._note()
         curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
-        profiled = self._pins(kind) and bool(curved.any()) and kind != "sampling"
-        sampled = kind == "sampling" or (bool(curved.any()) and not profiled)
-        if sampled:
-            sample = self._sampled(level, seed)
-            lost = sample[2]
-            if lost:
-                note = f"{note} {lost:.0%} of the draws could not be solved over these times.".strip()
-        if sampled and (kind == "sampling" or np.isfinite(sample[0]).any()):
+        is_nonlinear = bool(curved.any())
+        sampled = kind == "sampling" or (is_nonlinear and not self._pins(kind))
+        profiled = None
+        if is_nonlinear and not sampled:
+            columns = np.flatnonzero(curved)
+            if kind == "auto":
+                profiled = self._profile_in_time(x, half / z, columns, z)
+            else:
+                profiled = self._profiled(x, half / z, columns, z, watch=no_limit() if watch is None else watch)
+        sample = self._sampled(level, seed) if sampled else None
+        if sample is not None and sample[2]:
+            note = f"{note} The model could not be solved for {sample[2]:.0%} of the draws.".strip()
+        if sample is not None and (kind == "sampling" or np.isfinite(sample[0]).any()):
             kind, (lower, upper, _) = "sampling", sample
-        elif profiled:
-            kind, lower, upper, note = "profile", *self._profiled(x, half / z, np.flatnonzero(curved), z)
+        elif profiled is not None:
+            kind, (lower, upper, note) = "profile", profiled
         else:
             kind = "delta"
-            note = (
-                f"{note} The band is linearised, though solutions bend: take it as rough.".strip() if sampled else note
-            )
+            if sampled:
+                note = f"{note} The band is linearised although solutions are nonlinear: treat it as rough.".strip()
+            elif is_nonlinear:
+                note = f"{note} The time limit ended the band by the likelihood: it is linearised, and rough.".strip()
             lower, upper = self._back(lower), self._back(upper)
             if self.system.mix is not None:
                 half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
                 lower, upper = states - half, states + half
         lower, upper = np.where(unlimited, -np.inf, lower), np.where(unlimited, np.inf, upper)
         if unlimited.any():
-            unknown = ", ".join(name for name, free in zip(self.names, unlimited.any(axis=0), strict=True) if free)
-            note = f"{note} {unknown} cannot be determined, and has no band.".strip()
+            free_names = ", ".join(name for name, free in zip(self.names, unlimited.any(axis=0), strict=True) if free)
+            note = f"{note} No band for {free_names}: the data cannot determine it.".strip()
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
             D = self.system.D
             lower[0, :D] = upper[0, :D] = states[0]
-        times, values, lower, upper = (a[self.asked] for a in (self.times, values, lower, upper))
+        times, values, lower, upper = (a[self.requested] for a in (self.times, values, lower, upper))
         return Prediction(times, values, lower, upper, self.names, level, kind=kind, note=note)
 
+    def _linearise(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Solve the model from the mean, with sensitivities.
+
+        Returns
+        -------
+        states : ndarray, (time, D)
+        values : ndarray, (time, names)
+            States and measured expressions.
+        K : ndarray, (time, names, J + D)
+            Their derivatives by (p, x₀), all in working coordinates.
+        """
+        n = len(self.times)
+        p, u0 = self.mean[: self.J], self.mean[self.J :]
+        inputs = self.system.inputs
+        solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=RTOL)
+        if not solved.success or solved.by_parameters is None or solved.by_initial is None:
+            raise FitError(
+                "The fitted model could not be solved over these times: the solution diverges, or needs too many "
+                "steps. Request shorter times."
+            )
+        states = solved.states[-n:]
+        K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.slopes(u0[None])[0]], axis=2)[-n:]
+        h, hu, hp = self.expressions.linearised(self.times, states)
+        by_h = hu @ K
+        by_h[:, :, : self.J] += hp
+        by_h /= np.column_stack(
+            [np.ones((n, 0)), *(k.numeric_slope(c) for k, c in zip(self.expressions.kinds, h.T, strict=True))]
+        )[:, :, None]
+        # A state that is zero, as at a known initial value, has no logarithm, and no band.
+        K = np.nan_to_num(np.concatenate([self.system.per_slope(states, K), by_h], axis=1), posinf=0.0, neginf=0.0)
+        return states, np.concatenate([states, h], axis=1), K
+
     def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
-        """Of the states themselves, `(time, D)`."""
+        """Compute the variance of the states in their own coordinates, `(time, D)`."""
         by_u = self.system.slopes(states) @ K
         return np.asarray(np.einsum("tdi,ij,tdj->td", by_u, self.covariance, by_u))
 
     def _note(self) -> str:
+        """Return a remark on inputs outside the data, or on parameters without a standard error."""
         inputs = self.system.inputs
         if inputs is not None and (self.grid[0] < inputs.times[0] or self.grid[-1] > inputs.times[-1]):
-            return "Outside the data the inputs keep their nearest value."
+            return "Outside the data, inputs keep their nearest value."
         if np.isfinite(self.fit.covariance.diagonal()).all():
             return ""
-        return "Parameters at a bound or without information are taken as known in the band."
+        return "The band holds parameters at a bound, or without information, fixed at their estimates."
 
     def _working(self, u: FloatArray) -> FloatArray:
-        """Working coordinates of states `(n, D)`, or of all columns."""
+        """Convert states `(n, D)`, or all columns `(n, names)`, to working coordinates."""
         kinds = self.kinds[: u.shape[1]]
         lowest = [kind.lowest + (0.0 if kind.closed else np.finfo(float).tiny) for kind in kinds]
         u = np.maximum(u, lowest)
@@ -214,12 +295,19 @@ class Band:
         return np.column_stack([self.system.to_working(u[:, :D]), *more])
 
     def _back(self, x: FloatArray) -> FloatArray:
+        """Convert working coordinates `(n, D)`, or of all columns `(n, names)`, back to states and columns."""
         D = self.system.D
         more = [kind.from_working(c) for kind, c in zip(self.kinds[D:], x.T[D:], strict=False)]
         return np.column_stack([self.system.from_working(x[:, :D]), *more])
 
     def _solved(self, theta: FloatArray) -> FloatArray | None:
-        """The solution in working coordinates from p and x₀ moved by theta."""
+        """Solve the model with (p, x₀) moved by theta `(J + D,)` from the mean, p inside its bounds.
+
+        Returns
+        -------
+        ndarray, (time, names), or None
+            In working coordinates; None if the model cannot be solved.
+        """
         low, high = self.fit.bounds.T
         p = np.clip(self.mean[: self.J] + theta[: self.J], low, high)
         u0, moved = self.mean[self.J :], theta[self.J :]
@@ -227,14 +315,14 @@ class Band:
             u0 = self._back(self._working(u0[None]) + moved)[0]
         if not np.isfinite(u0).all():
             return None
-        solved = simulate(self.model, p, u0, self.grid, inputs=self.system.inputs, rtol=1e-7)
+        solved = simulate(self.model, p, u0, self.grid, inputs=self.system.inputs, rtol=DRAW_TOLERANCE)
         if not solved.success:
             return None
         states = solved.states[-len(self.times) :]
-        return self._working(np.concatenate([states, self.seen.values(self.times, states, p)], axis=1))
+        return self._working(np.concatenate([states, self.expressions.values(self.times, states, p)], axis=1))
 
     def _factor(self) -> FloatArray:
-        """A square root of the covariance; columns are its principal directions, the largest first."""
+        """Return a square root of the covariance; its columns are the principal directions, the largest first."""
         scale = np.sqrt(np.maximum(self.covariance.diagonal(), 0.0))
         unit = np.where(scale > 0, scale, 1.0)
         scaled = self.covariance / np.outer(unit, unit)
@@ -242,126 +330,187 @@ class Band:
         return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
 
     def _curved(self, x: FloatArray, K: FloatArray, half: FloatArray) -> BoolArray:
-        """Which columns leave the tangent too far one standard deviation off along a principal direction, `(columns,)`.
+        """Return which columns are too nonlinear for the delta method, `(names,)`.
 
-        At any time, as long as the band is not next to nothing there: where a state has decayed it bends most. Where a
-        parameter is at its bound, or its interval is not Wald's, the tangent says too little at any distance.
+        Solutions one standard deviation off along each principal direction are compared with their linearisation, at
+        all times at which the band is not negligible. Columns that come from the likelihood also count as nonlinear if
+        a parameter is at its bound, or if its interval is far from Wald's.
+
+        Parameters
+        ----------
+        x : ndarray, (time, names)
+            The solution in working coordinates.
+        K : ndarray, (time, names, J + D)
+            Its sensitivities.
+        half : ndarray, (time, names)
+            Half-widths of the linearised band.
         """
         factor = self._factor()
         most = half.max(axis=0)
-        narrow = np.maximum(half, NARROW * most)
-        # What is hidden and positive all along is known on another scale where its tangent is not.
+        narrow = np.maximum(half, MIN_SHARE_OF_WIDEST * most)
+        # A hidden state that is always positive has its band on a log scale if the linearised band goes below zero.
         hidden = np.array([name not in (self.fit.data.names or ()) for name in self.names])
         below = hidden & (x > 0).all(axis=0) & (x < half).any(axis=0)
         curved = (most > 0) & (self._pins("auto") and (below | self._leans()))
-        for column in factor.T[:PROBES]:
+        for column in factor.T[:PRINCIPAL_DIRECTIONS]:
             for sign in (1.0, -1.0) if column.any() else ():
                 solved = self._solved(sign * column)
                 if solved is None:
                     return np.asarray(most > 0)
                 off = np.abs(solved - x - sign * (K @ column))
-                curved |= (most > 0) & ~(off <= CURVED * narrow).all(axis=0)
+                curved |= (most > 0) & ~(off <= MAX_DEPARTURE_FROM_TANGENT * narrow).all(axis=0)
         return np.asarray(curved)
 
     def _leans(self) -> bool:
-        """Whether the interval of a parameter is far from what the tangent gives it."""
+        """Return True if a parameter is at its bound, or its interval is far from Wald's."""
         if self.fit.at_bound.any():
             return True
         ends, wald = self.fit.intervals(LEVEL), self.fit.intervals(LEVEL, "wald")
-        return bool((np.abs(ends - wald).max(axis=1) > LEANING * np.diff(wald)[:, 0]).any())
+        return bool((np.abs(ends - wald).max(axis=1) > MAX_SHIFT_OF_ENDS * np.diff(wald)[:, 0]).any())
 
     def _pins(self, kind: str) -> bool:
-        """Whether states can be pinned: where the fit has them on a mesh of its own, and begins as the fit says."""
+        """Return True if the band can come from the likelihood: the fit has hidden states on a mesh, and can be
+        repeated.
+
+        Unless the user asks for it, it must be cheap to repeat, too.
+        """
         return bool(self.fit.nodes) and self._refits and (kind == "profile" or self._cheap)
 
     @property
     def _refits(self) -> bool:
-        """Whether all can be fitted again, from where it has come to rest."""
-        return can_refit(self.fit) and self.fit.converged and self.fit.data.samples <= MAX_SAMPLES and not self.told
+        """Whether the fit can be repeated from its estimate, with the fitted initial state."""
+        return (
+            can_refit(self.fit)
+            and self.fit.converged
+            and self.fit.data.samples <= MAX_SAMPLES_TO_REFIT
+            and not self.initial_is_given
+        )
 
     @property
     def _cheap(self) -> bool:
-        """Whether fitting all again takes no time: many subjects with parameters of their own do."""
-        return self.fit.data.samples * int((~self.fit.fixed).sum()) <= MAX_WORK
+        """Whether a refit is fast; one of many subjects with own parameters is not."""
+        return self.fit.data.samples * int((~self.fit.fixed).sum()) <= MAX_WORK_TO_REFIT
+
+    def _profile_in_time(
+        self, x: FloatArray, error: FloatArray, columns: IntArray, z: float
+    ) -> tuple[FloatArray, FloatArray, str] | None:
+        """Compute the band by the likelihood; return None if the time for automatic profiles is over."""
+        with limit_automatic_profiles(self.fit) as watch:
+            try:
+                return self._profiled(x, error, columns, z, watch=watch)
+            except TimeLimitReached:
+                return None
 
     def _profiled(
-        self, x: FloatArray, error: FloatArray, columns: IntArray, z: float
+        self, x: FloatArray, error: FloatArray, columns: IntArray, z: float, *, watch: Watch
     ) -> tuple[FloatArray, FloatArray, str]:
-        """The band by the likelihood, in some columns, and by the tangent in the others.
+        """Compute the band by the likelihood in some columns, and by the delta method in the others.
 
-        What is positive has its ends, and what lies between two of them, on a log scale.
+        A positive state has its ends, and the interpolation between them, on a log scale.
+
+        Parameters
+        ----------
+        x : ndarray, (time, names)
+            The solution in working coordinates.
+        error : ndarray, (time, names)
+            Its linearised standard errors.
+        columns : ndarray of int
+            The columns that need the likelihood.
+        z : float
+            The quantile of the band's level.
+        watch : Watch
+            Stops the search, which raises `TimeLimitReached` then.
+
+        Returns
+        -------
+        lower, upper : ndarray, (time, names)
+        note : str
         """
         values = self._back(x)
         doses = self.fit.data.trajectories[self.trajectory].doses
         piece = pieces(self.times, self.fit.nodes[self.trajectory][0], doses)
-        # A moment before a jump there is no node that is not after it.
-        able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME * np.ptp(self.times)), False)
-        chosen = [chosen_knots(values[:, column], able * error[:, column], self.asked, piece) for column in columns]
+        # A time just before a jump shares its mesh node with the state after it, and cannot be pinned.
+        able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME_TIME * np.ptp(self.times)), False)
+        chosen = [chosen_knots(values[:, column], able * error[:, column], self.requested, piece) for column in columns]
         knots = np.unique(np.concatenate(chosen))
         lower, upper = self._back(x - z * error), self._back(x + z * error)
         if not len(knots):
             return lower, upper, ""
-        pinned = Pinned(self.fit, self.trajectory, self.times[knots], self.names)
-        pins: list[tuple[FloatArray, Wanted]] = []
-        for column, own in zip(columns, chosen, strict=True):
-            u, kind = values[:, column], pinned.kinds[column]
-            least = rounding(u, pinned.logs[column])
+        profiler = StateProfiler(self.fit, self.trajectory, self.times[knots], self.names, watch)
+        pins: list[tuple[FloatArray, BandRequest]] = []
+        for column, own_knots in zip(columns, chosen, strict=True):
+            u, kind = values[:, column], profiler.kinds[column]
+            least = rounding(u, profiler.logs[column])
             slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, least))
-            # One that knows nothing would pin nothing.
-            most = 1.0 if pinned.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
+            # A standard error larger than the state itself would make a pin too weak to move it.
+            most = 1.0 if profiler.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
             each = np.where(u > least, error[:, column] * slopes, 0.0)
-            pins.append((each, Wanted(int(column), np.searchsorted(knots, own), np.minimum(each[own], most))))
-        found = pinned.ends([one for _, one in pins], z)
-        for reach, (each, one), own in zip(found, pins, chosen, strict=True):
-            column, u, kind = one.column, values[:, one.column], pinned.kinds[one.column]
-            least = rounding(u, pinned.logs[column])
+            pins.append(
+                (each, BandRequest(int(column), np.searchsorted(knots, own_knots), np.minimum(each[own_knots], most)))
+            )
+        ends = profiler.ends([request for _, request in pins], z)
+        for reach, (each, request), own_knots in zip(ends, pins, chosen, strict=True):
+            column, u, kind = request.column, values[:, request.column], profiler.kinds[request.column]
+            least = rounding(u, profiler.logs[column])
             y = kind.to_working(np.maximum(u, least))
-            for distance, sign, side in zip(reach * one.errors, (-1.0, 1.0), (lower, upper), strict=True):
-                far = between(self.times, own, distance, each, piece) if len(own) else z * each
+            for distance, sign, side in zip(reach * request.errors, (-1.0, 1.0), (lower, upper), strict=True):
+                far = between(self.times, own_knots, distance, each, piece) if len(own_knots) else z * each
                 moved = kind.from_working(y + np.where(each > 0, sign * far, 0.0))
                 side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), moved)
                 side[error[:, column] == 0, column] = u[error[:, column] == 0]
-            # What has decayed to rounding lies between zero and where it was last known.
+            # A state that has decayed to rounding error is between zero and its last resolved value.
             last = np.maximum.accumulate(np.where(u > least, np.arange(len(u)), 0))
             gone = (u <= least) & (error[:, column] > 0)
             lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
-        limited = not any(np.isinf(reach).any() for reach in found)
-        lost = any(np.isnan(reach).any() for reach in found)
-        notes = [f"In places the band has no end within {FARTHEST:g} standard errors."] * (not limited)
-        notes += ["In places it could not be followed, and is linearised."] * lost
+        limited = not any(np.isinf(reach).any() for reach in ends)
+        lost = any(np.isnan(reach).any() for reach in ends)
+        notes = [f"At some times the band has no end within {MAX_REACH:g} standard errors."] * (not limited)
+        notes += ["At some times the band could not be followed, and is linearised."] * lost
         return lower, upper, " ".join(notes)
 
     def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
-        """Quantiles of solutions, and the share that could not be had."""
-        again = self._refits and self._cheap
-        wanted = DRAWS if not again else SOLVED if ESTIMATORS[self.fit.method].solves_equations else REFITS
-        draws = self._refitted(seed, wanted) if again else self._normal(seed)
-        found = [x for x in draws if x is not None]
-        if len(found) < wanted / 2:
+        """Compute quantiles of solutions from drawn data or drawn (p, x₀).
+
+        Returns
+        -------
+        lower, upper : ndarray, (time, names)
+            NaN if too few draws could be solved.
+        lost : float
+            The share of the draws that could not be solved.
+        """
+        can_repeat = self._refits and self._cheap
+        slow = ESTIMATORS[self.fit.method].solves_equations
+        count = NORMAL_DRAWS if not can_repeat else REFITS_BY_SOLVING if slow else REFITS_TO_DRAWN_DATA
+        draws = self._refitted(seed, count) if can_repeat else self._normal(seed)
+        solutions = [x for x in draws if x is not None]
+        if len(solutions) < count * MIN_SHARE_OF_RUNS:
             blank = np.full((len(self.times), len(self.names)), np.nan)
-            return blank, blank, 1 - len(found) / wanted
-        # Of the states themselves: ends in rotated coordinates would not be theirs.
-        lower, upper = np.quantile([self._back(x) for x in found], [0.5 - level / 2, 0.5 + level / 2], axis=0)
-        return lower, upper, 1 - len(found) / wanted
+            return blank, blank, 1 - len(solutions) / count
+        # Quantiles of the states themselves: with correlated noise working coordinates mix several states.
+        lower, upper = np.quantile([self._back(x) for x in solutions], [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        return lower, upper, 1 - len(solutions) / count
 
     def _refitted(self, seed: int, count: int) -> Iterator[FloatArray | None]:
+        """Yield solutions `(time, names)` of fits to drawn data, in working coordinates; None for one that failed."""
         refit = refit_of(self.fit)
         draws = (refit.drawn(np.random.default_rng([seed, 4, k])) for k in range(count))
         for solved in counted(draws, "band", count):
             if solved is None:
                 yield None
                 continue
-            moved = refit.first(solved, self.trajectory) - self._working(self.mean[None, self.J :])[0]
+            moved = refit.get_initial_state(solved, self.trajectory) - self._working(self.mean[None, self.J :])[0]
             yield self._solved(np.concatenate([solved.p - self.mean[: self.J], moved]))
 
     def _normal(self, seed: int) -> Iterator[FloatArray | None]:
+        """Yield solutions `(time, names)` from normal draws of (p, x₀), in working coordinates; None if one failed."""
         rng, factor = np.random.default_rng([seed, 4]), self._factor()
         low, high = (
             np.append(side, np.full(self.system.D, np.copysign(np.inf, k)))
             for k, side in zip((-1, 1), self.fit.bounds.T, strict=True)
         )
-        for _ in range(DRAWS):
-            for _ in range(20):
+        for _ in range(NORMAL_DRAWS):
+            theta = np.zeros(len(self.mean))
+            for _ in range(MAX_TRIES_INSIDE_BOUNDS):
                 theta = factor @ rng.standard_normal(len(factor))
                 if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
                     break

@@ -13,21 +13,24 @@ from ..results.records import Quantity
 from ..support.array_types import FloatArray
 from ..support.errors import WeakformError
 from ..support.wording import suggestion
-from .fitted_states import UNKNOWN, beginning, finite, is_complete, is_free, joint, system
-from .intervals import FEW, LEVEL, PROFILE, mean_reach, quantity
+from .fitted_states import UNDETERMINED_RELATIVE_ERROR, beginning, finite, is_complete, is_free, joint, system
+from .intervals import BY_PROFILE, LEVEL, MAX_SAMPLES_ALWAYS_CHECKED, TIME_ENDED, mean_reach, quantity
+from .prediction import predict
+from .profile_time import TimeLimitReached, has_automatic_profiles, limit_automatic_profiles
 from .refits import can_refit
-from .state_bands import LEANING
+from .state_bands import MAX_SHIFT_OF_ENDS
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-SAME = 1e-6
-"""Relative difference of two values that are one."""
+SAME_VALUE = 1e-6
+"""Relative difference up to which the initial value of a band is that of the fit. A larger one comes from a dose or a
+jump at the initial time: then the band belongs to the state after it. By judgement."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One state in time with a pointwise band.
+    """One state over time with a pointwise band.
 
     Attributes
     ----------
@@ -41,7 +44,7 @@ class Curve:
 
 
 class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
-    """The state at the beginning: a quantity for each name, or with several trajectories one for each of them."""
+    """Initial states by name: one quantity, or with several trajectories one for each of them by label."""
 
     def __init__(self, fit: FitResult) -> None:
         self.fit = fit
@@ -55,8 +58,8 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
     def __repr__(self) -> str:
         lines = []
         for name in self:
-            found = self[name]
-            each = found.items() if isinstance(found, dict) else [("", found)]
+            initial = self[name]
+            each = initial.items() if isinstance(initial, dict) else [("", initial)]
             lines += [f"{quantity} of {label}" if label else str(quantity) for label, quantity in each]
         return "\n".join(lines)
 
@@ -65,11 +68,16 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         if name not in states:
             raise KeyError(f"No state {name!r}.{suggestion(str(name), states)} There are: {', '.join(states)}.")
         labels = [q.label for q in self.fit.data.trajectories]
-        found = {label: self._one(name, k) for k, label in enumerate(labels)}
-        return found[labels[0]] if len(labels) == 1 else found
+        by_label = {label: self._one(name, k) for k, label in enumerate(labels)}
+        return by_label[labels[0]] if len(labels) == 1 else by_label
 
     @np.errstate(all="ignore")
     def _one(self, name: str, k: int) -> Quantity:
+        """Return the initial value of one state in trajectory k, with its interval.
+
+        It is the delta method's, or the likelihood's if a parameter sits at its bound or there are few samples, and the
+        two differ by much. The likelihood is followed only as long as the time for automatic profiles allows.
+        """
         fit, d = self.fit, self.fit.model.states.index(name)
         _, u0 = beginning(fit, k)
         model = fit.model.of(k)
@@ -81,47 +89,74 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         x = coordinates.to_working(u0[None])[0]
         J = len(fit.estimate)
         deviation = np.sqrt(max(float(covariance[J + d, J + d]), 0.0))
-        half = fit.quantile(0.95) * deviation
+        half = fit.quantile(LEVEL) * deviation
         ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
         error = float(deviation * coordinates.slopes(u0[None])[0][d, d])
         note = "given" if given and not error else ""
-        if error > UNKNOWN * abs(u0[d]) and is_free(fit):
+        if error > UNDETERMINED_RELATIVE_ERROR * abs(u0[d]) and is_free(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
-        # The covariance takes what sits at a bound as known, and with few samples solutions bend.
-        found = (
-            self._pinned(k, name, float(u0[d])) if error and (fit.at_bound.any() or fit.data.samples <= FEW) else None
-        )
+        # The covariance holds a parameter at its bound fixed, and with few samples the delta method is too rough.
+        doubtful = fit.at_bound.any() or fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED
+        try:
+            pinned = self._pinned(k, name, float(u0[d])) if error and doubtful else None
+        except TimeLimitReached:
+            pinned, note = None, TIME_ENDED
         width = ends[1] - ends[0]
-        if found and not max(abs(a - b) for a, b in zip(found[0], ends, strict=True)) <= LEANING * width:
-            (ends, error), note = found, PROFILE
+        if pinned and not max(abs(a - b) for a, b in zip(pinned[0], ends, strict=True)) <= MAX_SHIFT_OF_ENDS * width:
+            (ends, error), note = pinned, BY_PROFILE
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
 
     def _pinned(self, k: int, name: str, before: float) -> tuple[list[float], float] | None:
-        """Ends and error by the likelihood, with all parameters free to move; None where it cannot be followed."""
+        """Compute the interval of an initial value by the likelihood, with all parameters free to move.
+
+        Parameters
+        ----------
+        k : int
+            Number of the trajectory.
+        name : str
+            The state.
+        before : float
+            Its fitted initial value, before any dose or jump at the initial time.
+
+        Returns
+        -------
+        tuple or None
+            The two ends and the standard error; None if the likelihood cannot be followed, or the fit is not to be
+            trusted. Raises `TimeLimitReached` if the time for automatic profiles is over.
+        """
         fit, key = self.fit, (k, LEVEL, "beginning")
-        if not (fit.nodes and can_refit(fit) and fit.converged):
+        if not (fit.nodes and can_refit(fit) and has_automatic_profiles(fit)):
             return None
         if key not in fit.late.bands:
-            try:
-                fit.late.bands[key] = fit.predict(fit.nodes[k][0][:1], trajectory=k, level=LEVEL, kind="profile")
-            except WeakformError:
-                return None
+            begin = fit.nodes[k][0][:1]
+            with limit_automatic_profiles(fit) as watch:
+                try:
+                    band = predict(fit, begin, trajectory=k, level=LEVEL, kind="profile", watch=watch)
+                except TimeLimitReached:
+                    raise
+                except WeakformError:
+                    return None
+            fit.late.bands[key] = band
         value, *ends = map(float, fit.late.bands[key][name][0])
-        if not np.isclose(value, before, rtol=SAME, atol=0.0):  # a dose, or a jump: the band is that of the state after
+        # At a dose or a jump the band belongs to the state after it.
+        if not np.isclose(value, before, rtol=SAME_VALUE, atol=0.0):
             return None
         reach = mean_reach(np.array([ends]), np.array([value]))
         return ends, float(reach[0]) / fit.quantile(LEVEL)
 
 
 class States(Mapping[str, "Curve | dict[str, Curve]"]):
-    """States and measured expressions over the time of the data: a curve for each name, or one for each trajectory."""
+    """States and measured expressions over the time of the data, by name.
+
+    Each is one curve with its band, or with several trajectories one curve for each of them by label.
+    """
 
     def __init__(self, fit: FitResult) -> None:
         self.fit = fit
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the states, then of the measured expressions."""
+        """Names of the states, then of the measured expressions."""
         states = self.fit.model.states
         return (*states, *(name for name in self.fit.data.names or () if name not in states))
 
@@ -137,23 +172,26 @@ class States(Mapping[str, "Curve | dict[str, Curve]"]):
     def __getitem__(self, name: str) -> Curve | dict[str, Curve]:
         if name not in self.names:
             raise KeyError(f"No state {name!r}.{suggestion(str(name), self.names)} There are: {', '.join(self.names)}.")
-        found = {}
+        by_label = {}
         for k, q in enumerate(self.fit.data.trajectories):
             band = self.fit.trajectory(k)
-            found[q.label] = Curve(band.times, *band[name].T)
-        return next(iter(found.values())) if len(found) == 1 else found
+            by_label[q.label] = Curve(band.times, *band[name].T)
+        return next(iter(by_label.values())) if len(by_label) == 1 else by_label
 
 
 def shown_beginnings(fit: FitResult, most: int, measured: bool = False) -> list[tuple[str, Quantity]]:
-    """Initial values to show, with their labels: where states are hidden or some are given; parameters are left out.
+    """List the initial values that a report shows, with their labels.
+
+    They are shown if states are hidden or some initial values are given. Initial values that are parameters are left
+    out, as the table of parameters has them.
 
     Parameters
     ----------
     fit : FitResult
     most : int
-        Trajectories above which none are shown.
+        Number of trajectories above which none are shown.
     measured : bool
-        Whether to show them also where every state is measured.
+        Whether to show them also if every state is measured.
     """
     if (is_complete(fit) and not measured) or len(fit.data.trajectories) > most:
         return []
@@ -162,9 +200,9 @@ def shown_beginnings(fit: FitResult, most: int, measured: bool = False) -> list[
         if initial_name(state) in fit.model.parameters or str(fit.model.initial.get(state)) in fit.model.parameters:
             continue
         try:
-            found = fit.initial[state]
+            initial = fit.initial[state]
         except WeakformError:  # the model cannot be solved over the data
             return []
-        several = found.items() if isinstance(found, dict) else [("", found)]
+        several = initial.items() if isinstance(initial, dict) else [("", initial)]
         rows += [(f"{quantity.name} {label}".strip(), quantity) for label, quantity in several]
     return rows

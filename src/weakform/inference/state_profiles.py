@@ -1,11 +1,11 @@
-"""Bands by the likelihood where only a part is measured: a state is pinned at a time, and all else is fitted again.
+"""Profiles of states: bands by the likelihood if some states are hidden.
 
 With the misfit Q of data and priors and `Q(v) = min Q` over all parameters and states with `x_d(t) = v`, the band at
-level 1 - α is `{v : Q(v) - min Q <= z²}` at each time, z the quantile of the level: what other fits of nearly the same
-likelihood say of this state. A pin is one more measurement of it, of value w and small σ: wherever the fit then puts
-x_d(t), its misfit without the pin is Q there. A likelihood may have branches: what one pin has come upon is for all,
-and an end is searched for from what reaches farthest. Ends are found at a few times, and between them relative
-to the linear band.
+level 1 - α is `{v : Q(v) - min Q <= z²}` at each time, z the quantile of the level: the values of this state in all
+fits of nearly the same likelihood. A state is moved by a pin: one more measurement of it, of value w and small σ.
+Wherever the fit then puts x_d(t), its misfit without the pin is Q there. A likelihood may have branches: each fit with
+a pin is kept for all others, and an end is searched for from the fit that reaches farthest. Ends are computed at a few
+times, and interpolated relative to the linearised band (`band_times`).
 """
 
 from __future__ import annotations
@@ -22,44 +22,81 @@ from ..forward.solver import simulate
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray, IntArray
 from ..support.errors import FitError
-from .profiles import crossing
+from ..support.progress import Watch
+from .fitted_states import RTOL
+from .profile_time import raise_if_late
+from .profile_walk import Bracket, Trial, crossing, walk
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-STEPS, CLOSE = 16, 0.05
-"""Pins for one end, and how near to z the root of the misfit must come."""
-FAILURES = 4
-"""Pins that may be too far."""
-HELD, DRAWN = 0.01, 0.4
-"""How little what is pinned follows the pin, as a share of how far it has come, and how far from it, for a bound to
-hold it."""
-AHEAD, BEYOND, FARTHER = 0.5, 1.0, 0.02
-"""The first pin beyond the farthest that was met, and beyond where a state was held at the time before, in standard
-errors; and how much farther another pin must have led for an end to be found again, as a share."""
-HARD = 5.0
-"""One over the σ of a pin, in standard errors of the state."""
-FARTHEST, DECADES = 30.0, 50.0
-"""Standard errors, or units of a logarithm, at which an end is given up: the data set no limit."""
-ROUNDING = 1e-9
-"""Share of its size by which a positive state may be below zero."""
-SAME = 1e-9
-"""Share of the duration by which two times differ that are one."""
-TOLERANCE = 1e-3
-"""Of the log-likelihood of a fit with a pin."""
+
+@dataclass(frozen=True)
+class _PinPolicy:
+    """How the end of a band is searched for. Distances are in standard errors of the state; all by judgement."""
+
+    max_trials: int = 16
+    """Pins for one end."""
+    max_failures: int = 4
+    """Pins that may fail, each followed by a nearer one, before the search is given up."""
+    close_root: float = 0.05
+    """Distance of the root of the misfit from the quantile at which a pin is close enough to the end."""
+    weight: float = 5.0
+    """One over the σ of a pin. A weaker pin does not move a state that the data hold; a stronger one makes the refit
+    stiffer."""
+
+    lead: float = 0.5
+    """Distance of the first pin beyond the farthest fit that is known, for each unit of root that is left to the
+    quantile; and the least target of a pin."""
+    growth: tuple[float, float] = (1.3, 3.0)
+    """Range of the factor by which the target of the next pin is farther, while the end is not bracketed; within it, as
+    far as a parabola would have to go."""
+    smallest_root: float = 0.1
+    """What the root of the misfit counts as at least in that factor."""
+
+    held_gap: float = 0.4
+    """Distance by which a pin is beyond the state it moves, above which a bound may hold the state."""
+    held_progress: float = 0.01
+    """Progress from one pin to the next, as a share of the distance so far, below which it does."""
+    lead_if_held: float = 1.0
+    """Distance of the first pin at the next time beyond where a bound held the state at this one."""
+
+    farthest: float = 30.0
+    """Distance at which the search is given up: the data set no limit."""
+    farthest_log: float = 50.0
+    """The same for positive states, in units of the logarithm: e^50 times the state."""
+    share_of_farthest: float = 0.99
+    """Share of that distance from which on it counts as reached: a pin is never followed to the last bit."""
+    min_overreach: float = 0.02
+    """Share by which a pin at another time or column must reach farther than an end for the end to be searched for
+    again."""
+
+
+PIN_POLICY = _PinPolicy()
+MAX_REACH = PIN_POLICY.farthest
+"""`_PinPolicy.farthest`, for the note of a band without an end."""
+LARGEST_NEGATIVE_SHARE = 1e-9
+"""Share of its largest value by which a positive state may be below zero: rounding of the forward solution."""
+SAME_TIME = 1e-9
+"""Share of the duration up to which two times count as one: 0.3 and 0.1 + 0.2 differ by rounding, and an interval
+between them would be too short to be solved."""
+PIN_TOLERANCE = 1e-3
+"""Tolerance of a fit with a pin, in units of the log-likelihood. It changes an end of a band by far less than
+`_PinPolicy.close_root`."""
 
 
 @dataclass(frozen=True)
-class Met:
+class PinnedFit:
     """A fit with a pin.
 
     Attributes
     ----------
     point : Point
+        Its parameters and states.
     root : float
-        Of its misfit to data and prior above the least.
+        The root of its misfit to data and prior above the least.
     at : ndarray, (knots, names)
-        What may be pinned, in working coordinates.
+        The states and expressions that may be pinned, at the band times, in working coordinates.
     """
 
     point: Point
@@ -68,15 +105,17 @@ class Met:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A column whose ends are to be found.
+class BandRequest:
+    """A column whose band is wanted.
 
     Attributes
     ----------
     column : int
-    knots : ndarray of int
+        Its position among the names that may be pinned.
+    knots : ndarray of int, (knots,)
+        The band times at which the ends are wanted, by position.
     errors : ndarray, (knots,)
-        Standard errors of what is pinned, in working coordinates.
+        Linearised standard errors of the column there, in working coordinates.
     """
 
     column: int
@@ -85,39 +124,59 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class End:
+class BandEnd:
     """One end of a band at one time.
 
     Attributes
     ----------
     reach : float
-        How far it is, in standard errors; NaN where it could not be followed, infinite where the data set no limit.
+        Its distance from the fit in standard errors; NaN if it could not be followed, infinite if the data set no
+        limit.
     target : float
-        Where the last pin was, in standard errors from the fit.
+        Where the search at the next time begins, in standard errors.
     """
 
     reach: float
     target: float
 
 
-class Pinned:
-    """The problem behind a fit, with nodes at some times of one trajectory and columns for what may be pinned there.
+class StateProfiler:
+    """The problem behind a fit, with nodes at the band times of one trajectory and columns for pins there.
 
     Parameters
     ----------
     fit : FitResult
+        With states on a mesh.
     trajectory : int
+        Number of the trajectory.
     times : ndarray, (knots,)
-        Not before the beginning.
-    names : sequence of str
+        The band times, none before the initial time.
+    names : tuple of str
         States and expressions that may be pinned.
+    watch : Watch
+        Stops the fits with pins: they raise `TimeLimitReached` then.
+
+    Attributes
+    ----------
+    best : PinnedFit
+        The fit without a pin.
+    fits : list of PinnedFit
+        All fits so far, the one without a pin first.
+    kinds : list of Kind
+        The kind of noise whose working coordinates each name has.
+    logs : list of bool
+        Which names are positive states, moved on a log scale.
     """
 
-    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, fit: FitResult, trajectory: int, times: FloatArray, names: tuple[str, ...], watch: Watch
+    ) -> None:
+        raise_if_late(watch)
         assert fit.shared is not None
         assert fit.index is not None
         K = fit.data.D
-        parts, times = [], _onto(times, fit.nodes[trajectory][0])
+        # Each trajectory gets a column for each name; the pinned one gets rows at the band times, too.
+        parts, times = [], _snap_to_mesh(times, fit.nodes[trajectory][0])
         for k, q in enumerate(fit.data.trajectories):
             rows = np.union1d(q.times, times) if k == trajectory else q.times
             values, scale = np.full((len(rows), K + len(names)), np.nan), np.ones((len(rows), K + len(names)))
@@ -127,14 +186,16 @@ class Pinned:
         longer = fit.data.replaced(trajectories=tuple(parts))
         jumping = LatentProblem.of(fit.model, fit.shared, fit.index, longer, fit.sigma)
         nodes = enumerate(zip(parts, fit.nodes, strict=True))
-        meshes = [jumping.doubled(_extended(mesh, q.times), k) for k, (q, (mesh, _)) in nodes]
-        states = [_states(fit, k, mesh, x) for k, (mesh, (_, x)) in enumerate(zip(meshes, fit.nodes, strict=True))]
+        meshes = [jumping.doubled(_extend_mesh(mesh, q.times), k) for k, (q, (mesh, _)) in nodes]
+        states = [
+            _solve_on_mesh(fit, k, mesh, x) for k, (mesh, (_, x)) in enumerate(zip(meshes, fit.nodes, strict=True))
+        ]
         self.K = K
         self.rows = sum(len(q.times) for q in parts[:trajectory]) + np.searchsorted(parts[trajectory].times, times)
         sigma = np.concatenate([fit.sigma, np.ones(len(names))])
         kinds = dict(zip(fit.data.names or (), fit.data.noise, strict=True))
-        # What is positive all along is moved on a log scale: it has no end at zero.
-        least = states[trajectory].min(axis=0) > -ROUNDING * states[trajectory].max(axis=0)
+        # A state that is always positive is moved on a log scale: its band must not reach below zero.
+        least = states[trajectory].min(axis=0) > -LARGEST_NEGATIVE_SHARE * states[trajectory].max(axis=0)
         positive = dict(zip(fit.model.states, least.tolist(), strict=True))
         self.logs = [name not in kinds and positive.get(name, False) for name in names]
         for name, log in zip(names, self.logs, strict=True):
@@ -148,144 +209,233 @@ class Pinned:
         )
         problem = LatentProblem.of(fit.model, fit.shared, fit.index, data, sigma)
         self.relaxed = problem.relaxed(tuple(meshes), sigma, ~fit.fixed)
-        self.search = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior)
+        self.search, self.watch = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior, stop=watch), watch
         X = np.concatenate([part for x in states for part in (x[:1], x)])
-        best = settle(self.relaxed, Point(fit.estimate, X), self.search, TOLERANCE)
-        self.least = self._misfit(best)
-        self.best = self._met(best)
-        self.met = [self.best]
+        best = settle(self.relaxed, Point(fit.estimate, X), self.search, PIN_TOLERANCE)
+        raise_if_late(watch)
+        self.least = self._compute_misfit(best)
+        self.best = self._measure(best)
+        self.fits = [self.best]
 
     @np.errstate(all="ignore")
-    def _misfit(self, point: Point) -> float:
-        """To the data and to the prior."""
+    def _compute_misfit(self, point: Point) -> float:
+        """Compute the misfit to the data and to the prior; pins do not count."""
         r = self.relaxed.residual(point.p, point.X)
         prior = self.search.prior
         return float(np.sum(r * r)) + (0.0 if prior is None else 2 * prior.value(point.p))
 
     @np.errstate(all="ignore")
-    def _met(self, point: Point) -> Met:
+    def _measure(self, point: Point) -> PinnedFit:
+        """Compute the misfit of a point above the least, and the columns that may be pinned."""
         h = self.relaxed.observables(point.p, point.X)[self.rows, self.K :]
         at = np.column_stack([kind.to_working(column) for kind, column in zip(self.kinds, h.T, strict=True)])
-        return Met(point, float(np.sqrt(max(self._misfit(point) - self.least, 0.0))), at)
+        return PinnedFit(point, float(np.sqrt(max(self._compute_misfit(point) - self.least, 0.0))), at)
 
-    def _solved(self, knot: int, column: int, to: float, weight: float, near: Met) -> Met | None:
-        """All fitted again with a pin."""
+    def _fit_from(self, near: PinnedFit, knot: int, column: int, target: float, weight: float) -> PinnedFit | None:
+        """Fit with a pin, beginning at a fit nearby; return None if that did not converge."""
+        raise_if_late(self.watch)
         layout, place = self.relaxed.layout, (self.rows[knot], self.K + column)
         data, weights, floor = layout.data.copy(), layout.weight.copy(), layout.floor.copy()
-        data[place], weights[place] = to, weight
-        # On the way from below to a far pin its logarithm must not be a straight line yet.
-        lowest = min(to, float(near.at[knot, column]))
+        data[place], weights[place] = target, weight
+        # Working coordinates are linear below a floor. It is put below both the pin and the beginning: between them a
+        # logarithm must be one.
+        lowest = min(target, float(near.at[knot, column]))
         floor[place] = self.kinds[column].floor(self.kinds[column].from_working(np.array([lowest])))[0]
         pinned = self.relaxed.on(replace(layout, data=data, weight=weights, floor=floor))
-        point = settle(pinned, near.point, self.search, TOLERANCE)
+        point = settle(pinned, near.point, self.search, PIN_TOLERANCE)
         if not (point.done and np.isfinite(point.value)):
+            raise_if_late(self.watch)  # the fit did not fail, it was stopped
             return None
-        met = self._met(point)
-        if not np.isfinite(met.at[knot, column]):
+        fit = self._measure(point)
+        if not np.isfinite(fit.at[knot, column]):
             return None
-        self.met.append(met)
-        return met
+        self.fits.append(fit)
+        return fit
 
-    def _fitted(self, knot: int, column: int, to: float, error: float) -> Met | None:
-        """A fit with a pin, from where it costs least of all that was met; from the fit itself too where it costs much.
+    def fit_pinned(self, knot: int, column: int, target: float, error: float) -> PinnedFit | None:
+        """Fit with a pin, beginning at the cheapest of all fits so far.
 
-        A parabola would cost as much as the pin is away.
+        If that costs more than twice what a parabola would, the fit without a pin is tried as a beginning, too: the
+        other one may be on another branch of the likelihood.
+
+        Parameters
+        ----------
+        knot, column : int
+            What is pinned: the position of the band time, and of the name.
+        target : float
+            The value of the pin, in working coordinates.
+        error : float
+            The linearised standard error of what is pinned.
+
+        Returns
+        -------
+        PinnedFit or None
+            None if no fit converged.
         """
-        weight = HARD / error
+        weight = PIN_POLICY.weight / error
 
-        def cost(one: Met) -> float:
-            return float(one.root**2 + (weight * (to - one.at[knot, column])) ** 2)
+        def cost(fit: PinnedFit) -> float:
+            return float(fit.root**2 + (weight * (target - fit.at[knot, column])) ** 2)
 
-        near = min((one for one in self.met if np.isfinite(one.at[knot, column])), key=cost)
-        solved = self._solved(knot, column, to, weight, near)
-        expected = 2 * (((to - self.best.at[knot, column]) / error) ** 2 + 1.0)
-        if near is self.best or (solved is not None and cost(solved) < expected):
-            return solved
-        again = self._solved(knot, column, to, weight, self.best)
-        return min((one for one in (solved, again) if one is not None), key=cost, default=None)
+        near = min((fit for fit in self.fits if np.isfinite(fit.at[knot, column])), key=cost)
+        first = self._fit_from(near, knot, column, target, weight)
+        expected = 2 * (((target - self.best.at[knot, column]) / error) ** 2 + 1.0)
+        if near is self.best or (first is not None and cost(first) < expected):
+            return first
+        second = self._fit_from(self.best, knot, column, target, weight)
+        return min((fit for fit in (first, second) if fit is not None), key=cost, default=None)
 
-    def end(self, wanted: Wanted, n: int, sign: float, z: float, first: float) -> End:
-        """One end of a band at one time, by pins of which the first is at a target."""
-        knot, column, error = int(wanted.knots[n]), wanted.column, float(wanted.errors[n])
-        farthest = min(FARTHEST, DECADES / error) if self.logs[column] else FARTHEST
+    def find_farthest(self, knot: int, column: int, sign: float, z: float) -> PinnedFit:
+        """Return the fit that reaches farthest to one side, of all so far whose misfit is below that at an end."""
+        good = [fit for fit in self.fits if fit.root < z and np.isfinite(fit.at[knot, column])]
+        return max(good, key=lambda fit: sign * float(fit.at[knot, column]))
 
-        def far(one: Met) -> float:
-            return float(sign * (one.at[knot, column] - self.best.at[knot, column]) / error)
+    def find_end(self, request: BandRequest, n: int, sign: float, z: float, first: float) -> BandEnd:
+        """Find one end of a band at one time.
 
-        inner = self._farthest(knot, column, sign, z)
-        # What another pin has led to is inside, but not the best that is as far.
-        points, beyond = [(0.0, 0.0)], far(inner)
-        low, high, held, failed = (beyond, inner.root), (np.inf, np.inf), False, 0
-        target = max(min(first, farthest), low[0] + AHEAD * (z - low[1]))
-        for _ in range(STEPS):
-            solved = self._fitted(knot, column, float(self.best.at[knot, column]) + sign * target * error, error)
-            if solved is None:  # too far for one step
-                target, failed = 0.5 * (target + low[0]), failed + 1
-                if failed > FAILURES:
-                    break
-                continue
-            root, came = solved.root, far(solved)
-            points.append((came, root))
-            # A pin that draws and draws nothing along: bounds hold it, and there is the end.
-            held = (
-                root < z and len(points) > 2 and target - came > DRAWN and came - points[-2][0] < HELD * max(came, 1.0)
-            )
-            given_up = root < z and np.isinf(high[0]) and came > 0.99 * farthest
-            if held or given_up or abs(root - z) < CLOSE:
-                break
-            low, high = ((target, root), high) if root < z else (low, (target, root))
-            if np.isinf(high[0]):
-                target = max(low[0], AHEAD) * float(np.clip(z / max(root, 0.1), 1.3, 3.0))
-            else:
-                share = (z - low[1]) / (high[1] - low[1])
-                target = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
-        # What is nearer than the farthest that fits well was on another branch.
-        least = max(beyond, *(distance for distance, root in points if root < z))
-        points = [(distance, root) for distance, root in points if root < z or distance > least]
-        reach = max(crossing(points, z), beyond)
-        if np.isinf(reach):
-            reach = least if held or max(root for _, root in points) > z - CLOSE else np.inf
-            if np.isinf(reach) and least < 0.99 * farthest:  # lost on the way
-                reach = np.nan
-        return End(reach, least + BEYOND if held else target)
+        Parameters
+        ----------
+        request : BandRequest
+        n : int
+            Position of the time in the request.
+        sign : float
+            -1 for the lower end, 1 for the upper one.
+        z : float
+            The quantile.
+        first : float
+            Target of the first pin, in standard errors.
 
-    def _farthest(self, knot: int, column: int, sign: float, z: float) -> Met:
-        """Of all that was met and fits well enough, what is farthest to one side."""
-        good = [one for one in self.met if one.root < z and np.isfinite(one.at[knot, column])]
-        return max(good, key=lambda one: sign * float(one.at[knot, column]))
-
-    def ends(self, columns: list[Wanted], z: float) -> list[FloatArray]:
-        """How far bands reach below and above, in standard errors, `(2, knots)` for each column.
-
-        NaN where it could not be followed, infinite where the data set no limit.
+        Returns
+        -------
+        BandEnd
         """
-        found = [np.full((2, len(one.knots)), np.nan) for one in columns]
-        for again in (False, True):
-            for one, reach in zip(columns, found, strict=True):
+        side = _BandSide(self, request, n, sign, z)
+        target = max(min(first, side.farthest), side.begin[0] + PIN_POLICY.lead * (z - side.begin[1]))
+        target = walk(side, target, Bracket(side.begin), z)
+        return side.conclude(target)
+
+    def ends(self, requests: list[BandRequest], z: float) -> list[FloatArray]:
+        """Compute how far bands reach below and above the fit.
+
+        Parameters
+        ----------
+        requests : list of BandRequest
+        z : float
+            The quantile.
+
+        Returns
+        -------
+        list of ndarray, (2, knots) for each request
+            Distances in standard errors; NaN if an end could not be followed, infinite if the data set no limit.
+        """
+        reaches = [np.full((2, len(request.knots)), np.nan) for request in requests]
+        # A second pass searches again for ends that the fits of the first have passed.
+        for is_second in (False, True):
+            for request, reach in zip(requests, reaches, strict=True):
                 for side, sign in enumerate((-1.0, 1.0)):
                     first = z
-                    for n in range(len(one.knots)):
-                        if again and not self._passed(one, n, sign, z, reach[side, n]):
+                    for n in range(len(request.knots)):
+                        if is_second and not self._is_passed(request, n, sign, z, reach[side, n]):
                             continue
-                        end = self.end(one, n, sign, z, first)
+                        end = self.find_end(request, n, sign, z, first)
                         first, reach[side, n] = end.target, end.reach
-        return found
+        return reaches
 
-    def _passed(self, wanted: Wanted, n: int, sign: float, z: float, reach: float) -> bool:
-        """Whether another pin has led farther than an end."""
-        knot, column = int(wanted.knots[n]), wanted.column
-        there = self._farthest(knot, column, sign, z).at[knot, column] - self.best.at[knot, column]
-        return not sign * there / wanted.errors[n] <= (1 + FARTHER) * reach
+    def _is_passed(self, request: BandRequest, n: int, sign: float, z: float, reach: float) -> bool:
+        """Return True if some fit reaches farther than an end, or if the end is NaN."""
+        knot, column = int(request.knots[n]), request.column
+        farthest = self.find_farthest(knot, column, sign, z).at[knot, column] - self.best.at[knot, column]
+        return not sign * farthest / request.errors[n] <= (1 + PIN_POLICY.min_overreach) * reach
 
 
-def _onto(times: FloatArray, mesh: FloatArray) -> FloatArray:
-    """Times put onto nodes that they differ from by rounding."""
+class _BandSide:
+    """The route to one end of a band at one time; its positions are targets of pins (`profile_walk.Route`).
+
+    Targets, and the distances that the state reaches, are in standard errors from the fit.
+
+    Attributes
+    ----------
+    farthest : float
+        Distance at which the search is given up.
+    begin : tuple of float
+        Distance and root of the farthest fit so far.
+    points : list of tuple of float
+        Distance and root of the fit without a pin, and of all pins on the way.
+    """
+
+    max_trials = PIN_POLICY.max_trials
+    max_closing_trials: int | None = None
+
+    def __init__(self, profiler: StateProfiler, request: BandRequest, n: int, sign: float, z: float) -> None:
+        self.profiler, self.sign, self.z = profiler, sign, z
+        self.knot, self.column, self.error = int(request.knots[n]), request.column, float(request.errors[n])
+        is_log = profiler.logs[self.column]
+        self.farthest = (
+            min(PIN_POLICY.farthest, PIN_POLICY.farthest_log / self.error) if is_log else PIN_POLICY.farthest
+        )
+        inner = profiler.find_farthest(self.knot, self.column, sign, z)
+        # Pins elsewhere may have led there: it is inside the band, but perhaps not the best fit at this distance.
+        self.points, self.begin = [(0.0, 0.0)], (self._measure_distance(inner), inner.root)
+        self.failures, self.is_held, self.has_given_up = 0, False, False
+
+    def _measure_distance(self, fit: PinnedFit) -> float:
+        """Return how far a fit puts the state, in standard errors."""
+        at, best = fit.at[self.knot, self.column], self.profiler.best.at[self.knot, self.column]
+        return float(self.sign * (at - best) / self.error)
+
+    def refit_at(self, position: float, bracket: Bracket) -> Trial[PinnedFit] | None:
+        """Fit with a pin at a target; None if that failed, as it was too far for one step."""
+        del bracket
+        best = float(self.profiler.best.at[self.knot, self.column])
+        fit = self.profiler.fit_pinned(self.knot, self.column, best + self.sign * position * self.error, self.error)
+        return None if fit is None else Trial(position, fit.root, fit)
+
+    def retreat(self, position: float, bracket: Bracket) -> float:
+        """Return a target half-way back; give up if pins failed too often."""
+        self.failures += 1
+        self.has_given_up = self.failures > PIN_POLICY.max_failures
+        return 0.5 * (position + bracket.inner[0])
+
+    def is_finished(self, trial: Trial[PinnedFit], bracket: Bracket) -> bool:
+        """Record a pin; return True if it is close to the end, if a bound holds the state, or if it is far away."""
+        previous, distance = self.points[-1][0], self._measure_distance(trial.solution)
+        self.points.append((distance, trial.root))
+        is_inside = trial.root < self.z
+        # A pin that is far from the state, and does not move it any more: a bound holds it, and is its end.
+        pulls_in_vain = trial.position - distance > PIN_POLICY.held_gap
+        rests = distance - previous < PIN_POLICY.held_progress * max(distance, 1.0)
+        self.is_held = is_inside and len(self.points) > 2 and pulls_in_vain and rests
+        is_endless = is_inside and bracket.is_open and distance > PIN_POLICY.share_of_farthest * self.farthest
+        return self.is_held or is_endless or abs(trial.root - self.z) < PIN_POLICY.close_root
+
+    def advance(self, trial: Trial[PinnedFit]) -> float:
+        """Return a target farther out, about where a parabola would reach the quantile."""
+        factor = float(np.clip(self.z / max(trial.root, PIN_POLICY.smallest_root), *PIN_POLICY.growth))
+        return max(trial.position, PIN_POLICY.lead) * factor
+
+    def conclude(self, target: float) -> BandEnd:
+        """Return the end, from all pins on the way and the last target."""
+        beyond, z = self.begin[0], self.z
+        least = max(beyond, *(distance for distance, root in self.points if root < z))
+        # A pin that is nearer than the farthest good one, and fits worse, was on another branch.
+        points = [(distance, root) for distance, root in self.points if root < z or distance > least]
+        reach = max(crossing(points, z), beyond)
+        if np.isinf(reach):
+            is_nearly_there = max(root for _, root in points) > z - PIN_POLICY.close_root
+            reach = least if self.is_held or is_nearly_there else np.inf
+            if np.isinf(reach) and least < PIN_POLICY.share_of_farthest * self.farthest:  # lost on the way
+                reach = np.nan
+        return BandEnd(reach, least + PIN_POLICY.lead_if_held if self.is_held else target)
+
+
+def _snap_to_mesh(times: FloatArray, mesh: FloatArray) -> FloatArray:
+    """Replace times that differ from a node of a mesh by rounding by that node, `(knots,)`."""
     near = mesh[np.abs(mesh[None] - times[:, None]).argmin(axis=1)]
-    return np.asarray(np.where(np.abs(near - times) <= SAME * np.ptp(mesh), near, times))
+    return np.asarray(np.where(np.abs(near - times) <= SAME_TIME * np.ptp(mesh), near, times))
 
 
-def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
-    """A mesh with nodes at some times, and as fine beyond its end as before."""
+def _extend_mesh(mesh: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return a mesh with nodes at some times `rows`, continued beyond its end with intervals as long as before."""
     mesh = np.unique(mesh)
     step = float(np.median(np.diff(mesh)))
     beyond = rows[-1] - mesh[-1]
@@ -295,10 +445,10 @@ def _extended(mesh: FloatArray, rows: FloatArray) -> FloatArray:
     return np.union1d(np.union1d(mesh, more), rows)
 
 
-def _states(fit: FitResult, k: int, mesh: FloatArray, known: FloatArray) -> FloatArray:
-    """The fitted solution on a mesh."""
+def _solve_on_mesh(fit: FitResult, k: int, mesh: FloatArray, states: FloatArray) -> FloatArray:
+    """Solve the fitted model on the nodes of a mesh, from the first of its fitted states; `(nodes, D)`."""
     inputs = inputs_of(fit.model, fit.data, k)
-    solved = simulate(fit.model.of(k), fit.estimate, known[0], apart(mesh), inputs=inputs, rtol=1e-9)
+    solved = simulate(fit.model.of(k), fit.estimate, states[0], apart(mesh), inputs=inputs, rtol=RTOL)
     if not solved.success:
-        raise FitError("The fitted model could not be solved over these times; ask for a shorter time.")
+        raise FitError("The fitted model could not be solved over these times. Request shorter times.")
     return solved.states

@@ -1,4 +1,4 @@
-"""Parameters that differ from subject to subject: their mean, their spread, and what each subject has."""
+"""Parameters that differ between subjects: their mean, their spread, and the estimate of each subject."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ from typing import Any
 
 from ..support.optional_imports import pandas
 
+SHRINKAGE_TO_REPORT = 0.3
+"""Shrinkage (between 0 and 1) above which the text says that single subjects carry little information. By judgement."""
+
 
 @dataclass(frozen=True)
 class Effect:
-    """A parameter over a population.
+    """A random effect: one parameter over a population.
 
     Attributes
     ----------
     name : str
+        The parameter.
     kind : str
-        `"lognormal"` or `"normal"`.
+        Its distribution over subjects, `"lognormal"` or `"normal"`.
     mean : float
-        The typical value: the median where it is log-normal, else the mean.
+        The typical value: the median of a log-normal distribution, the mean of a normal one.
     mean_interval : tuple of float
-        At 95%.
+        Its interval at 95%.
     spread : float
-        The standard deviation, of the logarithm where it is log-normal.
+        The standard deviation over subjects; that of the logarithm for a log-normal distribution.
     spread_interval : tuple of float
-        At 95%.
+        Its interval at 95%; the lower end is 0 if no spread can be seen beyond the noise.
     shrinkage : float
-        How much the estimates of the subjects are drawn towards the mean: 0 where each tells enough, 1 where none does.
+        Share by which the subjects' estimates are drawn towards the mean: 0 if the data of each subject determine its
+        value, 1 if none do.
     subjects : dict of str to float
-        What each has, with what is known of the others.
+        The estimate of each subject, given its data and the population.
     """
 
     name: str
@@ -43,14 +48,15 @@ class Effect:
 
 @dataclass(frozen=True)
 class Population:
-    """All parameters that differ, by name.
+    """All random effects of a fit.
 
     Attributes
     ----------
     effects : tuple of Effect
     rounds : int
-        How often mean and spread were found anew.
+        Number of times that mean and spread were re-estimated.
     converged : bool
+        True if mean and spread had settled by the last round.
     """
 
     effects: tuple[Effect, ...]
@@ -61,10 +67,16 @@ class Population:
         for effect in self.effects:
             if effect.name == name:
                 return effect
-        raise KeyError(f"{name!r} is no random effect; there are: {', '.join(e.name for e in self.effects)}.")
+        raise KeyError(f"No random effect {name!r}. There are: {', '.join(e.name for e in self.effects)}.")
 
     def to_frame(self) -> Any:
-        """The estimates of the subjects as a pandas data frame, one column for each effect."""
+        """Return the estimates of the subjects as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each subject, one column for each effect.
+        """
         pd = pandas()
 
         return pd.DataFrame({effect.name: effect.subjects for effect in self.effects})
@@ -74,14 +86,14 @@ class Population:
         for e in self.effects:
             mean = f"[{e.mean_interval[0]:.4g}, {e.mean_interval[1]:.4g}]"
             spread = f"[{e.spread_interval[0]:.3g}, {e.spread_interval[1]:.3g}]"
-            how = "of the logarithm" if e.kind == "lognormal" else ""
-            lines.append(f"  {e.name:10s} {e.mean:10.5g}  {mean:22s} {e.spread:8.3g}  {spread} {how}".rstrip())
+            scale = "of the logarithm" if e.kind == "lognormal" else ""
+            lines.append(f"  {e.name:10s} {e.mean:10.5g}  {mean:22s} {e.spread:8.3g}  {spread} {scale}".rstrip())
             if e.spread_interval[0] == 0:
                 lines.append("    no spread beyond the noise can be seen")
-            elif e.shrinkage > 0.3:
-                lines.append(f"    its subjects tell little of their own: shrinkage {e.shrinkage:.0%}")
+            elif e.shrinkage > SHRINKAGE_TO_REPORT:
+                lines.append(f"    single subjects carry little information: shrinkage {e.shrinkage:.0%}")
         if not self.converged:
-            lines.append("  mean and spread were still moving when the rounds ended; treat them as rough")
+            lines.append("  mean and spread were still changing after the last round; treat them as rough")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

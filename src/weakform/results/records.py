@@ -1,4 +1,4 @@
-"""Small things that a fit is made of: a quantity with its uncertainty, a start, a choice of test functions."""
+"""Small records of a fit: a quantity with its uncertainty, a start, an alternative, the choice of test functions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Quantity:
-    """A parameter or an expression of parameters, with its uncertainty.
+    """A parameter, an initial value or an expression of parameters, with its uncertainty.
 
     Attributes
     ----------
     name : str
     value : float
+        The estimate.
     error : float
-        Standard error; 0 for a fixed parameter, NaN where there is none.
+        Standard error; 0 for a fixed parameter, infinite if the data cannot identify it, NaN if it has none.
     interval : tuple of float
-        At 95%; NaN where there is none.
+        Lower and upper end at 95%; NaN if there is no interval.
     note : str
-        Why there is no interval, or nothing.
+        How the interval was computed, or why there is none; empty for a Wald interval.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Quantity:
         return f"<{self}>"
 
     def __str__(self) -> str:
-        """Such as `k = 1.975 ± 0.0026, 95% [1.97, 1.981]`."""
+        """Return one line such as `k = 1.975 ± 0.0026, 95% [1.97, 1.981]`."""
         if not 0 < self.error < math.inf:
             return f"{self.name} = {self.value:.5g}" + (f" ({self.note})" if self.note else "")
         low, high = self.interval
@@ -51,17 +52,22 @@ class Quantity:
 
 @dataclass(frozen=True, repr=False)
 class StartRecord(Tidy):
-    """One start and where it led.
+    """One start of a search and its result.
 
     Attributes
     ----------
-    start, estimate : ndarray, (J,)
+    start : ndarray, (J,), or None
+        The parameters at which the search began; None if the method needs no start.
+    estimate : ndarray, (J,)
+        The parameters at which it ended.
     objective : float
-        Of the search.
+        Value of the search objective at the estimate.
     status : Status
+        How the search ended.
     iterations, evaluations : int
+        Iterations of the search, and evaluations of its objective.
     behind : float
-        By how much the log-likelihood to which it led is below that of the fit; NaN where that was not looked at.
+        Log-likelihood of the fit minus that of this start after refinement; NaN if it was not computed.
     """
 
     start: FloatArray | None
@@ -81,7 +87,7 @@ class Alternative(Tidy):
     ----------
     estimate : ndarray, (J,)
     behind : float
-        By how much its log-likelihood is below that of the fit.
+        Log-likelihood of the fit minus that of this estimate.
     """
 
     estimate: FloatArray
@@ -90,7 +96,17 @@ class Alternative(Tidy):
 
 @dataclass(frozen=True, repr=False)
 class BasisSummary(Tidy):
-    """What was chosen as test functions for one trajectory."""
+    """The test functions that were chosen for one trajectory.
+
+    Attributes
+    ----------
+    description : str
+        Their kind and arrangement, in words.
+    radius : float
+        Their radius, in units of time.
+    count : int
+        Number of test functions.
+    """
 
     description: str
     radius: float
@@ -99,22 +115,24 @@ class BasisSummary(Tidy):
 
 @dataclass(eq=False)
 class Late:
-    """What is computed of a fit only when it is asked for, and then kept: the one part of a result that grows.
+    """Results that are computed on request after the fit and then kept; the only part of a result that changes.
 
     Attributes
     ----------
     profiles : dict of str to Profile
-        By `intervals(kind="profile")` and reports.
+        Profiles computed by `intervals(kind="profile")` and by reports, by parameter.
     bands : dict
-        Fitted trajectories with bands, by number, level and kind.
+        Fitted trajectories with bands, by trajectory number, level and kind.
     automatic : dict
-        Intervals by level, with the kind of each.
+        Default intervals `(J, 2)` and the kind of each, by level.
     curves : dict
-        Profiles by parameter and level, whoever asked for them.
+        All profiles that were computed, by parameter and level.
     bootstraps : dict
-        Estimates of the bootstrap `(runs, J)`, by runs and seed.
+        Estimates of the bootstrap `(runs, J)`, by number of runs and seed.
     posterior : list of Posterior
-        The last one that was drawn.
+        The last posterior that was drawn, or nothing.
+    profile_seconds : float
+        Time that automatic profiles have taken, of `options.time_limit`.
     """
 
     profiles: dict[str, Profile] = field(default_factory=dict)
@@ -123,3 +141,4 @@ class Late:
     curves: dict[tuple[str, float], Profile] = field(default_factory=dict)
     bootstraps: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
     posterior: list[Posterior] = field(default_factory=list)
+    profile_seconds: float = 0.0
