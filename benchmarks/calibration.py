@@ -78,7 +78,9 @@ def ranks(system: System, seed: int, draws: int = 300) -> dict[str, float] | Non
     rng = np.random.default_rng([seed, 11])
     model = wf.Model.from_text(system.text)
     truth = {name: centre * np.exp(spread * rng.standard_normal()) for name, (centre, spread) in system.priors.items()}
-    begin = model.map("g")(np.zeros(1), np.ones((1, len(model.states))), np.array([truth[n] for n in model.parameters]))
+    begin = model.build_map("g")(
+        np.zeros(1), np.ones((1, len(model.states))), np.array([truth[n] for n in model.parameters])
+    )
     solved = wf.simulate(model, truth, begin[0], system.times)
     columns = [model.states.index(name) for name in system.measured]
     values = solved.states[:, columns]

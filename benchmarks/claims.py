@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import weakform as wf
-from weakform.experiments.summary import Summary, summaries
+from weakform.experiments.summary import Summary, summarise_rows
 
 CellFilter = Callable[[Summary], bool]
 STORED_RUNS = Path(__file__).parent / "results" / "paper.parquet"
@@ -83,7 +83,7 @@ def neuron(cells: list[Summary]) -> None:
 
 def main() -> None:
     rows = pq.read_table(sys.argv[1] if len(sys.argv) > 1 else STORED_RUNS).to_pylist()
-    cells = sorted(summaries(rows, wf.problems.get), key=lambda s: (s.cell, s.method))
+    cells = sorted(summarise_rows(rows, wf.problems.get), key=lambda s: (s.cell, s.method))
     runs = sum(s.runs for s in cells)
     print(f"{runs} runs; smallest number for a cell: " + ", ".join(
         f"{system} {method} {min(s.runs for s in cells if (s.cell.problem, s.method) == (system, method))}"

@@ -23,7 +23,7 @@ import numpy as np
 import weakform as wf
 from weakform.forward.cramer_rao import cramer_rao
 from weakform.forward.solver import simulate
-from weakform.linalg.symmetric_matrix import symmetric_inverse
+from weakform.linalg.symmetric_matrix import invert_symmetric
 from weakform.noise.kinds import KINDS
 
 M = 256
@@ -62,18 +62,18 @@ def dataset(problem: wf.problems.Problem, design: str, noise: float, seed: int) 
 def cost_of_three(problem: wf.problems.Problem, noise: float) -> float:
     """Return the Cramér–Rao bound on the error from three trajectories over that from one."""
     times, states = problem.solution(M)
-    keep = KINDS[problem.noise].allows(states).all(axis=1)
+    keep = KINDS[problem.noise].is_possible(states).all(axis=1)
     times, states = times[keep], states[keep]
     size = noise if problem.noise == "lognormal" else noise * np.sqrt(np.mean(states**2))
     D = states.shape[1]
 
     def information(t: np.ndarray, u: np.ndarray) -> np.ndarray:
         C = cramer_rao(problem.model, problem.parameters, u[0], t, (problem.noise,) * D, np.full(D, size))
-        return symmetric_inverse(C)
+        return invert_symmetric(C)
 
     whole = information(times, states)
     parts = sum(information(t, u) for t, u in zip(np.array_split(times, 3), np.array_split(states, 3), strict=True))
-    single, cut = (np.sqrt(np.trace(symmetric_inverse(each))) for each in (whole, parts))
+    single, cut = (np.sqrt(np.trace(invert_symmetric(each))) for each in (whole, parts))
     return float(cut / single)
 
 

@@ -31,7 +31,7 @@ from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 import weakform as wf
-from weakform.model.compilation import compiled
+from weakform.model.compilation import compile_expressions
 
 RUNS = 5
 UNITS_BEFORE = {
@@ -72,7 +72,7 @@ def unit() -> float:
 def shooting(problem: wf.problems.Problem, data: wf.Dataset):
     """Return the residual function of a loop around a solver, and its start."""
     model, q = problem.model, data.trajectories[0]
-    f = compiled(["t", *model.states, *model.parameters], model.expressions)
+    f = compile_expressions(["t", *model.states, *model.parameters], model.expressions)
     D, scale = len(model.states), q.values.std(axis=0)
     log = data.noise[0] == "lognormal"
 

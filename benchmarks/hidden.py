@@ -39,8 +39,8 @@ import numpy as np
 
 import weakform as wf
 from weakform.forward.solver import Simulation
-from weakform.inference.prediction import forward
-from weakform.linalg.symmetric_matrix import symmetric_inverse
+from weakform.inference.prediction import solve_at_samples
+from weakform.linalg.symmetric_matrix import invert_symmetric
 from weakform.noise.kinds import KINDS
 
 START_SEEDS = 5
@@ -122,7 +122,7 @@ class Case:
         """Return the measured columns without noise, `(time, columns)`."""
         p = np.array([self.truth[name] for name in self.model.parameters])
         states = self.solved(self.times).states[-len(self.times) :]
-        return self.model.map("h", self.columns)(self.times, states, p)
+        return self.model.build_map("h", self.columns)(self.times, states, p)
 
     def sigma(self) -> np.ndarray:
         """Return σ of each column, `(columns,)`."""
@@ -341,7 +341,7 @@ def reached(name: str, seed: int, start: int | None, starts: int | None) -> Reac
         return Reached(-np.inf, np.inf, time.process_time() - begin, f"{type(error).__name__}: {str(error)[:80]}")
     cpu = time.process_time() - begin
     column = case.model.states.index(case.columns[0])
-    residuals = data.trajectories[0].values[:, 0] - forward(fit, 0)[:, column]
+    residuals = data.trajectories[0].values[:, 0] - solve_at_samples(fit, 0)[:, column]
     misfit = float(np.sum((residuals / case.sigma()[0]) ** 2))
     likelihood = fit.log_likelihood if np.isfinite(fit.log_likelihood) else -np.inf
     return Reached(likelihood, misfit if np.isfinite(misfit) else np.inf, cpu, fit.status.name, len(fit.starts))
@@ -494,8 +494,8 @@ def bound(case: Case, which: int, free: list[str], beginnings: list[str]) -> np.
     solution = case.solved(case.times, which, sensitivities=True)
     n = len(case.times)
     states, by_p, by_u0 = solution.states[-n:], solution.by_parameters[-n:], solution.by_initial[-n:]
-    h, hu, hp = model.map("h", case.columns).linearised(case.times, states, p)
-    _, _, G = model.map("g").linearised(np.zeros(1), states[:1], p)
+    h, hu, hp = model.build_map("h", case.columns).linearise(case.times, states, p)
+    _, _, G = model.build_map("g").linearise(np.zeros(1), states[:1], p)
     given = np.array([state in model.initial for state in model.states])
     E = np.eye(len(given))[:, [model.states.index(state) for state in beginnings]]
     K = np.concatenate([hu @ (by_p + by_u0 @ np.where(given[:, None], G[0], 0.0)) + hp, hu @ by_u0 @ E], axis=2)
@@ -507,7 +507,7 @@ def bound(case: Case, which: int, free: list[str], beginnings: list[str]) -> np.
     keep = [model.parameters.index(name) for name in free]
     keep += [len(p) + k for k in range(len(beginnings))]
     K = (K / deviations[:, :, None]).reshape(-1, K.shape[2])[:, keep]
-    return np.sqrt(symmetric_inverse(K.T @ K).diagonal())[: len(free)]
+    return np.sqrt(invert_symmetric(K.T @ K).diagonal())[: len(free)]
 
 
 def determined() -> dict[str, Case]:

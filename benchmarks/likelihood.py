@@ -18,7 +18,7 @@ import numpy as np
 
 import weakform as wf
 from paper import Paper
-from weakform.linalg.blas_threads import single_thread
+from weakform.linalg.blas_threads import use_single_thread
 from weakform.noise.noise_filter import estimate_sigma
 from weakform.weak.weak_form import WeakForm
 from weakform.weak.weak_likelihood import WeakLikelihood
@@ -65,7 +65,7 @@ def costs(name: str, M: int) -> Costs:
         for basis in (wf.Local(), paper_basis)
     )
     p, paper = problem.parameters * 1.05, Paper(dense)
-    with single_thread():
+    with use_single_thread():
         local_seconds, orthonormal_seconds = (
             tuple(cpu(lambda f=form, k=k: WeakLikelihood((f,))(p, k)) for k in range(3)) for form in (local, dense)
         )

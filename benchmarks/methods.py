@@ -19,7 +19,7 @@ import numpy as np
 
 import weakform as wf
 from weakform.experiments.study import Cell
-from weakform.experiments.summary import bound
+from weakform.experiments.summary import compute_error_bound
 
 METHODS = {
     "output-error": {"method": "output-error"},
@@ -32,7 +32,7 @@ METHODS = {
 
 def efficient(problem: wf.problems.Problem, M: int, noise: float) -> float:
     """Return the relative coefficient error of an efficient estimator: the Cramér–Rao bound."""
-    errors = bound(problem, Cell(problem.name, problem.noise, noise, M, problem.duration))
+    errors = compute_error_bound(problem, Cell(problem.name, problem.noise, noise, M, problem.duration))
     return float(np.linalg.norm(errors) / np.linalg.norm(problem.parameters))
 
 

@@ -17,7 +17,7 @@ class Paper:
 
     def __init__(self, form: WeakForm) -> None:
         self.form = form
-        self.phi, self.dphi = form.functions.dense()
+        self.phi, self.dphi = form.functions.to_dense()
         self.K, N = self.phi.shape
         self.D, self.J = form.system.D, form.system.J
         variance = np.broadcast_to(form.variance, form.u.shape)
@@ -47,8 +47,8 @@ class Paper:
             "fpp": (D, J, J),
             "fupp": (D, D, J, J),
         }
-        tensors = self.form.tensors(p, names)
-        parts = {name: tensors[name].dense(shapes[name]) for name in names}
+        tensors = self.form.evaluate_tensors(p, names)
+        parts = {name: tensors[name].to_dense(shapes[name]) for name in names}
         for name in ("fpp", "fupp"):
             if name in parts:
                 upper = parts[name]

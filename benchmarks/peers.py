@@ -39,7 +39,7 @@ from scipy.optimize import least_squares
 
 import weakform as wf
 from weakform.files.formats.sbml import to_antimony, to_sbml
-from weakform.model.compilation import compiled
+from weakform.model.compilation import compile_expressions
 
 warnings.simplefilter("ignore")
 PROBLEMS = ("lotka-volterra", "fitzhugh-nagumo", "lorenz", "goodwin")
@@ -69,7 +69,7 @@ class Task:
         self.low = np.append(self.box[:, 0], self.u.min(axis=0) / 3 if self.log else -far)
         self.high = np.append(self.box[:, 1], far)
         self.begin = np.append(self.start, self.u[0])
-        compiled_f = compiled(["t", *self.model.states, *self.model.parameters], self.model.expressions)
+        compiled_f = compile_expressions(["t", *self.model.states, *self.model.parameters], self.model.expressions)
         self.f = lambda t, u, p: compiled_f(np.concatenate([[t], u, p]))
 
     def residual(self, states: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import zlib
 import numpy as np
 
 import weakform as wf
-from weakform.basis.orthonormal import corner, radius_errors
+from weakform.basis.orthonormal import compute_radius_errors, find_corner
 
 FIXED_RADII = (4, 6, 8, 10, 14, 20)
 """Radii in samples."""
@@ -27,9 +27,9 @@ def radius_of(kind: float | str, data: wf.Dataset) -> float:
     """Return a radius in time units: a fixed number of samples, or the result of a search."""
     trajectory = data.trajectories[0]
     if not isinstance(kind, str):
-        return kind * trajectory.step
-    radii, errors = radius_errors(trajectory, None, 8.0 if kind == "corner" else 1.0)
-    return float(radii[corner(errors)])
+        return kind * trajectory.mean_step
+    radii, errors = compute_radius_errors(trajectory, None, 8.0 if kind == "corner" else 1.0)
+    return float(radii[find_corner(errors)])
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
                 for kind in kinds:
                     radius = radius_of(kind, data)
                     if isinstance(kind, str):
-                        chosen[kind].append(radius / data.trajectories[0].step)
+                        chosen[kind].append(radius / data.trajectories[0].mean_step)
                     arguments = {"bounds": problem.bounds, "start": problem.parameters, "starts": 1, "method": method}
                     try:
                         fit = wf.fit(problem.model, data, basis=wf.Local(radius=radius), **arguments)

@@ -26,11 +26,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 import weakform as wf
-from weakform.files.petab.maximum_likelihood import SEARCH, STEPS
-from weakform.files.petab.petab_likelihood import Likelihood
-from weakform.files.petab.petab_objective import Objective
-from weakform.linalg.blas_threads import single_thread
-from weakform.optimize import Reaching, minimise
+from weakform.files.petab.maximum_likelihood import MAX_STEPS_PER_START, SEARCH_TOLERANCE
+from weakform.files.petab.petab_likelihood import PetabLikelihood
+from weakform.files.petab.petab_objective import PetabObjective
+from weakform.linalg.blas_threads import use_single_thread
+from weakform.optimize import ReachLimitedTrustRegion, minimise
 
 MAX_GAP = 1.0
 """Log-likelihood by which a start that has reached the best may be behind it."""
@@ -42,23 +42,23 @@ class TimeLimitReached(Exception):
     """Raised when a start has used its time."""
 
 
-def run_trust_region(objective: Objective, theta: np.ndarray, seconds: float) -> float:
+def run_trust_region(objective: PetabObjective, theta: np.ndarray, seconds: float) -> float:
     """Return minus the log-likelihood at the end of the trust region."""
     begin = time.process_time()
     return minimise(
         objective,
-        objective.coordinates(theta),
+        objective.extract_coordinates(theta),
         objective.lower,
         objective.upper,
-        Reaching(),
+        ReachLimitedTrustRegion(),
         tolerance=1e-6,
-        max_iterations=STEPS,
-        enough=MIN_DECREASE,
+        max_iterations=MAX_STEPS_PER_START,
+        min_predicted_decrease=MIN_DECREASE,
         stop=lambda _: time.process_time() - begin > seconds,
     ).value
 
 
-def run_single_shooting(objective: Objective, theta: np.ndarray, seconds: float) -> float:
+def run_single_shooting(objective: PetabObjective, theta: np.ndarray, seconds: float) -> float:
     """Return minus the best log-likelihood of L-BFGS-B over all parameters that are estimated."""
     likelihood = objective.likelihood
     estimated = [k for k, q in enumerate(objective.quantities) if q.estimate]
@@ -71,27 +71,27 @@ def run_single_shooting(objective: Objective, theta: np.ndarray, seconds: float)
             raise TimeLimitReached
         full = theta.copy()
         full[estimated] = np.where(logs, np.exp(x), x)
-        prediction = likelihood.predicted(full, True)
-        cost = math.inf if prediction is None else likelihood.value(prediction)
+        prediction = likelihood.predict(full, True)
+        cost = math.inf if prediction is None else likelihood.compute_value(prediction)
         if not math.isfinite(cost):
             return 1e10, np.zeros(len(x))
         best = min(best, cost)
-        g = likelihood.derivatives(prediction)[0][estimated] * np.where(logs, full[estimated], 1.0)
+        g = likelihood.compute_derivatives(prediction)[0][estimated] * np.where(logs, full[estimated], 1.0)
         return cost, np.nan_to_num(g, nan=0.0, posinf=1e10, neginf=-1e10)
 
-    low, high = (objective._working(bound)[estimated] for bound in (objective.low, objective.high))
+    low, high = (objective._convert_to_working(bound)[estimated] for bound in (objective.low, objective.high))
     box = list(zip(low, high, strict=True))
     with suppress(TimeLimitReached):
-        minimize(value, objective._working(theta)[estimated], jac=True, method="L-BFGS-B", bounds=box)
+        minimize(value, objective._convert_to_working(theta)[estimated], jac=True, method="L-BFGS-B", bounds=box)
     return best
 
 
 def measure_problem(path: Path, starts: int, seconds: float) -> str:
     """Run both methods on one problem, and return its line of the table."""
     problem = wf.read_petab(path)
-    objective = Objective(Likelihood(problem.found, SEARCH))
+    objective = PetabObjective(PetabLikelihood(problem.found, SEARCH_TOLERANCE))
     rng = np.random.default_rng(0)
-    low, high = (objective._working(b) for b in (objective.low, objective.high))
+    low, high = (objective._convert_to_working(b) for b in (objective.low, objective.high))
     estimated = np.array([q.estimate for q in objective.quantities])
     ends: dict[str, list[float]] = {"weakform": [], "single shooting": []}
     spent: dict[str, list[float]] = {name: [] for name in ends}
@@ -101,7 +101,7 @@ def measure_problem(path: Path, starts: int, seconds: float) -> str:
         for name, run in (("weakform", run_trust_region), ("single shooting", run_single_shooting)):
             begin = time.process_time()
             try:
-                with single_thread(), np.errstate(all="ignore"):
+                with use_single_thread(), np.errstate(all="ignore"):
                     ends[name].append(run(objective, theta, seconds))
             except np.linalg.LinAlgError:
                 ends[name].append(math.inf)

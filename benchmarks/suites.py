@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 
 import weakform as wf
-from weakform.files.petab.petab_likelihood import Predicted
+from weakform.files.petab.petab_likelihood import PredictedMeasurements
 from weakform.files.petab.petab_problem import PetabProblem
 from weakform.support.errors import WeakformError
 
@@ -75,8 +75,8 @@ def reference(problem: PetabProblem, folder: Path) -> float:
         ]:
             return float("nan")
         y = [float(row["simulation"]) for row in rows]
-    sigma = problem.likelihood.predicted(problem._theta(None)).sigma
-    return -float(problem.likelihood.log_densities(Predicted(np.array(y), sigma)).sum())
+    sigma = problem.likelihood.predict(problem._collect_quantities(None)).sigma
+    return -float(problem.likelihood.compute_log_densities(PredictedMeasurements(np.array(y), sigma)).sum())
 
 
 def problem_line(path: Path, fitted: bool, seed: int) -> str:

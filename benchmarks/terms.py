@@ -17,7 +17,7 @@ import numpy as np
 import symengine as se
 
 import weakform as wf
-from weakform.analysis.missing_terms import _fluxes, _library
+from weakform.analysis.missing_terms import _build_library, _find_fluxes
 
 MAX_P_VALUE_OF_REJECTED = 0.01
 """p-value below which a reduced model counts as rejected."""
@@ -62,7 +62,7 @@ def main() -> None:
             row[1] += bool(whole.missing_terms().found)
             if only_whole:
                 continue
-            library = [(candidate.equation, candidate.text) for candidate in _library(whole, model)]
+            library = [(candidate.equation, candidate.text) for candidate in _build_library(whole, model)]
             for d, state in enumerate(model.states):
                 terms = additive(model.expressions[d])
                 for term in terms:
@@ -78,7 +78,7 @@ def main() -> None:
                     if fit.goodness is None or not fit.goodness.p_value < MAX_P_VALUE_OF_REJECTED:
                         continue
                     row[2] += 1
-                    fluxes = [(candidate.equation, candidate.text) for candidate in _fluxes(reduced)]
+                    fluxes = [(candidate.equation, candidate.text) for candidate in _find_fluxes(reduced)]
                     candidates = [*library, *fluxes]
                     if not any(equation == state and same(model, term, text) for equation, text in candidates):
                         continue

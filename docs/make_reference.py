@@ -94,7 +94,7 @@ def attributes(thing: Any) -> dict[str, tuple[str, str]]:
 
 def commands() -> str:
     """Return every command with its arguments, options and an example."""
-    top = command_line.parser()
+    top = command_line.build_parser()
     (chosen,) = (action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     summaries = {action.dest: action.help or "" for action in chosen._choices_actions}
     overview = [[f"[`weakform {name}`](#weakform-{name})", summaries.get(name, "")] for name in chosen.choices]
@@ -232,7 +232,7 @@ def methods() -> str:
         [
             f"[`{e.name}`](#{e.name})",
             e.summary,
-            yes(e.has_likelihood),
+            yes(e.likelihood),
             yes(not e.closed_form),
             yes(e.refine is not None),
             yes(e.refits),

@@ -9,8 +9,8 @@ import numpy as np
 import weakform as wf
 from weakform.basis import TestFunctions
 from weakform.collocation import simpson_rule
-from weakform.collocation.mesh import Mesh, Part
-from weakform.experiments.cell_runner import perform
+from weakform.collocation.mesh import Mesh, MeshPart
+from weakform.experiments.cell_runner import perform_run
 from weakform.experiments.store import Store
 from weakform.forward.solver import simulate
 from weakform.linalg import interval_chain, saddle_point
@@ -96,7 +96,7 @@ def local_form(name: str, M: int = 150, noise: float = 0.05, seed: int = 1) -> W
 
 def as_dense(functions: TestFunctions) -> TestFunctions:
     """Return the same test functions as one block with one window."""
-    phi, dphi = functions.dense()
+    phi, dphi = functions.to_dense()
     start = np.zeros(1, dtype=np.intp)
     return TestFunctions(phi[None], dphi[None], start, functions.samples, len(phi), functions.radius, "dense")
 
@@ -120,7 +120,7 @@ def mesh_of(name, M=60, noise=0.02):
     data = problem.simulate(M=M, noise=noise, seed=1)
     q = data.trajectories[0]
     system = problem.model.system(data.noise)
-    return problem, data, Mesh.of([Part(system, q.times, system.to_working(q.values), q.measured)])
+    return problem, data, Mesh.from_parts([MeshPart(system, q.times, system.to_working(q.values), q.measured)])
 
 
 # The compiled kernels.
@@ -153,7 +153,7 @@ def toml(study) -> str:
 def inside(runs):
     """Execute runs in this process."""
     for run in runs:
-        yield run, perform(run)
+        yield run, perform_run(run)
 
 
 def numbers(path) -> list[dict]:

@@ -243,7 +243,7 @@ def test_it_begins_at_rest():
 
 def test_what_is_conserved_stays_at_rest():
     model = wf.Model.from_text("A' = -k1*A + k2*B\nB' = k1*A - k2*B\nA(0) = tot\nB(0) = 0\nsteady: k1 = 0.3")
-    value, _, by_p = model.map("g").linearised(np.zeros(1), np.ones((1, 2)), np.array([0.8, 0.6, 1.5]))
+    value, _, by_p = model.build_map("g").linearise(np.zeros(1), np.ones((1, 2)), np.array([0.8, 0.6, 1.5]))
     np.testing.assert_allclose(value[0], [1.0, 0.5], rtol=1e-9)
     np.testing.assert_allclose(by_p[0], [[0, 1.5 * 0.3 / 0.81, 2 / 3], [0, -1.5 * 0.3 / 0.81, 1 / 3]], rtol=1e-6)
 

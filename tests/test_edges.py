@@ -9,8 +9,8 @@ import pytest
 
 import weakform as wf
 from weakform import Status
-from weakform.inference.profiles import profile
-from weakform.inference.refits import refit_of
+from weakform.inference.profiles import compute_profile
+from weakform.inference.refits import prepare_refits
 
 ROOT = Path(__file__).parent.parent
 _SPEC = importlib.util.spec_from_file_location("edges", ROOT / "benchmarks" / "edges.py")
@@ -184,10 +184,10 @@ def test_profiles_and_bootstrap_of_what_succeeded():
         assert fit.success
         wald = fit.intervals(kind="wald")
         for j, parameter in list(enumerate(fit.model.parameters))[:2]:
-            low, high = profile(fit, parameter).interval
+            low, high = compute_profile(fit, parameter).interval
             assert low < fit.estimate[j] < high
             assert high - low == pytest.approx(wald[j, 1] - wald[j, 0], rel=0.3)
-        drawn = refit_of(fit).drawn(np.random.default_rng(0))
+        drawn = prepare_refits(fit).refit_drawn_data(np.random.default_rng(0))
         assert np.abs((drawn.p - fit.estimate) / fit.errors).max() < 6
 
 
@@ -218,11 +218,11 @@ def test_states_stay_in_the_domain_and_data_need_not():
 
 @pytest.mark.parametrize("method", ["wendy", "relaxed"])
 def test_what_a_fit_leaves_of_noise_is_a_projection_and_the_same_by_every_method(method):
-    from weakform.collocation.residual_projection import Leftover
+    from weakform.collocation.residual_projection import ResidualProjection
     from weakform.fitting import judgement
 
-    kept: dict[str, Leftover] = {}
-    plain = judgement.assess
+    kept: dict[str, ResidualProjection] = {}
+    plain = judgement.assess_residuals
 
     def spy(*args, **more):
         kept["left"] = more["left"]

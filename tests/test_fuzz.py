@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from weakform.experiments.study import read_study
-from weakform.files.formats.sbml import assembled, to_sbml
-from weakform.files.formats.translation import equations_of_antimony, equations_of_sbml
+from weakform.files.formats.sbml import assemble_model_file, to_sbml
+from weakform.files.formats.translation import translate_antimony, translate_sbml
 from weakform.files.model_file import parse_model, parse_toml
 from weakform.files.template import TEMPLATE
 from weakform.model.expressions import FUNCTIONS
@@ -199,7 +199,7 @@ def equations(text):
         model([0.0], [[1.0] * n], [1.0] * J)
         _ = model.linear_parameters
         for name in ("fupp", "fuup"):
-            model.system(("gaussian",) * n).structure(name)
+            model.system(("gaussian",) * n).differentiate_tensor(name)
 
     survives(read)
 
@@ -221,11 +221,11 @@ def study_file(text):
 
 
 def sbml(text):
-    survives(lambda: assembled(equations_of_sbml(text, "m"), "m", "m"))
+    survives(lambda: assemble_model_file(translate_sbml(text, "m"), "m", "m"))
 
 
 def antimony(text):
-    survives(lambda: assembled(equations_of_antimony(text, "m"), "m", "m"))
+    survives(lambda: assemble_model_file(translate_antimony(text, "m"), "m", "m"))
 
 
 class Fuzz:

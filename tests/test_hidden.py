@@ -27,7 +27,7 @@ def prey(seed=0, samples=101):
 
 
 def plasma(seed=0):
-    u = wf.simulate(ORAL.measured_by(["conc"]), [30, 1.2, 0.25], [300, 0], np.append(0, HOURS)).states[1:]
+    u = wf.simulate(ORAL.restrict_to_observables(["conc"]), [30, 1.2, 0.25], [300, 0], np.append(0, HOURS)).states[1:]
     return u[:, 1] / 30 * np.exp(0.1 * np.random.default_rng(seed).standard_normal(len(HOURS)))
 
 
@@ -64,7 +64,7 @@ def test_a_scaling_is_found_and_named():
 
 def test_counts_of_an_expression_with_given_initial_values():
     t = np.arange(60.0)
-    u = wf.simulate(SIR.measured_by([]), [0.002, 1.5, 0.5], [0.998, 0.002], t).states
+    u = wf.simulate(SIR.restrict_to_observables([]), [0.002, 1.5, 0.5], [0.998, 0.002], t).states
     y = np.random.default_rng(1).poisson(0.4 * 0.5 * 1e4 * u[:, 1] + 5.0)
     data = wf.Dataset(t, y.astype(float), names=["cases"], noise="poisson")
     fixed = {"N": 1e4, "rho": 0.4, "background": 5.0}

@@ -7,10 +7,10 @@ import pytest
 
 import weakform as wf
 from weakform import FitError, Status
-from weakform.collocation.hidden_state_problem import LatentProblem
+from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.data.matching import match
-from weakform.estimators.forward_residuals import PartlySeen
-from weakform.parameters.resolution import resolve
+from weakform.estimators.forward_residuals import PartlyObserved
+from weakform.parameters.resolution import resolve_parameters
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class System:
         grid = self.times if self.times[0] == 0 else np.append(0.0, self.times)
         p = np.array([self.truth[name] for name in model.parameters])
         states = wf.simulate(model, p, self.begin, grid, rtol=1e-10).states[-len(self.times) :]
-        clean = model.map("h", [self.column])(self.times, states, p)
+        clean = model.build_map("h", [self.column])(self.times, states, p)
         noise = self.sigma * np.random.default_rng(seed).standard_normal(clean.shape)
         return wf.Dataset(self.times, clean + noise, names=[self.column], **more)
 
@@ -173,11 +173,11 @@ def test_everything_at_once_by_every_method():
 def test_jacobian_matches_differences(name, additive):
     system = SYSTEMS[name]
     matched = match(system.data(0, noise="lognormal") if name == "oral" else system.data(0), system.model)
-    problem = LatentProblem.build(resolve(matched.model, matched.data, None, {}), matched.data)
-    shots = PartlySeen(problem, 1e-11, additive)
+    problem = HiddenStateProblem.build(resolve_parameters(matched.model, matched.data, None, {}), matched.data)
+    shots = PartlyObserved(problem, 1e-11, additive)
     p = np.array([system.truth[parameter] for parameter in problem.model.parameters]) * 1.02
-    begin = np.full(shots.begins, 1.1)
-    exact = shots.sensitivity(0, p, begin)
+    begin = np.full(shots.initial_value_count, 1.1)
+    exact = shots.compute_sensitivity(0, p, begin)
     theta = np.concatenate([p, begin])
     for j in range(len(theta)):
         h = 1e-4 * abs(theta[j])
@@ -185,7 +185,7 @@ def test_jacobian_matches_differences(name, additive):
         for s in (1, -1, 2, -2):
             moved = theta.copy()
             moved[j] += s * h
-            ends.append(shots.columns(0, moved[: len(p)], moved[len(p) :]))
+            ends.append(shots.predict_columns(0, moved[: len(p)], moved[len(p) :]))
         numeric = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * h)
         assert np.abs(exact[:, :, j] - numeric).max() <= 2e-5 * np.abs(numeric).max() + 1e-9
 

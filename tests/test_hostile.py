@@ -14,7 +14,7 @@ import pytest
 import weakform as wf
 from large_models import dataset as large_dataset
 from weakform.estimators import ESTIMATORS
-from weakform.report.verdict_text import verdict
+from weakform.report.verdict_text import judge_fit
 from weakform.results.status import Status
 from weakform.support.errors import WeakformError
 from weakform.weak.weak_problem import WeakProblem
@@ -156,7 +156,7 @@ def test_untrustworthy_fit_does_not_succeed(case, method):
     model, make = UNTRUSTWORTHY[case]
     fit = attempt(model, make, method=method)
     assert fit is None or not fit.success
-    assert fit is None or verdict(fit).kind != "good"
+    assert fit is None or judge_fit(fit).kind != "good"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -179,7 +179,7 @@ def test_weak_signal_in_many_samples_succeeds():
 def test_undetermined_parameters_are_named():
     fit = attempt(wf.Model.from_text("x' = -(a + b)*x"), lambda: wf.Dataset(*decay(200)))
     assert fit.status is Status.UNDETERMINED
-    assert "Not determined: a, b" in " ".join(verdict(fit).reasons)
+    assert "Not determined: a, b" in " ".join(judge_fit(fit).reasons)
 
 
 def test_fit_with_twenty_states():

@@ -19,7 +19,7 @@ import pytest
 
 import weakform as wf
 from weakform.support.progress import Progress, Watch
-from weakform.support.progress_bar import Bar, watching
+from weakform.support.progress_bar import ProgressBar, provide_watch
 
 GOODWIN = wf.problems.get("goodwin")
 DATA = GOODWIN.simulate(M=100, noise=0.05, seed=1)
@@ -82,10 +82,10 @@ def test_the_search_ends_after_nine_tenths_of_the_time_limit(monkeypatch):
     watch = Watch(10.0)
     clock[0] = 108.9
     assert not watch()
-    assert watch.left() == pytest.approx(0.1)
+    assert watch.compute_seconds_left() == pytest.approx(0.1)
     clock[0] = 109.1
     assert watch()
-    assert watch.left() == 0.0
+    assert watch.compute_seconds_left() == 0.0
 
 
 def test_a_time_limit_does_not_turn_off_the_fallbacks():
@@ -103,7 +103,7 @@ class Screen(io.StringIO):
 def test_bar_is_shown_on_a_terminal_after_two_seconds_and_erased(monkeypatch):
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    bar = Bar()
+    bar = ProgressBar()
     bar(Progress("search (wendy)", 1, 4, 3.5, 1.0))
     assert screen.getvalue() == ""
     bar(Progress("search (wendy)", 2, 4, 3.5, 2.5))
@@ -111,14 +111,14 @@ def test_bar_is_shown_on_a_terminal_after_two_seconds_and_erased(monkeypatch):
     bar.close()
     assert screen.getvalue().endswith("\r\x1b[2K")
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    bar = Bar()
+    bar = ProgressBar()
     bar(Progress("search", 2, 4, 3.5, 9.0))
     assert sys.stderr.getvalue() == ""
 
 
 def test_the_watch_of_an_enclosing_fit_is_passed_on():
     watch = Watch(5.0)
-    with watching(1.0, watch) as inner:
+    with provide_watch(1.0, watch) as inner:
         assert inner is watch
 
 

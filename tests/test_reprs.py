@@ -5,7 +5,7 @@ import pytest
 
 import weakform as wf
 from weakform.support.progress import Progress
-from weakform.support.progress_bar import Bar
+from weakform.support.progress_bar import ProgressBar
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_notebook_shows_a_picture_and_a_bar(fit, monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
-    bar = Bar()
+    bar = ProgressBar()
     bar(Progress("search", 1, 4, 3.0, 1.0))
     bar(Progress("search", 2, 4, 3.0, 2.5))
     bar(Progress("search", 3, 4, 2.0, 3.5))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.experiments.cell_runner import perform
-from weakform.experiments.executors import local
+from weakform.experiments.cell_runner import perform_run
+from weakform.experiments.executors import make_local_executor
 from weakform.experiments.store import Store
 from weakform.experiments.study import read_study
 from weakform.experiments.sweep import sweep
@@ -40,8 +40,8 @@ def test_studies_are_read_and_resumed(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY.replace("runs = 2", "runs = 3"))
     before = Store(tmp_path / "study.sqlite").rows()
     assert len(before) == 4
-    done = sweep(read_study(tmp_path / "study.toml"), tmp_path / "study.sqlite", local(1, perform))
-    assert (done.before, done.done, done.failed) == (4, 2, 0)
+    done = sweep(read_study(tmp_path / "study.toml"), tmp_path / "study.sqlite", make_local_executor(1, perform_run))
+    assert (done.already_done, done.done, done.failed) == (4, 2, 0)
     after = Store(tmp_path / "study.sqlite").rows()
     assert len(after) == 6
     assert [row for row in after if row["run"] < 2] == before

@@ -88,7 +88,7 @@ def one_bump(u, centre=3.0, radius=2.0):
 def equations(u):
     """The test functions of a fit on the grid, and the rows `left = a * first - b * second` that they give."""
     functions = wf.Local().build(wf.Dataset(t, u).trajectories[0])
-    phi, dphi = functions.dense()
+    phi, dphi = functions.to_dense()
     return functions, phi, dphi
 
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weakform as wf
-from weakform.basis.bump_function import bump, normalised
+from weakform.basis.bump_function import bump, normalise_bumps
 from weakform.basis.local import Local
-from weakform.basis.orthonormal import corner, radius_errors
+from weakform.basis.orthonormal import compute_radius_errors, find_corner
 from weakform.data.trajectory import Trajectory
 from weakform.support.errors import FitError
 
@@ -29,7 +29,7 @@ def test_bump_derivative_agrees_with_differences():
 
 
 def test_normalised_bumps_have_unit_norm():
-    phi, _ = normalised(np.linspace(-1, 1, 41)[None], 2.0)
+    phi, _ = normalise_bumps(np.linspace(-1, 1, 41)[None], 2.0)
     assert np.linalg.norm(phi) == pytest.approx(1.0)
 
 
@@ -51,7 +51,7 @@ def test_integration_by_parts_holds(basis):
 
 def test_local_default_is_ten_samples_with_a_quarter_as_stride():
     functions = wf.Local().build(trajectory(M=200, step=0.1))
-    phi, _ = functions.dense()
+    phi, _ = functions.to_dense()
     assert functions.radius == pytest.approx(1.0)
     assert functions.count == len(phi) == (200 - 20) / 2.5 + 1
     assert functions.length == 8
@@ -62,7 +62,7 @@ def test_local_default_is_ten_samples_with_a_quarter_as_stride():
 def test_local_uses_the_whole_series_for_every_length():
     for M in (57, 58, 59, 60, 100, 101):
         functions = wf.Local().build(trajectory(M))
-        phi, _ = functions.dense()
+        phi, _ = functions.to_dense()
         covered = np.flatnonzero(np.abs(phi).max(axis=0) > 0)
         assert covered[0] + (M - covered[-1]) <= 6, M
 
@@ -77,7 +77,7 @@ def test_blocks_share_samples_only_with_their_neighbours():
 def test_short_series_have_test_functions(M):
     functions = wf.Local().build(trajectory(M))
     assert functions.count >= 2
-    phi, _ = functions.dense()
+    phi, _ = functions.to_dense()
     assert np.linalg.matrix_rank(phi) == functions.count
 
 
@@ -99,7 +99,7 @@ def test_impossible_functions_are_refused(basis, message):
 
 def test_orthonormal_functions_are_orthonormal():
     functions = wf.Orthonormal(max_functions=60).build(trajectory())
-    phi, _ = functions.dense()
+    phi, _ = functions.to_dense()
     assert functions.count <= 60
     assert np.abs(phi @ phi.T - np.eye(len(phi))).max() < 1e-10
 
@@ -114,7 +114,7 @@ def test_orthonormal_limits_reduce_the_number_of_functions():
 
 def test_corner_of_two_lines_is_their_intersection():
     y = np.concatenate([np.linspace(0, -10, 30), np.linspace(-10, -11, 50)[1:]])
-    assert abs(corner(np.exp(y)) - 29) <= 1
+    assert abs(find_corner(np.exp(y)) - 29) <= 1
 
 
 def test_minimal_radius_of_logistic_growth_decreases_with_noise():
@@ -123,8 +123,8 @@ def test_minimal_radius_of_logistic_growth_decreases_with_noise():
     radii_at_corner = []
     for noise in (1e-6, 1e-2):
         data = problem.simulate(M=512, noise=noise, seed=1)
-        radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
-        radii_at_corner.append(radii[corner(errors)])
+        radii, errors = compute_radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
+        radii_at_corner.append(radii[find_corner(errors)])
     assert radii_at_corner[1] < radii_at_corner[0]
 
 
@@ -132,7 +132,7 @@ def test_minimal_radius_of_logistic_growth_decreases_with_noise():
 @given(seed=st.integers(0, 10**6), n=st.integers(12, 80), degree=st.integers(0, 3))
 def test_integration_by_parts_is_exact_for_cubics_at_uneven_times(seed, n, degree):
     t = np.cumsum(np.random.default_rng(seed).uniform(0.5, 1.5, n))
-    phi, dphi = Local().build(Trajectory(t, np.zeros((n, 1)))).dense()
+    phi, dphi = Local().build(Trajectory(t, np.zeros((n, 1)))).to_dense()
     x, dx = (t - t[0]) ** degree, degree * (t - t[0]) ** max(degree - 1, 0)
     assert np.abs(dphi @ x + phi @ dx).max() <= 1e-9 * max(np.abs(x).max(), 1)
 
@@ -140,7 +140,7 @@ def test_integration_by_parts_is_exact_for_cubics_at_uneven_times(seed, n, degre
 def test_bumps_do_not_bridge_gaps():
     t = np.concatenate([np.linspace(0, 10, 41), np.linspace(20, 30, 41)])
     functions = Local(radius=2.0).build(Trajectory(t, np.zeros((82, 1))))
-    phi, _ = functions.dense()
+    phi, _ = functions.to_dense()
     left, right = (phi[:, :41] != 0).any(axis=1), (phi[:, 41:] != 0).any(axis=1)
     assert not (left & right).any()
     assert left.any()

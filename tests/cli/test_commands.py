@@ -12,7 +12,7 @@ import pytest
 
 import weakform as wf
 from support import EXAMPLES
-from weakform.cli.main import COMMANDS, main, parser
+from weakform.cli.main import COMMANDS, build_parser, main
 from weakform.files.model_file import read_model
 
 LYNX = """
@@ -54,7 +54,7 @@ def test_version_and_every_help_text_are_printed(capsys):
         assert "weakform" in out
         if words[0] in COMMANDS:
             assert "example: weakform" in out
-    assert parser().prog == "weakform"
+    assert build_parser().prog == "weakform"
 
 
 def test_problems_are_listed_as_text_and_json(capsys):

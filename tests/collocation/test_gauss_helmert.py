@@ -7,25 +7,25 @@ import pytest
 
 import weakform as wf
 from support import mesh_of
-from weakform.collocation.gauss_helmert import Settings, solve
-from weakform.collocation.mesh import Mesh, Part
-from weakform.collocation.watchdog import Step, Watch
+from weakform.collocation.gauss_helmert import IterationSettings, solve_gauss_helmert
+from weakform.collocation.mesh import Mesh, MeshPart
+from weakform.collocation.watchdog import GaussHelmertStep, Watchdog
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
 
 def settings_of(problem):
     low, high = np.array(problem.box).T
-    return Settings(np.ones(len(low), dtype=bool), low, high)
+    return IterationSettings(np.ones(len(low), dtype=bool), low, high)
 
 
 @pytest.mark.parametrize("name", ["lotka-volterra", "lorenz", "goodwin"])
 def test_solution_obeys_model_and_is_stationary(name):
     problem, data, mesh = mesh_of(name, M=150, noise=0.05)
     settings = settings_of(problem)
-    solved = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
+    solved = solve_gauss_helmert(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
     assert solved.stop.converged
     x = solved.states
-    assert np.abs(mesh.defects(solved.p, x)).max() < 1e-4 * np.abs(np.diff(x, axis=0)).max()
+    assert np.abs(mesh.compute_defects(solved.p, x)).max() < 1e-4 * np.abs(np.diff(x, axis=0)).max()
     # With any one parameter held slightly off, no fit is better.
     for j in range(len(solved.p)):
         held = settings.free.copy()
@@ -34,16 +34,16 @@ def test_solution_obeys_model_and_is_stationary(name):
             p = solved.p.copy()
             p[j] *= change
             if problem.box[j][0] <= p[j] <= problem.box[j][1]:
-                near = solve(mesh, data.truth.sigma, p, solved.states, replace(settings, free=held))
+                near = solve_gauss_helmert(mesh, data.truth.sigma, p, solved.states, replace(settings, free=held))
                 assert near.misfit > solved.misfit - 0.05
 
 
 def test_finer_mesh_changes_little_if_samples_are_dense():
     problem, data, mesh = mesh_of("lotka-volterra", M=150, noise=0.05)
     settings = settings_of(problem)
-    coarse = solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
-    fine, states = mesh.halved(coarse.p, coarse.states)
-    finer = solve(fine, data.truth.sigma, problem.parameters, states, settings)
+    coarse = solve_gauss_helmert(mesh, data.truth.sigma, problem.parameters, mesh.data, settings)
+    fine, states = mesh.halve_intervals(coarse.p, coarse.states)
+    finer = solve_gauss_helmert(fine, data.truth.sigma, problem.parameters, states, settings)
     errors = np.sqrt(np.diag(np.linalg.inv(coarse.information)))
     assert (np.abs(finer.p - coarse.p) < 0.05 * errors).all()
     assert finer.misfit == pytest.approx(coarse.misfit, rel=1e-2)
@@ -52,14 +52,14 @@ def test_finer_mesh_changes_little_if_samples_are_dense():
 def test_corrected_mesh_gives_estimate_of_finer_mesh():
     problem, data, mesh = mesh_of("lorenz", M=600, noise=0.0005)
     settings, sigma = settings_of(problem), data.truth.sigma
-    coarse = solve(mesh, sigma, problem.parameters, mesh.data, settings)
+    coarse = solve_gauss_helmert(mesh, sigma, problem.parameters, mesh.data, settings)
     corrected, corrected_mesh = coarse, mesh
     for _ in range(3):
-        corrected_mesh = corrected_mesh.corrected(corrected.p, corrected.states)
-        corrected = solve(corrected_mesh, sigma, corrected.p, corrected.states, settings)
-    fine, states = mesh.halved(coarse.p, coarse.states)
-    fine, states = fine.halved(coarse.p, states)
-    finer = solve(fine, sigma, coarse.p, states, settings)
+        corrected_mesh = corrected_mesh.correct_rule(corrected.p, corrected.states)
+        corrected = solve_gauss_helmert(corrected_mesh, sigma, corrected.p, corrected.states, settings)
+    fine, states = mesh.halve_intervals(coarse.p, coarse.states)
+    fine, states = fine.halve_intervals(coarse.p, states)
+    finer = solve_gauss_helmert(fine, sigma, coarse.p, states, settings)
     errors = np.sqrt(np.diag(np.linalg.inv(finer.information)))
     before, after = np.abs(coarse.p - finer.p) / errors, np.abs(corrected.p - finer.p) / errors
     assert before.max() > 0.05, "the coarse mesh has an error to correct"
@@ -74,7 +74,7 @@ def test_unmeasured_values_have_no_weight():
     estimates = []
     for junk in (0.0, 5.0):
         holes = replace(mesh, data=np.where(missing, mesh.data + junk, mesh.data), measured=~missing)
-        estimates.append(solve(holes, data.truth.sigma, problem.parameters, mesh.data, settings).p)
+        estimates.append(solve_gauss_helmert(holes, data.truth.sigma, problem.parameters, mesh.data, settings).p)
     assert np.allclose(estimates[0], estimates[1], rtol=1e-3)
     assert np.linalg.norm(estimates[0] / problem.parameters - 1) < 0.1
 
@@ -85,12 +85,12 @@ def test_two_trajectories_share_parameters():
     for seed in (1, 2):
         q = problem.simulate(M=80, noise=0.05, seed=seed).trajectories[0]
         system = problem.model.system(("gaussian",))
-        parts.append(Part(system, q.times, q.values, q.measured))
+        parts.append(MeshPart(system, q.times, q.values, q.measured))
     sigma = np.array([0.03])
     settings = settings_of(problem)
-    two, first = Mesh.of(parts), Mesh.of(parts[:1])
-    both = solve(two, sigma, problem.parameters, two.data, settings)
-    alone = solve(first, sigma, problem.parameters, first.data, settings)
+    two, first = Mesh.from_parts(parts), Mesh.from_parts(parts[:1])
+    both = solve_gauss_helmert(two, sigma, problem.parameters, two.data, settings)
+    alone = solve_gauss_helmert(first, sigma, problem.parameters, first.data, settings)
     assert both.stop.converged
     assert (np.diag(np.linalg.inv(both.information)) < 0.7 * np.diag(np.linalg.inv(alone.information))).all()
 
@@ -101,14 +101,16 @@ def test_watchdog_shortens_oscillating_steps(slope):
     # from 4 on.
     def step(x):
         dp = np.array([-slope * x])
-        return Step(dp, np.zeros((1, 1)), dp, np.eye(1), drift=0.0, cost=x**2, violation=0.0, A=None, factor=None)
+        return GaussHelmertStep(
+            dp, np.zeros((1, 1)), dp, np.eye(1), drift=0.0, cost=x**2, violation=0.0, A=None, factor=None
+        )
 
     x = 1.0
-    watch = Watch(np.array([x]), np.zeros((1, 1)), step(x))
+    watch = Watchdog(np.array([x]), np.zeros((1, 1)), step(x))
     for _ in range(12):
         share = watch.share
         x += share * float(step(x).dp[0])
-        watch.see(np.array([x]), np.zeros((1, 1)), step(x), share, lambda at: at.cost)
+        watch.record_point(np.array([x]), np.zeros((1, 1)), step(x), share, lambda at: at.cost)
     assert abs(x) < 1e-6
 
 
@@ -120,4 +122,4 @@ def test_failed_eigendecomposition_is_reported_as_singular(monkeypatch):
 
     monkeypatch.setattr(np.linalg, "eigh", broken_eigh)
     with pytest.raises(NotPositiveDefinite):
-        solve(mesh, data.truth.sigma, problem.parameters, mesh.data, settings_of(problem))
+        solve_gauss_helmert(mesh, data.truth.sigma, problem.parameters, mesh.data, settings_of(problem))

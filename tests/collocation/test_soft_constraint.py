@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.collocation.bordered_system import Arrow
-from weakform.collocation.continuation import Point, Search, level, settle
-from weakform.collocation.hidden_state_problem import LatentProblem
+from weakform.collocation.bordered_system import BorderedSystem
+from weakform.collocation.continuation import Point, SearchSettings, minimise_level, settle_on_exact_model
+from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.data.matching import match
-from weakform.parameters import resolve
+from weakform.parameters import resolve_parameters
 
 MODELS = {
     "hidden": ("x' = a*x - b*x*y\ny' = -c*y + d*x*y", ["x"], [3.0, 1.0, 6.0, 1.0]),
@@ -23,10 +23,10 @@ def relaxed_problem(name, samples=15, noise="gaussian"):
     t = np.linspace(0, 3, samples)
     values = 1.0 + 0.1 * np.random.default_rng(1).standard_normal((samples, len(names)))
     matched = match(wf.Dataset(t, values, names=names, noise=noise), model)
-    parameters = resolve(matched.model, matched.data)
-    problem = LatentProblem.build(parameters, matched.data)
-    meshes = problem.meshes()
-    return problem, meshes, problem.relaxed(meshes, np.full(len(names), 0.1), parameters.free), np.array(p)
+    parameters = resolve_parameters(matched.model, matched.data)
+    problem = HiddenStateProblem.build(parameters, matched.data)
+    meshes = problem.build_meshes()
+    return problem, meshes, problem.build_relaxed_model(meshes, np.full(len(names), 0.1), parameters.free), np.array(p)
 
 
 def random_states(relaxed, D):
@@ -39,12 +39,15 @@ def test_derivatives_match_differences(name, noise):
     problem, _, relaxed, p = relaxed_problem(name, noise=noise)
     X = np.abs(random_states(relaxed, len(problem.shared.states))) + 0.2
     line = relaxed.linearise(p, X)
-    assert np.allclose(line.r, relaxed.residual(p, X))
-    assert np.allclose(line.v, relaxed.constraint(p, X))
+    assert np.allclose(line.r, relaxed.compute_residual(p, X))
+    assert np.allclose(line.v, relaxed.compute_constraint(p, X))
     rng, h = np.random.default_rng(3), 1e-6
     dp, dX = rng.standard_normal(len(p)), rng.standard_normal(X.shape)
     moved = [
-        (relaxed.residual(p + s * h * dp, X + s * h * dX), relaxed.constraint(p + s * h * dp, X + s * h * dX))
+        (
+            relaxed.compute_residual(p + s * h * dp, X + s * h * dX),
+            relaxed.compute_constraint(p + s * h * dp, X + s * h * dX),
+        )
         for s in (1, -1)
     ]
     by_r, by_v = ((up - down) / (2 * h) for up, down in zip(*moved, strict=True))
@@ -60,9 +63,9 @@ def test_derivatives_match_differences(name, noise):
 def test_banded_system_matches_dense(name, q):
     problem, _, relaxed, p = relaxed_problem(name, samples=8)
     X = random_states(relaxed, len(problem.shared.states))
-    line, V = relaxed.linearise(p, X), relaxed.variances(X, q)
+    line, V = relaxed.linearise(p, X), relaxed.compute_variances(X, q)
     N, D = X.shape
-    arrow = Arrow(line, relaxed.layout, V, 0.1, np.ones(D))
+    arrow = BorderedSystem(line, relaxed.layout, V, 0.1, np.ones(D))
     K = np.zeros((N, 2, D, N, 2, D))
     for m in range(N):
         K[m, 0, :, m, 0] = np.eye(D) * (1.0 if relaxed.layout.ahead[m] else 0.1)
@@ -83,17 +86,17 @@ def test_states_of_stiff_model_are_forward_solution():
     t = np.linspace(0, 3, 61)
     u = wf.simulate(model, [3, 1, 6, 1], [1, 1], t).states
     matched = match(wf.Dataset(t, u[:, 0], names=["x"], sigma=0.01), model)
-    parameters = resolve(matched.model, matched.data, fixed={"b": 1.0})
-    problem = LatentProblem.build(parameters, matched.data)
-    meshes = problem.meshes()
-    relaxed = problem.relaxed(meshes, np.array([0.01]), parameters.free)
+    parameters = resolve_parameters(matched.model, matched.data, fixed={"b": 1.0})
+    problem = HiddenStateProblem.build(parameters, matched.data)
+    meshes = problem.build_meshes()
+    relaxed = problem.build_relaxed_model(meshes, np.array([0.01]), parameters.free)
     start = np.tile(u[0], (len(relaxed.layout.times), 1))
     start[1:, 0] = np.interp(meshes[0], t, u[:, 0])
     point = Point(np.array([2.5, 1.0, 5.0, 0.8]), start)
-    search = Search(np.full(4, -np.inf), np.full(4, np.inf))
+    search = SearchSettings(np.full(4, -np.inf), np.full(4, np.inf))
     for q in (1.0, 0.1, 0.01, 1e-3):
-        point = level(relaxed, point, q, search)
-    point = settle(relaxed, point, search)
+        point = minimise_level(relaxed, point, q, search)
+    point = settle_on_exact_model(relaxed, point, search)
     assert np.allclose(point.p, [3, 1, 6, 1], rtol=1e-3)
     solved = wf.simulate(model, point.p, point.X[1], meshes[0]).states
     assert np.allclose(point.X[1:], solved, atol=2e-3)

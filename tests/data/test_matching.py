@@ -5,7 +5,7 @@ import pytest
 
 import weakform as wf
 from support import LV, T, U
-from weakform.data.matching import for_model
+from weakform.data.matching import match_all_states
 from weakform.support.errors import DataError
 
 
@@ -15,14 +15,14 @@ def model(*states):
 
 def test_columns_are_matched_to_states_by_name():
     data = wf.Dataset(T, U, ["gaussian", "lognormal"], [0.1, 0.2], names=["b", "a"])
-    picked = for_model(data, model("a", "b"))
+    picked = match_all_states(data, model("a", "b"))
     assert np.array_equal(picked.trajectories[0].values, U[:, ::-1])
     assert picked.noise == ("lognormal", "gaussian")
     assert np.array_equal(picked.sigma, [0.2, 0.1])
     with pytest.raises(DataError, match="'b' is neither a state"):
-        for_model(data, model("a", "c"))
+        match_all_states(data, model("a", "c"))
     with pytest.raises(DataError, match="3 states"):
-        for_model(wf.Dataset(T, U), model("a", "b", "c"))
+        match_all_states(wf.Dataset(T, U), model("a", "b", "c"))
 
 
 def test_columns_in_another_order_give_the_same_fit():
@@ -42,8 +42,8 @@ def test_truth_follows_columns_in_another_order():
 def test_names_that_differ_only_by_case_are_reported():
     predators = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
     with pytest.raises(DataError, match=r"'Lynx' is neither a state .* Did you mean 'lynx'"):
-        for_model(wf.Dataset(T, U, names=["hare", "Lynx"]), predators)
+        match_all_states(wf.Dataset(T, U, names=["hare", "Lynx"]), predators)
     misspelt = wf.Model.from_text("hare' = a*hare - b*Hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
-    notes = for_model(wf.Dataset(T, U, names=["hare", "lynx"]), misspelt).notes
+    notes = match_all_states(wf.Dataset(T, U, names=["hare", "lynx"]), misspelt).notes
     assert notes == ("The parameter Hare looks like the state hare; is it a misspelling?",)
-    assert not for_model(wf.Dataset(T, U, names=["hare", "lynx"]), predators).notes
+    assert not match_all_states(wf.Dataset(T, U, names=["hare", "lynx"]), predators).notes

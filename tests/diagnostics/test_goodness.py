@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.autocorrelation import hangs_together, serial
-from weakform.diagnostics.goodness import leanings
+from weakform.diagnostics.autocorrelation import is_autocorrelated, run_autocorrelation_test
+from weakform.diagnostics.goodness import find_one_sided_stretches
 from weakform.forward.solver import simulate
 
 
 def test_portmanteau_test_of_white_noise_has_its_size():
     rng = np.random.default_rng(0)
-    p_values = [serial((rng.standard_normal((200, 2)),)).p_value for _ in range(300)]
+    p_values = [run_autocorrelation_test((rng.standard_normal((200, 2)),)).p_value for _ in range(300)]
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
 
 
 def test_ljung_box_matches_hand_computed_value():
     """Σe² = 16, Σ e_i e_{i+1} = 1 over 15 pairs and Σ e_i e_{i+2} = -14 over 14: n(n + 2) Σ ρ̂_k²/n_k is 15.825."""
-    test = serial((np.tile([1.0, 1.0, -1.0, -1.0], 4)[:, None],))
+    test = run_autocorrelation_test((np.tile([1.0, 1.0, -1.0, -1.0], 4)[:, None],))
     assert test.freedom == 2
     assert test.statistic == pytest.approx(16 * 18 * ((1 / 16) ** 2 / 15 + (14 / 16) ** 2 / 14), rel=1e-12)
     assert test.statistic == pytest.approx(15.825, rel=1e-12)
@@ -28,20 +28,20 @@ def test_ljung_box_pools_trajectories_without_pairs_across_them():
     """Two halves of eight: 14 pairs at lag one (sum 2), 12 at lag two (sum -12)."""
     half = np.tile([1.0, 1.0, -1.0, -1.0], 2)[:, None]
     expected = 16 * 18 * ((2 / 16) ** 2 / 14 + (12 / 16) ** 2 / 12)
-    assert serial((half, half)).statistic == pytest.approx(expected, rel=1e-12)
+    assert run_autocorrelation_test((half, half)).statistic == pytest.approx(expected, rel=1e-12)
 
 
 def test_ljung_box_counts_a_missing_value_neither_as_value_nor_as_partner():
     """The 17th row is missing: n stays 16. Rows without a value are skipped, so the pairs are the same."""
     values = np.append(np.tile([1.0, 1.0, -1.0, -1.0], 4), np.nan)[:, None]
-    assert serial((values,)).statistic == pytest.approx(15.825, rel=1e-12)
+    assert run_autocorrelation_test((values,)).statistic == pytest.approx(15.825, rel=1e-12)
 
 
 def test_quick_check_of_autocorrelation_ignores_negative_correlations():
     """Only ρ̂_1 = 1/16 is positive: Q = 16 · 18 · (1/16)²/15 = 0.075, and P(χ²_2 > 0.075) = exp(-0.0375) = 0.9632."""
     residuals = (np.tile([1.0, 1.0, -1.0, -1.0], 4)[:, None],)
-    assert hangs_together(residuals, 0.964)
-    assert not hangs_together(residuals, 0.963)
+    assert is_autocorrelated(residuals, 0.964)
+    assert not is_autocorrelated(residuals, 0.963)
 
 
 def test_fit_warns_of_a_sigma_that_contradicts_the_data():
@@ -87,7 +87,9 @@ def test_stretch_of_data_above_the_fit_is_found():
     loud[20:30] += 2.0
     loud[40] = np.nan
     times = np.arange(60.0)
-    stretches = leanings((np.column_stack([quiet, loud]), np.column_stack([quiet, quiet])), (times, times + 100))
+    stretches = find_one_sided_stretches(
+        (np.column_stack([quiet, loud]), np.column_stack([quiet, quiet])), (times, times + 100)
+    )
     (stretch,) = stretches
     assert (stretch.column, stretch.trajectory) == (1, 0)
     assert (stretch.start, stretch.stop, stretch.count) == (20, 29, 10)

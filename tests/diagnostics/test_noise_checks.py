@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.noise_checks import lonely, noise_doubts
+from weakform.diagnostics.noise_checks import check_noise, isolated_outliers
 
 TIMES = np.linspace(0, 10, 200)
 
@@ -16,7 +16,7 @@ def check(level, e, kind="gaussian", rejected=False, repeated=False, uneven=Fals
     kinds = {"gaussian": level + e, "lognormal": level * np.exp(e), "poisson": level + e}
     data = wf.Dataset(TIMES, kinds[kind], kind, names=["u"])
     refined = SimpleNamespace(residuals=(e[:, None],), sigma=np.ones(1), leftover=None)
-    return noise_doubts(data, refined, rejected, repeated=repeated, uneven=uneven)
+    return check_noise(data, refined, rejected, rejected_by_repeats=repeated, allow_uneven=uneven)
 
 
 def normal(seed=0):
@@ -35,30 +35,30 @@ def autoregressive(rho):
 def test_value_far_from_its_neighbours_is_reported_by_its_row():
     values = np.sin(TIMES)
     values[16] = -999.0
-    (sentence,) = lonely(wf.Dataset(TIMES, values, names=["u"]))
+    (sentence,) = isolated_outliers(wf.Dataset(TIMES, values, names=["u"]))
     assert "row 17, u = -999 at t = 0.80402" in sentence
-    assert not lonely(wf.Dataset(TIMES, np.sin(TIMES), names=["u"]))
+    assert not isolated_outliers(wf.Dataset(TIMES, np.sin(TIMES), names=["u"]))
 
 
 def test_normal_noise_has_no_finding():
     findings = check(10 + np.sin(TIMES), normal())
-    assert not findings.words
-    assert not findings.exceptions
-    assert not findings.instead
+    assert not findings.sentences
+    assert not findings.is_misstated
+    assert not findings.explains_rejection
 
 
 def test_outlier_is_reported_by_its_row():
     e = normal()
     e[50] = 12.0
     findings = check(10 + np.sin(TIMES), e)
-    assert findings.exceptions
-    assert "row 51, u = " in findings.words[0]
+    assert findings.is_misstated
+    assert "row 51, u = " in findings.sentences[0]
 
 
 def test_neighbouring_large_residuals_are_not_outliers():
     e = normal()
     e[50:53] = 9.0, 10.0, 9.0
-    assert not check(10 + np.sin(TIMES), e).exceptions
+    assert not check(10 + np.sin(TIMES), e).is_misstated
 
 
 @pytest.mark.parametrize(
@@ -72,35 +72,35 @@ def test_neighbouring_large_residuals_are_not_outliers():
 def test_scatter_that_follows_the_level_is_reported(kind, power, words):
     level = np.exp(3 + 1.5 * np.sin(TIMES))
     e = 0.1 * normal() * (level / level.mean()) ** power
-    (sentence,) = check(level, e, kind).words
+    (sentence,) = check(level, e, kind).sentences
     assert words in sentence
 
 
 def test_uneven_noise_may_follow_the_level_if_the_covariance_allows_it():
     level = np.exp(3 + 0.7 * np.sin(TIMES))
     e = 0.1 * normal() * level / level.mean()
-    assert check(level, e).words
-    assert not check(level, e, uneven=True).words
+    assert check(level, e).sentences
+    assert not check(level, e, uneven=True).sentences
 
 
 def test_skewed_residuals_are_reported():
     ranks = np.random.default_rng(0).permutation(len(TIMES)) + 0.5
     e = np.minimum(-np.log(ranks / len(TIMES)), 3.5) - 0.9  # exponential noise, cut off before it has outliers
-    (sentence,) = check(10 + np.sin(TIMES), e).words
+    (sentence,) = check(10 + np.sin(TIMES), e).sentences
     assert sentence == 'The residuals of u are skewed: try noise="lognormal".'
 
 
 def test_correlated_noise_explains_a_rejection():
     findings = check(10 + np.sin(TIMES), autoregressive(0.5), rejected=True)
-    assert findings.instead
-    assert "correlated from sample to sample (0." in findings.words[0]
+    assert findings.explains_rejection
+    assert "correlated from sample to sample (0." in findings.sentences[0]
 
 
 def test_correlated_noise_does_not_explain_a_rejection_by_repeated_measurements():
-    assert not check(10 + np.sin(TIMES), autoregressive(0.5), rejected=True, repeated=True).instead
+    assert not check(10 + np.sin(TIMES), autoregressive(0.5), rejected=True, repeated=True).explains_rejection
 
 
 def test_slow_pattern_does_not_pass_for_correlated_noise():
     """A wrong model leaves a slow pattern with white noise on top of it."""
     e = np.sin(2 * TIMES) + normal()
-    assert not check(10 + np.sin(TIMES), e, rejected=True).instead
+    assert not check(10 + np.sin(TIMES), e, rejected=True).explains_rejection

@@ -7,10 +7,10 @@ import pytest
 
 import weakform as wf
 from weakform.estimators import ESTIMATORS, Outcome, Status
-from weakform.estimators.distinct_optima import rank
+from weakform.estimators.distinct_optima import rank_optima
 from weakform.estimators.estimation_problem import Task
-from weakform.estimators.outcome import Refined
-from weakform.parameters.working_scale import Scale
+from weakform.estimators.outcome import Refinement
+from weakform.parameters.working_scale import WorkingScale
 from weakform.results.options import Options
 from weakform.support.progress import Watch
 from weakform.weak.weak_problem import WeakProblem
@@ -58,14 +58,16 @@ def test_best_likelihood_wins_over_best_search_objective():
     problem = wf.problems.get("logistic")
     weak = WeakProblem.build(problem.model, problem.simulate(M=40, noise=0.05, seed=1), wf.Local())
     free = np.ones(2, dtype=bool)
-    task = Task(weak, free, np.full(2, np.nan), np.zeros(2), np.ones(2), free, Options(), Watch(np.inf), Scale(~free))
+    task = Task(
+        weak, free, np.full(2, np.nan), np.zeros(2), np.ones(2), free, Options(), Watch(np.inf), WorkingScale(~free)
+    )
     misfits = {0.1: 90.0, 0.5: 40.0, 0.9: 60.0}
 
     def refine(_, outcome):
         misfit = misfits[outcome.estimate[0]]
         return replace(
             outcome,
-            refined=Refined(np.eye(2), np.ones(1), (), misfit, 38, None, information=np.eye(2) * 1e4),
+            refined=Refinement(np.eye(2), np.ones(1), (), misfit, 38, None, information=np.eye(2) * 1e4),
         )
 
     estimator = replace(ESTIMATORS["wendy"], refine=refine)
@@ -73,12 +75,12 @@ def test_best_likelihood_wins_over_best_search_objective():
         Outcome(np.array([value, value]), objective, Status.CONVERGED, 1, 1)
         for value, objective in ((0.1, 1.0), (0.5, 2.0), (0.5, 2.0), (0.9, 3.0))
     ]
-    ranked = rank(estimator, task, outcomes)
+    ranked = rank_optima(estimator, task, outcomes)
     assert ranked.best.estimate[0] == 0.5
     assert ranked.costs == pytest.approx((45.0, 20.0, 20.0, 30.0))
     assert not ranked.alternatives
     misfits[0.9] = 41.0
-    ((alternative, cost),) = rank(estimator, task, outcomes).alternatives
+    ((alternative, cost),) = rank_optima(estimator, task, outcomes).alternatives
     assert (alternative.estimate[0], cost) == (0.9, 20.5)
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import weakform as wf
 from weakform.data.matching import match
 from weakform.estimators import ESTIMATORS, Options
-from weakform.estimators.growing_horizon import grown
+from weakform.estimators.growing_horizon import fit_growing_horizon
 from weakform.estimators.output_error import search
 from weakform.fitting.multistart import prepare
-from weakform.parameters import resolve
+from weakform.parameters import resolve_parameters
 from weakform.support.progress import Watch
 
 NO_SETTINGS = {
@@ -27,7 +27,7 @@ NO_SETTINGS = {
 
 def task_of(problem, data):
     matched = match(data, problem.model)
-    parameters = resolve(matched.model, matched.data, None, {**NO_SETTINGS, "bounds": problem.bounds})
+    parameters = resolve_parameters(matched.model, matched.data, None, {**NO_SETTINGS, "bounds": problem.bounds})
     return prepare(parameters, matched, ESTIMATORS["output-error"], Options(), wf.Local(), watch=Watch(60)).task
 
 
@@ -36,7 +36,7 @@ def test_growing_horizon_corrects_period_that_is_8_percent_off():
     problem = wf.problems.get("lotka-volterra")
     data = problem.simulate(M=150, noise=0.05, seed=1, duration=12.0)
     with np.errstate(all="ignore"):
-        outcome = grown(task_of(problem, data), problem.parameters * [1.1, 1.0, 1.1, 1.0])
+        outcome = fit_growing_horizon(task_of(problem, data), problem.parameters * [1.1, 1.0, 1.1, 1.0])
     assert outcome.status.success
     assert np.abs(outcome.estimate / problem.parameters - 1).max() < 0.03
 
@@ -47,7 +47,7 @@ def test_growing_horizon_fails_on_shuffled_data():
     shuffled = np.random.default_rng(2).permutation(q.values)
     data = wf.Dataset(q.times, shuffled, sigma=[0.1, 0.1], names=["u1", "u2"])
     with np.errstate(all="ignore"):
-        outcome = grown(task_of(problem, data), problem.parameters)
+        outcome = fit_growing_horizon(task_of(problem, data), problem.parameters)
     assert not outcome.status.success
     assert outcome.objective == np.inf
 
@@ -62,9 +62,9 @@ def test_initial_value_hidden_by_noise_may_change_sign():
     data = wf.Dataset(t, values, sigma=[0.05, 0.05], names=["x", "y"])
     matched = match(data, model)
     bounds = {"k": (0.0, 10.0), "r": (0.0, 1000.0)}
-    parameters = resolve(matched.model, matched.data, None, {**NO_SETTINGS, "bounds": bounds})
+    parameters = resolve_parameters(matched.model, matched.data, None, {**NO_SETTINGS, "bounds": bounds})
     task = prepare(parameters, matched, ESTIMATORS["output-error"], Options(), wf.Local(), watch=Watch(60)).task
-    outcome = grown(task, np.array([5.0, 3.0]))
+    outcome = fit_growing_horizon(task, np.array([5.0, 3.0]))
     assert outcome.status.success
     assert abs(outcome.initial[0][0] + 0.08) < 0.01
     assert abs(outcome.estimate[0] - 0.5) < 0.02
@@ -78,11 +78,11 @@ def test_relative_and_absolute_steps_reach_same_estimate():
     assert absolute.status.success
     assert relative.status.success
     np.testing.assert_allclose(relative.estimate, absolute.estimate, rtol=1e-4)
-    far = search(task, problem.parameters * [30.0, 0.03], initial, logs=True)
+    far = search(task, problem.parameters * [30.0, 0.03], initial, log_steps=True)
     np.testing.assert_allclose(far.estimate, absolute.estimate, rtol=1e-3)
 
 
 def test_objective_is_infinite_if_time_is_over():
     problem = wf.problems.get("logistic")
     task = replace(task_of(problem, problem.simulate(M=60, noise=0.05, seed=1)), stop=Watch(-1.0))
-    assert grown(task, problem.parameters).objective == np.inf
+    assert fit_growing_horizon(task, problem.parameters).objective == np.inf

@@ -8,7 +8,7 @@ from support import ALL, relative_error
 from weakform.estimators.estimation_problem import Task
 from weakform.estimators.output_error import _LeastSquares
 from weakform.forward.cramer_rao import cramer_rao
-from weakform.parameters.working_scale import Scale
+from weakform.parameters.working_scale import WorkingScale
 from weakform.results.options import Options
 from weakform.results.status import Status
 from weakform.support.errors import FitError
@@ -23,7 +23,9 @@ def task_of(problem, data, **options):
     free = np.ones(J, dtype=bool)
     lower, upper = np.array(problem.box).T
     built = WeakProblem.build(problem.model, data, wf.Local())
-    return Task(built, free, np.full(J, np.nan), lower, upper, free, Options(**options), Watch(np.inf), Scale(~free))
+    return Task(
+        built, free, np.full(J, np.nan), lower, upper, free, Options(**options), Watch(np.inf), WorkingScale(~free)
+    )
 
 
 @pytest.mark.parametrize("residuals", ["noise", "additive"])
@@ -35,11 +37,11 @@ def test_jacobian_matches_finite_differences(name, residuals):
     least_squares = _LeastSquares(task_of(problem, data, residuals=residuals, tolerance=1e-11))
     form = least_squares.forward.forms[0]
     theta = np.concatenate([problem.parameters * 1.01, form.system.to_working(data.truth.states[:1])[0] + 0.01])
-    exact = least_squares._jacobian(theta)
+    exact = least_squares._compute_jacobian(theta)
     for k in range(len(theta)):
         h = 1e-4 * max(abs(theta[k]), 0.1)
         step = h * np.eye(len(theta))[k]
-        ends = [least_squares.residual(theta + s * step) for s in (1, -1, 2, -2)]
+        ends = [least_squares.compute_residual(theta + s * step) for s in (1, -1, 2, -2)]
         numeric = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * h)
         assert np.abs(exact[:, k] - numeric).max() <= 2e-5 * np.abs(numeric).max() + 1e-8
 

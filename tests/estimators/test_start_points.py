@@ -6,9 +6,9 @@ import pytest
 import weakform as wf
 from weakform.data.matching import match
 from weakform.estimators import ESTIMATORS, Options
-from weakform.estimators.relaxed_model import SEARCH_SETTINGS, starts
+from weakform.estimators.relaxed_model import SEARCH_SETTINGS, make_hidden_state_starts
 from weakform.fitting.multistart import prepare
-from weakform.parameters import resolve
+from weakform.parameters import resolve_parameters
 from weakform.support.errors import FitError
 from weakform.support.progress import Watch
 
@@ -57,14 +57,14 @@ def test_starts_with_hidden_states_take_the_settings_in_turn_and_given_starts_fi
     t = np.linspace(0, 5, 40)
     x = wf.simulate(model, {"a": 3.0, "b": 1.0, "c": 6.0, "d": 1.0}, [1.0, 1.0], t).states[:, 0]
     matched = match(wf.Dataset(t, x, names=["x"], sigma=0.1), model)
-    parameters = resolve(matched.model, matched.data, None, {"bounds": dict.fromkeys("abcd", (0, 10))})
+    parameters = resolve_parameters(matched.model, matched.data, None, {"bounds": dict.fromkeys("abcd", (0, 10))})
     task = prepare(parameters, matched, ESTIMATORS["relaxed"], Options(), wf.Local(), watch=Watch(60)).task
-    drawn = starts(task, (), None, 0)
+    drawn = make_hidden_state_starts(task, (), None, 0)
     assert [start.settings for start in drawn] == [SEARCH_SETTINGS[k % len(SEARCH_SETTINGS)] for k in range(8)]
     assert not any(start.from_solution for start in drawn)
     assert all(start.parameters.shape == (4,) and start.state_levels.shape == (2,) for start in drawn)
     given = np.array([1.0, 2.0, 3.0, 4.0])
-    first, *others = starts(task, (given,), 4, 0)
+    first, *others = make_hidden_state_starts(task, (given,), 4, 0)
     assert np.array_equal(first.parameters, given)
     assert first.from_solution
     assert not any(start.from_solution for start in others)

@@ -6,9 +6,9 @@ import weakform as wf
 from support import fitted
 from weakform.estimators import ESTIMATORS, Outcome, Status
 from weakform.estimators.estimation_problem import Task
-from weakform.experiments.cell_runner import perform
+from weakform.experiments.cell_runner import perform_run
 from weakform.experiments.study import read_study
-from weakform.parameters.working_scale import Scale
+from weakform.parameters.working_scale import WorkingScale
 from weakform.results.options import Options
 from weakform.support.progress import Watch
 from weakform.weak.weak_problem import WeakProblem
@@ -58,7 +58,7 @@ def test_refinement_survives_parameter_without_information():
     run = next(
         run for run in read_study("paper-small").runs if run.key == ("goodwin", "lognormal", 0.1, 256, 80.0, "wendy", 0)
     )
-    assert perform(run)["status"] in ("CONVERGED", "STUCK", "ITERATIONS")
+    assert perform_run(run)["status"] in ("CONVERGED", "STUCK", "ITERATIONS")
 
 
 def test_states_on_both_sides_of_a_pole_do_not_converge():
@@ -67,7 +67,7 @@ def test_states_on_both_sides_of_a_pole_do_not_converge():
     weak = WeakProblem.build(problem.model, problem.simulate(M=256, noise=0.2, seed=101), wf.Local())
     lower, upper = np.array([problem.bounds[name] for name in problem.model.parameters]).T
     free = np.ones(6, dtype=bool)
-    task = Task(weak, free, np.full(6, np.nan), lower, upper, ~free, Options(), Watch(np.inf), Scale(~free))
+    task = Task(weak, free, np.full(6, np.nan), lower, upper, ~free, Options(), Watch(np.inf), WorkingScale(~free))
     refine = ESTIMATORS["wendy"].refine
 
     def refined(p):

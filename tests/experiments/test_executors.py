@@ -14,8 +14,8 @@ import pytest
 
 from support import SMALL, alike, inside, numbers, toml
 from weakform.experiments import executors
-from weakform.experiments.cell_runner import perform
-from weakform.experiments.executors import _pool, dask, local
+from weakform.experiments.cell_runner import perform_run
+from weakform.experiments.executors import _run_with_retries, make_dask_executor, make_local_executor
 from weakform.experiments.store import Store
 from weakform.experiments.study import read_study
 from weakform.experiments.sweep import sweep
@@ -188,13 +188,13 @@ def perform_or_die(run):
     """Perform a run, but kill the worker for one run of the study."""
     if run.method.label == "mle" and run.number == 1 and run.cell.noise == 0.1 and run.cell.problem == "logistic":
         os._exit(1)
-    return perform(run)
+    return perform_run(run)
 
 
 @pytest.mark.slow
 def test_run_that_kills_its_worker_is_reported_lost_and_the_others_are_done(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "QUEUED_RUNS_PER_WORKER", 1)  # each run in flight gets its own process
-    outcome = sweep(read_study(SMALL), tmp_path / "s", local(2, perform_or_die))
+    outcome = sweep(read_study(SMALL), tmp_path / "s", make_local_executor(2, perform_or_die))
     assert len(outcome.lost) == 1
     assert "logistic" in outcome.lost[0]
     assert "died 3 times" in outcome.lost[0]
@@ -210,7 +210,7 @@ def test_dask_cluster_with_a_killed_worker_loses_no_run(tmp_path):
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
 
         def kill_a_worker(runs):
-            for k, pair in enumerate(dask(cluster.scheduler_address, perform)(runs)):
+            for k, pair in enumerate(make_dask_executor(cluster.scheduler_address, perform_run)(runs)):
                 if k == 15:
                     os.kill(cluster.workers[0].pid, signal.SIGKILL)
                 yield pair
@@ -229,7 +229,7 @@ def test_missing_dask_scheduler_is_reported(monkeypatch):
         distributed, "Client", lambda address, timeout, Client=distributed.Client: Client(address, timeout="1s")
     )
     with pytest.raises(WeakformError, match="No Dask scheduler"):
-        list(dask("tcp://127.0.0.1:9", perform)(read_study(SMALL).runs))
+        list(make_dask_executor("tcp://127.0.0.1:9", perform_run)(read_study(SMALL).runs))
 
 
 def die_once(run):
@@ -253,7 +253,7 @@ def test_run_submitted_while_the_pool_breaks_is_done_in_the_next_pool(tmp_path, 
             return str(self)
 
     done = []
-    for run, _ in _pool(iter(map(Named, runs)), 2, die_once):
+    for run, _ in _run_with_retries(iter(map(Named, runs)), 2, die_once):
         done.append(str(run))
         time.sleep(0.1)
     assert sorted(done) == sorted(runs)

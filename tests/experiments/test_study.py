@@ -7,7 +7,7 @@ import pytest
 
 from support import SMALL, inside, toml
 from weakform.experiments.store import Store, StoreError
-from weakform.experiments.study import Cell, built_in, read_study, run_seed
+from weakform.experiments.study import Cell, compute_run_seed, list_built_in_studies, read_study
 from weakform.experiments.summary import summarise
 from weakform.experiments.sweep import sweep
 from weakform.support.errors import ModelError
@@ -25,10 +25,10 @@ def test_all_methods_of_a_run_share_its_seed():
 
 def test_seeds_of_different_runs_differ():
     cells = [Cell("a", "gaussian", r, M, 1.0) for r in (0.01, 0.1) for M in (10, 100)]
-    assert len({run_seed(0, c, k) for c in cells for k in range(100)}) == 400
+    assert len({compute_run_seed(0, c, k) for c in cells for k in range(100)}) == 400
 
 
-@pytest.mark.parametrize("name", built_in())
+@pytest.mark.parametrize("name", list_built_in_studies())
 def test_built_in_study_is_valid(name):
     assert len(read_study(name).runs) > 100
 

@@ -5,11 +5,11 @@ import pytest
 
 import weakform as wf
 from support import SMALL, inside
-from weakform.experiments.cell_runner import perform
-from weakform.experiments.figures import draw
+from weakform.experiments.cell_runner import perform_run
+from weakform.experiments.figures import draw_figures
 from weakform.experiments.store import Store
 from weakform.experiments.study import read_study
-from weakform.experiments.summary import bound, summarise, table
+from weakform.experiments.summary import compute_error_bound, format_table, summarise
 from weakform.experiments.sweep import sweep
 
 
@@ -31,8 +31,8 @@ def test_metrics_follow_the_formulas_of_the_paper(tmp_path):
         np.mean(np.linalg.norm(p - truth, axis=1) / np.linalg.norm(truth))
     )
     assert summary.failure_rate == 0
-    assert "| lotka-volterra | 0.05 | 60 | 5 | mle | 6 | 0% |" in table(summarise(store))
-    assert (bound(wf.problems.get("lotka-volterra"), summary.cell) > 0).all()
+    assert "| lotka-volterra | 0.05 | 60 | 5 | mle | 6 | 0% |" in format_table(summarise(store))
+    assert (compute_error_bound(wf.problems.get("lotka-volterra"), summary.cell) > 0).all()
     assert len(store.frame()) == 18
 
 
@@ -41,7 +41,7 @@ def test_failed_runs_count_in_the_rate_and_not_in_the_mean_error(tmp_path):
 
     def failing(runs):
         for run in runs:
-            record = perform(run)
+            record = perform_run(run)
             if run.number == 0:
                 record |= {"failed": True, "forward_error": float("nan"), "coefficient_error": 99.0}
             yield run, record
@@ -66,7 +66,7 @@ def test_every_figure_is_drawn(tmp_path):
         }
     )
     sweep(study, tmp_path / "s", inside)
-    names = {path.name for path in draw(tmp_path / "s", tmp_path / "f", "svg", computed=False)}
+    names = {path.name for path in draw_figures(tmp_path / "s", tmp_path / "f", "svg", computed=False)}
     assert {"logistic-duration.svg", "lotka-volterra-accuracy-40.svg", "lotka-volterra-by-samples.svg"} <= names
     assert {"lotka-volterra-efficiency.svg", "lotka-volterra-quality-wendy.svg"} <= names
     assert "lotka-volterra-intervals-mle.svg" in names

@@ -14,9 +14,9 @@ import weakform as wf
 from support import EXAMPLES
 from weakform.cli.main import main
 from weakform.files.formats.translation import TASKS
-from weakform.files.petab.maximum_likelihood import _screened
-from weakform.files.petab.petab_objective import Objective
-from weakform.files.petab.petab_priors import PRIOR_ARGUMENTS, Prior
+from weakform.files.petab.maximum_likelihood import _screen_draws
+from weakform.files.petab.petab_objective import PetabObjective
+from weakform.files.petab.petab_priors import PRIOR_ARGUMENTS, PetabPrior
 from weakform.support.errors import FitError, ModelError
 
 pytestmark = pytest.mark.usefixtures("translate_in_process")
@@ -88,12 +88,12 @@ def test_official_suite_is_complete():
 )
 def test_gradient_agrees_with_differences(folder):
     problem = wf.read_petab(next(f for f in folder.glob("*.yaml") if "solution" not in f.name))
-    theta = problem._theta({n: v * 1.1 for n, v in problem.nominal.items()})
+    theta = problem._collect_quantities({n: v * 1.1 for n, v in problem.nominal.items()})
     likelihood = problem.likelihood
-    gradient, _ = likelihood.derivatives(likelihood.predicted(theta, True))
+    gradient, _ = likelihood.compute_derivatives(likelihood.predict(theta, True))
     for k, q in enumerate(problem.found.quantities):
         h = 1e-5 * max(abs(theta[k]), 1e-4)
-        ends = [likelihood.value(likelihood.predicted(theta + s * h * np.eye(len(theta))[k])) for s in (1, -1)]
+        ends = [likelihood.compute_value(likelihood.predict(theta + s * h * np.eye(len(theta))[k])) for s in (1, -1)]
         assert gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3, abs=1e-3 / h * 1e-5), q.name
 
 
@@ -106,12 +106,12 @@ def test_likelihood_of_published_problems(path, nllh):
 
 def test_noise_is_solved_for_inside_with_exact_gradient():
     problem = wf.read_petab(SUITES / "boehm" / "Boehm_JProteomeRes2014.yaml")
-    objective = Objective(problem.likelihood)
+    objective = PetabObjective(problem.likelihood)
     assert objective.noise == ["sd_pSTAT5A_rel", "sd_pSTAT5B_rel", "sd_rSTAT5A_rel"]
-    theta = problem._theta(None)
-    at_nominal = objective(objective.coordinates(theta), 2)
+    theta = problem._collect_quantities(None)
+    at_nominal = objective(objective.extract_coordinates(theta), 2)
     assert at_nominal.value <= -problem.log_likelihood() + 1e-9
-    x = objective.coordinates(problem._theta({"k_phos": 8000.0, "k_exp_homo": 0.01}))
+    x = objective.extract_coordinates(problem._collect_quantities({"k_phos": 8000.0, "k_exp_homo": 0.01}))
     evaluated = objective(x, 2)
     for k in range(len(x)):
         h = 1e-5
@@ -144,7 +144,7 @@ def test_gradient_of_a_prior_on_the_scale_of_its_parameter(scale, base, tmp_path
         folder = tmp_path / name / "0001"
         shutil.copytree(SUITES / "v1" / "0001", folder)
         (folder / "_parameters.tsv").write_text(PRIOR_TABLE.format(scale=scale, **cells))
-        objective = Objective(wf.read_petab(yaml_of(folder)).likelihood)
+        objective = PetabObjective(wf.read_petab(yaml_of(folder)).likelihood)
         evaluated[name] = objective(np.array([np.log(theta) if base else theta]), 2)
     on_scale, pace = (np.log(theta) / np.log(base), 1 / np.log(base)) if base else (theta, 1.0)
     added = evaluated["with"].gradient[0] - evaluated["without"].gradient[0]
@@ -154,13 +154,13 @@ def test_gradient_of_a_prior_on_the_scale_of_its_parameter(scale, base, tmp_path
 
 
 def test_scale_and_offset_are_solved_for_inside():
-    objective = Objective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
+    objective = PetabObjective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
     assert objective.linear == ["scaling_A", "offset_A"]
     x = np.array([1.2, 0.1, 0.7, 0.5])
     evaluated = objective(x, 2)
     # No scale and offset on a grid inside the bounds give a higher likelihood than those solved for.
     grid = [
-        objective.likelihood.value(objective.likelihood.predicted(np.array([*x, a, b])))
+        objective.likelihood.compute_value(objective.likelihood.predict(np.array([*x, a, b])))
         for a in np.linspace(0, 10, 41)
         for b in np.linspace(0, 10, 41)
     ]
@@ -244,19 +244,21 @@ def test_problem_is_read_in_its_own_process():
 
 @pytest.mark.parametrize("kind", PRIOR_ARGUMENTS)
 def test_prior_is_normalised_with_right_slope(kind):
-    prior = Prior(kind, (1.5, 2.5)[: PRIOR_ARGUMENTS[kind]], 0.2, 4.0)
+    prior = PetabPrior(kind, (1.5, 2.5)[: PRIOR_ARGUMENTS[kind]], 0.2, 4.0)
     grid = np.linspace(0.2, 4.0, 20001)
-    density = np.exp([prior.log(x) for x in grid])
+    density = np.exp([prior.compute_log_density(x) for x in grid])
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
     x = 2.0
-    assert prior.slope(x) == pytest.approx((prior.log(x + 1e-5) - prior.log(x - 1e-5)) / 2e-5, abs=1e-4)
+    assert prior.compute_slope(x) == pytest.approx(
+        (prior.compute_log_density(x + 1e-5) - prior.compute_log_density(x - 1e-5)) / 2e-5, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize(("lower", "upper"), [("", ""), ("", "-60"), ("60", "")])
 def test_starts_of_parameters_without_bounds_are_finite_and_inside(lower, upper):
-    objective = Objective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
+    objective = PetabObjective(wf.read_petab(yaml_of(SUITES / "v1" / "0004")).likelihood)
     objective.lower[0] = float(lower or -np.inf)
     objective.upper[0] = float(upper or np.inf)
-    draws = _screened(objective, 5, 0, lambda: True)
+    draws = _screen_draws(objective, 5, 0, lambda: True)
     assert len(draws) == 5
     assert all(np.isfinite(x).all() and (x >= objective.lower).all() and (x <= objective.upper).all() for x in draws)

@@ -9,7 +9,7 @@ import weakform as wf
 from weakform.cli.main import main
 from weakform.estimators import wls
 from weakform.fitting import multistart
-from weakform.report.html_report import page
+from weakform.report.html_report import build_page
 from weakform.results.trace import DECISIONS, Trace, TraceStep
 
 
@@ -144,7 +144,7 @@ def test_fit_saved_without_a_trace_still_loads(tmp_path):
 def test_report_shows_the_trace():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1))
-    html = page(fit)
+    html = build_page(fit)
     assert "How this fit was found" in html
     assert html.count("skipped: ") == str(fit.trace).count("skipped: ")
 

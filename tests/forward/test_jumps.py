@@ -5,7 +5,7 @@ import pytest
 
 import weakform as wf
 from weakform.forward.solver import simulate
-from weakform.forward.steady_states import steady_state
+from weakform.forward.steady_states import find_steady_state
 
 TIMES = np.linspace(0, 10, 41)
 
@@ -119,21 +119,21 @@ def test_steady_state_is_the_one_that_is_reached(case):
     text, values, expected = STEADY[case]
     model = wf.Model.from_text(text)
     p = np.array([values[name] for name in model.parameters])
-    u0 = model.map("g")(np.zeros(1), np.ones((1, len(model.states))), p)[0]
-    np.testing.assert_allclose(steady_state(model, p, u0).state, expected, rtol=1e-6)
+    u0 = model.build_map("g")(np.zeros(1), np.ones((1, len(model.states))), p)[0]
+    np.testing.assert_allclose(find_steady_state(model, p, u0).state, expected, rtol=1e-6)
 
 
 def test_steady_state_whose_conserved_quantity_depends_on_parameters():
     model = wf.Model.from_text("a' = -(k + g)*a\nb' = k*a\nc' = g*a")
     u0 = np.array([4.0, 0.0, 0.0])
-    solved = steady_state(model, np.array([3.0, 1.0]), u0)  # g, k
+    solved = find_steady_state(model, np.array([3.0, 1.0]), u0)  # g, k
     np.testing.assert_allclose(solved.state, [0, 1, 3], atol=1e-6)
     np.testing.assert_allclose(solved.by_parameters[1], [-4 / 16, 4 * 3 / 16], rtol=1e-4)
 
 
 @pytest.mark.parametrize("text", ["x' = k*x\nx(0) = 1", "x' = k\nx(0) = 1", "x' = k*(x - 1)*(3 - x)\nx(0) = 0.9999"])
 def test_model_without_steady_state_gives_none(text):
-    assert steady_state(wf.Model.from_text(text), np.array([1.0]), np.array([0.9999])) is None
+    assert find_steady_state(wf.Model.from_text(text), np.array([1.0]), np.array([0.9999])) is None
 
 
 def test_dose_at_the_only_time_is_applied_once():

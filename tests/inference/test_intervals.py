@@ -8,7 +8,7 @@ import edges
 import weakform as wf
 from support import DECAYED, DRAWS, EXAMPLES, GROWTH, LOGISTIC, LV, TIMES, fitted
 from weakform.forward.solver import simulate
-from weakform.report.verdict_text import verdict
+from weakform.report.verdict_text import judge_fit
 from weakform.support.errors import FitError
 
 FIT = wf.fit(LOGISTIC, GROWTH)
@@ -72,7 +72,7 @@ def test_a_profile_follows_a_curved_valley():
     assert fit["Ks"].note == "by its profile"
     assert low < fit.estimate[j] < high
     assert fit.errors[j] > 2 * fit.wald_errors[j]
-    with_sigma = data.replaced(sigma=fit.sigma)
+    with_sigma = data.replace_attributes(sigma=fit.sigma)
     others = {name: ends for name, ends in problem.bounds.items() if name != "Ks"}
     for value in (0.06, 0.3, 0.75, 1.5, 3.0, 4.5):
         held = wf.fit(problem.model, with_sigma, bounds=others, fixed={"Ks": value})
@@ -120,7 +120,7 @@ def test_a_profile_that_reaches_a_better_fit_is_reported():
         "the search now reaches the better fit by itself, and this test is no longer needed"
     )
     assert "A profile reached a better fit" in str(fit)
-    assert "better fit" in verdict(fit).headline
+    assert "better fit" in judge_fit(fit).headline
     assert "A profile reached" not in str(better)
 
 
@@ -228,7 +228,7 @@ def test_verdict_names_intervals_limited_by_the_bound_of_another_parameter():
     fit = wf.fit(problem.model, data, bounds=problem.bounds)
     intervals = fit.intervals()
     assert fit.late.curves["p3", 0.95].beside == ("p1",)
-    reasons = [reason for reason in verdict(fit).reasons if "bounds of p1" in reason]
+    reasons = [reason for reason in judge_fit(fit).reasons if "bounds of p1" in reason]
     assert "p3" in reasons[0]
     wider = wf.fit(problem.model, data, bounds={**problem.bounds, "p1": (1, 20), "p3": (0, 20)})
     assert wider.intervals()[2, 1] > 2 * intervals[2, 1]

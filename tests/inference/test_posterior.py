@@ -6,9 +6,9 @@ from scipy import stats
 
 import weakform as wf
 from support import EXAMPLES
-from weakform.collocation.hidden_state_problem import LatentProblem
-from weakform.collocation.mesh_sensitivities import Meshed
-from weakform.inference.posterior_density import Target
+from weakform.collocation.hidden_state_problem import HiddenStateProblem
+from weakform.collocation.mesh_sensitivities import MeshSensitivities
+from weakform.inference.posterior_density import PosteriorDensity
 from weakform.support.errors import FitError
 
 DECAY = wf.Model.from_text("x' = -k*x\nx(0) = 1")
@@ -96,15 +96,15 @@ def test_a_given_sigma_is_not_drawn():
 def test_draws_obey_the_equations_and_their_density_is_nearly_normal(name):
     problem = wf.problems.get(name)
     fit = wf.fit(problem.model, problem.simulate(M=128, noise=0.02, seed=1))
-    target = Target(fit)
+    target = PosteriorDensity(fit)
     problem_, p = target.problem, fit.estimate
-    assert isinstance(problem_, LatentProblem)
-    assert isinstance(target.meshed, Meshed)
-    base = target.at(np.zeros(len(target.estimate)))
+    assert isinstance(problem_, HiddenStateProblem)
+    assert isinstance(target.meshed, MeshSensitivities)
+    base = target.evaluate(np.zeros(len(target.estimate)))
     rng = np.random.default_rng(0)
     for _ in range(3):
         z = rng.standard_normal(len(target.estimate))
-        at = target.at(z)
+        at = target.evaluate(z)
         # The solution on the mesh is that of the equations from its initial state.
         begin = at.theta[target.F :]
         solved = wf.simulate(fit.model, at.theta[: target.F], begin, fit.data.trajectories[0].times, rtol=1e-10)

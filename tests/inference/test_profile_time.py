@@ -9,7 +9,7 @@ import pytest
 
 import weakform as wf
 from support import EXAMPLES
-from weakform.results.records import Late
+from weakform.results.records import LateResults
 from weakform.results.status import Status
 
 HARES = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*hare*lynx")
@@ -32,12 +32,12 @@ HIDDEN = hidden_fit()
 
 def limited(fit, seconds):
     """Return the same fit with another time limit and nothing computed yet."""
-    return replace(fit, options=replace(fit.options, time_limit=seconds), late=Late())
+    return replace(fit, options=replace(fit.options, time_limit=seconds), late=LateResults())
 
 
 def ended_as(fit, status):
     """Return the same fit with another status and nothing computed yet."""
-    return replace(fit, status=status, late=Late())
+    return replace(fit, status=status, late=LateResults())
 
 
 def notes(fit):

@@ -88,7 +88,7 @@ def public():
             if not issubclass(public_object, Exception | Enum):
                 yield from (f"{name}({argument})" for argument in inspect.signature(public_object).parameters)
     yield from (f"Status.{status.name}" for status in wf.Status)
-    for command, options in command_line._options().items():
+    for command, options in command_line._list_options().items():
         yield f"weakform {command}"
         yield from (f"weakform {command} {option}" for option in options)
 
@@ -111,7 +111,7 @@ def main():
     subprocess.run(sweep, cwd=folder, check=True)
     (folder / "study.sqlite.lock").unlink(missing_ok=True)
 
-    example = page_tasks.take("pk-one")
+    example = page_tasks.open_example("pk-one")
     (folder / "table.csv").write_text(example["text"])
     setup = {**example["setup"], "file": example["file"], "seed": 0, "starts": 3}
     page_tasks.run_fit(setup, str(folder / "table.csv"), str(folder / "one.json"), lambda *_: None, lambda: False)

@@ -43,7 +43,7 @@ def test_operations_agree_with_the_full_matrix(B, b, chunk):
     assert np.allclose(factor.solve(r).reshape(B * b, 2), inverse @ flat, atol=1e-12)
     white = factor.whiten(r).reshape(B * b, 2)
     assert np.allclose(white.T @ white, flat.T @ inverse @ flat, atol=1e-12)
-    diagonal_inverse, lower_inverse = factor.inverse()
+    diagonal_inverse, lower_inverse = factor.compute_inverse_blocks()
     for k in range(B):
         rows = slice(k * b, (k + 1) * b)
         assert np.allclose(diagonal_inverse[k], inverse[rows, rows], atol=1e-12)
@@ -59,7 +59,7 @@ def test_operations_agree_with_the_full_matrix(B, b, chunk):
         )
         for k in range(0, B, chunk)
     ]
-    assert np.allclose(factor.traces(3, diagonal_inverse, chunks), expected, rtol=1e-10, atol=1e-12)
+    assert np.allclose(factor.compute_traces(3, diagonal_inverse, chunks), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_an_indefinite_matrix_is_refused():

@@ -9,7 +9,7 @@ from weakform.linalg import interval_chain, kernels
 from weakform.linalg.interval_chain import BandFactor, Chain, ChainFactor
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
-needs_kernels = pytest.mark.skipif(kernels.library() is None, reason="the kernels are not compiled")
+needs_kernels = pytest.mark.skipif(kernels.load_library() is None, reason="the kernels are not compiled")
 
 
 def random_chain(rng, lengths, D):
@@ -31,7 +31,7 @@ def dense(chained, nodes):
 
 @pytest.fixture(params=[True, False], ids=["C", "NumPy"])
 def either(request, monkeypatch):
-    if request.param and kernels.library() is None:
+    if request.param and kernels.load_library() is None:
         pytest.skip("the kernels are not compiled")
     if not request.param:
         use_numpy(monkeypatch)
@@ -47,13 +47,13 @@ def test_chain_operations_agree_with_the_dense_matrix(lengths, D):
     for shape in ((), (3,)):
         d, z = rng.standard_normal((nodes, D, *shape)), rng.standard_normal((M, D, *shape))
         assert np.allclose(chained.apply(d).reshape(M * D, -1), A @ d.reshape(nodes * D, -1), rtol=1e-12)
-        back = chained.transposed(z, nodes).reshape(nodes * D, -1)
+        back = chained.apply_transposed(z, nodes).reshape(nodes * D, -1)
         assert np.allclose(back, A.T @ z.reshape(M * D, -1), rtol=1e-12, atol=1e-13)
     S, b = (A * v.ravel()) @ A.T, rng.standard_normal((M * D, 2))
-    factor = chained.covariance(v)
+    factor = chained.factorise_covariance(v)
     L = np.linalg.cholesky(S)
     assert np.allclose(factor.whiten(b), np.linalg.solve(L, b), rtol=1e-9, atol=1e-11)
-    assert np.allclose(factor.back(b), np.linalg.solve(L.T, b), rtol=1e-9, atol=1e-11)
+    assert np.allclose(factor.solve_transposed(b), np.linalg.solve(L.T, b), rtol=1e-9, atol=1e-11)
     assert np.allclose(factor.whiten(b[:, 0]), np.linalg.solve(L, b[:, 0]), rtol=1e-9, atol=1e-11)
     assert factor.whiten(b[:, :0]).shape == (M * D, 0)
 
@@ -65,41 +65,44 @@ def test_a_covariance_that_is_not_positive_definite_raises():
         v = np.ones((nodes, 2))
         v[:] = bad
         with pytest.raises(NotPositiveDefinite):
-            chained.covariance(v)
+            chained.factorise_covariance(v)
 
 
 @needs_kernels
 @pytest.mark.parametrize("name", ["lorenz", "goodwin", "hindmarsh-rose", "protein-transduction", "sir-tdi"])
 def test_kernels_agree_with_numpy_to_ten_digits(name, monkeypatch):
     problem, _, mesh = mesh_of(name, M=64, noise=0.02)
-    v = mesh.variances(np.full(mesh.system.D, 0.1))
+    v = mesh.compute_variances(np.full(mesh.system.D, 0.1))
     fast = mesh.linearise(problem.parameters, mesh.data)
-    factor = fast.covariance(v)
+    factor = fast.factorise_covariance(v)
     use_numpy(monkeypatch)
     slow = mesh.linearise(problem.parameters, mesh.data)
-    slow_factor = slow.covariance(v)
+    slow_factor = slow.factorise_covariance(v)
     assert isinstance(factor, ChainFactor)
     assert isinstance(slow_factor, BandFactor)
     for a, b in ((fast.c, slow.c), (fast.G, slow.G), (fast.A.left, slow.A.left), (fast.A.right, slow.A.right)):
         assert np.allclose(a, b, rtol=1e-10, atol=1e-13 * np.abs(b).max())
     columns = slow.G.reshape(slow.c.size, -1)
-    compiled, numpy = factor.back(factor.whiten(columns)), slow_factor.back(slow_factor.whiten(columns))
+    compiled, numpy = (
+        factor.solve_transposed(factor.whiten(columns)),
+        slow_factor.solve_transposed(slow_factor.whiten(columns)),
+    )
     assert np.allclose(compiled, numpy, rtol=1e-8, atol=1e-10 * np.abs(numpy).max())
 
 
 def test_recursion_from_node_to_node_satisfies_its_equations(monkeypatch):
     rng = np.random.default_rng(0)
     left, right, q = rng.standard_normal((6, 3, 3)), rng.standard_normal((6, 3, 3)), rng.standard_normal((6, 3, 4))
-    fast = interval_chain.march(left, right, q)
+    fast = interval_chain.solve_recursion(left, right, q)
     assert (fast[0] == 0).all()
     for m in range(5):
         assert right[m] @ fast[m + 1] == pytest.approx(-(left[m] @ fast[m] + q[m]))
     singular = right.copy()
     singular[2] = 0.0
-    assert interval_chain.march(left, singular, q) is None
+    assert interval_chain.solve_recursion(left, singular, q) is None
     use_numpy(monkeypatch)
-    assert interval_chain.march(left, right, q) == pytest.approx(fast, rel=1e-10)
-    assert interval_chain.march(left, singular, q) is None
+    assert interval_chain.solve_recursion(left, right, q) == pytest.approx(fast, rel=1e-10)
+    assert interval_chain.solve_recursion(left, singular, q) is None
 
 
 def test_a_fit_gives_the_same_result_without_kernels(monkeypatch):
@@ -127,6 +130,6 @@ def test_a_fit_of_hidden_states_gives_the_same_result_without_kernels(monkeypatc
 def test_a_library_that_cannot_be_loaded_is_ignored(monkeypatch, tmp_path):
     (tmp_path / "libkernels.so").write_text("no library")
     monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
-    assert kernels.library.__wrapped__() is None
+    assert kernels.load_library.__wrapped__() is None
     monkeypatch.setenv("WEAKFORM_KERNELS", "0")
-    assert kernels.library.__wrapped__() is None
+    assert kernels.load_library.__wrapped__() is None

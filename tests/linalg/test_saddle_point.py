@@ -5,13 +5,13 @@ import pytest
 
 from support import use_numpy
 from weakform.linalg import kernels
-from weakform.linalg.saddle_point import Saddle
+from weakform.linalg.saddle_point import SaddlePointSystem
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 
 
 @pytest.fixture(params=[True, False], ids=["C", "LAPACK"])
 def either(request, monkeypatch):
-    if request.param and kernels.library() is None:
+    if request.param and kernels.load_library() is None:
         pytest.skip("the kernels are not compiled")
     if not request.param:
         use_numpy(monkeypatch)
@@ -41,10 +41,10 @@ def test_solution_agrees_with_the_dense_system(N, D):
     parts[3][::2] = 0.0  # an exact constraint has a zero on the diagonal, which only pivoting can handle
     b = np.random.default_rng(1).standard_normal((N, 2, D, 4))
     original = b.copy()
-    solved = Saddle(*parts).solve(b)
+    solved = SaddlePointSystem(*parts).solve(b)
     assert np.allclose(solved.reshape(-1, 4), np.linalg.solve(dense(*parts), b.reshape(-1, 4)), rtol=1e-7, atol=1e-8)
     assert (b == original).all()
-    assert Saddle(*parts).solve(b[..., :0]).shape == (N, 2, D, 0)
+    assert SaddlePointSystem(*parts).solve(b[..., :0]).shape == (N, 2, D, 0)
 
 
 @pytest.mark.usefixtures("either")
@@ -52,7 +52,7 @@ def test_uncoupled_trajectories_can_be_solved_separately():
     H, left, right, V = random(9, 2)
     right[4] = 0.0  # nothing couples the fifth node to the sixth
     H = H + np.eye(2)
-    whole = Saddle(H, left, right, V)
+    whole = SaddlePointSystem(H, left, right, V)
     b = np.random.default_rng(1).standard_normal((9, 2, 2, 3))
     apart = [whole.solve(b[part], part) for part in (slice(0, 5), slice(5, 9))]
     assert np.allclose(np.concatenate(apart), whole.solve(b), rtol=1e-9, atol=1e-10)
@@ -63,4 +63,4 @@ def test_uncoupled_trajectories_can_be_solved_separately():
 def test_a_singular_system_raises(bad):
     parts = [np.full_like(part, bad) for part in random(4, 2)]
     with pytest.raises(NotPositiveDefinite):
-        Saddle(*parts)
+        SaddlePointSystem(*parts)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weakform.linalg.symmetric_matrix import scaled_eigendecomposition, symmetric_inverse
+from weakform.linalg.symmetric_matrix import invert_symmetric, scaled_eigendecomposition
 
 
 def random_information(seed, n=4):
@@ -49,27 +49,27 @@ def test_undetermined_combination_is_the_eigenvector_of_the_smallest_eigenvalue(
 def test_inverse_does_not_depend_on_units():
     H = random_information(1)
     units = np.array([1e-5, 1.0, 1e3, 1e6])
-    converted = symmetric_inverse(H * np.outer(units, units)) * np.outer(units, units)
+    converted = invert_symmetric(H * np.outer(units, units)) * np.outer(units, units)
     assert np.allclose(converted, np.linalg.inv(H), rtol=1e-9)
 
 
 def test_inverse_has_infinite_variance_for_a_parameter_without_information():
     H = np.zeros((3, 3))
     H[:2, :2] = random_information(2, 2)
-    inverse = symmetric_inverse(H)
+    inverse = invert_symmetric(H)
     assert np.isinf(inverse[2, 2])
     assert np.allclose(inverse[:2, :2], np.linalg.inv(H[:2, :2]))
     assert (inverse[2, :2] == 0).all()
 
 
 def test_inverse_of_a_matrix_that_is_not_finite_has_infinite_variances():
-    assert np.isinf(symmetric_inverse(np.array([[1.0, np.nan], [np.nan, 1.0]])).diagonal()).all()
+    assert np.isinf(invert_symmetric(np.array([[1.0, np.nan], [np.nan, 1.0]])).diagonal()).all()
 
 
 def test_inverse_below_a_limit_keeps_only_poorly_determined_directions():
     H = np.diag([1.0, 1.0])
     H[0, 1] = H[1, 0] = 0.999
-    weak = symmetric_inverse(H, below=0.5)
+    weak = invert_symmetric(H, max_eigenvalue=0.5)
     assert np.linalg.matrix_rank(weak) == 1
     assert weak[0, 0] == pytest.approx(0.5 / 0.001)
     assert weak[0, 1] == pytest.approx(-0.5 / 0.001)

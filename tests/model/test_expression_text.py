@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from support import ALL, MODELS
-from weakform.model.expression_text import to_text
+from weakform.model.expression_text import format_expression
 from weakform.model.expressions import parse_expression
 
 
@@ -24,7 +24,7 @@ def test_text_round_trip_is_exact(name):
     for expr in equations.values():
         if any("'" in str(s) for s in expr.free_symbols):
             continue
-        assert parse_expression(to_text(expr), ["t", *model.states, *model.parameters]) == expr
+        assert parse_expression(format_expression(expr), ["t", *model.states, *model.parameters]) == expr
     copy = wf.Model.from_text(str(model), parameters=model.parameters)
     assert copy.states == model.states
     assert are_equal(copy, model) or name in MODELS
@@ -33,4 +33,4 @@ def test_text_round_trip_is_exact(name):
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e250, max_value=1e250))
 def test_numbers_round_trip_to_the_last_bit(value):
     expr = parse_expression(f"({value!r})*x", ["x"])
-    assert parse_expression(to_text(expr), ["x"]) == expr
+    assert parse_expression(format_expression(expr), ["x"]) == expr

@@ -19,7 +19,7 @@ def test_every_derivative_matches_differences(name, noise):
 
     def evaluate(tensor, x, q):
         shape = (system.D, *(shapes[letter] for letter in TENSORS[tensor]))
-        value = system.evaluate(t, system.from_working(x), q, (tensor,))[tensor].dense(shape)
+        value = system.evaluate(t, system.from_working(x), q, (tensor,))[tensor].to_dense(shape)
         letters = TENSORS[tensor]
         for axis in range(1, len(letters)):
             if letters[axis] == letters[axis - 1]:  # symmetric, so only the upper triangle is stored

@@ -28,13 +28,13 @@ def test_working_coordinates_have_an_inverse_and_the_stated_slope(name):
 def test_draws_have_the_stated_sigma(name):
     kind = KINDS[name]
     u = np.full((20_000, 1), 50.0)
-    sigma = kind.sigma(u, kind.ratio)
+    sigma = kind.compute_sigma(u, kind.ratio)
     drawn = kind.draw(np.random.default_rng(1), u, sigma)[:, 0]
     if name == "student":
         low, high = np.quantile(drawn, [0.25, 0.75])
         assert (high - low) / 2 == pytest.approx(stats.t(4).ppf(0.75) * sigma[0], rel=0.03)
     else:
-        assert drawn.std() == pytest.approx(kind.uncertainty(u[:1, 0], sigma)[0], rel=0.03)
+        assert drawn.std() == pytest.approx(kind.compute_uncertainty(u[:1, 0], sigma)[0], rel=0.03)
 
 
 def test_error_of_student_noise_is_one_over_the_root_of_its_information():
@@ -47,7 +47,7 @@ def test_error_of_student_noise_is_one_over_the_root_of_its_information():
         return ((t.logpdf(e + h) - t.logpdf(e - h)) / (2 * h)) ** 2 * t.pdf(e)
 
     information = integrate.quad(score_squared, -60, 60, limit=500, points=[0])[0]
-    error = KINDS["student"].uncertainty(np.array([-3.0, 0.0, 20.0]), sigma)
+    error = KINDS["student"].compute_uncertainty(np.array([-3.0, 0.0, 20.0]), sigma)
     assert error == pytest.approx(np.full(3, sigma * np.sqrt(7 / 5)), rel=1e-14)  # the same wherever the mean lies
     assert error[0] == pytest.approx(1 / np.sqrt(information), rel=1e-6)
 
@@ -55,8 +55,8 @@ def test_error_of_student_noise_is_one_over_the_root_of_its_information():
 def test_error_of_counts_is_the_root_of_their_variance():
     """σ√μ; and √(μ + σ²μ²) for negative binomial counts with 1/k = σ²."""
     mu = np.array([4.0, 100.0])
-    assert KINDS["poisson"].uncertainty(mu, 1.5) == pytest.approx([3.0, 15.0], rel=1e-14)
-    assert KINDS["negative-binomial"].uncertainty(mu, 0.5) == pytest.approx(np.sqrt([8.0, 2600.0]), rel=1e-14)
+    assert KINDS["poisson"].compute_uncertainty(mu, 1.5) == pytest.approx([3.0, 15.0], rel=1e-14)
+    assert KINDS["negative-binomial"].compute_uncertainty(mu, 0.5) == pytest.approx(np.sqrt([8.0, 2600.0]), rel=1e-14)
 
 
 def test_scatter_of_negative_binomial_counts_is_solved_for():
@@ -78,9 +78,11 @@ def test_scatter_of_negative_binomial_counts_has_two_ends():
 def test_working_coordinates_go_on_linearly_below_a_thousandth_of_each_value():
     """The floor is lowest + (value - lowest)/1000: 0.002 and 0.05 above zero, 2.01 and 2.2 above two."""
     lognormal = KINDS["lognormal"]
-    assert lognormal.floor(np.array([2.0, 50.0])) == pytest.approx([0.002, 0.05], rel=1e-14)
-    assert replace(lognormal, lowest=2.0).floor(np.array([12.0, 202.0])) == pytest.approx([2.01, 2.2], rel=1e-14)
-    assert list(KINDS["gaussian"].floor(np.array([-1.0, 2.0]))) == [-np.inf, -np.inf]
+    assert lognormal.compute_linear_floor(np.array([2.0, 50.0])) == pytest.approx([0.002, 0.05], rel=1e-14)
+    assert replace(lognormal, lowest=2.0).compute_linear_floor(np.array([12.0, 202.0])) == pytest.approx(
+        [2.01, 2.2], rel=1e-14
+    )
+    assert list(KINDS["gaussian"].compute_linear_floor(np.array([-1.0, 2.0]))) == [-np.inf, -np.inf]
 
 
 def test_problems_with_poisson_noise_give_counts():

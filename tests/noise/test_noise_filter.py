@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weakform.noise.noise_filter import estimate_sigma, stencil, uneven_squares
+from weakform.noise.noise_filter import build_stencil, estimate_sigma, filter_uneven_series
 
 
 @pytest.mark.parametrize("half_width", [3, 5, 8])
 def test_stencil_removes_polynomials_except_the_sixth_power(half_width):
-    c = stencil(half_width)
+    c = build_stencil(half_width)
     x = np.arange(-half_width, half_width + 1.0)
     assert np.linalg.norm(c) == pytest.approx(1.0)
     for degree in range(2 * half_width + 1):
@@ -37,5 +37,5 @@ def test_sigma_without_noise_is_zero():
 def test_sigma_at_uneven_times_is_recovered(seed):
     rng = np.random.default_rng(seed)
     t = np.cumsum(rng.uniform(0.2, 1.8, 400))
-    squares, count = uneven_squares(t, np.sin(t / 20) + 0.1 * rng.standard_normal(400), np.ones(400))
+    squares, count = filter_uneven_series(t, np.sin(t / 20) + 0.1 * rng.standard_normal(400), np.ones(400))
     assert np.sqrt(squares / count) == pytest.approx(0.1, rel=0.2)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from weakform.optimize.independence_sampler import Walk
-from weakform.optimize.mcmc_diagnostics import effective, rhat
+from weakform.optimize.independence_sampler import IndependenceSampler
+from weakform.optimize.mcmc_diagnostics import compute_effective_size, compute_rhat
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,16 @@ class Value:
 
 
 def sample(density, d, steps=3000, seed=0):
-    walk = Walk(lambda z: Value(density(z), z), d, 4, np.random.default_rng(seed))
-    walk.warm_up(200)
-    walk.go_on(steps)
+    walk = IndependenceSampler(lambda z: Value(density(z), z), d, 4, np.random.default_rng(seed))
+    walk.warm_up_chains(200)
+    walk.take_steps(steps)
     return walk, np.array([[v.z for v in chain] for chain in walk.kept])
 
 
 def test_most_draws_are_independent_if_density_is_near_reference():
     walk, draws = sample(lambda z: -0.5 * float(z @ z), 3, 500)
     assert walk.taken > 0.8 * walk.steps
-    assert effective(draws[:, :, 0]) > 1000
+    assert compute_effective_size(draws[:, :, 0]) > 1000
 
 
 @pytest.mark.parametrize("scale", [0.4, 2.0])
@@ -35,7 +35,7 @@ def test_correlated_normal_density(scale):
     H = np.linalg.inv(C)
     _, draws = sample(lambda z: -0.5 * float((z - 1) @ H @ (z - 1)), 2)
     flat = draws.reshape(-1, 2)
-    size = min(effective(draws[:, :, k]) for k in range(2))
+    size = min(compute_effective_size(draws[:, :, k]) for k in range(2))
     assert size > 300
     assert flat.mean(axis=0) == pytest.approx([1.0, 1.0], abs=4 * scale / math.sqrt(size))
     assert np.cov(flat.T) == pytest.approx(C, abs=6 * scale**2 / math.sqrt(size))
@@ -46,7 +46,7 @@ def test_density_that_is_zero_beyond_a_boundary():
     flat = np.sort(draws.ravel())
     exact = 1 - np.exp(-flat)
     gap = np.max(np.abs(exact - np.arange(1, len(flat) + 1) / len(flat)))
-    assert gap < 2.0 / math.sqrt(effective(draws[:, :, 0]))
+    assert gap < 2.0 / math.sqrt(compute_effective_size(draws[:, :, 0]))
 
 
 def test_rhat_detects_separate_modes():
@@ -54,16 +54,16 @@ def test_rhat_detects_separate_modes():
         return float(np.logaddexp(-0.5 * ((z[0] - 1.5) / 0.01) ** 2, -0.5 * ((z[0] + 1.5) / 0.01) ** 2))
 
     _, draws = sample(density, 1, 300)
-    assert rhat(draws[:, :, 0]) > 1.01
+    assert compute_rhat(draws[:, :, 0]) > 1.01
 
 
 def test_rhat_and_effective_size_match_exact_values():
     rng = np.random.default_rng(1)
     independent = rng.standard_normal((4, 2000))
-    assert rhat(independent) < 1.005
-    assert effective(independent) == pytest.approx(8000, rel=0.15)
+    assert compute_rhat(independent) < 1.005
+    assert compute_effective_size(independent) == pytest.approx(8000, rel=0.15)
     slow = np.zeros((4, 4000))
     for k in range(1, 4000):  # an autoregression: n (1 - a)/(1 + a)
         slow[:, k] = 0.9 * slow[:, k - 1] + rng.standard_normal(4)
-    assert effective(slow) == pytest.approx(16000 / 19, rel=0.3)
-    assert rhat(independent + np.array([[0.0], [0.0], [0.0], [0.5]])) > 1.02
+    assert compute_effective_size(slow) == pytest.approx(16000 / 19, rel=0.3)
+    assert compute_rhat(independent + np.array([[0.0], [0.0], [0.0], [0.5]])) > 1.02

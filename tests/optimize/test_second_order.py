@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weakform.optimize import Cubic, Reaching, Stop, TrustRegion, minimise
+from weakform.optimize import CubicRegularisation, ReachLimitedTrustRegion, Stop, TrustRegion, minimise
 from weakform.optimize.box_quadratic import minimise_in_box
-from weakform.optimize.step_rules import STEP_FAILURES, quadratic
+from weakform.optimize.step_rules import STEP_FAILURES, evaluate_quadratic
 
 INF = np.inf
 
@@ -34,7 +34,7 @@ def quadratic_of(H, centre):
     return lambda x, order: Value(0.5 * (x - centre) @ H @ (x - centre), H @ (x - centre), H)
 
 
-@pytest.mark.parametrize("rule", [TrustRegion, Reaching, Cubic])
+@pytest.mark.parametrize("rule", [TrustRegion, ReachLimitedTrustRegion, CubicRegularisation])
 @pytest.mark.parametrize(
     "start",
     [
@@ -88,7 +88,7 @@ def test_step_with_unlimited_radius_is_minimum_in_box(seed, n):
     step = TrustRegion(radius=1e8).step(g, H, np.sqrt(H.diagonal()), low, high)
     assert ((step >= low) & (step <= high)).all()
     # A bound is released only once, so that the minimum may be missed slightly.
-    assert quadratic(g, H, step) <= 0.99 * quadratic(g, H, minimise_in_box(g, H, low, high))
+    assert evaluate_quadratic(g, H, step) <= 0.99 * evaluate_quadratic(g, H, minimise_in_box(g, H, low, high))
 
 
 def test_jointly_determined_variables_stop_at_first_bound():
@@ -109,12 +109,15 @@ def test_reach_limits_coordinate_without_curvature():
         return Value(0.5 * float(np.sum((e - 1) ** 2)), (e - 1) * e, np.diag(e * e))
 
     start, low, high = np.array([3.0, -18.0]), np.full(2, -20.0), np.full(2, 20.0)
-    ends = {rule: minimise(f, start, low, high, rule(), enough=1e-3).x[0] for rule in (TrustRegion, Reaching)}
-    assert ends[Reaching] == pytest.approx(0.0, abs=0.05)
+    ends = {
+        rule: minimise(f, start, low, high, rule(), min_predicted_decrease=1e-3).x[0]
+        for rule in (TrustRegion, ReachLimitedTrustRegion)
+    }
+    assert ends[ReachLimitedTrustRegion] == pytest.approx(0.0, abs=0.05)
     assert ends[TrustRegion] > 2.9  # without a reach the search fails
 
 
-@pytest.mark.parametrize("rule", [TrustRegion, Reaching, Cubic])
+@pytest.mark.parametrize("rule", [TrustRegion, ReachLimitedTrustRegion, CubicRegularisation])
 def test_saddle_with_zero_gradient_along_descent_direction(rule):
     """The hard case: the gradient has no component in the direction of negative curvature."""
 
@@ -160,7 +163,7 @@ def test_stop_names_reason():
     assert minimise(rosenbrock, start, *box, TrustRegion(), stop=lambda _: True).stop is Stop.TIME
 
 
-RULES = [TrustRegion, Reaching, Cubic]
+RULES = [TrustRegion, ReachLimitedTrustRegion, CubicRegularisation]
 as_in_fits = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 """Fits run with NumPy's floating-point warnings off; what overflows has to show in the result."""
 

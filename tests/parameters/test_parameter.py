@@ -5,8 +5,8 @@ import pytest
 
 import weakform as wf
 from weakform import FitError
-from weakform.parameters import resolve
-from weakform.parameters.working_scale import Scale
+from weakform.parameters import resolve_parameters
+from weakform.parameters.working_scale import WorkingScale
 
 MODEL = wf.Model.from_text("x' = r*x*(1 - x/K)")
 T = np.linspace(0, 8, 41)
@@ -91,7 +91,9 @@ def test_invalid_labels_are_refused(labels, words):
 
 
 def test_specification_of_a_local_parameter_holds_for_each_value_without_its_own():
-    resolved = resolve(MODEL, PLATES, local=["K"], bounds={"K": (0, 10), "K_beta": (1, 3)}, fixed={"K_zeta": 1.0})
+    resolved = resolve_parameters(
+        MODEL, PLATES, local=["K"], bounds={"K": (0, 10), "K_beta": (1, 3)}, fixed={"K_zeta": 1.0}
+    )
     records = dict(zip(resolved.model.parameters, resolved.records, strict=True))
     assert records["K_alpha"].bounds == (0, 10)
     assert records["K_beta"].bounds == (1, 3)
@@ -99,11 +101,11 @@ def test_specification_of_a_local_parameter_holds_for_each_value_without_its_own
 
 
 def test_log_scale_converts_values_and_covariances_both_ways():
-    scale = Scale(np.array([True, False]))
+    scale = WorkingScale(np.array([True, False]))
     p = np.array([0.2, -3.0])
-    assert np.allclose(scale.natural(scale.working(p)), p)
+    assert np.allclose(scale.to_natural(scale.to_working(p)), p)
     C = np.array([[0.04, 0.01], [0.01, 1.0]])
     h = 1e-6
-    slope = (scale.natural(scale.working(p) + h) - scale.natural(scale.working(p) - h)) / (2 * h)
-    assert np.allclose(scale.natural_covariance(p, C), C * np.outer(slope, slope))
-    assert (scale.intervals(p, np.array([5.0, 1.0]))[0] > 0).all()
+    slope = (scale.to_natural(scale.to_working(p) + h) - scale.to_natural(scale.to_working(p) - h)) / (2 * h)
+    assert np.allclose(scale.to_natural_covariance(p, C), C * np.outer(slope, slope))
+    assert (scale.compute_intervals(p, np.array([5.0, 1.0]))[0] > 0).all()

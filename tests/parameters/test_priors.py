@@ -25,7 +25,7 @@ def test_derivatives_of_priors_agree_with_differences(value, centre, spread, log
     prior = Priors(np.array([1]), np.array([m]), np.array([spread]), *flags)
     p, h = np.array([7.0, np.log(value) if log_scale else value, 3.0]), 1e-5
     e = h * np.eye(3)[1]
-    slope = (prior.value(p + e) - prior.value(p - e)) / (2 * h)
+    slope = (prior.compute_penalty(p + e) - prior.compute_penalty(p - e)) / (2 * h)
     bend = (prior.gradient(p + e) - prior.gradient(p - e)) / (2 * h)
     assert slope == pytest.approx(prior.gradient(p)[1], rel=1e-5, abs=1e-6)
     assert bend[1] == pytest.approx(prior.hessian(p)[1, 1], rel=1e-5, abs=1e-6)

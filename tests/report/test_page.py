@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.report.html_report import fragment, page
-from weakform.report.verdict_text import verdict
+from weakform.report.html_report import build_notebook_form, build_page
+from weakform.report.verdict_text import judge_fit
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(
@@ -106,7 +106,7 @@ def test_names_and_labels_are_escaped():
     t = np.linspace(0, 5, 40)
     parts = [wf.Dataset(t, np.exp(-t) + 0.01 * np.cos(9 * t + k)) for k in range(2)]
     fit = wf.fit(wf.Model.from_text("x' = -a*x"), wf.Dataset.join(parts, ["<script>alert(1)</script>", "b"]))
-    text = page(fit, "weakform fit '<b>'")
+    text = build_page(fit, "weakform fit '<b>'")
     assert "<script>alert" not in text
     assert "<b>" not in text.replace("<b>weak", "")
 
@@ -117,27 +117,27 @@ def test_names_and_labels_are_escaped():
 def test_every_method_has_a_page(name, method):
     problem = wf.problems.get(name)
     fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.02, seed=1), bounds=problem.bounds, method=method)
-    text = page(fit)
+    text = build_page(fit)
     assert "Estimates" in text
-    assert verdict(fit).headline.split("(")[0] in text.replace("&#x27;", "'")
-    assert "<math" in fragment(fit)
+    assert judge_fit(fit).headline.split("(")[0] in text.replace("&#x27;", "'")
+    assert "<math" in build_notebook_form(fit)
 
 
 def test_verdict_depends_on_status_and_test():
     problem = wf.problems.get("lotka-volterra")
     data = problem.simulate(M=200, noise=0.03, seed=1)
-    assert verdict(wf.fit(problem.model, data, bounds=problem.bounds)).kind == "good"
+    assert judge_fit(wf.fit(problem.model, data, bounds=problem.bounds)).kind == "good"
     logistic_data = wf.problems.get("logistic").simulate(M=200, noise=0.03, seed=1)
-    rejected = verdict(wf.fit(wf.Model.from_text("u' = p1*u"), logistic_data))
+    rejected = judge_fit(wf.fit(wf.Model.from_text("u' = p1*u"), logistic_data))
     assert rejected.kind == "bad"
     assert "does not fit" in rejected.headline
-    assert verdict(wf.fit(problem.model, data, method="mle")).kind == "doubt"
+    assert judge_fit(wf.fit(problem.model, data, method="mle")).kind == "doubt"
     noise_free = wf.fit(problem.model, problem.simulate(M=300, noise=0.0))
-    assert "noise-free" in verdict(noise_free).headline
+    assert "noise-free" in judge_fit(noise_free).headline
     at_bound = wf.fit(problem.model, data, bounds={"p1": (0, 2)})
-    assert "At a bound: p1" in " ".join(verdict(at_bound).reasons)
+    assert "At a bound: p1" in " ".join(judge_fit(at_bound).reasons)
     unfinished = wf.fit(problem.model, data, method="mle", options={"max_iterations": 1})
-    assert verdict(unfinished).kind == "bad"
+    assert judge_fit(unfinished).kind == "bad"
 
 
 def test_notebook_forms_contain_equations_table_and_charts(goodwin):

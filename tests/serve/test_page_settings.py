@@ -9,11 +9,11 @@ import pytest
 
 import weakform as wf
 from weakform.serve import examples, page_tasks, uploaded_tables
-from weakform.serve.page_settings import Setup
+from weakform.serve.page_settings import PageSettings
 
 
 def write_example(name, tmp_path):
-    example = page_tasks.take(name)
+    example = page_tasks.open_example(name)
     (tmp_path / example["file"]).write_text(example["text"], encoding="utf-8")
     return {**example["setup"], "file": example["file"]}, tmp_path / example["file"]
 
@@ -31,9 +31,9 @@ def test_command_and_script_give_the_same_numbers(name, tmp_path):
     setup, table = write_example(name, tmp_path)
     setup |= {"seed": 4, "starts": 3}
     fit, _ = fit_settings(setup, table, tmp_path)
-    settings = Setup.of(setup)
+    settings = PageSettings.from_request(setup)
     (tmp_path / "model.toml").write_text(settings.file_text, encoding="utf-8")
-    (tmp_path / "fit.py").write_text(settings.script(table), encoding="utf-8")
+    (tmp_path / "fit.py").write_text(settings.write_script(table), encoding="utf-8")
     command = settings.command.replace("weakform", f"{sys.executable} -m weakform", 1) + " --json"
     # With exec the shell becomes the command, so that a timeout ends the command and not only the shell.
     process = subprocess.run(f"exec {command}", shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=600)
@@ -53,12 +53,14 @@ def test_names_and_equations_cannot_escape_their_quotes(tmp_path):
         f'time,"{column.replace(chr(34), chr(34) * 2)}"\n' + "".join(f"{t},{np.exp(-t):.5f}\n" for t in range(9))
     )
     equations = "x' = -k*x # ''' \"\"\" \\ import os"
-    settings = Setup.of({"equations": equations, "columns": {"x": column, "time": "time"}, "file": "../../etc/passwd"})
+    settings = PageSettings.from_request(
+        {"equations": equations, "columns": {"x": column, "time": "time"}, "file": "../../etc/passwd"}
+    )
     assert settings.file == "passwd"
-    assert settings.model().columns["x"] == column
-    assert "fixed" not in settings.model().said("fixed")
-    compile(settings.script(table), "script", "exec")
-    assert f"{column!r}" in settings.script(table)
+    assert settings.build_model_file().columns["x"] == column
+    assert "fixed" not in settings.build_model_file().said("fixed")
+    compile(settings.write_script(table), "script", "exec")
+    assert f"{column!r}" in settings.write_script(table)
 
 
 @pytest.mark.parametrize(
@@ -76,30 +78,30 @@ def test_names_and_equations_cannot_escape_their_quotes(tmp_path):
 )
 def test_wrong_settings_are_refused(wrong, expected):
     with pytest.raises(wf.WeakformError, match=expected):
-        Setup.of(wrong)
+        PageSettings.from_request(wrong)
 
 
 def test_settings_without_time_column_are_refused(tmp_path):
     setup, _ = write_example("pk-one", tmp_path)
     with pytest.raises(wf.WeakformError, match="No column is the time"):
-        Setup.of(setup | {"columns": {**setup["columns"], "time": ""}})
+        PageSettings.from_request(setup | {"columns": {**setup["columns"], "time": ""}})
 
 
 def test_every_example_passes_the_check(tmp_path):
-    for entry in examples.listed():
+    for entry in examples.list_examples():
         if entry["name"] in ("hindmarsh-rose", "goodwin"):  # each takes seconds
             continue
         setup, table = write_example(entry["name"], tmp_path)
         assert all(line == line.strip() for line in setup["equations"].splitlines())
-        assert page_tasks.check(setup, str(table))["wrong"] == []
+        assert page_tasks.check_settings(setup, str(table))["wrong"] == []
     with pytest.raises(wf.ModelError, match="Did you mean 'lorenz'"):
-        examples.opened("lorenzz")
+        examples.open_example("lorenzz")
 
 
 def test_roles_and_units_of_columns_are_guessed(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,day,hare (thousands),lynx,remark\n" + "".join(f"a,{k},{10 + k},{k},fine\n" for k in range(20)))
-    description = uploaded_tables.look(path)
+    description = uploaded_tables.describe_table(path)
     assert [c["role"] for c in description["columns"]] == ["trajectory", "time", "measured", "measured", ""]
     assert description["columns"][2]["unit"] == "thousands"
     assert description["rows"] == 20
@@ -112,7 +114,7 @@ def test_suspicious_cells_are_listed_by_row(tmp_path):
     rows[20][2] = "broken"
     rows[25][1] = 1e9
     path.write_text("year,hare,lynx\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    texts = [p["text"] for p in uploaded_tables.look(path)["problems"]]
+    texts = [p["text"] for p in uploaded_tables.describe_table(path)["problems"]]
     assert texts == [
         "Row 17, hare = −999 may stand for a missing value",
         "Row 21, lynx = broken is not a number",
@@ -121,9 +123,9 @@ def test_suspicious_cells_are_listed_by_row(tmp_path):
 
 
 def test_examples_have_no_suspicious_cells(tmp_path):
-    for entry in examples.listed():
+    for entry in examples.list_examples():
         _, table = write_example(entry["name"], tmp_path)
-        assert uploaded_tables.look(table)["problems"] == [], entry["name"]
+        assert uploaded_tables.describe_table(table)["problems"] == [], entry["name"]
 
 
 def test_missing_codes_and_unmeasured_columns_are_applied(tmp_path):
@@ -132,9 +134,11 @@ def test_missing_codes_and_unmeasured_columns_are_applied(tmp_path):
     x = np.exp(-0.1 * t)
     x[7] = -999
     table.write_text("t,x,y\n" + "".join(f"{a},{b:.8f},{b:.8f}\n" for a, b in zip(t, x, strict=True)))
-    settings = Setup.of({"equations": "x' = -k*x\ny' = -k*y\ny(0) = 1", "missing": [-999], "columns": {"y": ""}})
-    data = settings.data(table)
+    settings = PageSettings.from_request(
+        {"equations": "x' = -k*x\ny' = -k*y\ny(0) = 1", "missing": [-999], "columns": {"y": ""}}
+    )
+    data = settings.read_dataset(table)
     assert data.names == ("x",)
     assert 7.0 not in data.trajectories[0].times
     assert data.samples == 29
-    assert Setup.of({**vars(settings), "inputs": ()}).file_text == settings.file_text
+    assert PageSettings.from_request({**vars(settings), "inputs": ()}).file_text == settings.file_text

@@ -12,8 +12,8 @@ import weakform as wf
 from paper import Paper
 from support import ALL, as_dense, form_of, local_form, points, with_functions
 from weakform.weak.likelihood_derivatives import TRACE_POLICY
-from weakform.weak.residual_covariance import covariance_weights
-from weakform.weak.weak_likelihood import Computed, WeakForm, WeakLikelihood
+from weakform.weak.residual_covariance import build_covariance_weights
+from weakform.weak.weak_likelihood import EvaluationStatus, WeakForm, WeakLikelihood
 
 
 def likelihood(form: WeakForm, weight: float = 1.0) -> WeakLikelihood:
@@ -95,7 +95,7 @@ def test_dense_likelihood_equals_the_formulas_of_the_paper(name):
 @pytest.mark.parametrize("name", ALL)
 def test_change_of_basis_adds_only_a_constant(name):
     form = local_form(name)
-    phi, dphi = form.functions.dense()
+    phi, dphi = form.functions.to_dense()
     T = np.linalg.qr(np.random.default_rng(0).standard_normal((len(phi), len(phi))))[0]
     T *= np.linspace(0.5, 2.0, len(phi))
     changed = as_dense(form.functions)
@@ -121,14 +121,14 @@ def test_covariance_is_positive_definite_if_the_status_is_ok(name):
         p = problem.start(seed)
         result = likelihood(form)(p, 2)
         statuses.add(result.status)
-        if result.status is Computed.OK:
+        if result.status is EvaluationStatus.OK:
             S = paper.covariance(p)
             assert np.linalg.eigvalsh(S)[0] > 0
             assert np.isfinite(result.value)
         else:
             assert result.value == np.inf
             assert result.gradient is None
-    assert Computed.OK in statuses
+    assert EvaluationStatus.OK in statuses
 
 
 def test_blocks_equal_those_of_the_dense_covariance():
@@ -136,11 +136,11 @@ def test_blocks_equal_those_of_the_dense_covariance():
     p = wf.problems.get("lorenz").parameters
     S = Paper(form).covariance(p)
     K, D, L = form.functions.count, form.system.D, form.functions.length
-    F = dict(form.tensors(p, ("fu",))["fu"])
-    weights = covariance_weights(F, form.variances)
+    F = dict(form.evaluate_tensors(p, ("fu",))["fu"])
+    weights = build_covariance_weights(F, form.variances)
     cursor = 0
-    for tile in form.blocks.tiles():
-        diagonal, lower = form.blocks.blocks(weights, tile)
+    for tile in form.covariance_map.iterate_tiles():
+        diagonal, lower = form.covariance_map.compute_blocks(weights, tile)
         assert (
             np.array_equal(diagonal, diagonal.transpose(0, 2, 1))
             or relative(diagonal, diagonal.transpose(0, 2, 1)) < 1e-14
@@ -168,7 +168,7 @@ def test_likelihood_equals_dense_one_for_any_radius_and_stride(radius, overlap):
     """Uneven blocks, blocks that are copies and a short last block give the same likelihood."""
     problem = wf.problems.get("fitzhugh-nagumo")
     data = problem.simulate(M=97, noise=0.05, seed=3)
-    step = data.trajectories[0].step
+    step = data.trajectories[0].mean_step
     form = form_of(problem, data, wf.Local(radius * step, max(radius / overlap, 1.0) * step))
     p = problem.parameters * 1.05
     a = likelihood(form)(p, 2)
@@ -202,7 +202,7 @@ def test_zero_noise_is_reported_as_a_status():
     form = local_form("lorenz")
     noise_free = WeakForm(form.system, form.times, form.u, np.zeros(3), form.functions)
     result = likelihood(noise_free)(wf.problems.get("lorenz").parameters)
-    assert result.status is Computed.NOT_POSITIVE_DEFINITE
+    assert result.status is EvaluationStatus.NOT_POSITIVE_DEFINITE
     assert result.value == np.inf
 
 
@@ -211,7 +211,7 @@ def test_right_hand_side_that_is_not_finite_is_reported_as_a_status():
     form = local_form("logistic")
     broken = WeakForm(model.system(("gaussian",)), form.times, form.u, form.variance, form.functions)
     result = likelihood(broken)(np.array([1.0, 1.0]), 2)
-    assert result.status is Computed.NOT_FINITE
+    assert result.status is EvaluationStatus.NOT_FINITE
     assert result.value == np.inf
 
 

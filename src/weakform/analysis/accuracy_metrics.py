@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data.matching import inputs_of
+from ..data.matching import collect_inputs
 from ..data.trajectory import Truth
 from ..forward.solver import simulate
-from ..inference.fitted_states import RTOL, Seen, beginning, fitted
-from ..inference.prediction import forward
+from ..inference.fitted_states import FORWARD_TOLERANCE, MeasuredColumns, compute_fitted_columns, get_initial_state
+from ..inference.prediction import solve_at_samples
 from ..model.inputs import Inputs
 from ..model.model import Model
 from ..noise.kinds import KINDS
@@ -55,7 +55,7 @@ class Metrics:
 
 
 @np.errstate(all="ignore")
-def measure(
+def compute_metrics(
     model: Model,
     p: FloatArray,
     covariance: FloatArray,
@@ -81,7 +81,7 @@ def measure(
     Metrics
     """
     coefficient = float(np.linalg.norm(p - truth.parameters) / np.linalg.norm(truth.parameters))
-    forward = forward_error(model, p, times, truth, inputs)
+    forward = compute_forward_error(model, p, times, truth, inputs)
     # Not `>=`: an error that is NaN has failed.
     failed = not (coefficient < FAILURE_ERROR and forward < FAILURE_ERROR)
     with np.errstate(invalid="ignore"):
@@ -89,7 +89,9 @@ def measure(
     return Metrics(coefficient, forward, failed, covered)
 
 
-def forward_error(model: Model, p: FloatArray, times: FloatArray, truth: Truth, inputs: Inputs | None = None) -> float:
+def compute_forward_error(
+    model: Model, p: FloatArray, times: FloatArray, truth: Truth, inputs: Inputs | None = None
+) -> float:
     """Compute the relative error of the forward solution from the true initial state; NaN if it breaks down."""
     grid = times if times[0] == truth.begin else np.concatenate([[truth.begin], times])
     if not np.isfinite(p).all():
@@ -121,7 +123,7 @@ def r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
 
 
 @np.errstate(all="ignore")
-def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth:
+def resolve_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth:
     """Return the truth to measure a fit against.
 
     Parameters
@@ -151,31 +153,38 @@ def as_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Truth
     except (TypeError, ValueError):
         raise FitError(f"The true parameters must be numbers; received {truth!r}.") from None
     times = fit.data.trajectories[0].times
-    _, initial = beginning(fit, 0)
-    solved = simulate(fit.model.of(0), p, initial, times, inputs=inputs_of(fit.model, fit.data, 0), rtol=RTOL)
+    _, initial = get_initial_state(fit, 0)
+    solved = simulate(
+        fit.model.for_trajectory(0),
+        p,
+        initial,
+        times,
+        inputs=collect_inputs(fit.model, fit.data, 0),
+        rtol=FORWARD_TOLERANCE,
+    )
     if not solved.success:
         raise FitError(f"The model cannot be solved with the true parameters: {solved.status.value}.")
     return Truth(p, solved.states, initial, fit.sigma, float(times[0]))
 
 
-def measure_fit(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Metrics:
+def compute_fit_metrics(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> Metrics:
     """Compute the accuracy of a fit against a known truth; see `FitResult.metrics`."""
-    reference = as_truth(fit, truth)
-    times, inputs = fit.data.trajectories[0].times, inputs_of(fit.model, fit.data, 0)
-    return measure(fit.model.of(0), fit.estimate, fit.covariance, times, reference, inputs)
+    reference = resolve_truth(fit, truth)
+    times, inputs = fit.data.trajectories[0].times, collect_inputs(fit.model, fit.data, 0)
+    return compute_metrics(fit.model.for_trajectory(0), fit.estimate, fit.covariance, times, reference, inputs)
 
 
-def explained_shares(fit: FitResult) -> dict[str, float]:
+def compute_explained_shares(fit: FitResult) -> dict[str, float]:
     """Compute R² of each measured column against the forward solution from the fitted initial states."""
     values = np.concatenate([q.values for q in fit.data.trajectories])
     parts = []
     for k, q in enumerate(fit.data.trajectories):
-        parts.append(Seen.of(fit, k, every=True).values(q.times, forward(fit, k)))
+        parts.append(MeasuredColumns.select(fit, k, with_states=True).compute_values(q.times, solve_at_samples(fit, k)))
     shares = r_squared(values, np.concatenate(parts))
     return {name: float(share) for name, share in zip(fit.data.labels, shares, strict=True)}
 
 
-def explained(fit: FitResult) -> FloatArray:
+def compute_state_r_squared(fit: FitResult) -> FloatArray:
     """Compute R² of each measured column against the fitted states, `(columns,)`.
 
     Unlike `explained_shares` it does not solve the equations, so that it also describes chaotic systems, whose forward
@@ -187,12 +196,12 @@ def explained(fit: FitResult) -> FloatArray:
         return np.asarray(1 - np.nansum(residuals**2, axis=0) / np.nansum((y - np.nanmean(y, axis=0)) ** 2, axis=0))
 
 
-def scores(fit: FitResult, k: int) -> FloatArray:
+def standardise_residuals(fit: FitResult, k: int) -> FloatArray:
     """Compute measured less fitted values of trajectory k over their standard deviations, `(time, columns)`.
 
     The difference is that of working coordinates, in which the noise is additive: of logarithms for lognormal noise.
     """
-    q, states = fit.data.trajectories[k], fitted(fit, k)
+    q, states = fit.data.trajectories[k], compute_fitted_columns(fit, k)
     standardised = np.full_like(q.values, np.nan)
     for d, kind in enumerate(KINDS[name] for name in fit.data.noise):
         with np.errstate(all="ignore"):
@@ -202,7 +211,7 @@ def scores(fit: FitResult, k: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ColumnScores:
     """Standardised residuals of one measured column, of all trajectories; missing values are left out.
 
     Attributes
@@ -224,12 +233,12 @@ class Scores:
     expected: FloatArray
 
 
-def by_column(fit: FitResult) -> list[Scores]:
+def arrange_residuals_by_column(fit: FitResult) -> list[ColumnScores]:
     """Arrange the standardised residuals by measured column, for plots."""
     from scipy.special import ndtri
 
     trajectories = fit.data.trajectories
-    e = np.concatenate([scores(fit, k) for k in range(len(trajectories))])
+    e = np.concatenate([standardise_residuals(fit, k) for k in range(len(trajectories))])
     times = np.concatenate([q.times for q in trajectories])
     level = np.concatenate([q.values - r for q, r in zip(trajectories, fit.residuals, strict=True)])
     columns = []
@@ -237,5 +246,5 @@ def by_column(fit: FitResult) -> list[Scores]:
         is_measured = np.isfinite(e[:, d])
         n = int(is_measured.sum())
         expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
-        columns.append(Scores(name, times[is_measured], level[is_measured, d], e[is_measured, d], expected))
+        columns.append(ColumnScores(name, times[is_measured], level[is_measured, d], e[is_measured, d], expected))
     return columns

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..data.trajectory import Trajectory
-from ..inference.information_criteria import maximum, unknowns
+from ..inference.information_criteria import compute_max_log_likelihood, count_unknowns
 from ..results.fit_result import FitResult
 from ..support.errors import FitError
-from ..support.optional_imports import pandas
-from .nested_models import SIGNIFICANCE_LEVEL, Nested, nested
+from ..support.optional_imports import import_pandas
+from .nested_models import SIGNIFICANCE_LEVEL, NestedModels, find_nested_models
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Comparison:
     """
 
     rivals: tuple[Rival, ...]
-    nested: tuple[Nested, ...]
+    nested: tuple[NestedModels, ...]
     corrected: bool = True
 
     @property
@@ -124,11 +124,11 @@ class Comparison:
         if len(near) == 1:
             sentences.append(f"The data prefer {near[0]}.")
         else:
-            sentences.append(f"The data cannot tell {_listed(near)} apart.")
+            sentences.append(f"The data cannot tell {_join_names(near)} apart.")
         if less:
-            sentences.append(f"{_listed(less)} {'has' if len(less) == 1 else 'have'} much less support.")
+            sentences.append(f"{_join_names(less)} {'has' if len(less) == 1 else 'have'} much less support.")
         if none:
-            sentences.append(f"{_listed(none)} {'has' if len(none) == 1 else 'have'} next to no support.")
+            sentences.append(f"{_join_names(none)} {'has' if len(none) == 1 else 'have'} next to no support.")
         best = self.rivals[0]
         if best.verdict == "rejected":
             sentences.append(f"But even {best.name} does not fit the data: none of these models is right.")
@@ -139,7 +139,7 @@ class Comparison:
             which = (
                 f"The fit of {with_priors[0]} is"
                 if len(with_priors) == 1
-                else f"The fits of {_listed(with_priors)} are"
+                else f"The fits of {_join_names(with_priors)} are"
             )
             sentences.append(f"{which} at the maximum of the posterior, not of the likelihood, because of priors.")
         held_out = [r for r in self.rivals if r.left_out is not None]
@@ -150,7 +150,7 @@ class Comparison:
             sentences.append("There are too few values for AICc: models are compared by AIC, which favours large ones.")
         return " ".join(sentences)
 
-    def told(self, one: Nested) -> str:
+    def told(self, one: NestedModels) -> str:
         """Describe a test of nested models in a sentence.
 
         Parameters
@@ -168,7 +168,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas DataFrame, indexed by the name of the model."""
-        pd = pandas()
+        pd = import_pandas()
 
         rows = [
             {
@@ -196,7 +196,7 @@ class Comparison:
             f"{'model':{width}s}  log-likelihood  free      AICc       BIC  {'Δ ' + self.criterion:>9s}  weight  fit",
             *(
                 f"{r.name:{width}s}  {r.log_likelihood:14.3f}  {r.free:4d}  {r.aicc:8.2f}  {r.bic:8.2f}  {r.delta:9.2f}"
-                f"  {r.weight:6.3f}  {r.verdict}{_worst(r.fit)}"
+                f"  {r.weight:6.3f}  {r.verdict}{_describe_worst_misfit(r.fit)}"
                 + ("" if r.left_out is None else f"; held out: {r.left_out:.3f} per value")
                 for r in self.rivals
             ),
@@ -243,7 +243,7 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     if not isinstance(fits, Mapping) or len(fits) < 2 or not all(isinstance(f, FitResult) for f in fits.values()):
         raise FitError('compare needs two or more fits by name, such as {"logistic": fit1, "gompertz": fit2}.')
     named = {str(name): fit for name, fit in fits.items()}
-    _same_data(named)
+    _require_same_data(named)
     for name, fit in named.items():
         if fit.population is not None:
             raise FitError(f"The fit {name!r} has random effects; such fits cannot be compared.")
@@ -252,7 +252,7 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
                 f"The fit {name!r}, by method {fit.method!r}, has no likelihood of the data; use the default, "
                 "'relaxed' or 'output-error'."
             )
-        if not math.isfinite(maximum(fit)):
+        if not math.isfinite(compute_max_log_likelihood(fit)):
             raise FitError(
                 f"The fit {name!r} has no maximum of the likelihood over σ, so that its criteria cannot be compared: "
                 "only Gaussian and lognormal noise of one size have one."
@@ -268,30 +268,30 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
         Rival(
             name,
             fit,
-            maximum(fit),
-            unknowns(fit),
+            compute_max_log_likelihood(fit),
+            count_unknowns(fit),
             aic=fit.aic,
             aicc=fit.aicc,
             bic=fit.bic,
             delta=values[name] - best,
             weight=weights[name] / total,
-            verdict=_verdict(fit),
-            left_out=None if folds is None else _left_out(fit, folds),
+            verdict=_describe_verdict(fit),
+            left_out=None if folds is None else _cross_validate(fit, folds),
         )
         for name, fit in named.items()
     ]
     rivals.sort(key=lambda rival: rival.delta)
-    return Comparison(tuple(rivals), tuple(nested(named)), corrected)
+    return Comparison(tuple(rivals), tuple(find_nested_models(named)), corrected)
 
 
-def _left_out(fit: FitResult, folds: int) -> float:
+def _cross_validate(fit: FitResult, folds: int) -> float:
     """Cross-validate a fit; see `cross_validation`, which is loaded here because it loads all that `fit` needs."""
-    from .cross_validation import left_out
+    from .cross_validation import held_out_log_density
 
-    return left_out(fit, folds)
+    return held_out_log_density(fit, folds)
 
 
-def _same_data(fits: dict[str, FitResult]) -> None:
+def _require_same_data(fits: dict[str, FitResult]) -> None:
     """Raise a FitError if the fits are not all of the same measurements, doses and inputs."""
     (first, reference), *rest = fits.items()
     for name, fit in rest:
@@ -307,32 +307,32 @@ def _same_data(fits: dict[str, FitResult]) -> None:
                     a.values, b.values[:, order], equal_nan=True
                 ):
                     reason = "their times or values differ"
-                elif a.doses != b.doses or not _same_inputs(reference, fit, a, b):
+                elif a.doses != b.doses or not _has_same_inputs(reference, fit, a, b):
                     reason = "their doses or inputs differ"
         if reason:
             raise FitError(f"The fits {first!r} and {name!r} are of different data: {reason}. Fit the same data.")
 
 
-def _same_inputs(fit_a: FitResult, fit_b: FitResult, a: Trajectory, b: Trajectory) -> bool:
+def _has_same_inputs(fit_a: FitResult, fit_b: FitResult, a: Trajectory, b: Trajectory) -> bool:
     """Return True if trajectory `a` of one fit and `b` of another have equal inputs, of those that both have."""
     common = [name for name in fit_a.data.inputs if name in fit_b.data.inputs]
     if a.inputs is None or b.inputs is None:
         return True
     values_a, values_b = (
-        q.columns([fit.data.inputs.index(name) for name in common])(a.times)
+        q.select_columns([fit.data.inputs.index(name) for name in common])(a.times)
         for q, fit in ((a.inputs, fit_a), (b.inputs, fit_b))
     )
     return bool(np.array_equal(values_a, values_b))
 
 
-def _verdict(fit: FitResult) -> str:
+def _describe_verdict(fit: FitResult) -> str:
     """Return the verdict of a fit in a word or two, for the table."""
     if fit.success:
         return "fits"
     return fit.status.name.lower() if fit.converged else "not converged"
 
 
-def _worst(fit: FitResult) -> str:
+def _describe_worst_misfit(fit: FitResult) -> str:
     """Describe where a rejected model fails most, for the table; return an empty string for any other."""
     if fit.goodness is None or not fit.goodness.misfits or fit.status.name != "REJECTED":
         return ""
@@ -340,6 +340,6 @@ def _worst(fit: FitResult) -> str:
     return f", most in {fit.model.states[worst.equation]}' at t = {worst.start:.4g} to {worst.stop:.4g}"
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     """Join names as in `a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

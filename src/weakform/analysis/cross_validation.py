@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..inference.fitted_states import fitted
+from ..inference.fitted_states import compute_fitted_columns
 from ..noise.kinds import KINDS
 from ..results.fit_result import FitResult
 from ..support.array_types import BoolArray
 from ..support.errors import FitError, WeakformError
 from ..support.whole_numbers import is_whole
-from .refit_with import again
+from .refit_with import refit_with
 
 MIN_LOG_DENSITY = -1e3
 """Log-density of a held-out value, at least: one value that the model cannot predict must not make the mean infinite.
@@ -25,7 +25,7 @@ By judgement: about 45 standard deviations off."""
 
 
 @np.errstate(all="ignore")
-def left_out(fit: FitResult, folds: int) -> float:
+def held_out_log_density(fit: FitResult, folds: int) -> float:
     """Compute the mean log-density of held-out values, over blocks of each trajectory.
 
     Parameters
@@ -51,17 +51,17 @@ def left_out(fit: FitResult, folds: int) -> float:
         raise FitError(f"{folds} blocks need {2 * folds} samples of each trajectory; the shortest has {shortest}.")
     total = count = 0.0
     for block in range(folds):
-        held_out = [_block(len(q.times), block, folds) for q in fit.data.trajectories]
+        held_out = [_select_block(len(q.times), block, folds) for q in fit.data.trajectories]
         parts = [
             replace(q, values=np.where(rows[:, None], np.nan, q.values))
             for q, rows in zip(fit.data.trajectories, held_out, strict=True)
         ]
         try:
-            refit = again(fit, data=fit.data.replaced(trajectories=tuple(parts)))
+            refit = refit_with(fit, data=fit.data.replace_attributes(trajectories=tuple(parts)))
         except WeakformError as error:
             raise FitError(f"The model cannot be fitted without block {block + 1} of {folds}: {error}") from None
         for k, (q, rows) in enumerate(zip(fit.data.trajectories, held_out, strict=True)):
-            predicted = fitted(refit, k)
+            predicted = compute_fitted_columns(refit, k)
             for d, name in enumerate(fit.data.noise):
                 scored = rows & q.measured[:, d]
                 kind = KINDS[name]
@@ -74,7 +74,7 @@ def left_out(fit: FitResult, folds: int) -> float:
     return total / max(count, 1.0)
 
 
-def _block(n: int, block: int, folds: int) -> BoolArray:
+def _select_block(n: int, block: int, folds: int) -> BoolArray:
     """Select the samples of a block, `(n,)`; the first sample is in none, since the trajectory begins there."""
     is_held_out = np.zeros(n, dtype=bool)
     edges = np.linspace(1, n, folds + 1).astype(int)

@@ -23,26 +23,26 @@ import numpy as np
 import symengine as se
 
 from ..basis import Local
-from ..collocation.hidden_state_problem import Latent, LatentProblem
-from ..collocation.mesh_sensitivities import Meshed
+from ..collocation.hidden_state_problem import HiddenStateProblem, MeshStates
+from ..collocation.mesh_sensitivities import MeshSensitivities
 from ..diagnostics.autocorrelation import chi_square_tail
-from ..diagnostics.goodness import REJECTED
-from ..inference.information_criteria import maximum
-from ..linalg.blas_threads import single_thread
+from ..diagnostics.goodness import REJECTION_LEVEL
+from ..inference.information_criteria import compute_max_log_likelihood
+from ..linalg.blas_threads import use_single_thread
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..model import Model
-from ..model.expression_text import to_text
+from ..model.expression_text import format_expression
 from ..model.expressions import parse_expression
 from ..model.function_table import Expr
 from ..results.fit_result import FitResult
 from ..support.array_types import FloatArray
 from ..support.errors import FitError, WeakformError
-from ..support.optional_imports import pandas
+from ..support.optional_imports import import_pandas
 from ..support.progress import Watch
-from ..support.wording import counted, suggestion
+from ..support.wording import show_progress, suggest_name
 from ..weak.weak_problem import WeakProblem
 from .nested_models import SIGNIFICANCE_LEVEL
-from .refit_with import again, plain_model
+from .refit_with import refit_with, refittable_model
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class MissingTerms:
             advice = " The model lacks something else: give candidates of your own." if self.rejected else ""
             return f"None of {self.tried} terms would improve the model (the best has p = {least:.2g}).{advice}"
         best = self.found[0]
-        equation, p = f"to the equation of {best.equation}", _tail(best.p_value)
+        equation, p = f"to the equation of {best.equation}", _format_p_value(best.p_value)
         if best.mends:
             equals = [
                 term for term in self.found[1:] if term.mends and best.gain - term.gain < SCREENING_POLICY.equal_gain
@@ -170,7 +170,7 @@ class MissingTerms:
 
     def to_frame(self) -> Any:
         """Return the fitted terms as a pandas DataFrame, one in each row."""
-        pd = pandas()
+        pd = import_pandas()
 
         return pd.DataFrame([vars(term) for term in self.terms])
 
@@ -191,7 +191,7 @@ class MissingTerms:
         return f"<MissingTerms: {self.tried} tried>\n{self}"
 
 
-def _tail(p: float) -> str:
+def _format_p_value(p: float) -> str:
     """Format a p-value; those of strong terms are far below the range of `goodness.tail`."""
     return "p < 1e-300" if p < 1e-300 else f"p = {p:.2g}"
 
@@ -216,31 +216,35 @@ class _Candidate:
     flux: bool = False
 
     @property
-    def parts(self) -> int:
+    def complexity(self) -> int:
         """The number of names and numbers in the term, a measure of its complexity; one for a flux."""
         return 1 if self.flux else len(re.findall(r"\w+(?:\.\w+)?", self.text))
 
 
 def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
     """Rank terms that a model may lack; see `FitResult.missing_terms`."""
-    model = plain_model(fit)
-    tried = _read(model, candidates) if candidates is not None else [*_library(fit, model), *_fluxes(model)]
-    with single_thread(), np.errstate(all="ignore"):
-        linearisation = _Seen.of(fit, model, tried)
-        scores, signs = linearisation.scores()
+    model = refittable_model(fit)
+    tried = (
+        _parse_candidates(model, candidates)
+        if candidates is not None
+        else [*_build_library(fit, model), *_find_fluxes(model)]
+    )
+    with use_single_thread(), np.errstate(all="ignore"):
+        linearisation = _Linearisation.linearise(fit, model, tried)
+        scores, signs = linearisation.compute_scores()
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
         best_p = len(kept) * chi_square_tail(float(scores[order[0]]), 1) if kept else np.inf
     is_significant = best_p < SCREENING_POLICY.significance
-    groups = _chosen(tried, order) if is_significant else [order[: SCREENING_POLICY.few_terms]]
+    groups = _group_candidates(tried, order) if is_significant else [order[: SCREENING_POLICY.few_terms]]
     # Terms are ranked by likelihood: a fit by a method without one is repeated by the default method.
-    base = fit if np.isfinite(maximum(fit)) else again(fit, method="wendy", start=None)
+    base = fit if np.isfinite(compute_max_log_likelihood(fit)) else refit_with(fit, method="wendy", start=None)
     terms: list[tuple[int, Term]] = []
-    name = _new(model)
+    name = _choose_parameter_name(model)
     for group in groups:
-        for k in counted(group, "terms", len(group)):
-            fits = _fitted(base, model, tried[k], name if not tried[k].flux else float(signs[k]), len(kept))
-            terms += [(tried[k].parts, term) for term in fits]
+        for k in show_progress(group, "terms", len(group)):
+            fits = _fit_candidate(base, model, tried[k], name if not tried[k].flux else float(signs[k]), len(kept))
+            terms += [(tried[k].complexity, term) for term in fits]
         if any(term.mends and parts <= SCREENING_POLICY.simple_parts for parts, term in terms):
             break
     rejected = base.goodness is not None and not base.success
@@ -248,7 +252,7 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
     return MissingTerms(tuple(term for _, term in terms), len(kept), rejected)
 
 
-def _chosen(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
+def _group_candidates(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
     """Group the candidates to be fitted; a group is fitted only if no term of the groups before makes the model fit.
 
     Scores rest on the estimate and the covariance of a wrong model. They nearly always point to the right equation, but
@@ -272,8 +276,8 @@ def _chosen(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
     for rank, equation in enumerate(equations):
         own = [k for k in order if tried[k].equation == equation]
         fluxes = [k for k in own if tried[k].flux][:few]
-        simplest = [*fluxes, *(k for k in own if tried[k].parts == 1 and not tried[k].flux)]
-        double = [k for k in own if tried[k].parts == 2]
+        simplest = [*fluxes, *(k for k in own if tried[k].complexity == 1 and not tried[k].flux)]
+        double = [k for k in own if tried[k].complexity == 2]
         parts = (
             [[*order[:few], *simplest], [*double[:few], *order[:many]]] if rank == 0 else [[*simplest, *double[:few]]]
         )
@@ -283,13 +287,13 @@ def _chosen(tried: list[_Candidate], order: list[int]) -> list[list[int]]:
     return groups
 
 
-def _new(model: Model) -> str:
+def _choose_parameter_name(model: Model) -> str:
     """Return a name for a new parameter that the model does not use: k, k0, k1, ..."""
     taken = {*model.parameters, *model.states, *model.inputs, *model.observables}
     return next(name for name in itertools.chain(["k"], map("k{}".format, itertools.count())) if name not in taken)
 
 
-def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
+def _parse_candidates(model: Model, candidates: Candidates) -> list[_Candidate]:
     """Parse candidates that the user gives, for every equation or for named ones.
 
     Raises
@@ -306,7 +310,7 @@ def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
     for state, terms in lists.items():
         texts = [terms] if isinstance(terms, str) else terms
         if state not in model.states:
-            raise FitError(f"{state!r} has no equation.{suggestion(str(state), model.states)}")
+            raise FitError(f"{state!r} has no equation.{suggest_name(str(state), model.states)}")
         names = ("t", *model.states, *model.inputs)
         parsed += [
             _Candidate(state, str(text), parse_expression(str(text), names, f"The term {text!r}")) for text in texts
@@ -316,7 +320,7 @@ def _read(model: Model, candidates: Candidates) -> list[_Candidate]:
     return parsed
 
 
-def _library(fit: FitResult, model: Model) -> list[_Candidate]:
+def _build_library(fit: FitResult, model: Model) -> list[_Candidate]:
     """Build the default candidates: products of states, inputs and time, and saturations of positive states."""
     names = list(model.states)
     values = np.concatenate(fit.denoised)
@@ -324,7 +328,7 @@ def _library(fit: FitResult, model: Model) -> list[_Candidate]:
     degrees = range(1, 4) if has_all_cubes else range(1, 3)
     products = [p for n in degrees for p in itertools.combinations_with_replacement(names, n)]
     products += [(x, x, x) for x in names if not has_all_cubes]
-    terms = ["1", "t", *model.inputs, *(_product(p) for p in products)]
+    terms = ["1", "t", *model.inputs, *(_format_product(p) for p in products)]
     terms += [f"{w}*{x}" for w in ("t", *model.inputs) for x in names]
     for x in names:
         column = values[:, model.states.index(x)]
@@ -335,50 +339,54 @@ def _library(fit: FitResult, model: Model) -> list[_Candidate]:
         terms += [f"{x}/({s} + {x})", f"{x}^2/({s}^2 + {x}^2)", f"1/({s}^4 + {x}^4)"]
         terms += [f"{x}*{y}/({s} + {x})" for y in names if y != x]
     # A second-order equation x'' = ... becomes two: that of x only defines x', and lacks nothing.
-    return _read(model, {state: terms for state in names if f"{state}'" not in model.hidden})
+    return _parse_candidates(model, {state: terms for state in names if f"{state}'" not in model.hidden})
 
 
-def _fluxes(model: Model) -> list[_Candidate]:
+def _find_fluxes(model: Model) -> list[_Candidate]:
     """Find terms of other equations: what leaves one state may arrive at another.
 
     Such a term needs no new parameter: it is added or subtracted unchanged.
     """
-    own = {state: set(_summands(e)) for state, e in zip(model.states, model.expressions, strict=True)}
+    own = {state: set(_split_sum(e)) for state, e in zip(model.states, model.expressions, strict=True)}
     fluxes = []
     for state in model.states:
         if f"{state}'" in model.hidden:
             continue
         present = {signed for term in own[state] for signed in (term, -term)}
         elsewhere = dict.fromkeys(
-            _positive(term) for source, terms in own.items() if source != state for term in terms if term not in present
+            _strip_sign(term)
+            for source, terms in own.items()
+            if source != state
+            for term in terms
+            if term not in present
         )
         # Terms without parameters are left to the library, which tries them with a coefficient.
         fluxes += [
-            _Candidate(state, to_text(term), term, flux=True)
+            _Candidate(state, format_expression(term), term, flux=True)
             for term in elsewhere
             if {str(s) for s in term.free_symbols} & set(model.parameters)
         ]
     return fluxes
 
 
-def _summands(e: Expr) -> list[Expr]:
+def _split_sum(e: Expr) -> list[Expr]:
     """Return the terms of an expanded sum."""
     whole = se.expand(e)
     return list(whole.args) if whole.is_Add else [whole]
 
 
-def _positive(term: Expr) -> Expr:
+def _strip_sign(term: Expr) -> Expr:
     """Return a term without its sign."""
     return -term if str(term).startswith("-") else term
 
 
-def _product(names: tuple[str, ...]) -> str:
+def _format_product(names: tuple[str, ...]) -> str:
     """Format a product of names, such as `x^2*y`."""
     parts = [f"{x}^{n}" if n > 1 else x for x in dict.fromkeys(names) if (n := names.count(x))]
     return "*".join(parts)
 
 
-def _with_flux(model: Model, candidate: _Candidate, sign: float) -> Model:
+def _add_flux(model: Model, candidate: _Candidate, sign: float) -> Model:
     """Return the model with a term of another equation, times `sign` 1 or -1."""
     f = list(model.expressions)
     d = model.states.index(candidate.equation)
@@ -386,7 +394,7 @@ def _with_flux(model: Model, candidate: _Candidate, sign: float) -> Model:
     return model.with_parts(f=f)
 
 
-def _with_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
+def _add_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
     """Return the model with `terms`, each times a new parameter of the name that is its key."""
     f = list(model.expressions)
     for name, candidate in terms.items():
@@ -396,7 +404,7 @@ def _with_terms(model: Model, terms: Mapping[str, _Candidate]) -> Model:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Linearisation:
     """Residuals of a fit, linearised in the coefficients of all candidates at zero.
 
     Attributes
@@ -414,26 +422,28 @@ class _Seen:
     tried: int
 
     @classmethod
-    def of(cls, fit: FitResult, model: Model, tried: list[_Candidate]) -> _Seen:
+    def linearise(cls, fit: FitResult, model: Model, tried: list[_Candidate]) -> _Linearisation:
         """Linearise the weak residuals if every state is measured, else the residuals of the data."""
-        wide = _with_terms(model, {f"_k{k}": candidate for k, candidate in enumerate(tried)})
+        wide = _add_terms(model, {f"_k{k}": candidate for k, candidate in enumerate(tried)})
         complete = fit.data.names == model.states and not model.initial
-        return (cls._weak(fit, wide, len(tried)) if complete else None) or _measured(fit, wide, len(tried))
+        return (
+            cls._linearise_weak_residuals(fit, wide, len(tried)) if complete else None
+        ) or _linearise_data_residuals(fit, wide, len(tried))
 
     @classmethod
-    def _weak(cls, fit: FitResult, wide: Model, tried: int) -> _Seen | None:
+    def _linearise_weak_residuals(cls, fit: FitResult, wide: Model, tried: int) -> _Linearisation | None:
         """Linearise the weak residuals; return None if they cannot be whitened.
 
         σ is estimated from the data alone: the residuals of a wrong model are more than noise.
         """
         assert fit.index is not None
-        parts, estimate, own = [], _weak_estimate(fit), fit.index.shape[1]
+        parts, estimate, own = [], _fit_weak_estimate(fit), fit.index.shape[1]
         try:
             problem = WeakProblem.build(wide, fit.data, Local())
             for k, form in enumerate(problem.forms):
                 p = np.append(estimate[fit.index[k]], np.zeros(tried))
                 part = WeakProblem(wide, problem.data, (form,), problem.sigma)
-                residual, jacobian = part.whitened(part.factors(p))
+                residual, jacobian = part.build_whitened_functions(part.factorise_covariances(p))
                 J = jacobian(p)
                 full = np.zeros((len(J), len(estimate)))
                 np.add.at(full.T, fit.index[k], J[:, :own].T)
@@ -443,7 +453,7 @@ class _Seen:
         r, J = (np.concatenate(each) for each in zip(*parts, strict=True))
         return cls(r, J, tried)
 
-    def scores(self) -> tuple[FloatArray, FloatArray]:
+    def compute_scores(self) -> tuple[FloatArray, FloatArray]:
         """Compute the score of each candidate, and the sign of its coefficient.
 
         Returns
@@ -466,7 +476,7 @@ class _Seen:
         return scores, np.where(slope > 0, -1.0, 1.0)
 
 
-def _weak_estimate(fit: FitResult) -> FloatArray:
+def _fit_weak_estimate(fit: FitResult) -> FloatArray:
     """Fit the weak residuals, and return the parameters `(J,)`.
 
     The estimate of a wrong model is bent to make its trajectories follow the data, so that its weak residuals would
@@ -474,7 +484,7 @@ def _weak_estimate(fit: FitResult) -> FloatArray:
     """
     for method in ("irls", "wls"):
         try:
-            weak_fit = again(fit, method=method, start=None, options=None)
+            weak_fit = refit_with(fit, method=method, start=None, options=None)
         except WeakformError:
             continue
         if weak_fit.converged:
@@ -482,7 +492,7 @@ def _weak_estimate(fit: FitResult) -> FloatArray:
     return fit.estimate
 
 
-def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
+def _linearise_data_residuals(fit: FitResult, wide: Model, tried: int) -> _Linearisation:
     """Linearise the residuals of the data, on the mesh of the fit, in the parameters and in `more` coefficients.
 
     Raises
@@ -496,21 +506,23 @@ def _measured(fit: FitResult, wide: Model, more: int) -> _Seen:
         )
     assert fit.index is not None
     P = len(fit.estimate)
-    index = np.hstack([fit.index, np.tile(P + np.arange(more), (len(fit.index), 1))])
-    model = fit.model.with_parts(variants=(), parameters=(*fit.model.parameters, *wide.parameters[-more:]))
-    problem = LatentProblem.of(model, wide, index, fit.data, fit.sigma)
-    latent = Latent.of(fit.nodes, np.append(fit.estimate, np.zeros(more)))
-    free = np.append(~fit.fixed, np.ones(more, dtype=bool))
-    meshed = Meshed(problem.relaxed(latent.meshes, fit.sigma, free))
-    moving = meshed.moving(latent.point.p, latent.point.X)
+    index = np.hstack([fit.index, np.tile(P + np.arange(tried), (len(fit.index), 1))])
+    model = fit.model.with_parts(variants=(), parameters=(*fit.model.parameters, *wide.parameters[-tried:]))
+    problem = HiddenStateProblem.from_model(model, wide, index, fit.data, fit.sigma)
+    latent = MeshStates.from_nodes(fit.nodes, np.append(fit.estimate, np.zeros(tried)))
+    free = np.append(~fit.fixed, np.ones(tried, dtype=bool))
+    meshed = MeshSensitivities(problem.build_relaxed_model(latent.meshes, fit.sigma, free))
+    moving = meshed.linearise_solutions(latent.point.p, latent.point.X)
     if moving is None:
         raise FitError("The fitted model cannot be linearised at its estimate, so that no term can be tested.")
-    J, F = meshed.spread(moving), int(free.sum())
+    J, F = meshed.expand_jacobian(moving), int(free.sum())
     # Columns are parameters, coefficients, initial values: the coefficients go last.
-    return _Seen(moving.residuals.ravel(), np.hstack([J[:, : F - more], J[:, F:], J[:, F - more : F]]), more)
+    return _Linearisation(
+        moving.residuals.ravel(), np.hstack([J[:, : F - tried], J[:, F:], J[:, F - tried : F]]), tried
+    )
 
 
-def _fitted(base: FitResult, model: Model, candidate: _Candidate, factor: str | float, tried: int) -> list[Term]:
+def _fit_candidate(base: FitResult, model: Model, candidate: _Candidate, factor: str | float, tried: int) -> list[Term]:
     """Fit the model with a candidate.
 
     Parameters
@@ -529,20 +541,17 @@ def _fitted(base: FitResult, model: Model, candidate: _Candidate, factor: str | 
     list of Term
         One term; none if the fit fails.
     """
-    if isinstance(factor, float):
-        wide = _with_flux(model, candidate, factor)
-    else:
-        wide = _with_terms(model, {factor: candidate})
+    wide = _add_flux(model, candidate, factor) if isinstance(factor, float) else _add_terms(model, {factor: candidate})
     try:
         limit = min(base.options.time_limit, SCREENING_POLICY.seconds_of_fit)
-        wide_fit = again(base, wide, start=None, callback=Watch(limit, alone=True))
+        wide_fit = refit_with(base, wide, start=None, callback=Watch(limit, forbids_fallback=True))
     except WeakformError:
         return []
-    gain = maximum(wide_fit) - maximum(base)
+    gain = compute_max_log_likelihood(wide_fit) - compute_max_log_likelihood(base)
     if not (wide_fit.converged and np.isfinite(gain)):
         return []
     p = min(1.0, tried * chi_square_tail(max(2 * gain, 0.0), 1))
-    fits = wide_fit.goodness is None or wide_fit.goodness.p_value > REJECTED
+    fits = wide_fit.goodness is None or wide_fit.goodness.p_value > REJECTION_LEVEL
     coefficient, error = factor, 0.0
     if isinstance(factor, str):
         coefficient, error = wide_fit[factor].value, wide_fit[factor].error

@@ -12,7 +12,7 @@ import numpy as np
 import symengine as se
 
 from ..diagnostics.autocorrelation import chi_square_tail
-from ..inference.information_criteria import maximum, unknowns
+from ..inference.information_criteria import compute_max_log_likelihood, count_unknowns
 from ..model.expressions import parse_expression
 from ..model.model import Model
 from ..results.fit_result import FitResult
@@ -22,7 +22,7 @@ SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Nested:
+class NestedModels:
     """The test of a model against another one of which it is a special case.
 
     Attributes
@@ -43,36 +43,42 @@ class Nested:
     p_value: float
 
 
-def nested(fits: dict[str, FitResult]) -> list[Nested]:
+def find_nested_models(fits: dict[str, FitResult]) -> list[NestedModels]:
     """Test all pairs of fits, by name, of which one model is a special case of the other."""
     tests = []
     for small, a in fits.items():
         for large, b in fits.items():
-            freedom = unknowns(b) - unknowns(a)
-            if small == large or freedom <= 0 or not _is_inside(a, b):
+            freedom = count_unknowns(b) - count_unknowns(a)
+            if small == large or freedom <= 0 or not _is_special_case(a, b):
                 continue
-            statistic = max(2 * (maximum(b) - maximum(a)), 0.0)
-            tests.append(Nested(small, large, statistic, freedom, chi_square_tail(statistic, freedom)))
+            statistic = max(2 * (compute_max_log_likelihood(b) - compute_max_log_likelihood(a)), 0.0)
+            tests.append(NestedModels(small, large, statistic, freedom, chi_square_tail(statistic, freedom)))
     return tests
 
 
-def _is_inside(a: FitResult, b: FitResult) -> bool:
+def _is_special_case(a: FitResult, b: FitResult) -> bool:
     """Return True if the model of `a` is that of `b` with parameters fixed, tied or shared."""
-    if a.model.states != b.model.states or a.data.noise != b.data.noise or a.model.driven != b.model.driven:
+    if (
+        a.model.states != b.model.states
+        or a.data.noise != b.data.noise
+        or a.model.driving_names != b.model.driving_names
+    ):
         return False
     if a.sigma_estimated != b.sigma_estimated or (not a.sigma_estimated and not np.array_equal(a.sigma, b.sigma)):
         return False
-    if _is_shared(a, b):
+    if _is_shared_version(a, b):
         return True
     own = {*a.model.parameters, *a.tied}
     if own != set(b.model.parameters) or b.tied:
         return False
     tied = {se.Symbol(n): parse_expression(text, a.model.parameters, "tied") for n, text in a.tied.items()}
-    if a.model.initial.keys() != b.model.initial.keys() or len(a.model.everything) != len(b.model.everything):
+    if a.model.initial.keys() != b.model.initial.keys() or len(a.model.all_expressions) != len(b.model.all_expressions):
         return False
     # All expressions of b, with its parameters tied as in a, are those of a.
-    pairs = zip((m.everything for m in _all(a)), (m.everything for m in _all(b)), strict=False)
-    is_same = len(_all(a)) == len(_all(b)) and all(
+    pairs = zip(
+        (m.all_expressions for m in _list_models(a)), (m.all_expressions for m in _list_models(b)), strict=False
+    )
+    is_same = len(_list_models(a)) == len(_list_models(b)) and all(
         len(x) == len(y) and all(se.expand(e - f.subs(tied)) == 0 for e, f in zip(x, y, strict=True)) for x, y in pairs
     )
     values = [dict(zip(f.model.parameters, f.estimate, strict=True)) for f in (a, b)]
@@ -81,11 +87,11 @@ def _is_inside(a: FitResult, b: FitResult) -> bool:
     return is_same and fixed[1] <= fixed[0] and all(values[0][n] == values[1][n] for n in fixed[1])
 
 
-def _is_shared(a: FitResult, b: FitResult) -> bool:
+def _is_shared_version(a: FitResult, b: FitResult) -> bool:
     """Return True if the models are the same, and trajectories of `a` share parameters that are local in `b`."""
     if a.shared is None or b.shared is None or a.index is None or b.index is None or a.tied or b.tied:
         return False
-    if a.shared.parameters != b.shared.parameters or a.shared.everything != b.shared.everything:
+    if a.shared.parameters != b.shared.parameters or a.shared.all_expressions != b.shared.all_expressions:
         return False
     if a.fixed.any() or b.fixed.any() or a.index.shape != b.index.shape:
         return False
@@ -94,6 +100,6 @@ def _is_shared(a: FitResult, b: FitResult) -> bool:
     return len({x for x, _ in pairs}) == len(pairs)
 
 
-def _all(fit: FitResult) -> tuple[Model, ...]:
+def _list_models(fit: FitResult) -> tuple[Model, ...]:
     """Return the model of a fit and its variants."""
     return (fit.model, *fit.model.variants)

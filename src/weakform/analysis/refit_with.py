@@ -13,7 +13,7 @@ from ..results.fit_result import FitResult
 from ..support.errors import FitError
 
 
-def again(done: FitResult, model: Model | None = None, data: Dataset | None = None, **changes: Any) -> FitResult:
+def refit_with(done: FitResult, model: Model | None = None, data: Dataset | None = None, **changes: Any) -> FitResult:
     """Repeat a fit with the arguments of the first one, except those that are given here.
 
     Parameters
@@ -31,14 +31,14 @@ def again(done: FitResult, model: Model | None = None, data: Dataset | None = No
     -------
     FitResult
     """
-    arguments = arguments_of(done)
+    arguments = collect_fit_arguments(done)
     for name, value in changes.items():
         is_merged = isinstance(arguments.get(name), dict) and isinstance(value, dict)
         arguments[name] = {**arguments[name], **value} if is_merged else value
-    return fit(plain_model(done) if model is None else model, done.data if data is None else data, **arguments)
+    return fit(refittable_model(done) if model is None else model, done.data if data is None else data, **arguments)
 
 
-def plain_model(done: FitResult) -> Model:
+def refittable_model(done: FitResult) -> Model:
     """Return the model of a fit before local parameters were multiplied, which can be fitted again.
 
     Raises
@@ -56,7 +56,7 @@ def plain_model(done: FitResult) -> Model:
     return done.shared
 
 
-def arguments_of(done: FitResult) -> dict[str, Any]:
+def collect_fit_arguments(done: FitResult) -> dict[str, Any]:
     """Collect the arguments with which `fit` repeats a fit, from its estimate.
 
     Returns
@@ -64,7 +64,7 @@ def arguments_of(done: FitResult) -> dict[str, Any]:
     dict
         Keywords of `fit`, by the names of the parameters before local ones were multiplied.
     """
-    shared, index = plain_model(done), done.index
+    shared, index = refittable_model(done), done.index
     assert index is not None
     local, first = {}, {}
     for j, name in enumerate(shared.parameters):

@@ -25,7 +25,7 @@ def bump(tau: FloatArray) -> tuple[FloatArray, FloatArray]:
     return phi, -2.0 * BUMP_EXPONENT * tau / safe**2 * phi
 
 
-def normalised(tau: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+def normalise_bumps(tau: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
     """Compute bumps scaled to `‖φ‖₂ = 1` and their time derivatives.
 
     Parameters

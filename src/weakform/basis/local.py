@@ -23,9 +23,9 @@ import numpy as np
 
 from ..data.trajectory import Trajectory
 from ..support.array_types import FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
-from .bump_function import bump, normalised
+from .bump_function import bump, normalise_bumps
 from .test_functions import TestFunctions
 
 DEFAULT_RADIUS_SAMPLES = 10.0
@@ -57,7 +57,7 @@ rounding error of times divided by their step, far below a difference that matte
 
 
 @dataclass(frozen=True, repr=False)
-class Local(Tidy):
+class Local(CompactRepr):
     """Bumps of one radius at evenly spaced centres.
 
     Parameters
@@ -99,12 +99,12 @@ class Local(Tidy):
         for name, value in (("radius", self.radius), ("stride", self.stride)):
             if value is not None and not isinstance(value, numbers.Real):
                 raise FitError(f"The {name} of the test functions must be a number, in time units; received {value!r}.")
-        M, step = len(trajectory.times) - 1, trajectory.step
-        if not trajectory.even:
-            return _uneven(trajectory.times, self.radius, self.stride)
+        M, step = len(trajectory.times) - 1, trajectory.mean_step
+        if not trajectory.is_evenly_spaced:
+            return _build_uneven(trajectory.times, self.radius, self.stride)
         radius = min(DEFAULT_RADIUS_SAMPLES, M * MAX_RADIUS_SHARE) if self.radius is None else self.radius / step
         stride = max(radius / DEFAULT_STRIDES_PER_RADIUS, 1.0) if self.stride is None else self.stride / step
-        _check(radius, stride, M, step)
+        _check_spacing(radius, stride, M, step)
         # Centres c_j = c_0 + j·stride (in samples), with equal margins at both ends of the series. The first centre is
         # on a sample or half-way between two, where a bump is sampled symmetrically: Σ φ' = 0, and a constant has no
         # quadrature error.
@@ -124,7 +124,7 @@ class Local(Tidy):
         else:
             distinct = slice(None)
         offset = start[distinct, None, None] + np.arange(width) - centres[distinct, :, None]
-        phi, dphi = normalised(offset / radius, radius * step)
+        phi, dphi = normalise_bumps(offset / radius, radius * step)
         phi, dphi = (np.broadcast_to(a, (blocks, length, width)) for a in (phi, dphi))
         return TestFunctions(
             phi,
@@ -138,7 +138,7 @@ class Local(Tidy):
         )
 
 
-def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> TestFunctions:
+def _build_uneven(times: FloatArray, radius: float | None, stride: float | None) -> TestFunctions:
     """Build test functions at uneven times `(M + 1,)`; radius and stride are in time units, None for the default."""
     # The median step, so that a few wide gaps do not make all bumps wide.
     M, step = len(times) - 1, float(np.median(np.diff(times)))
@@ -149,8 +149,8 @@ def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> Te
     while True:
         s = max(r / DEFAULT_STRIDES_PER_RADIUS, step) if stride is None else float(stride)
         if is_radius_fixed or stride is not None:
-            _check(r / step, s / step, int(span / step), step)
-        centres = _centres(times, r, s)
+            _check_spacing(r / step, s / step, int(span / step), step)
+        centres = _place_centres(times, r, s)
         if len(centres) or is_radius_fixed or 2 * r * RADIUS_GROWTH_FACTOR > span:
             break
         r *= RADIUS_GROWTH_FACTOR
@@ -173,7 +173,7 @@ def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> Te
     for j, centre in enumerate(centres):
         k, l = divmod(j, length)
         support = slice(first[j], last[j])
-        values = _corrected((times[support] - centre) / r, weights[support] / step, r)
+        values = _correct_derivatives((times[support] - centre) / r, weights[support] / step, r)
         columns = slice(first[j] - start[k], last[j] - start[k])
         phi[k, l, columns], dphi[k, l, columns] = values
     return TestFunctions(
@@ -188,7 +188,7 @@ def _uneven(times: FloatArray, radius: float | None, stride: float | None) -> Te
     )
 
 
-def _centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
+def _place_centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
     """Return the centres of the bumps that have enough samples and no wide gap.
 
     Parameters
@@ -220,7 +220,7 @@ def _centres(times: FloatArray, radius: float, stride: float) -> FloatArray:
     return np.asarray(centres[(last - first >= MIN_SAMPLES_PER_BUMP) & (widest <= MAX_GAP_IN_RADII * radius)])
 
 
-def _corrected(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+def _correct_derivatives(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
     """Compute `w φ` and `w φ'`, corrected so that integration by parts is exact for polynomials of low degree.
 
     Parameters
@@ -249,7 +249,7 @@ def _corrected(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[Flo
     return phi * scale, (dphi + phi * cubic) * (scale / radius)
 
 
-def _check(radius: float, stride: float, M: int, step: float) -> None:
+def _check_spacing(radius: float, stride: float, M: int, step: float) -> None:
     """Raise `FitError` if radius or stride, in samples, are impossible for M steps of `step` time units."""
     if not (math.isfinite(radius) and radius > 1.0):
         raise FitError(

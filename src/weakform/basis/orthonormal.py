@@ -20,9 +20,9 @@ from scipy.linalg import svd
 
 from ..data.trajectory import Trajectory
 from ..support.array_types import FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
-from .bump_function import normalised
+from .bump_function import normalise_bumps
 from .test_functions import TestFunctions
 
 SEARCH_CENTRE_COUNT = 100
@@ -32,7 +32,7 @@ SEARCH_RADIUS_COUNT = 100
 
 
 @dataclass(frozen=True, repr=False)
-class Orthonormal(Tidy):
+class Orthonormal(CompactRepr):
     """The paper's orthonormal family of test functions.
 
     Parameters
@@ -85,15 +85,15 @@ class Orthonormal(Tidy):
         FitError
             If data are missing, the times are uneven, or no test function fits into the series.
         """
-        times, step = trajectory.times, trajectory.step
-        if not trajectory.even or not trajectory.measured.all():
+        times, step = trajectory.times, trajectory.mean_step
+        if not trajectory.is_evenly_spaced or not trajectory.measured.all():
             raise FitError("Orthonormal test functions need complete data at evenly spaced times; use Local().")
         if self.radius is None:
-            radii, errors = radius_errors(trajectory, self.search, max(self.multipliers))
-            radius, origin = float(radii[corner(errors)]), "corner of the Fourier surrogate"
+            radii, errors = compute_radius_errors(trajectory, self.search, max(self.multipliers))
+            radius, origin = float(radii[find_corner(errors)]), "corner of the Fourier surrogate"
         else:
             radius, origin = float(self.radius), "given"
-        full, dfull = self._full(len(times) - 1, radius / step, step)
+        full, dfull = self._build_full_family(len(times) - 1, radius / step, step)
         W, s, V = svd(full, full_matrices=False, check_finite=False)
         K = min(
             int(np.searchsorted(-s, -s[0] / self.max_condition, side="right")),
@@ -112,7 +112,7 @@ class Orthonormal(Tidy):
             f"multiples {', '.join(f'{m:g}' for m in self.multipliers)}, {K} of {len(s)} singular vectors",
         )
 
-    def _full(self, M: int, radius: float, step: float) -> tuple[FloatArray, FloatArray]:
+    def _build_full_family(self, M: int, radius: float, step: float) -> tuple[FloatArray, FloatArray]:
         """Compute the bumps of all radii at every sample where they fit, and their time derivatives.
 
         Parameters
@@ -134,7 +134,7 @@ class Orthonormal(Tidy):
             r = multiplier * radius
             centres = np.arange(np.ceil(r), np.floor(M - r) + 1)
             if len(centres) and r > 1:
-                rows.append(normalised((samples - centres[:, None]) / r, r * step))
+                rows.append(normalise_bumps((samples - centres[:, None]) / r, r * step))
         if not rows:
             raise FitError(
                 f"No test function of radius {radius * step:g} ({radius:.1f} samples) fits into {M + 1} samples; "
@@ -143,7 +143,7 @@ class Orthonormal(Tidy):
         return np.concatenate([phi for phi, _ in rows]), np.concatenate([dphi for _, dphi in rows])
 
 
-def radius_errors(
+def compute_radius_errors(
     trajectory: Trajectory, search: tuple[float, float] | None, largest_multiplier: float
 ) -> tuple[FloatArray, FloatArray]:
     """Compute the surrogate of the quadrature error at a set of radii.
@@ -168,7 +168,7 @@ def radius_errors(
     FitError
         If the series is too short for a search.
     """
-    M, step = len(trajectory.times) - 1, trajectory.step
+    M, step = len(trajectory.times) - 1, trajectory.mean_step
     low, high = (2 * step, M * step / 2) if search is None else search
     lowest = max(2, int(np.ceil(low / step - 1e-9)))
     highest = max(lowest + 3, int(np.floor(min(high, M * step / 2) / step / largest_multiplier + 1e-9)))
@@ -181,12 +181,12 @@ def radius_errors(
     errors = np.empty(len(radii))
     for i, r in enumerate(radii):
         centres = np.unique(np.linspace(r, M - r, SEARCH_CENTRE_COUNT).astype(int))
-        phi, _ = normalised((samples - centres[:, None]) / r, float(r))
+        phi, _ = normalise_bumps((samples - centres[:, None]) / r, float(r))
         errors[i] = np.linalg.norm(phi @ waves)
     return radii * step, errors
 
 
-def corner(errors: FloatArray) -> int:
+def find_corner(errors: FloatArray) -> int:
     """Return the index of the corner: two secants that meet there fit `log errors` best in relative L1.
 
     Parameters

@@ -79,7 +79,7 @@ class TestFunctions:
         for array in (self.phi, self.dphi):
             for part, parts in (
                 (array[upper, :, :overlap], head),
-                (_shifted(array[before], shift[before] if copies else shift, overlap), tail),
+                (_shift_columns(array[before], shift[before] if copies else shift, overlap), tail),
             ):
                 parts.append(np.broadcast_to(part, (B - 1, *part.shape[1:])))
         for name, value in (
@@ -101,36 +101,36 @@ class TestFunctions:
         return int(self.phi.shape[1])
 
     @property
-    def used(self) -> slice:
+    def used_functions(self) -> slice:
         """The test functions of the last block that are not padding."""
         return slice(0, self.length - (self.blocks * self.length - self.count))
 
     @property
-    def thinned(self) -> TestFunctions:
+    def sparse_subset(self) -> TestFunctions:
         """A subset of local test functions, one or two of each block, about a radius apart; all of a dense basis."""
         if self.blocks == 1:
             return self
         few = slice(0, None, max(self.length // 2, 1))
         phi, dphi = self.phi[:, few], self.dphi[:, few]
-        last = self.used.stop
+        last = self.used_functions.stop
         kept = len(range(self.length)[few])
         count = (self.blocks - 1) * kept + len(range(last)[few])
         return replace(self, phi=phi, dphi=dphi, count=count)
 
     def apply(self, values: FloatArray, derivative: bool = False) -> FloatArray:
         """Compute `Φ F`, or `Φ' F` with `derivative`, `(B, D, L)`, from F `(D, time)`."""
-        rows = padded(values)[:, self.window].transpose(1, 0, 2)
+        rows = append_zero(values)[:, self.window].transpose(1, 0, 2)
         result: FloatArray = rows @ (self.dphi if derivative else self.phi).transpose(0, 2, 1)
-        result[-1, :, self.used.stop :] = 0.0
+        result[-1, :, self.used_functions.stop :] = 0.0
         return result
 
     def apply_transposed(self, values: FloatArray, derivative: bool = False) -> FloatArray:
         """Compute `Φᵀ z`, or `Φ'ᵀ z` with `derivative`, `(D, time)`, from z `(B, D, L)`, which is zero for padding."""
         total = np.zeros((values.shape[1], self.samples))
-        self.scatter((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window, total)
+        self.add_windows((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window, total)
         return total
 
-    def scatter(self, windows: FloatArray, index: IntArray, total: FloatArray) -> None:
+    def add_windows(self, windows: FloatArray, index: IntArray, total: FloatArray) -> None:
         """Add the values of windows to a series in place.
 
         Parameters
@@ -153,7 +153,7 @@ class TestFunctions:
         last = min(last, self.samples)
         total[:, first:last] += part[:, : last - first]
 
-    def dense(self) -> tuple[FloatArray, FloatArray]:
+    def to_dense(self) -> tuple[FloatArray, FloatArray]:
         """Return `Φ` and `Φ'` as full matrices `(K, M + 1)`, for tests and small problems."""
         full = np.zeros((2, self.blocks, self.length, self.samples + 1))
         for k, columns in enumerate(self.window):
@@ -164,12 +164,12 @@ class TestFunctions:
         return phi, dphi
 
 
-def padded(values: FloatArray) -> FloatArray:
+def append_zero(values: FloatArray) -> FloatArray:
     """Append a zero to the last axis of an array `(..., time)`, for the sample that means none."""
     return np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
 
 
-def _shifted(array: FloatArray, shift: IntArray, length: int) -> FloatArray:
+def _shift_columns(array: FloatArray, shift: IntArray, length: int) -> FloatArray:
     """Return `length` columns of each block `(B, L, n)` from column `shift[k]` on, with zeros beyond the end."""
     columns = shift[:, None] + np.arange(length)
     inside = columns < array.shape[2]

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError
-from ..support.wording import listed, suggestion
+from ..support.wording import list_names, suggest_name
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..files.model_file import ModelFile
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_parameter_options(parser: argparse.ArgumentParser) -> None:
     """Add the options about parameters to a command."""
     parser.add_argument(
         "--fix", action="append", default=[], metavar="NAME=VALUE", help="fix a parameter at a value; may be repeated"
@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
+def add_table_options(parser: argparse.ArgumentParser) -> None:
     """Add the options about the columns of the table, the noise and the doses to a command."""
     from ..noise.kinds import KINDS
 
@@ -75,28 +75,28 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_words(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:
+def add_verbosity_options(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:
     """Add `--quiet` and `--verbose` to a command, with their help texts."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--quiet", action="store_true", help=quiet)
     group.add_argument("--verbose", action="store_true", help=verbose)
 
 
-def watched(args: argparse.Namespace) -> dict[str, Any]:
+def build_progress_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `fit` that replace its line of progress, and start logging if `--verbose` is given."""
     if args.verbose:
         import logging
 
         logging.basicConfig(level=logging.INFO, format="weakform: %(message)s", stream=sys.stderr, force=True)
-    return {"callback": _silent} if args.quiet or args.verbose else {}
+    return {"callback": _ignore_progress} if args.quiet or args.verbose else {}
 
 
-def _silent(progress: object) -> None:
+def _ignore_progress(progress: object) -> None:
     """Ignore the progress of a fit."""
     del progress
 
 
-def read(args: argparse.Namespace) -> ModelFile:
+def read_model_file(args: argparse.Namespace) -> ModelFile:
     """Read the model file, and add the inputs and observed expressions of the command line to it."""
     from ..files.model_file import read_model
     from ..model.model import Model
@@ -118,9 +118,9 @@ def read(args: argparse.Namespace) -> ModelFile:
     return replace(file, model=model, inputs=inputs, equations=text)
 
 
-def data(file: ModelFile, args: argparse.Namespace) -> Dataset:
+def read_dataset(file: ModelFile, args: argparse.Namespace) -> Dataset:
     """Read the table of measurements and the table of doses for a model."""
-    from ..files.table_for_model import Reading, read_data
+    from ..files.table_for_model import TableOptions, read_data
 
     if args.data is None:
         raise DataError(f"No table of measurements is given; write: weakform {args.command} {args.model} data.csv")
@@ -130,11 +130,13 @@ def data(file: ModelFile, args: argparse.Namespace) -> Dataset:
             "--doses FILE."
         )
     return read_data(
-        file, args.data, Reading(args.time, args.trajectory, args.noise, args.sheet, doses=args.doses, into=args.into)
+        file,
+        args.data,
+        TableOptions(args.time, args.trajectory, args.noise, args.sheet, doses=args.doses, into=args.into),
     )
 
 
-def arguments(file: ModelFile, args: argparse.Namespace) -> dict[str, Any]:
+def build_fit_arguments(file: ModelFile, args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `fit` about parameters: those of the model file, changed by the command line."""
     from ..parameters import Parameter
 
@@ -145,17 +147,17 @@ def arguments(file: ModelFile, args: argparse.Namespace) -> dict[str, Any]:
         names = (*file.model.parameters, *(f"{state}(0)" for state in file.model.states))
         if name not in names:
             raise ModelError(
-                f"{option}: {name!r} is not a parameter.{suggestion(name, names)} The parameters are "
-                f"{listed(file.model.parameters)}."
+                f"{option}: {name!r} is not a parameter.{suggest_name(name, names)} The parameters are "
+                f"{list_names(file.model.parameters)}."
             )
         records[name] = replace(records.get(name, Parameter()), **values)
 
     for word in args.fix:
-        name, value = number(word, "--fix")
+        name, value = parse_named_number(word, "--fix")
         # A fixed parameter takes none of these, which the model file may have.
         change_record(name, "--fix", fixed=value, bounds=None, start=None, prior=None, log=False)
     for word in args.bounds:
-        name, (low, high) = _numbers(word, "--bounds", 2)
+        name, (low, high) = _parse_named_numbers(word, "--bounds", 2)
         change_record(name, "--bounds", bounds=(low, high))
     for name in args.log:
         change_record(name.strip(), "--log", log=True)
@@ -163,13 +165,13 @@ def arguments(file: ModelFile, args: argparse.Namespace) -> dict[str, Any]:
     return {"parameters": records, "units": file.units, **({"random": random} if random else {})}
 
 
-def number(word: str, option: str) -> tuple[str, float]:
+def parse_named_number(word: str, option: str) -> tuple[str, float]:
     """Return the name and the value of an argument such as `a=1.5`."""
-    name, (value,) = _numbers(word, option, 1)
+    name, (value,) = _parse_named_numbers(word, option, 1)
     return name, value
 
 
-def _numbers(word: str, option: str, count: int) -> tuple[str, list[float]]:
+def _parse_named_numbers(word: str, option: str, count: int) -> tuple[str, list[float]]:
     """Return the name and the `count` numbers of an argument such as `a=0,5`; `option` is named in the error."""
     name, _, text = word.partition("=")
     try:

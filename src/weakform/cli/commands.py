@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..support.errors import DataError, ModelError, WeakformError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 from . import command_arguments, petab_commands
-from .json_output import as_json
+from .json_output import build_json
 
 if TYPE_CHECKING:
     from ..model.model import Model
     from ..support.array_types import FloatArray
 
 
-def _check_page(path: str | None) -> None:
+def _check_report_path(path: str | None) -> None:
     """Refuse a name for the report that has the suffix of another format, such as `fit.pdf`."""
     if path and Path(path).suffix.lower() not in (".html", ".htm", ""):
         raise ModelError(
@@ -35,24 +35,24 @@ def _check_page(path: str | None) -> None:
 def run_fit(args: argparse.Namespace) -> int:
     """Fit a model file to a table, and print and write the result."""
     if petab_commands.is_petab(args):
-        return petab_commands.run_fit(args)
+        return petab_commands.run_petab_fit(args)
     from ..fitting import fit
 
-    file = command_arguments.read(args)
+    file = command_arguments.read_model_file(args)
     for option, path in (("--report", args.report), ("--save", args.save)):
         # A fit may take minutes, so a name that cannot be written is refused before it.
         if path and Path(path).is_dir():
             raise ModelError(f"{option}: {path} is a folder; give the name of a file.")
-    _check_page(args.report)
+    _check_report_path(args.report)
     result = fit(
         file.model,
-        command_arguments.data(file, args),
-        **command_arguments.arguments(file, args),
+        command_arguments.read_dataset(file, args),
+        **command_arguments.build_fit_arguments(file, args),
         starts=args.starts,
         method=args.method,
         options={"time_limit": args.time_limit},
         seed=args.seed,
-        **command_arguments.watched(args),
+        **command_arguments.build_progress_arguments(args),
     )
     # The estimate is printed first, so that a failure after the fit does not lose it.
     failures: list[str] = []
@@ -75,7 +75,7 @@ def run_fit(args: argparse.Namespace) -> int:
     if args.sample:
         attempt(lambda: result.sample(seed=args.seed))
     if args.json:
-        print(json.dumps(as_json(result), indent=2))
+        print(json.dumps(build_json(result), indent=2))
     elif not args.quiet:
         if result.posterior is not None:
             print(f"\nPosterior: {result.posterior}")
@@ -96,7 +96,7 @@ def run_fit(args: argparse.Namespace) -> int:
     return 0 if result.success else 1
 
 
-def compare(args: argparse.Namespace) -> int:
+def run_compare(args: argparse.Namespace) -> int:
     """Fit several models to one table, and compare the fits."""
     from ..analysis.comparison import compare as compare_fits
     from ..fitting import fit
@@ -107,41 +107,41 @@ def compare(args: argparse.Namespace) -> int:
             "compare needs at least two models and then a table, such as: weakform compare a.toml b.toml data.csv; "
             f"received {len(args.files)} file{'s' * (len(args.files) != 1)}."
         )
-    _check_page(args.report)
-    fits, progress = {}, command_arguments.watched(args)
+    _check_report_path(args.report)
+    fits, progress = {}, command_arguments.build_progress_arguments(args)
     for path in models:
         model_args = argparse.Namespace(**{**vars(args), "model": path, "data": table})
-        file = command_arguments.read(model_args)
+        file = command_arguments.read_model_file(model_args)
         # Files of the same name in different folders are told apart by a prime.
         name = Path(path).stem
         while name in fits:
             name += "'"
         fits[name] = fit(
-            file.model, command_arguments.data(file, model_args), **file.arguments(), seed=args.seed, **progress
+            file.model, command_arguments.read_dataset(file, model_args), **file.arguments(), seed=args.seed, **progress
         )
     comparison = compare_fits(fits, args.folds)
     lines = [str(comparison)]
     if args.report:
-        from ..report.comparison_page import write
+        from ..report.comparison_page import write_comparison
 
-        lines.append(f"\nReport: {write(comparison, args.report)}")
+        lines.append(f"\nReport: {write_comparison(comparison, args.report)}")
     if not args.quiet:
         print("\n".join(lines))
     return 0
 
 
-def check(args: argparse.Namespace) -> int:
+def run_check(args: argparse.Namespace) -> int:
     """Print all errors and warnings about a model and a table, without a fit."""
     if petab_commands.is_petab(args):
-        return petab_commands.check(args)
-    from ..files.preflight import examine
+        return petab_commands.run_petab_check(args)
+    from ..files.preflight import check_before_fit
 
     errors: list[str] = []
     warnings: list[str] = []
     facts: list[str] = []
     file = data = None
     try:
-        file = command_arguments.read(args)
+        file = command_arguments.read_model_file(args)
         names = ", ".join(file.model.parameters)
         n = len(file.model.states)
         facts.append(f"{args.model}: {n} state{'s' * (n > 1)}, parameters {names}")
@@ -149,14 +149,14 @@ def check(args: argparse.Namespace) -> int:
         errors.append(str(error))
     if file is not None:
         try:
-            data = command_arguments.data(file, args)
+            data = command_arguments.read_dataset(file, args)
             facts.append(f"{args.data}: {repr(data).removeprefix('<Dataset: ').removesuffix('>')}")
         except DataError as error:
             errors.append(str(error))
     if file is not None and data is not None:
-        findings = examine(file, data)
-        facts, errors = [*facts, *findings.good], [*errors, *findings.wrong]
-        warnings += [*data.notes, *findings.doubtful]
+        findings = check_before_fit(file, data)
+        facts, errors = [*facts, *findings.facts], [*errors, *findings.errors]
+        warnings += [*data.notes, *findings.warnings]
     if args.json:
         print(json.dumps({"ok": not errors, "wrong": errors, "doubtful": warnings, "good": facts}, indent=2))
     else:
@@ -172,15 +172,15 @@ def run_simulate(args: argparse.Namespace) -> int:
     import numpy as np
 
     from ..files.model_file import read_model
-    from ..forward.solver import begin, simulate
+    from ..forward.solver import evaluate_initial_values, simulate
     from ..noise.kinds import KINDS
 
     file = read_model(args.model)
-    values = {**file.values, **dict(command_arguments.number(word, "--set") for word in args.set)}
-    initial = {**file.initial, **dict(command_arguments.number(word, "--initial") for word in args.initial)}
+    values = {**file.values, **dict(command_arguments.parse_named_number(word, "--set") for word in args.set)}
+    initial = {**file.initial, **dict(command_arguments.parse_named_number(word, "--initial") for word in args.initial)}
     missing = [name for name in file.model.parameters if name not in values]
     if not missing:
-        initial = {**begin(file.model, [values[name] for name in file.model.parameters]), **initial}
+        initial = {**evaluate_initial_values(file.model, [values[name] for name in file.model.parameters]), **initial}
     missing += [name for name in file.model.states if name not in initial]
     if missing:
         raise ModelError(
@@ -195,7 +195,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         if unknown:
             raise ModelError(
                 f"{option}: {unknown[0]!r} is not one of {', '.join(names_of_model)}."
-                f"{suggestion(unknown[0], names_of_model)}"
+                f"{suggest_name(unknown[0], names_of_model)}"
             )
     if not 0 <= args.noise < float("inf"):
         raise ModelError(f"--noise must be a finite number, not negative; received {args.noise!r}.")
@@ -216,18 +216,18 @@ def run_simulate(args: argparse.Namespace) -> int:
     solved = simulate(file.model, p, [initial[name] for name in file.model.states], times)
     if not solved.success:
         raise ModelError(f"The model cannot be solved with these values: {solved.status.value}.")
-    names = _columns(file.model, args.columns)
-    columns = file.model.map("h", names)(times, solved.states, np.array(p))
+    names = _select_columns(file.model, args.columns)
+    columns = file.model.build_map("h", names)(times, solved.states, np.array(p))
     if args.noise:
         rng = np.random.default_rng(args.seed)
         for d, kind in enumerate(KINDS[file.noise.get(name, "gaussian")] for name in names):
             column = columns[:, [d]]
-            columns[:, [d]] = kind.draw(rng, column, kind.sigma(column, args.noise))
+            columns[:, [d]] = kind.draw(rng, column, kind.compute_sigma(column, args.noise))
     write_table(["time", *names], np.column_stack([times, columns]), args.out, "samples")
     return 0
 
 
-def write_table(header: Sequence[str], values: FloatArray, path: str | None, what: str) -> None:
+def write_table(header: Sequence[str], values: FloatArray, path: str | None, row_name: str) -> None:
     """Print a table as CSV, or write it to a file and report its size.
 
     Parameters
@@ -244,39 +244,41 @@ def write_table(header: Sequence[str], values: FloatArray, path: str | None, wha
     text = "\n".join([",".join(header), *rows]) + "\n"
     if path:
         Path(path).write_text(text, encoding="utf-8")
-        print(f"Wrote {len(rows)} {what} to {path}")
+        print(f"Wrote {len(rows)} {row_name} to {path}")
     else:
         sys.stdout.write(text)
 
 
-def _columns(model: Model, text: str | None) -> list[str]:
+def _select_columns(model: Model, text: str | None) -> list[str]:
     """Return the columns of a simulated table: the names in `text`, separated by commas, or all states."""
     available = [*model.states, *model.observables]
     names = [name.strip() for name in text.split(",")] if text else list(model.states)
     for name in names:
         if name not in available:
-            raise ModelError(f"--columns: {name!r} is not one of {', '.join(available)}.{suggestion(name, available)}")
+            raise ModelError(
+                f"--columns: {name!r} is not one of {', '.join(available)}.{suggest_name(name, available)}"
+            )
     return names
 
 
-def new(args: argparse.Namespace) -> int:
+def run_new(args: argparse.Namespace) -> int:
     """Write a model file with comments, as a starting point."""
-    from ..files.template import OBSERVED, TEMPLATE
+    from ..files.template import PARTLY_OBSERVED_TEMPLATE, TEMPLATE
 
     path = Path(args.file)
     if path.exists():
         raise ModelError(f"{path} already exists and is not overwritten; give another name.")
-    path.write_text(OBSERVED if args.observed else TEMPLATE, encoding="utf-8")
+    path.write_text(PARTLY_OBSERVED_TEMPLATE if args.observed else TEMPLATE, encoding="utf-8")
     print(f"Wrote {path}. Edit it, then try:  weakform check {path} your_data.csv")
     return 0
 
 
-def demo(args: argparse.Namespace) -> int:
+def run_demo(args: argparse.Namespace) -> int:
     """Simulate and fit a benchmark problem, print the report beside the truth, and write a picture and a page."""
     from .. import problems
     from ..fitting import fit
     from ..report.plots import save, states
-    from ..report.text_report import report
+    from ..report.text_report import format_report
 
     problem = problems.get(args.problem)
     data = problem.simulate(M=args.samples, noise=args.noise, seed=args.seed)
@@ -284,7 +286,7 @@ def demo(args: argparse.Namespace) -> int:
     print(f"seed {args.seed}; no starting values are given.\n")
     print("\n".join(f"    {line}" for line in str(problem.model).splitlines()), end="\n\n")
     result = fit(problem.model, data, bounds=problem.bounds, seed=args.seed)
-    print(report(result, truth=problem.parameters))
+    print(format_report(result, truth=problem.parameters))
     folder = Path(args.out)
     print(f"\nPicture: {save(states(result), folder / f'{problem.name}.png')}")
     page = result.report(folder / f"{problem.name}.html", shlex.join(["weakform", *args.words]))

@@ -19,11 +19,11 @@ def finite_or_none(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def as_json(result: FitResult) -> dict[str, Any]:
+def build_json(result: FitResult) -> dict[str, Any]:
     """Return the result of a fit as a dictionary for JSON; a number that is not finite becomes None."""
-    from ..report.verdict_text import verdict
+    from ..report.verdict_text import judge_fit
 
-    judgement = verdict(result)
+    judgement = judge_fit(result)
     return {
         "verdict": {"kind": judgement.kind, "headline": judgement.headline, "reasons": list(judgement.reasons)},
         "success": result.success,
@@ -47,7 +47,7 @@ def as_json(result: FitResult) -> dict[str, Any]:
         },
         "tied": {name: finite_or_none(result.derived(text).value) for name, text in result.tied.items()},
         "sigma": dict(zip(result.data.labels, map(finite_or_none, result.sigma), strict=True)),
-        "initial": _beginnings(result),
+        "initial": _describe_initial_values(result),
         "alternatives": [
             {
                 "parameters": dict(zip(result, map(finite_or_none, alternative.estimate), strict=True)),
@@ -55,7 +55,7 @@ def as_json(result: FitResult) -> dict[str, Any]:
             }
             for alternative in result.alternatives
         ],
-        "posterior": None if result.posterior is None else _posterior(result.posterior),
+        "posterior": None if result.posterior is None else _describe_posterior(result.posterior),
         "p_value": None if result.goodness is None else finite_or_none(result.goodness.p_value),
         "covariance": [[finite_or_none(v) for v in row] for row in result.covariance],
         "r_squared": {name: finite_or_none(value) for name, value in result.r_squared.items()},
@@ -66,7 +66,7 @@ def as_json(result: FitResult) -> dict[str, Any]:
     }
 
 
-def _posterior(posterior: Posterior) -> dict[str, Any]:
+def _describe_posterior(posterior: Posterior) -> dict[str, Any]:
     """Return the summary of the draws of each parameter, and whether the chains converged."""
     ends = posterior.intervals()
     return {
@@ -85,7 +85,7 @@ def _posterior(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _beginnings(result: FitResult) -> dict[str, Any]:
+def _describe_initial_values(result: FitResult) -> dict[str, Any]:
     """Return the initial values by state, or by state and trajectory; empty if the model cannot be solved."""
 
     def describe(quantity: Quantity) -> dict[str, Any]:

@@ -15,21 +15,21 @@ from typing import NoReturn
 from ..support.errors import WeakformError
 from ..support.versions import __version__
 from . import command_arguments
-from .commands import check, compare, demo, list_problems, new, run_fit, run_serve, run_simulate
+from .commands import list_problems, run_check, run_compare, run_demo, run_fit, run_new, run_serve, run_simulate
 from .predict_and_design import run_design, run_predict
-from .study_commands import figures, summary, sweep
+from .study_commands import run_figures, run_summary, run_sweep
 
 
-def completion(args: argparse.Namespace) -> int:
+def print_completion(args: argparse.Namespace) -> int:
     """Print a completion script for a shell: commands, then the long options of the command, and files."""
     commands = " ".join(sorted(COMMANDS))
     if args.shell == "fish":
         print(f"complete -c weakform -n __fish_use_subcommand -f -a '{commands}'")
-        for name, options in _options().items():
+        for name, options in _list_options().items():
             for option in options:
                 print(f"complete -c weakform -n '__fish_seen_subcommand_from {name}' -l {option[2:]}")
         return 0
-    cases = "\n".join(f"    {name}) words='{' '.join(options)}' ;;" for name, options in _options().items())
+    cases = "\n".join(f"    {name}) words='{' '.join(options)}' ;;" for name, options in _list_options().items())
     load = "autoload -U +X bashcompinit && bashcompinit\n" if args.shell == "zsh" else ""
     print(
         f"{load}_weakform() {{\n  local words='{commands}'\n  if [ \"$COMP_CWORD\" -gt 1 ]; then\n"
@@ -40,10 +40,10 @@ def completion(args: argparse.Namespace) -> int:
     return 0
 
 
-def _options() -> dict[str, list[str]]:
+def _list_options() -> dict[str, list[str]]:
     """Return the long options of each command."""
     # argparse has no public way to list the options of a parser.
-    group = parser()._subparsers
+    group = build_parser()._subparsers
     assert group is not None
     (commands,) = (action for action in group._actions if isinstance(action, argparse._SubParsersAction))
     return {
@@ -53,9 +53,9 @@ def _options() -> dict[str, list[str]]:
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
-    "new": (new, "write a model file with comments, as a starting point", "weakform new model.toml"),
+    "new": (run_new, "write a model file with comments, as a starting point", "weakform new model.toml"),
     "check": (
-        check,
+        run_check,
         "check a model and a table before fitting, and print errors and warnings",
         "weakform check model.toml data.csv",
     ),
@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
         "weakform simulate model.toml --set a=1 --initial x=2",
     ),
     "compare": (
-        compare,
+        run_compare,
         "fit several models to one table and compare how well the data support them",
         "weakform compare logistic.toml gompertz.toml data.csv --report page.html",
     ),
@@ -82,23 +82,27 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
     ),
     "serve": (run_serve, "fit models on a page in the browser, served on this machine only", "weakform serve"),
     "demo": (
-        demo,
+        run_demo,
         "simulate and fit a benchmark problem, and show the report",
         "weakform demo --problem lorenz --noise 0.1 --out demo",
     ),
     "problems": (list_problems, "list the benchmark problems", "weakform problems"),
     "sweep": (
-        sweep,
+        run_sweep,
         "run a Monte Carlo study, or continue one that was interrupted",
         "weakform sweep lorenz --out lorenz.sqlite --workers 4",
     ),
-    "summary": (summary, "print the metrics of a study", "weakform summary lorenz.sqlite --export lorenz.parquet"),
-    "figures": (figures, "draw the figures of a study", "weakform figures lorenz.sqlite --format svg"),
-    "completion": (completion, "print a completion script for your shell", "weakform completion bash >> ~/.bashrc"),
+    "summary": (run_summary, "print the metrics of a study", "weakform summary lorenz.sqlite --export lorenz.parquet"),
+    "figures": (run_figures, "draw the figures of a study", "weakform figures lorenz.sqlite --format svg"),
+    "completion": (
+        print_completion,
+        "print a completion script for your shell",
+        "weakform completion bash >> ~/.bashrc",
+    ),
 }
 
 
-class _Parser(argparse.ArgumentParser):
+class _OneLineErrorParser(argparse.ArgumentParser):
     """A parser whose errors are one line that names the command with all options."""
 
     def error(self, message: str) -> NoReturn:
@@ -106,11 +110,11 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}. All options: {self.prog} --help\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Build the parser of `weakform` with all its commands."""
     from ..estimators import ESTIMATORS
 
-    top = _Parser(
+    top = _OneLineErrorParser(
         prog="weakform",
         description="Estimate the parameters of differential equations from noisy data, without solving the equations.",
         epilog="start with: weakform new model.toml; then weakform fit model.toml data.csv --report fit.html",
@@ -152,19 +156,19 @@ def parser() -> argparse.ArgumentParser:
         )
     parsers["compare"].add_argument("files", nargs="+", metavar="FILE", help="two or more models, then the table")
     for name in ("fit", "check", "compare", "design", "predict"):
-        command_arguments.add_table(parsers[name])
+        command_arguments.add_table_options(parsers[name])
     for name in ("fit", "design", "predict"):
-        command_arguments.add(parsers[name])
-    command_arguments.add_words(
+        command_arguments.add_parameter_options(parsers[name])
+    command_arguments.add_verbosity_options(
         parsers["fit"],
         quiet="print errors only; the exit code reports the outcome",
         verbose="report each stage as it begins, and print which strategies were tried and why",
     )
-    command_arguments.add_words(
+    command_arguments.add_verbosity_options(
         parsers["compare"], quiet="print errors only", verbose="report each stage of each fit as it begins"
     )
     for name in ("design", "predict"):
-        command_arguments.add_words(
+        command_arguments.add_verbosity_options(
             parsers[name],
             quiet="do not show the progress of the fit",
             verbose="report each stage of the fit as it begins",
@@ -349,7 +353,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        args = parser().parse_args(words)
+        args = build_parser().parse_args(words)
         args.words = words
         return int(args.run(args))
     except WeakformError as error:

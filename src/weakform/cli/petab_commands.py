@@ -26,7 +26,7 @@ def is_petab(args: argparse.Namespace) -> bool:
     return Path(args.model).suffix.lower() in PETAB_SUFFIXES
 
 
-def _refuse(args: argparse.Namespace, names: tuple[str, ...]) -> None:
+def _refuse_options(args: argparse.Namespace, names: tuple[str, ...]) -> None:
     """Refuse a table and the options `names`, which a PEtab problem replaces by its own files."""
     refused = [f"--{name}" for name in names if getattr(args, name, None)]
     if args.data or refused:
@@ -36,11 +36,11 @@ def _refuse(args: argparse.Namespace, names: tuple[str, ...]) -> None:
         )
 
 
-def run_fit(args: argparse.Namespace) -> int:
+def run_petab_fit(args: argparse.Namespace) -> int:
     """Fit a PEtab problem by maximum likelihood, and print the result."""
     from ..files.petab.petab_problem import read_petab
 
-    _refuse(
+    _refuse_options(
         args,
         (
             "time",
@@ -76,13 +76,13 @@ def run_fit(args: argparse.Namespace) -> int:
     if show_progress:
         print("\r" + " " * PROGRESS_WIDTH + "\r", end="", file=sys.stderr)
     if args.json:
-        print(json.dumps(_plain(result), indent=2))
+        print(json.dumps(_build_json(result), indent=2))
     else:
         print(result)
     return 0 if result.success else 1
 
 
-def _plain(fit: PetabFit) -> dict[str, Any]:
+def _build_json(fit: PetabFit) -> dict[str, Any]:
     """Return the numbers of a fit for JSON, in which a number that is not finite is null."""
     return {
         "problem": fit.problem.name,
@@ -106,11 +106,11 @@ def _plain(fit: PetabFit) -> dict[str, Any]:
     }
 
 
-def check(args: argparse.Namespace) -> int:
+def run_petab_check(args: argparse.Namespace) -> int:
     """Print what a PEtab problem contains, and its log-likelihood at the nominal values if all of them are given."""
     from ..files.petab.petab_problem import read_petab
 
-    _refuse(args, ("time", "trajectory", "noise", "doses"))
+    _refuse_options(args, ("time", "trajectory", "noise", "doses"))
     problem = read_petab(args.model)
     facts = [repr(problem).removeprefix("<").removesuffix(">")]
     if all(math.isfinite(value) for value in problem.nominal.values()):

@@ -14,24 +14,27 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 
-def _fitted(args: argparse.Namespace) -> FitResult:
+def _fit_model(args: argparse.Namespace) -> FitResult:
     """Fit the model file to the table, with the default method."""
     from ..fitting import fit
 
-    file = command_arguments.read(args)
-    fit_arguments = {**command_arguments.arguments(file, args), **command_arguments.watched(args)}
-    return fit(file.model, command_arguments.data(file, args), **fit_arguments, seed=args.seed)
+    file = command_arguments.read_model_file(args)
+    fit_arguments = {
+        **command_arguments.build_fit_arguments(file, args),
+        **command_arguments.build_progress_arguments(args),
+    }
+    return fit(file.model, command_arguments.read_dataset(file, args), **fit_arguments, seed=args.seed)
 
 
 def run_design(args: argparse.Namespace) -> int:
     """Fit, and print which further samples would reduce the standard errors most."""
-    from ..inference.design_from_fit import windows
-    from ..inference.prediction import numbered
+    from ..inference.design_from_fit import build_windows
+    from ..inference.prediction import find_trajectory_number
 
-    result = _fitted(args)
-    k = numbered(result, 0 if args.of is None else args.of)
+    result = _fit_model(args)
+    k = find_trajectory_number(result, 0 if args.of is None else args.of)
     span = (args.begin, args.to)
-    design = result.design(windows(result, k, args.windows, args.samples, span), trajectory=k)
+    design = result.design(build_windows(result, k, args.windows, args.samples, span), trajectory=k)
     print(design)
     if not result.success:
         print(f"\nThe fit did not succeed, so a design based on it is not reliable: {result.message}")
@@ -46,10 +49,10 @@ def run_predict(args: argparse.Namespace) -> int:
     """Fit, and print or write the solution with its band as a table."""
     import numpy as np
 
-    from ..inference.prediction import numbered
+    from ..inference.prediction import find_trajectory_number
 
-    result = _fitted(args)
-    k = numbered(result, 0 if args.of is None else args.of)
+    result = _fit_model(args)
+    k = find_trajectory_number(result, 0 if args.of is None else args.of)
     times = result.data.trajectories[k].times
     low = times[0] if args.begin is None else args.begin
     high = times[-1] if args.to is None else args.to

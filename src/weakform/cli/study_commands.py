@@ -9,19 +9,19 @@ from pathlib import Path
 from ..support.errors import WeakformError
 
 
-def sweep(args: argparse.Namespace) -> int:
+def run_sweep(args: argparse.Namespace) -> int:
     """Do the runs of a study that its file does not have yet."""
     import os
 
-    from ..experiments.cell_runner import perform
-    from ..experiments.executors import dask, local
+    from ..experiments.cell_runner import perform_run
+    from ..experiments.executors import make_dask_executor, make_local_executor
     from ..experiments.study import read_study
     from ..experiments.sweep import sweep as sweep_study
 
     study = read_study(args.study)
     out = Path(args.out or f"{study.name}.sqlite")
     workers = args.workers or os.cpu_count() or 1
-    execute = dask(args.dask, perform) if args.dask else local(workers, perform)
+    execute = make_dask_executor(args.dask, perform_run) if args.dask else make_local_executor(workers, perform_run)
     try:
         outcome = sweep_study(study, out, execute)
     except KeyboardInterrupt:
@@ -31,31 +31,32 @@ def sweep(args: argparse.Namespace) -> int:
         )
         return 130
     print(
-        f"{study.name}: {outcome.done} runs done, {outcome.failed} of them failed, {outcome.before} already in the "
-        f"file; {outcome.before + outcome.done - len(outcome.lost)} of {outcome.total} runs are in {out}."
+        f"{study.name}: {outcome.done} runs done, {outcome.failed} of them failed, {outcome.already_done} already in "
+        "the "
+        f"file; {outcome.already_done + outcome.done - len(outcome.lost)} of {outcome.total} runs are in {out}."
     )
     for line in outcome.lost:
         print(f"lost: {line}", file=sys.stderr)
     return 1 if outcome.lost else 0
 
 
-def figures(args: argparse.Namespace) -> int:
+def run_figures(args: argparse.Namespace) -> int:
     """Draw the figures of a study, and print the name of each file."""
-    from ..experiments.figures import draw
+    from ..experiments.figures import draw_figures
 
-    for path in draw(args.file, args.out, args.format, not args.runs_only):
+    for path in draw_figures(args.file, args.out, args.format, not args.runs_only):
         print(path, flush=True)
     return 0
 
 
-def summary(args: argparse.Namespace) -> int:
+def run_summary(args: argparse.Namespace) -> int:
     """Print the metrics of a study, or write its runs as a table."""
     from ..experiments.store import Store
-    from ..experiments.summary import summarise, table
+    from ..experiments.summary import format_table, summarise
 
     store = Store(args.file)
     if args.export is None:
-        print(table(summarise(store)))
+        print(format_table(summarise(store)))
         return 0
     out, frame = Path(args.export), store.frame()
     if out.suffix == ".parquet":

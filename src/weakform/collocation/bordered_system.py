@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..linalg.saddle_point import Saddle
+from ..linalg.saddle_point import SaddlePointSystem
 from ..support.array_types import FloatArray, IntArray
-from .soft_constraint import Layout, Linear
+from .soft_constraint import Layout, LinearisedProblem
 
 MAX_SHARE_FOR_SPLIT = 0.5
 """Largest mean share of the parameters that a trajectory may depend on for trajectories to be solved one by one.
@@ -16,7 +16,7 @@ all parameters has less overhead. By judgement.
 """
 
 
-class Arrow:
+class BorderedSystem:
     """The factorised linear system of a step: X and z interleaved in a band, the parameters as its border.
 
     Parameters
@@ -32,7 +32,9 @@ class Arrow:
         Size of each state.
     """
 
-    def __init__(self, line: Linear, layout: Layout, V: FloatArray, damping: float, size: FloatArray) -> None:
+    def __init__(
+        self, line: LinearisedProblem, layout: Layout, V: FloatArray, damping: float, size: FloatArray
+    ) -> None:
         """Factorise K with each state divided by its size, so that one damping fits all units."""
         N, D = line.v.shape
         self.N, self.D, self.line, self.layout = N, D, line, layout
@@ -53,7 +55,7 @@ class Arrow:
         self.B = np.zeros((N, 2, D, F))
         self.B[layout.sampled, 0] = Rt @ line.P
         self.B[:, 1] = line.G
-        self.saddle = Saddle(H, left, right, V)
+        self.saddle = SaddlePointSystem(H, left, right, V)
 
     def solve(self, right: FloatArray, nodes: slice = slice(None)) -> FloatArray:
         """Compute `K⁻¹ b`.
@@ -72,7 +74,7 @@ class Arrow:
         """
         return self.saddle.solve(right * self.scale, nodes) * self.scale
 
-    def _parts(self) -> list[tuple[slice, IntArray]] | None:
+    def _split_by_trajectory(self) -> list[tuple[slice, IntArray]] | None:
         """Return the nodes of each trajectory and its parameters; None if splitting does not pay.
 
         Only parameters couple trajectories, and many trajectories have parameters of their own.
@@ -86,7 +88,7 @@ class Arrow:
         ends = np.append(begins[1:], self.N)
         return [(slice(a, b), np.flatnonzero(own)) for a, b, own in zip(begins, ends, used, strict=True)]
 
-    def reduced(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def eliminate_states(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Eliminate X and z.
 
         Parameters
@@ -107,7 +109,7 @@ class Arrow:
         """
         F = self.B.shape[3]
         free = np.stack([self.g, v], axis=1)[..., None]
-        parts = self._parts()
+        parts = self._split_by_trajectory()
         if parts is None:
             solved = self.solve(np.concatenate([free, self.B], axis=3))
             alone, with_p = solved[..., 0], solved[..., 1:]

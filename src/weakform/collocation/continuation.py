@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..linalg.symmetric_matrix import NotPositiveDefinite
-from ..optimize import never
+from ..optimize import never_stop
 from ..optimize.box_quadratic import minimise_in_box
 from ..support.array_types import FloatArray
-from .bordered_system import Arrow
+from .bordered_system import BorderedSystem
 from .gauss_helmert import Prior
-from .soft_constraint import Linear, Relaxed
+from .soft_constraint import LinearisedProblem, RelaxedModel
 
 STIFFNESS_LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
 """Relative size q of the random walk that the model is allowed, level by level: from 3 down to about 1e-4.
@@ -21,12 +21,12 @@ STIFFNESS_LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
 At the first level the problem is nearly a smoothing problem. Each level is a factor of √10 below the previous one
 (docs/method.md); larger factors save levels and make each of them harder. By judgement.
 """
-EXACT = (1e-6, 1e-8)
+EXACT_STIFFNESSES = (1e-6, 1e-8)
 """Values of q at which the model counts as exact: at the end of a search, and of an estimate.
 
 At 1e-6 a state that the model keeps at zero could still grow out of the softness of the last level.
 """
-FINE = 1e-5
+ESTIMATE_TOLERANCE = 1e-5
 """Decrease of the objective, in units of log-likelihood, below which the level of an estimate has converged.
 
 By judgement."""
@@ -117,7 +117,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchSettings:
     """Bounds, springs and prior of the parameters, and when to stop.
 
     Attributes
@@ -134,12 +134,12 @@ class Search:
 
     lower: FloatArray
     upper: FloatArray
-    held: FloatArray | None = None
+    spring_length: FloatArray | None = None
     prior: Prior | None = None
-    stop: Callable[[float], bool] = never
+    stop: Callable[[float], bool] = never_stop
 
 
-def sizes(X: FloatArray) -> FloatArray:
+def compute_state_sizes(X: FloatArray) -> FloatArray:
     """Compute the root mean square of each state over all nodes, `(D,)`, from X `(N, D)`."""
     return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-100))
 
@@ -156,28 +156,30 @@ class _Level:
     search : Search
     """
 
-    def __init__(self, problem: Relaxed, point: Point, q: float, search: Search) -> None:
+    def __init__(self, problem: RelaxedModel, point: Point, q: float, search: SearchSettings) -> None:
         self.problem, self.search = problem, search
-        self.V = np.maximum(problem.variances(point.X, q), np.finfo(float).tiny)
+        self.V = np.maximum(problem.compute_variances(point.X, q), np.finfo(float).tiny)
         self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
         self.stiff = q < _RETURNS.stiff_below
-        held = search.held
+        held = search.spring_length
         self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
         self.damping = max(point.damping, _DAMPING.smallest_first)
-        self.value = self.objective(self.p, self.X, problem.constraint(self.p, self.X))
+        self.value = self.compute_objective(self.p, self.X, problem.compute_constraint(self.p, self.X))
 
-    def objective(self, p: FloatArray, X: FloatArray, v: FloatArray) -> float:
+    def compute_objective(self, p: FloatArray, X: FloatArray, v: FloatArray) -> float:
         """Compute half the sum of squares at p `(P,)` and X `(N, D)` with constraint v `(N, D)`; inf if not finite."""
-        r = self.problem.residual(p, X)
-        value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V))) + self._held(p)
+        r = self.problem.compute_residual(p, X)
+        value = 0.5 * (float(np.sum(r * r)) + float(np.sum(v * v / self.V))) + self._compute_penalty(p)
         return value if np.isfinite(value) else np.inf
 
-    def _held(self, p: FloatArray) -> float:
+    def _compute_penalty(self, p: FloatArray) -> float:
         """Compute the part of the objective that springs and prior add at p `(P,)`."""
         value = 0.5 * float(self.spring @ (p[self.problem.free] - self.centre) ** 2)
-        return value if self.search.prior is None else value + self.search.prior.value(p)
+        return value if self.search.prior is None else value + self.search.prior.compute_penalty(p)
 
-    def trial(self, line: Linear, mu: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    def compute_trial_step(
+        self, line: LinearisedProblem, mu: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Compute a damped step.
 
         Parameters
@@ -202,9 +204,9 @@ class _Level:
         """
         free, search = self.problem.free, self.search
         # Damping in units of the size of each state, and of the curvature of each parameter.
-        size = sizes(self.X)
-        arrow = Arrow(line, self.problem.layout, self.V, mu, size)
-        g, H, alone, with_p = arrow.reduced(line.v)
+        size = compute_state_sizes(self.X)
+        arrow = BorderedSystem(line, self.problem.layout, self.V, mu, size)
+        g, H, alone, with_p = arrow.eliminate_states(line.v)
         g, H = g + self.spring * (self.p[free] - self.centre), H + np.diag(self.spring)
         if search.prior is not None:
             g = g + search.prior.gradient(self.p)[free]
@@ -222,11 +224,13 @@ class _Level:
         target = line.v + (line.left @ dX[:, :, None])[:, :, 0] + line.G @ dp
         target[:-1] += (line.right[:-1] @ dX[1:, :, None])[:, :, 0]
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
-        promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._held(p)
-        X, v = self._returned(p, *self._inside(p, self.X, self.X + dX), target=target, arrow=arrow, mu=mu)
+        promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._compute_penalty(p)
+        X, v = self._return_to_constraint(
+            p, *self._move_inside_domain(p, self.X, self.X + dX), target=target, arrow=arrow, mu=mu
+        )
         return p, X, v, promised
 
-    def _inside(self, p: FloatArray, X: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _move_inside_domain(self, p: FloatArray, X: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Move states as far as the equations are defined.
 
         Parameters
@@ -240,19 +244,19 @@ class _Level:
         X, v : ndarray, (N, D)
             States on the way from X to `moved`, and the constraint there.
         """
-        v = self.problem.constraint(p, moved)
+        v = self.problem.compute_constraint(p, moved)
         for _ in range(_RETURNS.max_halvings):
             if np.isfinite(v).all():
                 break
-            defined = self.problem.defined(p, moved)
+            defined = self.problem.find_defined_nodes(p, moved)
             if defined.all():
                 break
             moved = np.where(defined[:, None], moved, 0.5 * (X + moved))
-            v = self.problem.constraint(p, moved)
+            v = self.problem.compute_constraint(p, moved)
         return moved, v
 
-    def _returned(
-        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, arrow: Arrow, mu: float
+    def _return_to_constraint(
+        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, arrow: BorderedSystem, mu: float
     ) -> tuple[FloatArray, FloatArray]:
         """Move states by Newton steps until the constraint has a target value.
 
@@ -282,15 +286,20 @@ class _Level:
             if cost < _RETURNS.negligible or not np.isfinite(cost) or (fresh and cost > last):
                 break
             if not fresh and cost > _RETURNS.slow_decrease * last:
-                arrow, fresh = Arrow(self.problem.linearise(p, X), self.problem.layout, self.V, mu, sizes(X)), True
+                arrow, fresh = (
+                    BorderedSystem(
+                        self.problem.linearise(p, X), self.problem.layout, self.V, mu, compute_state_sizes(X)
+                    ),
+                    True,
+                )
             else:
                 fresh = not self.stiff
             last = cost
             back = arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
-            X, v = self._inside(p, X, X - back)
+            X, v = self._move_inside_domain(p, X, X - back)
         return X, v
 
-    def run(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:
+    def iterate(self, steps: int, relative: float, absolute: float) -> tuple[bool, int]:
         """Iterate until the objective is flat.
 
         Parameters
@@ -313,8 +322,8 @@ class _Level:
                 return False, step
             line = self.problem.linearise(self.p, self.X) if line is None else line
             try:
-                p, X, v, promised = self.trial(line, mu)
-                value = self.objective(p, X, v)
+                p, X, v, promised = self.compute_trial_step(line, mu)
+                value = self.compute_objective(p, X, v)
             except (NotPositiveDefinite, np.linalg.LinAlgError):
                 p, X, value, promised = self.p, self.X, np.inf, -np.inf
             gain = self.value - value
@@ -334,8 +343,8 @@ class _Level:
         return False, steps
 
 
-def level(
-    problem: Relaxed, point: Point, q: float, search: Search, tolerance: float = _STOPPING.search_decrease
+def minimise_level(
+    problem: RelaxedModel, point: Point, q: float, search: SearchSettings, tolerance: float = _STOPPING.search_decrease
 ) -> Point:
     """Minimise the objective at one q.
 
@@ -354,15 +363,21 @@ def level(
     -------
     Point
     """
-    exact = q <= EXACT[0]
+    exact = q <= EXACT_STIFFNESSES[0]
     with np.errstate(all="ignore"):
         work = _Level(problem, point, q, search)
         steps = _STOPPING.max_exact_steps if exact else _STOPPING.max_steps
-        done, used = work.run(steps, 0.0 if exact else _STOPPING.relative_decrease, tolerance)
+        done, used = work.iterate(steps, 0.0 if exact else _STOPPING.relative_decrease, tolerance)
     return Point(work.p, work.X, work.value, done, point.steps + used, work.damping)
 
 
-def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search, first: float = STIFFNESS_LEVELS[0]) -> Point:
+def run_continuation(
+    problem: RelaxedModel,
+    p: FloatArray,
+    X: FloatArray,
+    search: SearchSettings,
+    first_level: float = STIFFNESS_LEVELS[0],
+) -> Point:
     """Minimise the objective at all levels of q in turn, and at last with the exact constraint of a search.
 
     Parameters
@@ -381,12 +396,14 @@ def relax(problem: Relaxed, p: FloatArray, X: FloatArray, search: Search, first:
     """
     point = Point(p, X)
     for q in STIFFNESS_LEVELS:
-        if q <= first:
-            point = level(problem, point, q, search)
-    return level(problem, point, EXACT[0], replace(search, held=None))
+        if q <= first_level:
+            point = minimise_level(problem, point, q, search)
+    return minimise_level(problem, point, EXACT_STIFFNESSES[0], replace(search, spring_length=None))
 
 
-def settle(problem: Relaxed, point: Point, search: Search, tolerance: float = FINE) -> Point:
+def settle_on_exact_model(
+    problem: RelaxedModel, point: Point, search: SearchSettings, tolerance: float = ESTIMATE_TOLERANCE
+) -> Point:
     """Minimise the objective with the exact constraint of an estimate, from a point nearby.
 
     Parameters
@@ -402,10 +419,12 @@ def settle(problem: Relaxed, point: Point, search: Search, tolerance: float = FI
     -------
     Point
     """
-    return level(problem, point, EXACT[-1], replace(search, held=None), tolerance)
+    return minimise_level(problem, point, EXACT_STIFFNESSES[-1], replace(search, spring_length=None), tolerance)
 
 
-def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, FloatArray, FloatArray]:
+def compute_information(
+    problem: RelaxedModel, p: FloatArray, X: FloatArray
+) -> tuple[BorderedSystem, FloatArray, FloatArray]:
     """Compute the information about the free parameters when states obey the model.
 
     Parameters
@@ -430,7 +449,7 @@ def information(problem: Relaxed, p: FloatArray, X: FloatArray) -> tuple[Arrow, 
     """
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
-        V = np.maximum(problem.variances(X, EXACT[-1]), np.finfo(float).tiny)
-        arrow = Arrow(line, problem.layout, V, 1e-12, sizes(X))
-        gradient, H, _, _ = arrow.reduced(line.v)
+        V = np.maximum(problem.compute_variances(X, EXACT_STIFFNESSES[-1]), np.finfo(float).tiny)
+        arrow = BorderedSystem(line, problem.layout, V, 1e-12, compute_state_sizes(X))
+        gradient, H, _, _ = arrow.eliminate_states(line.v)
     return arrow, H, gradient

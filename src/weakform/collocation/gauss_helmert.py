@@ -25,13 +25,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.blas_threads import single_thread
-from ..linalg.symmetric_matrix import NotPositiveDefinite, scaled_eigendecomposition, symmetric_inverse
-from ..optimize import Stop, never
+from ..linalg.blas_threads import use_single_thread
+from ..linalg.symmetric_matrix import NotPositiveDefinite, invert_symmetric, scaled_eigendecomposition
+from ..optimize import Stop, never_stop
 from ..optimize.step_rules import STEP_FAILURES, TrustRegion
 from ..support.array_types import FloatArray
 from .mesh import Mesh
-from .watchdog import MAX_STEPS_WITHOUT_DECREASE, PENALTY_SLACK, Step, Watch
+from .watchdog import MAX_STEPS_WITHOUT_DECREASE, PENALTY_SLACK, GaussHelmertStep, Watchdog
 
 RUNAWAY_ERRORS = 20.0
 """Distance from the start, in standard errors, beyond which a parameter runs away.
@@ -108,10 +108,12 @@ class Solution:
     misfit: float
     stop: Stop
     iterations: int
-    held: FloatArray | None = None
+    held_direction: FloatArray | None = None
 
     @classmethod
-    def known(cls, p: FloatArray, states: FloatArray, sigma: FloatArray, misfit: float, stop: Stop) -> Solution:
+    def without_information(
+        cls, p: FloatArray, states: FloatArray, sigma: FloatArray, misfit: float, stop: Stop
+    ) -> Solution:
         """Build a solution from another iteration, which computes no information."""
         return cls(p, states, sigma, np.zeros((0, 0)), misfit, stop=stop, iterations=0)
 
@@ -119,7 +121,7 @@ class Solution:
 class Prior(Protocol):
     """A prior: a sum of squares of functions of the parameters."""
 
-    def value(self, p: FloatArray) -> float:
+    def compute_penalty(self, p: FloatArray) -> float:
         """Return half the sum of squares at p `(J,)`."""
 
     def gradient(self, p: FloatArray) -> FloatArray:
@@ -130,7 +132,7 @@ class Prior(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class IterationSettings:
     """Free parameters, their bounds, and when to stop.
 
     Attributes
@@ -155,13 +157,15 @@ class Settings:
     upper: FloatArray
     tolerance: float = 1e-4
     max_iterations: int = 100
-    stop: Callable[[float], bool] = never
-    runaway: float = RUNAWAY_ERRORS
+    should_stop: Callable[[float], bool] = never_stop
+    runaway_errors: float = RUNAWAY_ERRORS
     prior: Prior | None = None
-    noise: Callable[[FloatArray], FloatArray] | None = None
+    sigma_estimator: Callable[[FloatArray], FloatArray] | None = None
 
 
-def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, settings: Settings) -> Solution:
+def solve_gauss_helmert(
+    mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, settings: IterationSettings
+) -> Solution:
     """Find the parameters and states that obey the model and are nearest to the data.
 
     Parameters
@@ -183,14 +187,14 @@ def solve(mesh: Mesh, sigma: FloatArray, p: FloatArray, states: FloatArray, sett
     NotPositiveDefinite
         If the constraint is singular at the start, or if no direction can be found for parameters that run away.
     """
-    with single_thread(), np.errstate(all="ignore"):
-        first = _Iteration(mesh, sigma, settings, None).run(p, states)
+    with use_single_thread(), np.errstate(all="ignore"):
+        first = _Iteration(mesh, sigma, settings, None).iterate(p, states)
         if isinstance(first, Solution):
             return first
-        held = _Iteration(mesh, sigma, settings, first).run(p, states)
+        held = _Iteration(mesh, sigma, settings, first).iterate(p, states)
         assert isinstance(held, Solution)
         # From the end of the held run the iteration may converge without holding.
-        free = _Iteration(mesh, held.sigma, settings, None).run(held.p, held.states)
+        free = _Iteration(mesh, held.sigma, settings, None).iterate(held.p, held.states)
         return free if isinstance(free, Solution) and free.stop.converged else held
 
 
@@ -206,26 +210,26 @@ class _Iteration:
         Direction that is held.
     """
 
-    def __init__(self, mesh: Mesh, sigma: FloatArray, settings: Settings, held: FloatArray | None) -> None:
+    def __init__(self, mesh: Mesh, sigma: FloatArray, settings: IterationSettings, held: FloatArray | None) -> None:
         self.mesh, self.settings, self.held = mesh, settings, held
         self.counts = mesh.measured.sum(axis=0)
         self.penalty = 0.0
-        self._set(sigma)
+        self._set_sigma(sigma)
         self.first = self.v
 
-    def _set(self, sigma: FloatArray) -> None:
+    def _set_sigma(self, sigma: FloatArray) -> None:
         """Set σ `(D,)` and the variances that follow from it."""
-        self.sigma, self.v = sigma, self.mesh.variances(sigma)
+        self.sigma, self.v = sigma, self.mesh.compute_variances(sigma)
 
-    def _renewed(self, x: FloatArray) -> bool:
+    def _update_sigma(self, x: FloatArray) -> bool:
         """Estimate σ from the residuals at x `(nodes, D)`; return True if it has not changed or is given."""
-        if self.settings.noise is None:
+        if self.settings.sigma_estimator is None:
             return True
         before = self.sigma
-        self._set(self.settings.noise(self.mesh.residuals(x)))
+        self._set_sigma(self.settings.sigma_estimator(self.mesh.compute_residuals(x)))
         return bool((np.abs(self.sigma / before - 1) < SIGMA_TOLERANCE).all())
 
-    def run(self, p: FloatArray, x: FloatArray) -> Solution | FloatArray:
+    def iterate(self, p: FloatArray, x: FloatArray) -> Solution | FloatArray:
         """Iterate from p `(J,)` and x `(nodes, D)`.
 
         Returns
@@ -235,24 +239,24 @@ class _Iteration:
         """
         settings, free = self.settings, self.settings.free
         p = np.clip(p, settings.lower, settings.upper)
-        step = self._step(p, x)
+        step = self._compute_step(p, x)
         first, start = step.information, p[free]  # the step itself is as long as the series and is not kept
-        errors = np.sqrt(np.abs(symmetric_inverse(step.information).diagonal()))
-        watch = Watch(p, x, step)
-        stop, iteration, flat, sigma_agrees = Stop.ITERATIONS, 0, 0, settings.noise is None
+        errors = np.sqrt(np.abs(invert_symmetric(step.information).diagonal()))
+        watch = Watchdog(p, x, step)
+        stop, iteration, flat, sigma_agrees = Stop.ITERATIONS, 0, 0, settings.sigma_estimator is None
         while iteration < settings.max_iterations:
             iteration += 1
             small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
             small |= bool((np.abs(step.dp) <= ROUNDING_TOLERANCE * np.abs(p)).all())
-            before = self._value(watch.last_step)
-            if step.drift <= MAX_DRIFT_OF_WHOLE_STEP and watch.patient:
+            before = self._evaluate_penalty(watch.last_step)
+            if step.drift <= MAX_DRIFT_OF_WHOLE_STEP and watch.is_patient:
                 share = watch.share
                 x = x + share * (step.states - x)
             else:
-                if not watch.patient:
-                    (p, x), step = watch.back(), step.bare
-                    step = self._step(p, x)
-                share, x = self._search(p, x, step)
+                if not watch.is_patient:
+                    (p, x), step = watch.return_to_best(), step.without_factors
+                    step = self._compute_step(p, x)
+                share, x = self._search_along_step(p, x, step)
                 if share == 0.0:
                     stop = Stop.STUCK
                     break
@@ -260,20 +264,20 @@ class _Iteration:
             moved = np.abs(p[free] - start)
             # Long steps alone are no sign of an undetermined direction. If σ is too small, all standard errors are too
             # small, which the excess of the residuals corrects; and while the states still move far, so may p.
-            far = np.maximum(settings.runaway * errors * self._excess(x), np.abs(start))
+            far = np.maximum(settings.runaway_errors * errors * self._compute_excess(x), np.abs(start))
             if self.held is None and step.drift <= MAX_DRIFT_OF_WHOLE_STEP and (moved > far).any():
-                return _weakest(first)
+                return _find_weakest_direction(first)
             if small and sigma_agrees and share >= 0.5 * watch.share:
                 stop = Stop.STEP
                 break
-            if settings.stop(before):
+            if settings.should_stop(before):
                 stop = Stop.TIME
                 break
             if step.drift <= MAX_DRIFT_OF_WHOLE_STEP:
-                sigma_agrees = self._renewed(x)
-            step = step.bare
+                sigma_agrees = self._update_sigma(x)
+            step = step.without_factors
             try:
-                step = self._step(p, x)
+                step = self._compute_step(p, x)
             except NotPositiveDefinite:
                 # The step led to where the constraint is singular: search along the step from the best point instead.
                 if watch.steps_since_best < 0:
@@ -281,17 +285,24 @@ class _Iteration:
                 p, x, step = watch.best
                 watch.steps_since_best = MAX_STEPS_WITHOUT_DECREASE
                 continue
-            watch.see(p, x, step, share, self._value)
-            change = abs(before - self._value(watch.last_step))
+            watch.record_point(p, x, step, share, self._evaluate_penalty)
+            change = abs(before - self._evaluate_penalty(watch.last_step))
             flat = flat + 1 if share >= _VALLEY.min_share and change < _VALLEY.max_change else 0
             if flat >= _VALLEY.steps:
                 stop = Stop.VALUE
                 break
         return Solution(
-            p, x, self.sigma, step.information, self._misfit(x), stop=stop, iterations=iteration, held=self.held
+            p,
+            x,
+            self.sigma,
+            step.information,
+            self._compute_misfit(x),
+            stop=stop,
+            iterations=iteration,
+            held_direction=self.held,
         )
 
-    def _step(self, p: FloatArray, x: FloatArray) -> Step:
+    def _compute_step(self, p: FloatArray, x: FloatArray) -> GaussHelmertStep:
         """Compute the Gauss–Helmert step from p `(J,)` and x `(nodes, D)`.
 
         Raises
@@ -303,7 +314,7 @@ class _Iteration:
         F = int(free.sum())
         line = mesh.linearise(p, x)
         e = np.where(mesh.measured, mesh.data - x, 0.0)
-        factor = line.covariance(v)
+        factor = line.factorise_covariance(v)
         rho = line.c + line.A.apply(e)
         # One pass of the factor whitens G, ρ and c; their Gram matrix has H = Gᵀ S⁻¹ G, g = Gᵀ S⁻¹ ρ and cᵀ S⁻¹ c.
         columns = np.empty((rho.size, F + 2))
@@ -319,27 +330,29 @@ class _Iteration:
             g += self.settings.prior.gradient(p)[free]
         d = np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
         low, high = self.settings.lower[free] - p[free], self.settings.upper[free] - p[free]
-        theta = self._parameters(g, H, d, low, high)
+        theta = self._solve_for_parameters(g, H, d, low, high)
         dp = np.zeros(len(p))
         dp[free] = theta
-        z = factor.back(white[:, F] + white[:, :F] @ theta).reshape(line.c.shape)
-        w = line.A.transposed(z, len(x))
+        z = factor.solve_transposed(white[:, F] + white[:, :F] @ theta).reshape(line.c.shape)
+        w = line.A.apply_transposed(z, len(x))
         states = x + e - v * w
         # ‖z‖_S² = zᵀ A diag(v) Aᵀ z. A penalty above ‖z‖_S makes the penalty function exact; it never falls.
         self.penalty = max(self.penalty, 2 * float(np.sqrt(np.sum(v * w**2))))
-        return Step(
+        return GaussHelmertStep(
             dp=dp,
             states=states,
             information=H,
             scaled=d * theta,
             drift=float(np.sqrt(np.mean((states - x) ** 2 / v))),
-            cost=self._cost(p, x),
+            cost=self._compute_cost(p, x),
             violation=float(gram[F + 1, F + 1]),
             A=line.A,
             factor=factor,
         )
 
-    def _parameters(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    def _solve_for_parameters(
+        self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
         """Minimise the quadratic model in the box, with the held direction kept by a stiff spring.
 
         Parameters
@@ -370,36 +383,36 @@ class _Iteration:
         except STEP_FAILURES as error:
             raise NotPositiveDefinite("the parameters") from error
 
-    def _excess(self, x: FloatArray) -> float:
+    def _compute_excess(self, x: FloatArray) -> float:
         """Compute the root mean square residual at x `(nodes, D)` over the first σ, at least 1."""
         off = ((self.mesh.data - x) ** 2 / self.first)[self.mesh.measured]
         return max(1.0, math.sqrt(float(np.sum(off)) / max(off.size, 1)))
 
-    def _misfit(self, x: FloatArray) -> float:
+    def _compute_misfit(self, x: FloatArray) -> float:
         """Compute `Σ (x^data - x)²/v` over measured values, at x `(nodes, D)`."""
         return float(np.sum(((self.mesh.data - x) ** 2 / self.v)[self.mesh.measured]))
 
-    def _cost(self, p: FloatArray, x: FloatArray) -> float:
+    def _compute_cost(self, p: FloatArray, x: FloatArray) -> float:
         """Compute minus the log-likelihood and the log-prior at p `(J,)` and x `(nodes, D)`, up to a constant."""
-        prior = 0.0 if self.settings.prior is None else self.settings.prior.value(p)
+        prior = 0.0 if self.settings.prior is None else self.settings.prior.compute_penalty(p)
         with np.errstate(all="ignore"):
-            noise = float(self.counts @ np.log(self.sigma)) if self.settings.noise is not None else 0.0
-        return 0.5 * self._misfit(x) + prior + noise
+            noise = float(self.counts @ np.log(self.sigma)) if self.settings.sigma_estimator is not None else 0.0
+        return 0.5 * self._compute_misfit(x) + prior + noise
 
-    def _value(self, step: Step) -> float:
+    def _evaluate_penalty(self, step: GaussHelmertStep) -> float:
         """Compute the penalty function at the point where a step begins."""
         return step.cost + self.penalty * math.sqrt(step.violation)
 
-    def _merit(self, p: FloatArray, x: FloatArray, step: Step) -> float:
+    def _evaluate_penalty_at(self, p: FloatArray, x: FloatArray, step: GaussHelmertStep) -> float:
         """Compute the penalty function at p `(J,)` and x `(nodes, D)`, with S of a step nearby; inf if not finite."""
-        c = self.mesh.defects(p, x)
+        c = self.mesh.compute_defects(p, x)
         if not np.isfinite(c).all():
             return np.inf
         assert step.factor is not None
         white = step.factor.whiten(c.ravel())
-        return self._cost(p, x) + self.penalty * math.sqrt(float(white @ white))
+        return self._compute_cost(p, x) + self.penalty * math.sqrt(float(white @ white))
 
-    def _search(self, p: FloatArray, x: FloatArray, step: Step) -> tuple[float, FloatArray]:
+    def _search_along_step(self, p: FloatArray, x: FloatArray, step: GaussHelmertStep) -> tuple[float, FloatArray]:
         """Halve a step until the penalty function decreases.
 
         A full step along a curved constraint leaves it to second order, which the penalty function may refuse however
@@ -418,31 +431,31 @@ class _Iteration:
             Share of the step that decreases the penalty function; 0 if none does.
         states : ndarray, (nodes, D)
         """
-        before = self._merit(p, x, step)
+        before = self._evaluate_penalty_at(p, x, step)
         limit = before + max(PENALTY_SLACK, RELATIVE_PENALTY_SLACK * abs(before))
         share = 1.0
         while share > MIN_SEARCHED_SHARE:
             q = p + share * step.dp
             moved = x + share * (step.states - x)
-            after = self._merit(q, moved, step)
+            after = self._evaluate_penalty_at(q, moved, step)
             if after > limit and share == 1.0:
-                moved = self._returned(q, moved, step)
-                after = self._merit(q, moved, step)
+                moved = self._return_to_constraint(q, moved, step)
+                after = self._evaluate_penalty_at(q, moved, step)
             if after <= limit:
                 return share, moved
             share /= 2
         return 0.0, x
 
-    def _returned(self, p: FloatArray, x: FloatArray, step: Step) -> FloatArray:
+    def _return_to_constraint(self, p: FloatArray, x: FloatArray, step: GaussHelmertStep) -> FloatArray:
         """Move the states x `(nodes, D)` by `-v Aᵀ S⁻¹ c`, which removes the violation to first order."""
-        c = self.mesh.defects(p, x)
+        c = self.mesh.compute_defects(p, x)
         assert step.factor is not None
         assert step.A is not None
-        z = step.factor.back(step.factor.whiten(c.ravel())).reshape(c.shape)
-        return np.asarray(x - self.v * step.A.transposed(z, len(x)))
+        z = step.factor.solve_transposed(step.factor.whiten(c.ravel())).reshape(c.shape)
+        return np.asarray(x - self.v * step.A.apply_transposed(z, len(x)))
 
 
-def _weakest(information: FloatArray) -> FloatArray:
+def _find_weakest_direction(information: FloatArray) -> FloatArray:
     """Return the direction of least information as a unit vector `(F,)` in units of conditional standard errors.
 
     Raises

@@ -15,20 +15,20 @@ import numpy as np
 import symengine as se
 
 from ..data import Dataset
-from ..data.matching import inputs_of
+from ..data.matching import collect_inputs
 from ..model import Model
-from ..model.domain_check import ends_somewhere
-from ..model.expression_map import Map
+from ..model.domain_check import has_limited_domain
+from ..model.expression_map import ExpressionMap
 from ..model.inputs import Inputs
 from ..noise.kinds import KINDS
-from ..noise.noise_filter import uneven_squares
-from ..parameters import Parameters
+from ..noise.noise_filter import filter_uneven_series
+from ..parameters import ResolvedParameters
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..weak.weak_form import WeakForm
 from .continuation import Point
 from .simpson_rule import hermite_midpoints, insert_midpoints
-from .soft_constraint import Functions, Layout, Relaxed
+from .soft_constraint import Layout, ModelFunctions, RelaxedModel
 
 MIN_INTERVALS_PER_SERIES = 100
 """Smallest number of intervals of the first mesh of a series.
@@ -46,7 +46,7 @@ DEFAULT_SIGMA_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Latent:
+class MeshStates:
     """Parameters and states on a mesh.
 
     Attributes
@@ -68,14 +68,14 @@ class Latent:
         return tuple((mesh, states[1:]) for mesh, states in zip(self.meshes, parts, strict=True))
 
     @classmethod
-    def of(cls, nodes: Sequence[tuple[FloatArray, FloatArray]], p: FloatArray) -> Latent:
+    def from_nodes(cls, nodes: Sequence[tuple[FloatArray, FloatArray]], p: FloatArray) -> MeshStates:
         """Build from p `(P,)` and the times `(nodes,)` and states `(nodes, D)` of each trajectory."""
         X = np.concatenate([part for _, states in nodes for part in (states[:1], states)])
         return cls(tuple(times for times, _ in nodes), Point(p, X))
 
 
 @dataclass(frozen=True)
-class LatentProblem:
+class HiddenStateProblem:
     """Data, the functions of the model that predict them, and the noise level.
 
     Attributes
@@ -96,12 +96,12 @@ class LatentProblem:
     model: Model
     shared: Model
     data: Dataset
-    functions: Functions
+    functions: ModelFunctions
     sigma: FloatArray
     forms: tuple[WeakForm, ...] = ()
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         model: Model,
         shared: Model,
@@ -109,7 +109,7 @@ class LatentProblem:
         data: Dataset,
         sigma: FloatArray,
         log: BoolArray | None = None,
-    ) -> LatentProblem:
+    ) -> HiddenStateProblem:
         """Compile the functions that predict the measured columns.
 
         Parameters
@@ -124,21 +124,21 @@ class LatentProblem:
             Parameters on a log scale; none by default.
         """
         kinds = [KINDS[kind] for kind in data.noise]
-        functions = Functions(
-            shared.map("f"),
-            shared.map("h", data.names or ()),
-            shared.map("g"),
+        functions = ModelFunctions(
+            shared.build_map("f"),
+            shared.build_map("h", data.names or ()),
+            shared.build_map("g"),
             given=np.array([state in shared.initial for state in shared.states]),
             to_working=tuple(kind.to_working for kind in kinds),
             numeric_slope=tuple(kind.numeric_slope for kind in kinds),
             index=index,
             log=np.zeros(len(model.parameters), dtype=bool) if log is None else log,
-            ends=ends_somewhere(shared.expressions, shared.states),
+            has_domain_limits=has_limited_domain(shared.expressions, shared.states),
         )
         return cls(model, shared, data, functions, sigma)
 
     @classmethod
-    def build(cls, parameters: Parameters, data: Dataset) -> LatentProblem:
+    def build(cls, parameters: ResolvedParameters, data: Dataset) -> HiddenStateProblem:
         """Build the problem; estimate σ unless it is given.
 
         Raises
@@ -152,29 +152,30 @@ class LatentProblem:
                 "give sigma for each column instead."
             )
         log = parameters.scale.log
-        problem = cls.of(parameters.model, parameters.shared, parameters.index, data, np.ones(data.D), log=log)
+        problem = cls.from_model(parameters.model, parameters.shared, parameters.index, data, np.ones(data.D), log=log)
         if data.own_noise and data.sigma is None:
             problem = problem._with_own_noise()
-        sigma = problem._level() if data.sigma is None else data.sigma.copy()
-        values, unknown = int(data.measurements.sum()), int(parameters.free.sum()) + problem.beginnings
+        sigma = problem._estimate_sigma() if data.sigma is None else data.sigma.copy()
+        values, unknown = int(data.measurements.sum()), int(parameters.free.sum()) + problem.fitted_initial_count
         if values < unknown:
             raise FitError(
                 f"{values} measured values cannot determine {unknown} unknowns: {int(parameters.free.sum())} "
-                f"parameters and {problem.beginnings} initial values. Measure more, fix some, or give initial values."
+                f"parameters and {problem.fitted_initial_count} initial values. Measure more, fix some, or give "
+                "initial values."
             )
         return replace(problem, sigma=sigma)
 
-    def reweighed(self, weights: tuple[FloatArray, ...]) -> LatentProblem:
+    def with_weights(self, weights: tuple[FloatArray, ...]) -> HiddenStateProblem:
         """Return the problem with other weights `(time, K)` of the values of each trajectory."""
-        return replace(self, data=self.data.reweighed(weights))
+        return replace(self, data=self.data.replace_weights(weights))
 
     @property
-    def beginnings(self) -> int:
+    def fitted_initial_count(self) -> int:
         """Number of initial values that are fitted in addition to the parameters."""
         return int((~self.functions.given).sum()) * len(self.data.trajectories)
 
     @cached_property
-    def working(self) -> tuple[FloatArray, ...]:
+    def working_values(self) -> tuple[FloatArray, ...]:
         """Data of each trajectory in working coordinates, `(time, K)`; NaN if missing."""
         with np.errstate(all="ignore"):
             return tuple(
@@ -190,21 +191,21 @@ class LatentProblem:
     @property
     def spread(self) -> FloatArray:
         """Standard deviation of each column in working coordinates, `(K,)`; one for a constant column."""
-        rows = np.concatenate(self.working)
+        rows = np.concatenate(self.working_values)
         with np.errstate(all="ignore"):
             spread = np.nanstd(rows, axis=0)
         return np.where(spread > 0, spread, 1.0)
 
-    def _level(self) -> FloatArray:
+    def _estimate_sigma(self) -> FloatArray:
         """Estimate σ `(K,)` from the data alone: by the noise filter and from repeated measurements.
 
         With too few values σ is a share of the spread.
         """
         squares, counts = np.zeros(len(self.sigma)), np.zeros(len(self.sigma))
-        for q, x in zip(self.data.trajectories, self.working, strict=True):
+        for q, x in zip(self.data.trajectories, self.working_values, strict=True):
             for k in range(x.shape[1]):
                 finite = np.isfinite(x[:, k])
-                square, count = uneven_squares(q.times[finite], x[finite, k], q.scales[finite, k])
+                square, count = filter_uneven_series(q.times[finite], x[finite, k], q.scales[finite, k])
                 squares[k], counts[k] = squares[k] + square, counts[k] + count
             if q.within is not None and q.repeats is not None:
                 squares, counts = squares + q.within, counts + q.repeats
@@ -213,20 +214,20 @@ class LatentProblem:
         # Where the dynamics are fast for the samples, the filter may see more than the whole variation.
         return np.where(estimated, np.minimum(sigma, self.spread), DEFAULT_SIGMA_SHARE * self.spread)
 
-    def _with_own_noise(self) -> LatentProblem:
+    def _with_own_noise(self) -> HiddenStateProblem:
         """Return the problem with the noise of each trajectory scaled to its own σ, relative to the common σ."""
-        shared, parts = self._level(), []
+        shared, parts = self._estimate_sigma(), []
         for q in self.data.trajectories:
-            own = replace(self, data=self.data.replaced(trajectories=(q,)))._level()
-            parts.append(q.rescaled(own / shared))
-        return replace(self, data=self.data.replaced(trajectories=tuple(parts)))
+            own = replace(self, data=self.data.replace_attributes(trajectories=(q,)))._estimate_sigma()
+            parts.append(q.multiply_scales(own / shared))
+        return replace(self, data=self.data.replace_attributes(trajectories=tuple(parts)))
 
     @property
-    def at_zero(self) -> bool:
+    def has_given_initial(self) -> bool:
         """Whether some initial value is given at t = 0 by more than a parameter `x(0)`."""
         return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
 
-    def begin(self, k: int) -> float:
+    def find_begin(self, k: int) -> float:
         """Return the time at which trajectory k begins.
 
         It is the earliest of its first sample, t = 0 if initial values are given, its jumps and its doses.
@@ -234,17 +235,17 @@ class LatentProblem:
         q = self.data.trajectories[k]
         events = [time for time, _ in self.jumps[k]]
         events += [float(dose.time) for doses in q.doses for dose in doses.each]
-        return float(min([q.times[0], *([0.0] if self.at_zero else []), *events]))
+        return float(min([q.times[0], *([0.0] if self.has_given_initial else []), *events]))
 
     @cached_property
     def jumps(self) -> tuple[tuple[tuple[float, tuple[se.Basic, ...]], ...], ...]:
         """For each trajectory, times of jumps with the states after each as expressions of the states before it."""
         every = []
         for k, q in enumerate(self.data.trajectories):
-            model = self.shared.of(k)
+            model = self.shared.for_trajectory(k)
             jumps: dict[float, dict[str, se.Basic]] = {}
             for event in model.events:
-                time = model.timed(event.trigger)
+                time = model.find_firing_time(event.trigger)
                 if time is None or not time.is_Number or float(time) > q.times[-1]:
                     continue
                 if event.waits and float(time) <= min(q.times[0], 0.0):
@@ -256,17 +257,17 @@ class LatentProblem:
             every.append(tuple((time, tuple(jumps[time].values())) for time in sorted(jumps)))
         return tuple(every)
 
-    def meshes(self) -> tuple[FloatArray, ...]:
+    def build_meshes(self) -> tuple[FloatArray, ...]:
         """Build the first mesh `(nodes,)` of each trajectory, with two nodes at each jump of the states."""
         meshes = []
         for k, q in enumerate(self.data.trajectories):
-            times, begin = q.times, self.begin(k)
+            times, begin = q.times, self.find_begin(k)
             if begin < times[0]:
                 times = np.concatenate([[begin], times])
             times = np.union1d(times, [time for time, _ in self.jumps[k]])
-            inputs = inputs_of(self.shared, self.data, k)
+            inputs = collect_inputs(self.shared, self.data, k)
             if inputs is not None:
-                jumps = inputs.jumps
+                jumps = inputs.jump_times
                 times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
             gaps = np.diff(times)
             # At least two intervals between samples; gaps longer than usual get more.
@@ -275,15 +276,15 @@ class LatentProblem:
             # The margin keeps a gap of a whole number of targets from one more interval by rounding.
             counts = np.clip(np.ceil(gaps / target - 1e-9).astype(int), 2, MAX_INTERVALS_PER_GAP)
             parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
-            meshes.append(self.doubled(np.append(np.concatenate(parts), times[-1]), k))
+            meshes.append(self.with_jump_nodes(np.append(np.concatenate(parts), times[-1]), k))
         return tuple(meshes)
 
-    def doubled(self, mesh: FloatArray, k: int) -> FloatArray:
+    def with_jump_nodes(self, mesh: FloatArray, k: int) -> FloatArray:
         """Return a mesh `(nodes,)` of trajectory k with two nodes at each jump of the states."""
         jumping = [time for time, _ in self.jumps[k] if mesh[0] <= time <= mesh[-1]]
         return np.sort(np.concatenate([np.setdiff1d(mesh, jumping), jumping, jumping])) if jumping else mesh
 
-    def layout(self, meshes: tuple[FloatArray, ...]) -> Layout:
+    def build_layout(self, meshes: tuple[FloatArray, ...]) -> Layout:
         """Concatenate the nodes of all trajectories, each with an extra node ahead of it, and place data and inputs."""
         sizes = [len(mesh) + 1 for mesh in meshes]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -291,13 +292,13 @@ class LatentProblem:
         ahead, last = np.zeros(N, dtype=bool), np.zeros(N, dtype=bool)
         ahead[starts], last[starts + np.array(sizes) - 1] = True, True
         sampled, data, weight, floor = [], [], [], []
-        for start, mesh, q, x in zip(starts, meshes, self.data.trajectories, self.working, strict=True):
-            sampled.append(start + 1 + at_samples(mesh, q.times))
+        for start, mesh, q, x in zip(starts, meshes, self.data.trajectories, self.working_values, strict=True):
+            sampled.append(start + 1 + find_sample_nodes(mesh, q.times))
             measured = np.isfinite(x)
             data.append(np.where(measured, x, 0.0))
             weight.append(np.where(measured, 1.0 / q.scales, 0.0))
             values = zip(self.data.noise, np.where(measured, q.values, 1.0).T, strict=True)
-            floor.append(np.column_stack([KINDS[kind].floor(column) for kind, column in values]))
+            floor.append(np.column_stack([KINDS[kind].compute_linear_floor(column) for kind, column in values]))
         layout = Layout(
             times=np.concatenate([np.append(mesh[0], mesh) for mesh in meshes]),
             trajectory=np.repeat(np.arange(len(meshes)), sizes),
@@ -309,12 +310,12 @@ class LatentProblem:
             floor=np.concatenate(floor),
             span=np.repeat([mesh[-1] - mesh[0] for mesh in meshes], sizes),
         )
-        layout = self._jumping(layout, meshes) if any(self.jumps) else layout
-        return self._driven(layout, meshes) if self.shared.driven else layout
+        layout = self._add_jumps(layout, meshes) if any(self.jumps) else layout
+        return self._add_inputs(layout, meshes) if self.shared.driving_names else layout
 
-    def _jumping(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
+    def _add_jumps(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
         """Add the nodes at which states jump to a layout."""
-        jump, kinds = np.full(len(layout.times), -1, dtype=np.intp), list(self._after)
+        jump, kinds = np.full(len(layout.times), -1, dtype=np.intp), list(self._jump_maps)
         start = 1
         for k, mesh in enumerate(meshes):
             for time, after in self.jumps[k]:
@@ -323,26 +324,26 @@ class LatentProblem:
                 if at + 1 < len(mesh) and mesh[at] == time == mesh[at + 1]:
                     jump[start + at] = kinds.index(after)
             start += len(mesh) + 1
-        return replace(layout, jump=jump, jumps=tuple(self._after.values()))
+        return replace(layout, jump=jump, jumps=tuple(self._jump_maps.values()))
 
     @cached_property
-    def _after(self) -> dict[tuple[se.Basic, ...], Map]:
+    def _jump_maps(self) -> dict[tuple[se.Basic, ...], ExpressionMap]:
         """Compiled maps to the states after a jump, one for each distinct set of expressions."""
         every = dict.fromkeys(after for jumps in self.jumps for _, after in jumps)
         model = self.shared
-        return {after: Map(after, model.states, model.driven, model.parameters) for after in every}
+        return {after: ExpressionMap(after, model.states, model.driving_names, model.parameters) for after in every}
 
-    def _driven(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
+    def _add_inputs(self, layout: Layout, meshes: tuple[FloatArray, ...]) -> Layout:
         """Add the inputs at the nodes and in the middle of each interval to a layout."""
         before, after, middle = [], [], []
         for k, mesh in enumerate(meshes):
-            inputs = inputs_of(self.shared, self.data, k)
-            if inputs is None or len(inputs.hold) < len(self.shared.driven):
+            inputs = collect_inputs(self.shared, self.data, k)
+            if inputs is None or len(inputs.hold) < len(self.shared.driving_names):
                 # Switches at unknown times have no input yet; on the mesh they count as half on.
                 half = Inputs(
                     mesh[:1], np.full((1, len(self.shared.switches)), 0.5), (True,) * len(self.shared.switches)
                 )
-                inputs = half if inputs is None else inputs.beside(half)
+                inputs = half if inputs is None else inputs.merge_with(half)
             nodes = np.append(mesh[0], mesh)
             centres = np.append(mesh[0], np.append(mesh[:-1] + np.diff(mesh) / 2, mesh[-1]))
             before.append(inputs(nodes, before=True))
@@ -352,9 +353,9 @@ class LatentProblem:
             layout, before=np.concatenate(before), after=np.concatenate(after), middle=np.concatenate(middle)
         )
 
-    def relaxed(self, meshes: tuple[FloatArray, ...], sigma: FloatArray, free: BoolArray) -> Relaxed:
+    def build_relaxed_model(self, meshes: tuple[FloatArray, ...], sigma: FloatArray, free: BoolArray) -> RelaxedModel:
         """Return the relaxed problem on meshes, with σ `(K,)` and the mask of free parameters `(P,)`."""
-        return Relaxed(self.layout(meshes), self.functions, sigma, free)
+        return RelaxedModel(self.build_layout(meshes), self.functions, sigma, free)
 
     def states_at(self, meshes: tuple[FloatArray, ...], X: FloatArray, k: int) -> FloatArray:
         """Return the states of trajectory k on its nodes, `(nodes, D)`, from those of all nodes, `(N, D)`."""
@@ -362,20 +363,20 @@ class LatentProblem:
         return X[start + 1 : start + 1 + len(meshes[k])]
 
 
-def apart(mesh: FloatArray) -> FloatArray:
+def separate_times(mesh: FloatArray) -> FloatArray:
     """Return times `(nodes,)` that strictly increase: of two equal times at a jump, the first is moved earlier."""
     steps = np.diff(mesh)
     twice = np.append(steps == 0, False)
     return mesh - np.where(twice, JUMP_OFFSET * float(steps[steps > 0].min(initial=1.0)), 0.0) if twice.any() else mesh
 
 
-def at_samples(mesh: FloatArray, times: FloatArray) -> IntArray:
+def find_sample_nodes(mesh: FloatArray, times: FloatArray) -> IntArray:
     """Return the indices of the nodes of samples at `times`; at a jump, of the node after it."""
     return np.searchsorted(mesh, times, side="right") - 1
 
 
-def refined(
-    relaxed: Relaxed, meshes: tuple[FloatArray, ...], point: Point, halve: BoolArray
+def refine_meshes(
+    relaxed: RelaxedModel, meshes: tuple[FloatArray, ...], point: Point, halve: BoolArray
 ) -> tuple[tuple[FloatArray, ...], FloatArray]:
     """Halve marked intervals.
 
@@ -397,7 +398,7 @@ def refined(
         States on them, with Hermite midpoints at the new nodes.
     """
     L, X = relaxed.layout, point.X
-    f = relaxed.functions.f(L.times, X, relaxed.own(point.p, L.trajectory), L.after)
+    f = relaxed.functions.f(L.times, X, relaxed.select_parameters(point.p, L.trajectory), L.after)
     begin = np.flatnonzero(halve & L.inner)
     h = L.steps[begin]
     times, old, _ = insert_midpoints(L.times, begin, L.times[begin] + h / 2)

@@ -35,16 +35,16 @@ from ..model.system import System
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .simpson_rule import (
     ROW_TENSORS,
-    Pattern,
-    dense_f,
+    RowPattern,
+    extract_dense_f,
     hermite_midpoints,
     improve_midpoints,
     insert_midpoints,
-    linearised,
+    linearise_rule,
     simpson_defects,
 )
 
-SUBSTEPS = 16
+TRUNCATION_SUBSTEPS = 16
 """Number of Runge–Kutta steps with which `Mesh.truncation` solves the equations over one interval.
 
 More steps follow stiffer equations and cost as many more evaluations. By judgement.
@@ -63,7 +63,7 @@ that it carries no weight, and small enough for S to keep a Cholesky factor. By 
 
 
 @dataclass(frozen=True)
-class Part:
+class MeshPart:
     """One trajectory on the nodes of a mesh; `Mesh` describes the attributes."""
 
     system: System
@@ -114,7 +114,7 @@ class Mesh:
     offset: FloatArray | None = None
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> Mesh:
+    def from_parts(cls, parts: Sequence[MeshPart]) -> Mesh:
         """Concatenate trajectories."""
         begins = np.cumsum([0, *(len(part.times) for part in parts)])
         scale = None
@@ -129,7 +129,7 @@ class Mesh:
             scale=scale,
         )
 
-    def cut(self, length: int) -> Mesh:
+    def cut_into_pieces(self, length: int) -> Mesh:
         """Return the mesh with each trajectory cut into uncoupled pieces of at least `length` nodes.
 
         A trajectory with fewer nodes stays whole.
@@ -141,7 +141,7 @@ class Mesh:
             begins += [first + (last - first) * (k + 1) // count for k in range(count)]
         return replace(self, systems=tuple(systems), begins=np.array(begins))
 
-    def split(self, values: FloatArray) -> tuple[FloatArray, ...]:
+    def split_by_trajectory(self, values: FloatArray) -> tuple[FloatArray, ...]:
         """Split rows `(nodes, ...)` by trajectory."""
         return tuple(np.split(values, self.begins[1:-1]))
 
@@ -151,7 +151,7 @@ class Mesh:
         return self.systems[0]
 
     @cached_property
-    def begin(self) -> IntArray:
+    def interval_begins(self) -> IntArray:
         """Node at which each interval begins, `(intervals,)`."""
         inner = np.ones(len(self.times), dtype=bool)
         inner[self.begins[1:] - 1] = False
@@ -160,7 +160,7 @@ class Mesh:
     @cached_property
     def h(self) -> FloatArray:
         """Length of each interval, `(intervals,)`."""
-        return np.asarray(self.times[self.begin + 1] - self.times[self.begin])
+        return np.asarray(self.times[self.interval_begins + 1] - self.times[self.interval_begins])
 
     @cached_property
     def _groups(self) -> tuple[_Group, ...]:
@@ -169,14 +169,14 @@ class Mesh:
         for k, system in enumerate(self.systems):
             first, last = int(self.begins[k]), int(self.begins[k + 1])
             # Trajectory k has one interval fewer than nodes, as each before it: its intervals begin at first - k.
-            if groups and groups[-1].system.core == system.core:
+            if groups and groups[-1].system.equations_id == system.equations_id:
                 nodes, intervals = groups[-1].nodes, groups[-1].intervals
                 groups[-1] = _Group(system, slice(nodes.start, last), slice(intervals.start, last - k - 1))
             else:
                 groups.append(_Group(system, slice(first, last), slice(first - k, last - k - 1)))
         return tuple(groups)
 
-    def _driven(self, times: FloatArray, begins: IntArray, before: bool = False) -> FloatArray | None:
+    def _evaluate_inputs(self, times: FloatArray, begins: IntArray, before: bool = False) -> FloatArray | None:
         """Return the inputs `(times, I)` at times of all trajectories; None if there are no inputs.
 
         Parameters
@@ -194,27 +194,27 @@ class Mesh:
     @cached_property
     def _inputs(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
         """Inputs at the nodes, just before the nodes (None if no input jumps), and in the middle of each interval."""
-        jump = any(system.jumps for system in self.systems)
+        jump = any(system.has_jumps for system in self.systems)
         intervals = self.begins - np.arange(len(self.begins))
         return (
-            self._driven(self.times, self.begins),
-            self._driven(self.times, self.begins, before=True) if jump else None,
-            self._driven(self.times[self.begin] + self.h / 2, intervals),
+            self._evaluate_inputs(self.times, self.begins),
+            self._evaluate_inputs(self.times, self.begins, before=True) if jump else None,
+            self._evaluate_inputs(self.times[self.interval_begins] + self.h / 2, intervals),
         )
 
-    def variances(self, sigma: FloatArray) -> FloatArray:
+    def compute_variances(self, sigma: FloatArray) -> FloatArray:
         """Compute the variance of each value, `(nodes, D)`, from the σ of each state, `(D,)`."""
         v = np.where(self.measured, 1.0, UNMEASURED_VARIANCE)
         if self.scale is not None:
             v = np.where(self.measured, self.scale**2, v)
         return np.asarray(v * sigma**2)
 
-    def residuals(self, x: FloatArray) -> FloatArray:
+    def compute_residuals(self, x: FloatArray) -> FloatArray:
         """Compute `x^data - x` over the scale, `(nodes, D)`; zero for values that were not measured."""
         e = np.where(self.measured, self.data - x, 0.0)
         return e if self.scale is None else np.where(self.measured, e / self.scale, 0.0)
 
-    def _evaluated(
+    def _evaluate_rows(
         self, x: FloatArray, p: FloatArray, names: tuple[str, ...]
     ) -> Iterator[tuple[_Group, FloatArray, FloatArray, FloatArray]]:
         """Yield, for each group, rows of tensors at the beginning, at the end and in the middle of its intervals.
@@ -229,43 +229,43 @@ class Mesh:
         after, before, middle = self._inputs
         for group in self._groups:
             system, nodes, intervals = group.system, group.nodes, group.intervals
-            begin, h, times = self.begin[intervals], self.h[intervals], self.times[nodes]
+            begin, h, times = self.interval_begins[intervals], self.h[intervals], self.times[nodes]
             u = system.from_working(x[nodes])
-            starts = system.rows(times, u, p, names, None if after is None else after[nodes])
-            ends = starts if before is None else system.rows(times, u, p, names, before[nodes])
+            starts = system.evaluate_rows(times, u, p, names, None if after is None else after[nodes])
+            ends = starts if before is None else system.evaluate_rows(times, u, p, names, before[nodes])
             inside = begin - nodes.start
             if len(inside) == len(times) - 1:  # one trajectory: slices need no copies
                 left, right = starts[:-1], ends[1:]
             else:
                 left, right = starts[inside], ends[inside + 1]
-            f0, f1 = dense_f(system, left), dense_f(system, right)
+            f0, f1 = extract_dense_f(system, left), extract_dense_f(system, right)
             middle_x = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
             driven = None if middle is None else middle[intervals]
-            rows = system.rows(self.times[begin] + h / 2, system.from_working(middle_x), p, names, driven)
+            rows = system.evaluate_rows(self.times[begin] + h / 2, system.from_working(middle_x), p, names, driven)
             yield group, left, right, rows
 
-    def defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
+    def compute_defects(self, p: FloatArray, x: FloatArray) -> FloatArray:
         """Compute `c(p, x)`, `(intervals, D)`, from p `(J,)` and x `(nodes, D)`."""
-        c = np.empty((len(self.begin), x.shape[1]))
-        for group, *rows in self._evaluated(x, p, ("f",)):
-            begin, h = self.begin[group.intervals], self.h[group.intervals]
-            f0, f1, fm = (dense_f(group.system, part) for part in rows)
+        c = np.empty((len(self.interval_begins), x.shape[1]))
+        for group, *rows in self._evaluate_rows(x, p, ("f",)):
+            begin, h = self.interval_begins[group.intervals], self.h[group.intervals]
+            f0, f1, fm = (extract_dense_f(group.system, part) for part in rows)
             c[group.intervals] = simpson_defects((x[begin], x[begin + 1]), h, f0, fm, f1)
         return c if self.offset is None else c + self.offset
 
-    def linearise(self, p: FloatArray, x: FloatArray) -> Linearised:
+    def linearise(self, p: FloatArray, x: FloatArray) -> LinearisedConstraint:
         """Compute `c` and its derivatives at p `(J,)` and x `(nodes, D)`."""
         parts = []
-        for group, *rows in self._evaluated(x, p, ROW_TENSORS):
-            begin, h = self.begin[group.intervals], self.h[group.intervals]
-            pattern = Pattern.of(group.system)
-            parts.append(linearised(pattern, h, (x[begin], x[begin + 1]), (rows[0], rows[1], rows[2])))
+        for group, *rows in self._evaluate_rows(x, p, ROW_TENSORS):
+            begin, h = self.interval_begins[group.intervals], self.h[group.intervals]
+            pattern = RowPattern.from_system(group.system)
+            parts.append(linearise_rule(pattern, h, (x[begin], x[begin + 1]), (rows[0], rows[1], rows[2])))
         c, left, right, G = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         if self.offset is not None:
             c = c + self.offset
-        return Linearised(c, Chain(self.begin, left, right), G)
+        return LinearisedConstraint(c, Chain(self.interval_begins, left, right), G)
 
-    def halved(self, p: FloatArray, x: FloatArray) -> tuple[Mesh, FloatArray]:
+    def halve_intervals(self, p: FloatArray, x: FloatArray) -> tuple[Mesh, FloatArray]:
         """Halve all intervals.
 
         The Hermite midpoint is of fourth order, like the rule itself. Two passes that carry both ends to the middle by
@@ -282,13 +282,13 @@ class Mesh:
             Its new nodes are values that were not measured.
         states : ndarray, (finer nodes, D)
         """
-        middles = np.empty((len(self.begin), x.shape[1]))
-        for group, left, right, _ in self._evaluated(x, p, ("f",)):
-            begin, h = self.begin[group.intervals], self.h[group.intervals]
-            f0, f1 = dense_f(group.system, left), dense_f(group.system, right)
+        middles = np.empty((len(self.interval_begins), x.shape[1]))
+        for group, left, right, _ in self._evaluate_rows(x, p, ("f",)):
+            begin, h = self.interval_begins[group.intervals], self.h[group.intervals]
+            f0, f1 = extract_dense_f(group.system, left), extract_dense_f(group.system, right)
             middles[group.intervals] = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
-        times, _, _ = insert_midpoints(self.times, self.begin, self.times[self.begin] + self.h / 2)
-        states, old, new = insert_midpoints(x, self.begin, middles)
+        times, _, _ = insert_midpoints(self.times, self.interval_begins, self.times[self.interval_begins] + self.h / 2)
+        states, old, new = insert_midpoints(x, self.interval_begins, middles)
         measured = np.zeros(states.shape, dtype=bool)
         measured[old] = self.measured
         data = states.copy()
@@ -301,17 +301,17 @@ class Mesh:
         mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=old[self.samples])
         # Every interval was halved: first and second halves alternate.
         halves = slice(None, None, 2), slice(1, None, 2)
-        return mesh, improve_midpoints(lambda fine: mesh.defects(p, fine), states, new, halves)
+        return mesh, improve_midpoints(lambda fine: mesh.compute_defects(p, fine), states, new, halves)
 
-    def corrected(self, p: FloatArray, x: FloatArray) -> Mesh:
+    def correct_rule(self, p: FloatArray, x: FloatArray) -> Mesh:
         """Return the mesh with the error of its rule at p `(J,)` and x `(nodes, D)` subtracted (deferred correction).
 
         Near that point the rule is as accurate as on a much finer mesh (`tests/collocation/test_gauss_helmert.py`).
         """
-        offset = self.truncation(p, x)
+        offset = self.estimate_truncation(p, x)
         return replace(self, offset=offset if self.offset is None else offset + self.offset)
 
-    def truncation(self, p: FloatArray, x: FloatArray, substeps: int = SUBSTEPS) -> FloatArray:
+    def estimate_truncation(self, p: FloatArray, x: FloatArray, substeps: int = TRUNCATION_SUBSTEPS) -> FloatArray:
         """Estimate the error of the rule: `(x_{m+1} - x(t_{m+1}; x_m)) - c_m` with the solution x(t; x_m) from x_m.
 
         The classical Runge–Kutta method solves the equations with small steps in each interval, for all intervals
@@ -328,34 +328,36 @@ class Mesh:
         -------
         ndarray, (intervals, D)
         """
-        h, times = self.h / substeps, self.times[self.begin]
-        y, wide = x[self.begin], h[:, None]
-        f = self._right_side(p)
+        h, times = self.h / substeps, self.times[self.interval_begins]
+        y, wide = x[self.interval_begins], h[:, None]
+        f = self._build_right_side(p)
         for k in range(substeps):
             a = f(times + k * h, y)
             b = f(times + (k + 0.5) * h, y + wide / 2 * a)
             c = f(times + (k + 0.5) * h, y + wide / 2 * b)
             d = f(times + (k + 1 - END_MARGIN) * h, y + wide * c)
             y = y + wide / 6 * (a + 2 * b + 2 * c + d)
-        return np.asarray(x[self.begin + 1] - y - self.defects(p, x))
+        return np.asarray(x[self.interval_begins + 1] - y - self.compute_defects(p, x))
 
-    def _right_side(self, p: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    def _build_right_side(self, p: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:
         """Return the right-hand side as a function of a time in each interval and of states `(intervals, D)`."""
         intervals = self.begins - np.arange(len(self.begins))
 
         def f(times: FloatArray, y: FloatArray) -> FloatArray:
-            driven, value = self._driven(times, intervals), np.empty(y.shape)
+            driven, value = self._evaluate_inputs(times, intervals), np.empty(y.shape)
             for group in self._groups:
                 part = group.intervals
                 u, inputs = group.system.from_working(y[part]), None if driven is None else driven[part]
-                value[part] = dense_f(group.system, group.system.rows(times[part], u, p, ("f",), inputs))
+                value[part] = extract_dense_f(
+                    group.system, group.system.evaluate_rows(times[part], u, p, ("f",), inputs)
+                )
             return value
 
         return f
 
 
 @dataclass(frozen=True)
-class Linearised:
+class LinearisedConstraint:
     """The linearised constraint, `c(p + δp, x + δx) ≈ c + A δx + G δp`.
 
     Attributes
@@ -371,7 +373,7 @@ class Linearised:
     A: Chain
     G: FloatArray
 
-    def covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
+    def factorise_covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
         """Factorise S = A diag(v) Aᵀ.
 
         Parameters
@@ -384,4 +386,4 @@ class Linearised:
         NotPositiveDefinite
             If S has no Cholesky factor.
         """
-        return self.A.covariance(v)
+        return self.A.factorise_covariance(v)

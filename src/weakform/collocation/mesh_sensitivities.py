@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.interval_chain import march
+from ..linalg.interval_chain import solve_recursion
 from ..support.array_types import FloatArray
-from .soft_constraint import Relaxed
+from .soft_constraint import RelaxedModel
 
 
 @dataclass(frozen=True)
-class Moving:
+class LinearisedSolutions:
     """Linearised solutions near a point, as functions of `n = F + B` numbers.
 
     These are the F free parameters and the B fitted initial values of the trajectory of each node.
@@ -48,7 +48,7 @@ class Moving:
     jacobian: FloatArray
 
 
-class Meshed:
+class MeshSensitivities:
     """Computes sensitivities of trajectories on a mesh.
 
     Parameters
@@ -57,13 +57,13 @@ class Meshed:
         The mesh, the data on it and the equations.
     """
 
-    def __init__(self, relaxed: Relaxed) -> None:
+    def __init__(self, relaxed: RelaxedModel) -> None:
         self.relaxed = relaxed
         self.ahead = np.flatnonzero(relaxed.layout.ahead)
         self.own = np.flatnonzero(~relaxed.functions.given)
         self.loose = np.flatnonzero(relaxed.layout.last)  # the next node belongs to another trajectory
 
-    def spread(self, moving: Moving) -> FloatArray:
+    def expand_jacobian(self, moving: LinearisedSolutions) -> FloatArray:
         """Expand the Jacobian to the initial values of all trajectories.
 
         Parameters
@@ -84,7 +84,7 @@ class Meshed:
             wide[np.arange(S), :, F + trajectory * B + b] = moving.jacobian[:, :, F + b]
         return wide.reshape(S * K, -1)
 
-    def moving(self, p: FloatArray, X: FloatArray) -> Moving | None:
+    def linearise_solutions(self, p: FloatArray, X: FloatArray) -> LinearisedSolutions | None:
         """Linearise the solutions at p `(P,)` and X `(N, D)`.
 
         Returns
@@ -103,11 +103,11 @@ class Meshed:
         q[self.loose] = 0.0
         right = linear.right.copy()
         right[self.ahead] = right[self.loose] = np.eye(D)
-        Y = march(linear.left, right, q)
+        Y = solve_recursion(linear.left, right, q)
         if Y is None or not np.isfinite(Y).all():
             return None
         at = self.relaxed.layout.sampled
         # dr/d(p, x₀) = R Y + ∂r/∂p.
         observed = linear.R @ Y[at]
         observed[:, :, 1 : 1 + F] += linear.P
-        return Moving(Y[:, :, 0], Y[:, :, 1:], linear.r + observed[:, :, 0], observed[:, :, 1:])
+        return LinearisedSolutions(Y[:, :, 0], Y[:, :, 1:], linear.r + observed[:, :, 0], observed[:, :, 1:])

@@ -12,21 +12,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..linalg.symmetric_matrix import symmetric_inverse
+from ..linalg.symmetric_matrix import invert_symmetric
 from ..support.array_types import BoolArray, FloatArray
-from .bordered_system import Arrow
+from .bordered_system import BorderedSystem
 from .gauss_helmert import Solution
 from .mesh import Mesh
-from .soft_constraint import Relaxed
+from .soft_constraint import RelaxedModel
 
-Leftover = Callable[[FloatArray], FloatArray]
+ResidualProjection = Callable[[FloatArray], FloatArray]
 """Map from noise to the residuals of a fit to it, both over the standard deviation and `(samples, columns, draws)`.
 
 The noise is zero for missing values. Samples of all trajectories are concatenated.
 """
 
 
-def of_directions(T: FloatArray) -> Leftover:
+def project_from_directions(T: FloatArray) -> ResidualProjection:
     """Return the projection for known directions T `(samples · columns, fitted)`."""
 
     def project(noise: FloatArray) -> FloatArray:
@@ -37,7 +37,7 @@ def of_directions(T: FloatArray) -> Leftover:
     return project
 
 
-def of_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Leftover:
+def project_from_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> ResidualProjection:
     """Return the projection for a fit of all states on a mesh.
 
     Parameters
@@ -50,22 +50,24 @@ def of_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Leftover:
     """
 
     def project(noise: FloatArray) -> FloatArray:
-        v, line = mesh.variances(solution.sigma), mesh.linearise(solution.p, solution.states)
-        factor, draws, rows = line.covariance(v), noise.shape[2], line.c.size
+        v, line = mesh.compute_variances(solution.sigma), mesh.linearise(solution.p, solution.states)
+        factor, draws, rows = line.factorise_covariance(v), noise.shape[2], line.c.size
         G = factor.whiten(line.G[:, :, moving].reshape(rows, int(moving.sum())))
         size, on_nodes = np.sqrt(v[mesh.samples])[:, :, None], np.zeros((*v.shape, draws))
         on_nodes[mesh.samples] = noise * size
         # A Gauss–Helmert step with ρ = A ε: the residuals are diag(v) Aᵀ z.
         white = factor.whiten(line.A.apply(on_nodes).reshape(rows, draws))
         theta = np.linalg.pinv(G.T @ G, hermitian=True) @ (G.T @ white)
-        z = factor.back(white - G @ theta).reshape(*line.c.shape, draws)
-        back = line.A.transposed(z, len(v))[mesh.samples] * size
+        z = factor.solve_transposed(white - G @ theta).reshape(*line.c.shape, draws)
+        back = line.A.apply_transposed(z, len(v))[mesh.samples] * size
         return np.where(mesh.measured[mesh.samples, :, None], back, 0.0)
 
     return project
 
 
-def of_relaxed(relaxed: Relaxed, arrow: Arrow, H: FloatArray, moving: BoolArray) -> Leftover:
+def project_from_relaxed(
+    relaxed: RelaxedModel, arrow: BorderedSystem, H: FloatArray, moving: BoolArray
+) -> ResidualProjection:
     """Return the projection for a fit of the relaxed model at the exact constraint.
 
     Parameters
@@ -82,7 +84,7 @@ def of_relaxed(relaxed: Relaxed, arrow: Arrow, H: FloatArray, moving: BoolArray)
     def project(noise: FloatArray) -> FloatArray:
         line, at, draws = arrow.line, relaxed.layout.sampled, noise.shape[2]
         inverse = np.zeros_like(H)
-        inverse[np.ix_(moving, moving)] = np.nan_to_num(symmetric_inverse(H[np.ix_(moving, moving)]), posinf=0.0)
+        inverse[np.ix_(moving, moving)] = np.nan_to_num(invert_symmetric(H[np.ix_(moving, moving)]), posinf=0.0)
         with_p = arrow.solve(arrow.B)
         flat = arrow.B.reshape(-1, arrow.B.shape[3])
         right = np.zeros((arrow.N, 2, arrow.D, draws))

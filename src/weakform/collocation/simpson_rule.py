@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.kernels import call, library
+from ..linalg.kernels import call_kernel, load_library
 from ..model.system import System
 from ..support.array_types import FloatArray, IntArray
 
@@ -113,7 +113,7 @@ def improve_midpoints(
 
 
 @dataclass(frozen=True)
-class Pattern:
+class RowPattern:
     """Position of each column of a row in the tensors of `ROW_TENSORS`.
 
     Attributes
@@ -132,12 +132,12 @@ class Pattern:
     J: int
 
     @classmethod
-    def of(cls, system: System) -> Pattern:
+    def from_system(cls, system: System) -> RowPattern:
         """Build the pattern of the rows of a system."""
-        counts = tuple(len(system.structure(name)) for name in ROW_TENSORS)
-        return cls(system.places(ROW_TENSORS), counts, system.D, system.J)
+        counts = tuple(len(system.differentiate_tensor(name)) for name in ROW_TENSORS)
+        return cls(system.index_columns(ROW_TENSORS), counts, system.D, system.J)
 
-    def f(self, rows: FloatArray) -> FloatArray:
+    def extract_f(self, rows: FloatArray) -> FloatArray:
         """Return the right-hand side `(time, D)` from rows whose first columns are f.
 
         If no equation is identically zero, the result is a view of the rows.
@@ -149,13 +149,13 @@ class Pattern:
         return f
 
 
-def dense_f(system: System, rows: FloatArray) -> FloatArray:
+def extract_dense_f(system: System, rows: FloatArray) -> FloatArray:
     """Return the right-hand side `(time, D)` from rows `(time, columns)` whose first columns are f."""
-    return Pattern.of(system).f(rows)
+    return RowPattern.from_system(system).extract_f(rows)
 
 
-def linearised(
-    pattern: Pattern,
+def linearise_rule(
+    pattern: RowPattern,
     h: FloatArray,
     ends: tuple[FloatArray, FloatArray],
     rows: tuple[FloatArray, FloatArray, FloatArray],
@@ -181,27 +181,27 @@ def linearised(
         ∂c/∂p.
     """
     M, D, J, at, counts = len(h), pattern.D, pattern.J, pattern.at, pattern.counts
-    if library() is None:
-        return _by_numpy(h, ends, [_dense(row, pattern) for row in rows])
+    if load_library() is None:
+        return _linearise_by_numpy(h, ends, [_expand_rows(row, pattern) for row in rows])
     c, left, right, G = np.empty((M, D)), np.empty((M, D, D)), np.empty((M, D, D)), np.empty((M, D, J))
     # The kernel reads plain C arrays; columns sliced from wider ones are not.
     arrays = [np.ascontiguousarray(array) for array in (h, *ends, *rows)]
     sizes = (M, D, J, counts[0], counts[1], len(at))
-    call("simpson", sizes, (at, *arrays, np.empty(3 * D * D), c, left, right, G))
+    call_kernel("simpson", sizes, (at, *arrays, np.empty(3 * D * D), c, left, right, G))
     return c, left, right, G
 
 
-def _dense(rows: FloatArray, pattern: Pattern) -> list[FloatArray]:
+def _expand_rows(rows: FloatArray, pattern: RowPattern) -> list[FloatArray]:
     """Expand rows `(time, columns)` into f `(time, D)`, ∂f/∂x `(time, D, D)` and ∂f/∂p `(time, D, J)`."""
     D, J, at = pattern.D, pattern.J, pattern.at
     F, fp = np.zeros((len(rows), D, D)), np.zeros((len(rows), D, J))
     first, second = pattern.counts[0], pattern.counts[0] + pattern.counts[1]
     F[:, at[first:second, 0], at[first:second, 1]] = rows[:, first:second]
     fp[:, at[second:, 0], at[second:, 1]] = rows[:, second:]
-    return [pattern.f(rows), F, fp]
+    return [pattern.extract_f(rows), F, fp]
 
 
-def _by_numpy(
+def _linearise_by_numpy(
     h: FloatArray, ends: tuple[FloatArray, FloatArray], tensors: list[list[FloatArray]]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Compute what `linearised` returns without the compiled kernel, from full tensors at both ends and the middle."""

@@ -28,9 +28,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..model.expression_map import Map
+from ..model.expression_map import ExpressionMap
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .simpson_rule import Pattern, hermite_midpoints, linearised, simpson_defects
+from .simpson_rule import RowPattern, hermite_midpoints, linearise_rule, simpson_defects
 
 MIN_LOCAL_SIZE = 1e-3
 """Smallest size of a state at one time, as a share of its root mean square over the series.
@@ -89,7 +89,7 @@ class Layout:
     after: FloatArray | None = None
     middle: FloatArray | None = None
     jump: IntArray | None = None
-    jumps: tuple[Map, ...] = ()
+    jumps: tuple[ExpressionMap, ...] = ()
 
     @cached_property
     def inner(self) -> BoolArray:
@@ -106,7 +106,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Functions:
+class ModelFunctions:
     """The functions of the model, compiled in its own parameters.
 
     Attributes
@@ -125,17 +125,17 @@ class Functions:
         Whether the right-hand side is undefined for some states.
     """
 
-    f: Map
-    h: Map
-    g: Map
+    f: ExpressionMap
+    h: ExpressionMap
+    g: ExpressionMap
     given: BoolArray
     to_working: tuple[Callable[[FloatArray], FloatArray], ...]
     numeric_slope: tuple[Callable[[FloatArray], FloatArray], ...]
     index: IntArray
     log: BoolArray
-    ends: bool = False
+    has_domain_limits: bool = False
 
-    def own(self, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
+    def select_parameters(self, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
         """Return the model's parameters on their natural scale.
 
         Parameters
@@ -152,7 +152,7 @@ class Functions:
             natural = np.where(self.log, np.exp(p), p) if self.log.any() else p
         return np.asarray(natural[self.index[trajectory]])
 
-    def spread(self, by_p: FloatArray, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
+    def expand_derivatives(self, by_p: FloatArray, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
         """Convert derivatives by the model's parameters into derivatives by all parameters.
 
         Parameters
@@ -178,7 +178,7 @@ class Functions:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearisedProblem:
     """Residual and constraint, linearised at a point.
 
     Attributes
@@ -206,7 +206,7 @@ class Linear:
     G: FloatArray
 
 
-class Relaxed:
+class RelaxedModel:
     """Residuals and constraint of the relaxed model on one layout.
 
     Parameters
@@ -219,7 +219,7 @@ class Relaxed:
         Parameters that may move; F of them.
     """
 
-    def __init__(self, layout: Layout, functions: Functions, sigma: FloatArray, free: BoolArray) -> None:
+    def __init__(self, layout: Layout, functions: ModelFunctions, sigma: FloatArray, free: BoolArray) -> None:
         self.layout, self.functions, self.sigma, self.free = layout, functions, sigma, free
         self.W = layout.weight / sigma
         index = functions.index
@@ -227,24 +227,24 @@ class Relaxed:
         plain = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
         self.single = plain and not functions.log.any()
 
-    def with_sigma(self, sigma: FloatArray) -> Relaxed:
+    def with_sigma(self, sigma: FloatArray) -> RelaxedModel:
         """Return the same problem with another σ `(K,)`."""
-        return Relaxed(self.layout, self.functions, sigma, self.free)
+        return RelaxedModel(self.layout, self.functions, sigma, self.free)
 
-    def on(self, layout: Layout) -> Relaxed:
+    def with_layout(self, layout: Layout) -> RelaxedModel:
         """Return the same problem with another layout on the same nodes, such as one with other data."""
-        return Relaxed(layout, self.functions, self.sigma, self.free)
+        return RelaxedModel(layout, self.functions, self.sigma, self.free)
 
-    def own(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
+    def select_parameters(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Return the model's parameters `(J,)` or `(n, J)` at nodes of the trajectories `(n,)`, from all p `(P,)`."""
-        return p if self.single else self.functions.own(p, trajectory)
+        return p if self.single else self.functions.select_parameters(p, trajectory)
 
-    def _columns(self, by_p: FloatArray, p: FloatArray, trajectory: IntArray) -> FloatArray:
+    def _select_free_columns(self, by_p: FloatArray, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Convert derivatives `(n, K, J)` by the model's parameters into those `(n, K, F)` by the free parameters."""
-        full = by_p if self.single else self.functions.spread(by_p, p, trajectory)
+        full = by_p if self.single else self.functions.expand_derivatives(by_p, p, trajectory)
         return np.asarray(full[:, :, self.free])
 
-    def working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def convert_to_working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Convert observables to the working coordinates of their noise.
 
         Parameters
@@ -263,97 +263,101 @@ class Relaxed:
         # Below the floor the coordinate continues along its tangent there.
         return x + (h - safe) / slope, slope
 
-    def observables(self, p: FloatArray, X: FloatArray) -> FloatArray:
+    def compute_observables(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """Compute the observables at the samples, `(S, K)`, from p `(P,)` and X `(N, D)`."""
         at, L = self.layout.sampled, self.layout
         inputs = None if L.after is None else L.after[at]
-        return self.functions.h(L.times[at], X[at], self.own(p, L.trajectory[at]), inputs)
+        return self.functions.h(L.times[at], X[at], self.select_parameters(p, L.trajectory[at]), inputs)
 
-    def residual(self, p: FloatArray, X: FloatArray) -> FloatArray:
+    def compute_residual(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """Compute `(h(X, p) - y)/σ` in working coordinates, `(S, K)`; zero for missing values."""
-        off = self.working(self.observables(p, X))[0] - self.layout.data
+        off = self.convert_to_working(self.compute_observables(p, X))[0] - self.layout.data
         return np.where(self.W > 0, off * self.W, 0.0)
 
-    def _middle(self, X: FloatArray, f0: FloatArray, f1: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _compute_midpoints(self, X: FloatArray, f0: FloatArray, f1: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return times `(N,)` and Hermite midpoints `(N, D)` of the intervals, from f `(N, D)` at both ends of each."""
         h = self.layout.steps
-        return self.layout.times + h / 2, hermite_midpoints(X, _next(X), h, f0, f1)
+        return self.layout.times + h / 2, hermite_midpoints(X, _shift_to_next_node(X), h, f0, f1)
 
-    def constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
+    def compute_constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """Compute v `(N, D)`: defects, initial values and jumps; zero at nodes without a constraint."""
         L, F = self.layout, self.functions
-        own = self.own(p, L.trajectory)
+        own = self.select_parameters(p, L.trajectory)
         f0 = F.f(L.times, X, own, L.after)
         f1 = f0 if L.before is None else F.f(L.times, X, own, L.before)
-        f1 = _next(f1)
-        middle = F.f(*self._middle(X, f0, f1), own, L.middle)
-        v = np.where(L.inner[:, None], simpson_defects((X, _next(X)), L.steps, f0, middle, f1), 0.0)
+        f1 = _shift_to_next_node(f1)
+        middle = F.f(*self._compute_midpoints(X, f0, f1), own, L.middle)
+        v = np.where(L.inner[:, None], simpson_defects((X, _shift_to_next_node(X)), L.steps, f0, middle, f1), 0.0)
         if F.given.any():
             at = np.flatnonzero(L.ahead)
-            start = F.g(L.times[at], X[at], self.own(p, L.trajectory[at]))
+            start = F.g(L.times[at], X[at], self.select_parameters(p, L.trajectory[at]))
             v[at] = np.where(F.given, X[at + 1] - start, 0.0)
-        for at, map_ in self._jumping:
-            v[at] = X[at + 1] - map_(L.times[at], X[at], self.own(p, L.trajectory[at]), _at(L.before, at))
+        for at, map_ in self._jump_nodes:
+            v[at] = X[at + 1] - map_(
+                L.times[at], X[at], self.select_parameters(p, L.trajectory[at]), _select_rows(L.before, at)
+            )
         return v
 
     @cached_property
-    def _pattern(self) -> Pattern:
+    def _pattern(self) -> RowPattern:
         """Columns of the rows of f and its derivatives."""
         f = self.functions.f
-        return Pattern(*f.pattern, f.D, f.J)
+        return RowPattern(*f.sparsity_pattern, f.D, f.J)
 
     @cached_property
-    def _outer(self) -> IntArray:
+    def _nodes_without_interval(self) -> IntArray:
         """Indices of the nodes at which no interval begins."""
         return np.flatnonzero(~self.layout.inner)
 
     @cached_property
-    def _jumping(self) -> list[tuple[IntArray, Map]]:
+    def _jump_nodes(self) -> list[tuple[IntArray, ExpressionMap]]:
         """Nodes of each kind of jump, with the map to the states after it."""
         L = self.layout
         if L.jump is None:
             return []
         return [(np.flatnonzero(L.jump == k), map_) for k, map_ in enumerate(L.jumps)]
 
-    def linearise(self, p: FloatArray, X: FloatArray) -> Linear:
+    def linearise(self, p: FloatArray, X: FloatArray) -> LinearisedProblem:
         """Compute residual and constraint with their derivatives at p `(P,)` and X `(N, D)`."""
         L, F, at = self.layout, self.functions, self.layout.sampled
         inputs = None if L.after is None else L.after[at]
-        value, hu, hp = F.h.linearised(L.times[at], X[at], self.own(p, L.trajectory[at]), inputs)
-        x, slope = self.working(value)
+        value, hu, hp = F.h.linearise(L.times[at], X[at], self.select_parameters(p, L.trajectory[at]), inputs)
+        x, slope = self.convert_to_working(value)
         off = x - L.data
         measured = self.W > 0
         # ∂x/∂X = ∂h/∂X / (dh/dx); the weight is one over σ and the scale of the value.
         scale = np.where(measured, self.W / slope, 0.0)[:, :, None]
         R = np.where(measured[:, :, None], hu * scale, 0.0)
-        P = np.where(measured[:, :, None], self._columns(hp, p, L.trajectory[at]) * scale, 0.0)
+        P = np.where(measured[:, :, None], self._select_free_columns(hp, p, L.trajectory[at]) * scale, 0.0)
         r = np.where(measured, off * self.W, 0.0)
-        own = self.own(p, L.trajectory)
-        begin = F.f.nonzeros(L.times, X, own, L.after)
-        end = _next(begin if L.before is None else F.f.nonzeros(L.times, X, own, L.before))
-        f = self._pattern.f
-        middle = F.f.nonzeros(*self._middle(X, f(begin), f(end)), own, L.middle)
-        v, left, right, by_p = linearised(self._pattern, L.steps, (X, _next(X)), (begin, end, middle))
+        own = self.select_parameters(p, L.trajectory)
+        begin = F.f.evaluate_nonzeros(L.times, X, own, L.after)
+        end = _shift_to_next_node(begin if L.before is None else F.f.evaluate_nonzeros(L.times, X, own, L.before))
+        f = self._pattern.extract_f
+        middle = F.f.evaluate_nonzeros(*self._compute_midpoints(X, f(begin), f(end)), own, L.middle)
+        v, left, right, by_p = linearise_rule(self._pattern, L.steps, (X, _shift_to_next_node(X)), (begin, end, middle))
         for part in (v, left, right, by_p):
-            part[self._outer] = 0.0
+            part[self._nodes_without_interval] = 0.0
         if F.given.any():
             first = np.flatnonzero(L.ahead)
-            start, _, gp = F.g.linearised(L.times[first], X[first], self.own(p, L.trajectory[first]))
+            start, _, gp = F.g.linearise(L.times[first], X[first], self.select_parameters(p, L.trajectory[first]))
             v[first] = np.where(F.given, X[first + 1] - start, 0.0)
             right[first] = np.diag(F.given.astype(float))
             by_p[first] = -gp
-        for at, map_ in self._jumping:
-            after, Ju, Jp = map_.linearised(L.times[at], X[at], self.own(p, L.trajectory[at]), _at(L.before, at))
+        for at, map_ in self._jump_nodes:
+            after, Ju, Jp = map_.linearise(
+                L.times[at], X[at], self.select_parameters(p, L.trajectory[at]), _select_rows(L.before, at)
+            )
             v[at], left[at], right[at], by_p[at] = X[at + 1] - after, -Ju, np.eye(X.shape[1]), -Jp
-        return Linear(r, R, P, v, left, right=right, G=self._columns(by_p, p, L.trajectory))
+        return LinearisedProblem(r, R, P, v, left, right=right, G=self._select_free_columns(by_p, p, L.trajectory))
 
-    def defined(self, p: FloatArray, X: FloatArray) -> BoolArray:
+    def find_defined_nodes(self, p: FloatArray, X: FloatArray) -> BoolArray:
         """Return a mask `(N,)` of the nodes at which the right-hand side is finite, and so around them."""
-        if not self.functions.ends:
+        if not self.functions.has_domain_limits:
             return np.ones(len(X), dtype=bool)
-        L, F, own = self.layout, self.functions, self.own(p, self.layout.trajectory)
+        L, F, own = self.layout, self.functions, self.select_parameters(p, self.layout.trajectory)
         f0 = F.f(L.times, X, own, L.after)
-        middle = F.f(*self._middle(X, f0, _next(f0)), own, L.middle)
+        middle = F.f(*self._compute_midpoints(X, f0, _shift_to_next_node(f0)), own, L.middle)
         finite = np.asarray(np.isfinite(f0).all(axis=1))
         # If only the midpoint of two nodes is outside the domain, both nodes have to move.
         between = L.inner & finite & np.append(finite[1:], True) & ~np.isfinite(middle).all(axis=1)
@@ -361,7 +365,7 @@ class Relaxed:
         finite[1:] &= ~between[:-1]
         return np.asarray(finite | L.ahead)
 
-    def variances(self, X: FloatArray, q: float) -> FloatArray:
+    def compute_variances(self, X: FloatArray, q: float) -> FloatArray:
         """Compute the variances V `(N, D)` of the constraint at X `(N, D)`; one at nodes without a constraint.
 
         They are relative to the size of a state at that time, so that a state that grows from almost nothing grows by
@@ -371,7 +375,9 @@ class Relaxed:
         L = self.layout
         real = ~L.ahead
         size = np.maximum(np.sqrt(np.mean(X[real] ** 2, axis=0)), 1e-100)
-        size = np.maximum(np.minimum(np.maximum(np.abs(X), np.abs(_next(X))), size), MIN_LOCAL_SIZE * size)
+        size = np.maximum(
+            np.minimum(np.maximum(np.abs(X), np.abs(_shift_to_next_node(X))), size), MIN_LOCAL_SIZE * size
+        )
         # The variance of a random walk grows with time: V = q² (h/T) s².
         shares = np.maximum(L.steps / L.span, MIN_INTERVAL_SHARE)
         V = q**2 * shares[:, None] * size**2
@@ -382,11 +388,11 @@ class Relaxed:
         return np.asarray(V)
 
 
-def _at(values: FloatArray | None, places: IntArray) -> FloatArray | None:
+def _select_rows(values: FloatArray | None, places: IntArray) -> FloatArray | None:
     """Return the rows of inputs at some nodes; None if there are no inputs."""
     return None if values is None else values[places]
 
 
-def _next(a: FloatArray) -> FloatArray:
+def _shift_to_next_node(a: FloatArray) -> FloatArray:
     """Shift rows by one node, so that row m is that of node m + 1; the last row is repeated."""
     return np.concatenate([a[1:], a[-1:]])

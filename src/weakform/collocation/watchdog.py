@@ -36,7 +36,7 @@ MIN_STEP_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Step:
+class GaussHelmertStep:
     """A Gauss–Helmert step, with the values at the point where it begins.
 
     Attributes
@@ -75,12 +75,12 @@ class Step:
         return float(np.linalg.norm(self.scaled))
 
     @property
-    def bare(self) -> Step:
+    def without_factors(self) -> GaussHelmertStep:
         """The step without `A` and `factor`."""
         return replace(self, A=None, factor=None)
 
 
-class Watch:
+class Watchdog:
     """The best point so far, the number of steps since, and the share of a step that does not oscillate.
 
     If the step that follows a share a of a step s has the component `c s` along s, then steps are too long by the
@@ -96,16 +96,23 @@ class Watch:
         The step that begins there.
     """
 
-    def __init__(self, p: FloatArray, x: FloatArray, step: Step) -> None:
-        self.best, self.last_step, self.steps_since_best = (p, x, step.bare), step.bare, 0
+    def __init__(self, p: FloatArray, x: FloatArray, step: GaussHelmertStep) -> None:
+        self.best, self.last_step, self.steps_since_best = (p, x, step.without_factors), step.without_factors, 0
         self.share = 1.0
 
     @property
-    def patient(self) -> bool:
+    def is_patient(self) -> bool:
         """Whether steps may still be taken without a decrease."""
         return self.steps_since_best < MAX_STEPS_WITHOUT_DECREASE
 
-    def see(self, p: FloatArray, x: FloatArray, step: Step, share: float, value: Callable[[Step], float]) -> None:
+    def record_point(
+        self,
+        p: FloatArray,
+        x: FloatArray,
+        step: GaussHelmertStep,
+        share: float,
+        value: Callable[[GaussHelmertStep], float],
+    ) -> None:
         """Record a new point and update the share.
 
         Parameters
@@ -127,13 +134,13 @@ class Watch:
         ):
             c = along / max(self.last_step.size**2, float(np.finfo(float).tiny))
             self.share = float(np.clip(share / max(1.0 - c, 0.5), MIN_STEP_SHARE, 1.0))
-        self.last_step = step.bare
+        self.last_step = step.without_factors
         if self.steps_since_best < 0 or value(step) < value(self.best[2]) - PENALTY_SLACK:
-            self.best, self.steps_since_best = (p, x, step.bare), 0
+            self.best, self.steps_since_best = (p, x, step.without_factors), 0
         else:
             self.steps_since_best += 1
 
-    def back(self) -> tuple[FloatArray, FloatArray]:
+    def return_to_best(self) -> tuple[FloatArray, FloatArray]:
         """Return the parameters and states of the best point; the next point becomes the best, whatever its value.
 
         The iteration then searches along the step from the best point for a decrease of the penalty function.

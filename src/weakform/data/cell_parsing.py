@@ -24,22 +24,22 @@ MAX_DATE_NUMBER = 21010101
 """Times at or above this one are taken for plain numbers, without a note. By judgement."""
 
 
-class Written(float):
+class NumberWithText(float):
     """A number with the text of its cell, kept because the text may be a name, such as `Na`, `None` or `01`."""
 
     text: str
 
-    def __new__(cls, value: float, text: str) -> Written:
+    def __new__(cls, value: float, text: str) -> NumberWithText:
         """Create the number `value` of a cell that contains `text`."""
         number = super().__new__(cls, value)
         number.text = text
         return number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Written, (float(self), self.text)
+        return NumberWithText, (float(self), self.text)
 
 
-def cell(text: str, separator: str) -> float | str:
+def parse_cell(text: str, separator: str) -> float | str:
     """Parse the text of one cell.
 
     Parameters
@@ -55,24 +55,26 @@ def cell(text: str, separator: str) -> float | str:
     """
     word = text.strip()
     if word.lower() in MISSING_WORDS:
-        return Written(np.nan, word) if word else np.nan
+        return NumberWithText(np.nan, word) if word else np.nan
     if separator != "," and word.count(",") == 1 and "." not in word:
         word = word.replace(",", ".")
     if "_" in word:  # Python reads 1_000 as a number; in a table it is a word
         return text
     try:
         # A leading zero is lost in a number, but tells the labels 01 and 1 apart.
-        return Written(float(word), word) if word[:1] == "0" and word.isdigit() and len(word) > 1 else float(word)
+        return (
+            NumberWithText(float(word), word) if word[:1] == "0" and word.isdigit() and len(word) > 1 else float(word)
+        )
     except ValueError:
         return text
 
 
-def is_time(name: str) -> bool:
+def is_time_name(name: str) -> bool:
     """Return True if a column is named like a time: `time`, `day`, `t_hours`, `Zeit (Tage)`."""
     return re.split(r"[_ (]", name.strip(), maxsplit=1)[0].lower() in TIME_NAMES
 
 
-def like_dates(numbers: FloatArray) -> str:
+def note_date_numbers(numbers: FloatArray) -> str:
     """Return a note if all times, `(time,)`, look like dates written as YYYYMMDD; else an empty text."""
     whole = len(numbers) > 0 and bool((numbers == np.floor(numbers)).all() and (numbers > MIN_DATE_NUMBER).all())
     if not whole or not (numbers < MAX_DATE_NUMBER).all():
@@ -80,7 +82,7 @@ def like_dates(numbers: FloatArray) -> str:
     return f"Times such as {numbers[0]:.0f} look like dates; write {numbers[0] // 10000:.0f}-MM-DD if they are."
 
 
-def moments(values: Any) -> Any:
+def parse_dates(values: Any) -> Any:
     """Parse a column of dates or durations, given as text (ISO format or 1.3.2024) or as objects.
 
     Parameters
@@ -100,7 +102,7 @@ def moments(values: Any) -> Any:
     parsed, lacks_zone = [], set()
     for value in values:
         try:
-            moment = _moment(value.strip()) if isinstance(value, str) else value
+            moment = _parse_date(value.strip()) if isinstance(value, str) else value
             if not isinstance(moment, datetime):
                 moment = datetime.combine(moment, time())
             lacks_zone.add(moment.tzinfo is None)
@@ -112,7 +114,7 @@ def moments(values: Any) -> Any:
     return np.array(parsed, dtype="datetime64[us]")
 
 
-def _moment(text: str) -> datetime:
+def _parse_date(text: str) -> datetime:
     """Parse a date in ISO format, or with dots as in 1.3.2024."""
     dotted = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", text)
     return datetime.fromisoformat(f"{dotted[3]}-{dotted[2]:0>2}-{dotted[1]:0>2}{dotted[4]}" if dotted else text)

@@ -55,7 +55,7 @@ _RESTARTS = _RestartPolicy()
 
 
 @dataclass(frozen=True)
-class Given:
+class TrajectoryArguments:
     """One trajectory as the arguments of `Dataset` describe it; see there."""
 
     t: ArrayLike
@@ -68,7 +68,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Parts:
+class DatasetAttributes:
     """The attributes of a dataset that follow from one trajectory; see the attributes of `Dataset`."""
 
     noise: tuple[str, ...]
@@ -79,7 +79,7 @@ class Parts:
     notes: tuple[str, ...]
 
 
-def checked(given: Given) -> tuple[Trajectory, Parts]:
+def validate_trajectory(arguments: TrajectoryArguments) -> tuple[Trajectory, DatasetAttributes]:
     """Validate one trajectory.
 
     Parameters
@@ -93,22 +93,22 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
     Parts
         The other attributes of its dataset, with notes on all that was changed.
     """
-    times, values = numbers(given.t, "times"), numbers(given.U, "states U")
+    times, values = convert_numbers(arguments.t, "times"), convert_numbers(arguments.U, "states U")
     values = values[:, None] if values.ndim == 1 else values
     check_times(times, values)
-    names = column_names(_names(given), values.shape[1])
-    column_labels = labels(names, values.shape[1])
-    kinds = noise_kinds(given.noise, column_labels)
-    check_size(np.diff(times), "The time between samples")
+    names = validate_names(_infer_names(arguments), values.shape[1])
+    column_labels = label_columns(names, values.shape[1])
+    kinds = validate_noise(arguments.noise, column_labels)
+    check_magnitude(np.diff(times), "The time between samples")
     for name, column in zip(column_labels, values.T, strict=True):
-        check_size(column, name)
-    level, points, covariance = check_sigma(given.sigma, column_labels, len(times))
-    driven = _inputs(times, given.inputs, given.hold)
-    order, sorting = sorted_rows(times), []
+        check_magnitude(column, name)
+    level, points, covariance = validate_sigma(arguments.sigma, column_labels, len(times))
+    driven = _validate_inputs(times, arguments.inputs, arguments.hold)
+    order, sorting = find_row_order(times), []
     if order is not None:
         times, values, points = times[order], values[order], None if points is None else points[order]
         sorting.append("The rows were not in the order of time and have been sorted.")
-    values, keep, notes = missing_values(times, values, kinds, column_labels)
+    values, keep, notes = mask_disallowed_values(times, values, kinds, column_labels)
     notes = [*sorting, *notes]
     scale = np.ones(values.shape) if points is None else points
     # A value without a standard error of its own cannot be weighted: it counts as missing.
@@ -128,7 +128,7 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
     empty = int((~rows)[keep].sum())
     if empty:
         notes.append(f"{empty} row{'s' * (empty > 1)} without any value left out.")
-    rough = rough_weights(times, values, kinds)
+    rough = estimate_weights(times, values, kinds)
     scale = scale * rough
     merged = merge_repeats(times[rows], values[rows], scale[rows], kinds)
     if len(merged.times) < rows.sum():
@@ -146,10 +146,10 @@ def checked(given: Given) -> tuple[Trajectory, Parts]:
         density=merged.density,
         weights=rough[rows][np.unique(times[rows], return_index=True)[1]] if weighed else None,
     )
-    return trajectory, Parts(kinds, level, covariance, names, tuple(given.inputs), tuple(notes))
+    return trajectory, DatasetAttributes(kinds, level, covariance, names, tuple(arguments.inputs), tuple(notes))
 
 
-def numbers(values: ArrayLike, what: str) -> FloatArray:
+def convert_numbers(values: ArrayLike, what: str) -> FloatArray:
     """Convert values to a new float64 array; masked entries become NaN.
 
     Parameters
@@ -172,7 +172,7 @@ def numbers(values: ArrayLike, what: str) -> FloatArray:
         raise DataError(f"The {what} must be numbers in a rectangular array: {error}.") from None
 
 
-def column_names(names: Sequence[str] | None, D: int) -> tuple[str, ...] | None:
+def validate_names(names: Sequence[str] | None, D: int) -> tuple[str, ...] | None:
     """Validate the names of the D columns; None if they have no names."""
     if names is None:
         return None
@@ -182,12 +182,12 @@ def column_names(names: Sequence[str] | None, D: int) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def labels(names: tuple[str, ...] | None, D: int) -> tuple[str, ...]:
+def label_columns(names: tuple[str, ...] | None, D: int) -> tuple[str, ...]:
     """Return the names of the D columns for messages: their own, or `column 1`, `column 2`, ..."""
     return names or tuple(f"column {d + 1}" for d in range(D))
 
 
-def check_amount(trajectories: Sequence[Trajectory]) -> None:
+def check_sample_count(trajectories: Sequence[Trajectory]) -> None:
     """Check that a dataset and each of its trajectories have enough samples."""
     samples = sum(len(q.times) for q in trajectories)
     if samples < MIN_SAMPLES_IN_DATASET:
@@ -201,7 +201,7 @@ def check_amount(trajectories: Sequence[Trajectory]) -> None:
             )
 
 
-def check_columns(trajectories: Sequence[Trajectory], labels: Mapping[int, str]) -> None:
+def check_fitted_columns(trajectories: Sequence[Trajectory], labels: Mapping[int, str]) -> None:
     """Check that each fitted column has values, and that they vary.
 
     Parameters
@@ -222,7 +222,7 @@ def check_columns(trajectories: Sequence[Trajectory], labels: Mapping[int, str])
             )
 
 
-def noise_kinds(noise: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, ...]:
+def validate_noise(noise: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, ...]:
     """Validate the kind of noise and return one for each state, `(D,)`."""
     words = " or ".join(map(repr, KINDS))
     if not isinstance(noise, str | Sequence):
@@ -258,12 +258,12 @@ def check_times(times: FloatArray, values: FloatArray) -> None:
         )
 
 
-def sorted_rows(times: FloatArray) -> IntArray | None:
+def find_row_order(times: FloatArray) -> IntArray | None:
     """Return the order that sorts the rows by time, `(time,)`; None if they are sorted."""
     return np.argsort(times, kind="stable") if (np.diff(times) < 0).any() else None
 
 
-def check_size(values: FloatArray, what: str) -> None:
+def check_magnitude(values: FloatArray, what: str) -> None:
     """Check that values are neither so large nor so small that products of squares overflow or underflow."""
     sizes = np.abs(values[np.isfinite(values)])
     largest = float(sizes.max(initial=0.0))
@@ -274,7 +274,7 @@ def check_size(values: FloatArray, what: str) -> None:
         )
 
 
-def missing_values(
+def mask_disallowed_values(
     times: FloatArray, values: FloatArray, kinds: tuple[str, ...], labels: tuple[str, ...]
 ) -> tuple[FloatArray, slice, list[str]]:
     """Replace values that the noise does not allow by NaN, and drop rows at the ends that have one.
@@ -300,7 +300,7 @@ def missing_values(
     if np.isinf(values).any():
         m, d = np.argwhere(np.isinf(values))[0]
         raise DataError(f"{labels[d]} at t = {times[m]:g} (row {m + 1}) is {values[m, d]}, not a number.")
-    allowed = np.column_stack([KINDS[kind].allows(values[:, d]) for d, kind in enumerate(kinds)])
+    allowed = np.column_stack([KINDS[kind].is_possible(values[:, d]) for d, kind in enumerate(kinds)])
     if allowed.all():
         return values, slice(None), []
     for d, label in enumerate(labels):
@@ -322,29 +322,30 @@ def missing_values(
                 + ". Use noise='gaussian', or cut the data."
             )
         notes.append(
-            f"{_rows(len(dropped))} dropped, with a value that the noise does not allow (t = {_some(dropped)})."
+            f"{_count_rows(len(dropped))} dropped, with a value that the noise does not allow (t = "
+            f"{_list_some(dropped)})."
         )
     inside = [f"{times[m]:g}" for m in range(first, last) if not allowed[m].all()]
     if inside:
         count = int((~allowed[first:last]).sum())
         notes.append(
             f"{count} value{'s' * (count > 1)} taken as missing, because the noise does not allow zero or negative "
-            f"values (t = {_some(inside)})."
+            f"values (t = {_list_some(inside)})."
         )
     return np.where(allowed, values, np.nan), slice(first, last), notes
 
 
-def _rows(n: int) -> str:
+def _count_rows(n: int) -> str:
     """Return `1 row`, `2 rows` and so on."""
     return f"{n} row{'s' * (n > 1)}"
 
 
-def _some(words: list[str]) -> str:
+def _list_some(words: list[str]) -> str:
     """Return at most five of the words, separated by commas."""
     return ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
 
 
-def rough_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ...]) -> FloatArray:
+def estimate_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ...]) -> FloatArray:
     """Estimate the scale of each value by its kind of noise, from the data alone, before anything is fitted.
 
     Parameters
@@ -364,14 +365,14 @@ def rough_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ...])
         if KINDS[kind].weigh is None:
             continue
         measured = np.flatnonzero(np.isfinite(values[:, d]))
-        rough = KINDS[kind].rough(values[measured, d])
+        rough = KINDS[kind].estimate_initial_scale(values[measured, d])
         _, first, group = np.unique(times[measured], return_index=True, return_inverse=True)
         weights[measured, d] = rough[first][group]
     return weights
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedMeasurements:
     """Measurements at distinct times.
 
     Attributes
@@ -395,7 +396,9 @@ class Merged:
     density: float = 0.0
 
 
-def merge_repeats(times: FloatArray, values: FloatArray, scale: FloatArray, kinds: tuple[str, ...]) -> Merged:
+def merge_repeats(
+    times: FloatArray, values: FloatArray, scale: FloatArray, kinds: tuple[str, ...]
+) -> MergedMeasurements:
     """Replace repeated measurements at one time by their weighted mean, in coordinates in which the noise is additive.
 
     Parameters
@@ -413,7 +416,7 @@ def merge_repeats(times: FloatArray, values: FloatArray, scale: FloatArray, kind
     D = values.shape[1]
     distinct, group = np.unique(times, return_inverse=True)
     if len(distinct) == len(times):
-        return Merged(times, values, scale, np.zeros(D), np.zeros(D))
+        return MergedMeasurements(times, values, scale, np.zeros(D), np.zeros(D))
     merged, merged_scale = np.full((len(distinct), D), np.nan), np.full((len(distinct), D), np.inf)
     within, freedom, density = np.zeros(D), np.zeros(D), 0.0
     for d, kind in enumerate(kinds):
@@ -434,10 +437,10 @@ def merge_repeats(times: FloatArray, values: FloatArray, scale: FloatArray, kind
         slope = KINDS[kind].numeric_slope
         density -= float(np.sum(np.log(slope(values[measured, d]) * scale[measured, d])))
         density += float(np.sum(np.log(slope(merged[occupied, d]) * merged_scale[occupied, d])))
-    return Merged(distinct, merged, merged_scale, within, freedom, density)
+    return MergedMeasurements(distinct, merged, merged_scale, within, freedom, density)
 
 
-def check_sigma(
+def validate_sigma(
     sigma: ArrayLike | None, labels: tuple[str, ...], rows: int
 ) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
     """Validate sigma, whose meaning follows from its shape.
@@ -461,10 +464,10 @@ def check_sigma(
     if sigma is None:
         return None, None, None
     D = len(labels)
-    array = numbers(sigma, "sigma")
+    array = convert_numbers(sigma, "sigma")
     # With as many rows as states a square array is read as errors of the points: the first case is ambiguous.
     if array.ndim == 2 and array.shape == (D, D) and D > 1 and rows != D:
-        return np.ones(D), None, _check_covariance(array)
+        return np.ones(D), None, _validate_covariance(array)
     if array.ndim == 2 or (array.ndim == 1 and D == 1 and array.size == rows > 1):
         points = array.reshape(rows, -1) if array.size == rows * D else array
         if points.shape != (rows, D) or not (points[np.isfinite(points)] > 0).all():
@@ -485,7 +488,7 @@ def check_sigma(
     return np.broadcast_to(array, (D,)).copy(), None, None
 
 
-def _check_covariance(array: FloatArray) -> FloatArray:
+def _validate_covariance(array: FloatArray) -> FloatArray:
     """Check that a covariance of the states `(D, D)` is positive definite; return it exactly symmetric."""
     symmetric = np.allclose(array, array.T, rtol=1e-8, atol=0)
     if not symmetric or not np.isfinite(array).all() or np.linalg.eigvalsh((array + array.T) / 2)[0] <= 0:
@@ -495,19 +498,19 @@ def _check_covariance(array: FloatArray) -> FloatArray:
     return (array + array.T) / 2
 
 
-def _names(given: Given) -> Any:
+def _infer_names(arguments: TrajectoryArguments) -> Any:
     """Return the names that are given, or those of a pandas frame or series; None for plain arrays."""
-    if given.names is not None:
-        return given.names
-    columns = getattr(given.U, "columns", None)
+    if arguments.names is not None:
+        return arguments.names
+    columns = getattr(arguments.U, "columns", None)
     if columns is not None:
         # A frame created from an array has numbers for names: they are positions.
         return None if all(isinstance(c, int | np.integer) for c in columns) else [str(c) for c in columns]
-    name = getattr(given.U, "name", None) if np.ndim(given.U) == 1 else None
+    name = getattr(arguments.U, "name", None) if np.ndim(arguments.U) == 1 else None
     return [name] if isinstance(name, str) else None
 
 
-def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> Inputs | None:
+def _validate_inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> Inputs | None:
     """Validate the known inputs.
 
     Parameters
@@ -531,9 +534,9 @@ def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> I
     columns = []
     on_own_times = {name: part for name, part in inputs.items() if isinstance(part, tuple) and len(part) in (2, 3)}
     if on_own_times:
-        return _apart(times, inputs, on_own_times, hold)
+        return _combine_inputs(times, inputs, on_own_times, hold)
     for name, values in inputs.items():
-        column = numbers(values, f"input {name!r}")
+        column = convert_numbers(values, f"input {name!r}")
         if column.shape != times.shape:
             raise DataError(
                 f"The input {name!r} must have one value for each time, {times.shape}; received {column.shape}."
@@ -552,7 +555,9 @@ def _inputs(times: FloatArray, inputs: Mapping[str, ArrayLike], hold: bool) -> I
     return Inputs(distinct, np.column_stack(columns)[first], (hold,) * len(columns))
 
 
-def _apart(times: FloatArray, inputs: Mapping[str, Any], on_own_times: Mapping[str, Any], hold: bool) -> Inputs:
+def _combine_inputs(
+    times: FloatArray, inputs: Mapping[str, Any], on_own_times: Mapping[str, Any], hold: bool
+) -> Inputs:
     """Validate inputs some of which have their own times.
 
     Parameters
@@ -568,11 +573,11 @@ def _apart(times: FloatArray, inputs: Mapping[str, Any], on_own_times: Mapping[s
     parts = []
     for name, value in inputs.items():
         if name not in on_own_times:
-            part = _inputs(times, {name: value}, hold)
+            part = _validate_inputs(times, {name: value}, hold)
             assert part is not None
             parts.append(part)
             continue
-        own, values = (numbers(array, f"input {name!r}") for array in value[:2])
+        own, values = (convert_numbers(array, f"input {name!r}") for array in value[:2])
         word = value[2] if len(value) == 3 else "hold" if hold else "linear"
         if own.ndim != 1 or own.shape != values.shape or not len(own) or not np.isfinite([own, values]).all():
             raise DataError(
@@ -586,5 +591,5 @@ def _apart(times: FloatArray, inputs: Mapping[str, Any], on_own_times: Mapping[s
         parts.append(Inputs(own, values[:, None], (word == "hold",)))
     whole = parts[0]
     for part in parts[1:]:
-        whole = whole.beside(part)
+        whole = whole.merge_with(part)
     return whole

@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 
 from ..support.array_types import FloatArray
 from ..support.errors import DataError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 from . import data_validation
-from .data_validation import Given, checked
-from .doses import Doses, checked_doses
+from .data_validation import TrajectoryArguments, validate_trajectory
+from .doses import Doses, validate_doses
 from .trajectory import Trajectory, Truth
 
 
@@ -120,16 +120,16 @@ class Dataset:
         if trajectories is None:
             if t is None or U is None:
                 raise DataError("A dataset needs times t and values U: Dataset(t, U).")
-            arguments = Given(t, U, noise, sigma, names=names, inputs=inputs or {}, hold=hold)
-            trajectory, parts = checked(arguments)
-            trajectory = replace(trajectory, doses=checked_doses(doses))
+            arguments = TrajectoryArguments(t, U, noise, sigma, names=names, inputs=inputs or {}, hold=hold)
+            trajectory, parts = validate_trajectory(arguments)
+            trajectory = replace(trajectory, doses=validate_doses(doses))
             if truth is not None and len(truth.states) != len(trajectory.times):
                 # Rows were merged or dropped: the truth keeps the same times.
                 truth = replace(
-                    truth, states=truth.states[np.isin(data_validation.numbers(t, "times"), trajectory.times)]
+                    truth, states=truth.states[np.isin(data_validation.convert_numbers(t, "times"), trajectory.times)]
                 )
             values = {"trajectories": (trajectory,), "truth": truth, **vars(parts)}
-            data_validation.check_amount((trajectory,))
+            data_validation.check_sample_count((trajectory,))
         else:
             values = {
                 "trajectories": tuple(trajectories),
@@ -144,19 +144,19 @@ class Dataset:
         for name, value in {"own_noise": own_noise, "selected": selected, **values}.items():
             object.__setattr__(self, name, value)  # as the generated constructor of a frozen dataclass does
 
-    def reweighed(self, weights: Sequence[FloatArray]) -> Dataset:
+    def replace_weights(self, weights: Sequence[FloatArray]) -> Dataset:
         """Return the dataset with other weights of its values, `(time, D)` for each trajectory."""
-        parts = tuple(q.reweighed(w) for q, w in zip(self.trajectories, weights, strict=True))
-        return self.replaced(trajectories=parts)
+        parts = tuple(q.replace_weights(w) for q, w in zip(self.trajectories, weights, strict=True))
+        return self.replace_attributes(trajectories=parts)
 
-    def replaced(self, **changes: Any) -> Dataset:
+    def replace_attributes(self, **changes: Any) -> Dataset:
         """Return the dataset with some attributes changed."""
         return Dataset(**{**{field.name: getattr(self, field.name) for field in fields(self)}, **changes})
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the columns for messages, `(D,)`."""
-        return data_validation.labels(self.names, self.D)
+        return data_validation.label_columns(self.names, self.D)
 
     @classmethod
     def join(cls, datasets: Sequence[Dataset], labels: Sequence[str] | None = None, own_noise: bool = False) -> Dataset:
@@ -179,9 +179,9 @@ class Dataset:
         """
         if not isinstance(datasets, Sequence) or not datasets or not all(isinstance(d, Dataset) for d in datasets):
             raise DataError(f"join takes a list of datasets; received {datasets!r}.")
-        from .dataset_join import joined
+        from .dataset_join import join_datasets
 
-        return joined(datasets, labels, own_noise)
+        return join_datasets(datasets, labels, own_noise)
 
     @classmethod
     def from_csv(
@@ -241,11 +241,11 @@ class Dataset:
         """
         if not isinstance(path, str | Path):
             raise DataError(f"The path of a table is needed; received {path!r}.")
-        from .column_roles import Roles, dataset
+        from .column_roles import Roles, build_dataset
         from .text_reader import read_table
 
         roles = Roles(time, names, noise, sigma, inputs=inputs, hold=hold, trajectory=trajectory, missing=missing)
-        return dataset(read_table(Path(path), sheet), roles)
+        return build_dataset(read_table(Path(path), sheet), roles)
 
     def with_doses(self, doses: Any, into: str | None = None) -> Dataset:
         """Return the data with doses added.
@@ -263,9 +263,9 @@ class Dataset:
         -------
         Dataset
         """
-        from .nonmem import with_doses
+        from .nonmem import add_doses
 
-        return with_doses(self, doses, into)
+        return add_doses(self, doses, into)
 
     @classmethod
     def from_nonmem(
@@ -289,9 +289,9 @@ class Dataset:
         Dataset
             One trajectory for each subject.
         """
-        from .nonmem import from_nonmem
+        from .nonmem import read_nonmem
 
-        return from_nonmem(source, into, measured, noise, sigma)
+        return read_nonmem(source, into, measured, noise, sigma)
 
     @classmethod
     def from_frame(cls, frame: Any, **roles: Any) -> Dataset:
@@ -308,19 +308,19 @@ class Dataset:
         -------
         Dataset
         """
-        from .column_roles import Roles, dataset
-        from .pandas_reader import frame_table, plain_frame
+        from .column_roles import Roles, build_dataset
+        from .pandas_reader import check_frame, convert_frame
 
         allowed = [f.name for f in fields(Roles)]
         for name in roles:
             if name not in allowed:
-                raise DataError(f"Unknown argument {name!r}.{suggestion(name, allowed)} Known: {', '.join(allowed)}.")
+                raise DataError(f"Unknown argument {name!r}.{suggest_name(name, allowed)} Known: {', '.join(allowed)}.")
         if roles.get("time") is not None:
             roles["time"] = str(roles["time"])
         names = roles.get("names")
         if names is not None and not isinstance(names, str | Mapping):
             roles["names"] = list(map(str, names))
-        return dataset(frame_table(plain_frame(frame), roles.get("time")), Roles(**roles))
+        return build_dataset(convert_frame(check_frame(frame), roles.get("time")), Roles(**roles))
 
     @property
     def D(self) -> int:
@@ -349,13 +349,13 @@ class Dataset:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from ..report.html_report import sparkline
+        from ..report.html_report import draw_sparkline
 
         rows = [f"<p>{escape(repr(self)[1:-1])}</p>"]
         for q in self.trajectories[:5]:
             for d, label in enumerate(self.labels):
                 name = f"{q.label}: {label}" if q.label else label
-                rows.append(f"<div>{sparkline(q.times, q.values[:, d])} {escape(name)}</div>")
+                rows.append(f"<div>{draw_sparkline(q.times, q.values[:, d])} {escape(name)}</div>")
         return "".join(rows)
 
     def __repr__(self) -> str:

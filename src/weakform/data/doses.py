@@ -59,31 +59,34 @@ class Doses:
     def __post_init__(self) -> None:
         if not isinstance(self.state, str) or not self.state:
             raise DataError(f"A dose needs the name of a state; received {self.state!r}.")
-        times = _numbers(self.times, "times")
+        times = _parse_numbers(self.times, "times")
         if not len(times):
             raise DataError("The times of doses are empty; give at least one time.")
-        for what, values in (("amounts", self._amounts(len(times))), ("durations", self._durations(len(times)))):
+        for what, values in (
+            ("amounts", self._expand_amounts(len(times))),
+            ("durations", self._expand_durations(len(times))),
+        ):
             if len(values) != len(times):
                 raise DataError(f"{len(times)} doses need as many {what}, or one for all; received {len(values)}.")
         if not isinstance(self.lag, str) and np.ndim(self.lag):
             raise DataError(f"The lag of doses must be one number, or the name of a parameter; received {self.lag!r}.")
         if not isinstance(self.lag, str):
-            _numbers(self.lag, "lag")
+            _parse_numbers(self.lag, "lag")
 
-    def _amounts(self, count: int) -> list[Amount]:
+    def _expand_amounts(self, count: int) -> list[Amount]:
         """Return an amount for each of `count` doses."""
         if isinstance(self.amounts, str):
             return [self.amounts] * count
         if isinstance(self.amounts, Sequence) and any(isinstance(a, str) for a in self.amounts):
-            return [a if isinstance(a, str) else float(_numbers(a, "amounts")[0]) for a in self.amounts]
-        values = [float(a) for a in _numbers(self.amounts, "amounts")]
+            return [a if isinstance(a, str) else float(_parse_numbers(a, "amounts")[0]) for a in self.amounts]
+        values = [float(a) for a in _parse_numbers(self.amounts, "amounts")]
         return [*values] * count if len(values) == 1 else [*values]
 
-    def _durations(self, count: int) -> list[float | None]:
+    def _expand_durations(self, count: int) -> list[float | None]:
         """Return a duration for each of `count` doses; None for an instantaneous one."""
         if self.duration is None:
             return [None] * count
-        values = _numbers(self.duration, "durations")
+        values = _parse_numbers(self.duration, "durations")
         if (values < 0).any():
             raise DataError(f"Durations of doses must not be negative; received {self.duration!r}.")
         return [float(d) if d > 0 else None for d in (np.repeat(values, count) if len(values) == 1 else values)]
@@ -91,13 +94,13 @@ class Doses:
     @property
     def each(self) -> tuple[Dose, ...]:
         """The single doses, sorted by time."""
-        times = _numbers(self.times, "times")
+        times = _parse_numbers(self.times, "times")
         lag = self.lag if isinstance(self.lag, str) else float(self.lag)
-        parts = zip(times, self._amounts(len(times)), self._durations(len(times)), strict=True)
+        parts = zip(times, self._expand_amounts(len(times)), self._expand_durations(len(times)), strict=True)
         return tuple(Dose(self.state, float(t), a, d, lag) for t, a, d in sorted(parts, key=lambda part: part[0]))
 
 
-def _numbers(values: ArrayLike, what: str) -> FloatArray:
+def _parse_numbers(values: ArrayLike, what: str) -> FloatArray:
     """Convert the times, amounts, durations or lag of doses to finite numbers, `(n,)`."""
     try:
         array = np.atleast_1d(np.array(values, dtype=float))
@@ -108,7 +111,7 @@ def _numbers(values: ArrayLike, what: str) -> FloatArray:
     return array
 
 
-def checked_doses(doses: object) -> tuple[Doses, ...]:
+def validate_doses(doses: object) -> tuple[Doses, ...]:
     """Validate the doses of a trajectory: None, one `Doses`, or a sequence of them; return a tuple."""
     several = (doses,) if isinstance(doses, Doses) else doses
     if several is None:

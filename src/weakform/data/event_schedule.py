@@ -15,19 +15,19 @@ import numpy as np
 import symengine as se
 
 from ..model import Model
-from ..model.events import TIME, Event
+from ..model.events import TIME_SYMBOL, Event
 from ..model.expressions import parse_expression
 from ..model.function_table import Expr
 from ..model.inputs import Inputs
-from ..model.model import INFUSION
+from ..model.model import INFUSION_PREFIX
 from ..support.errors import DataError
-from ..support.wording import listed, suggestion
+from ..support.wording import list_names, suggest_name
 from .dataset import Dataset
 from .doses import Amount, Dose
 from .trajectory import Trajectory
 
 
-def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
+def apply_doses(data: Dataset, model: Model) -> tuple[Dataset, Model]:
     """Write the doses of a dataset into the models of its trajectories.
 
     Parameters
@@ -57,33 +57,36 @@ def scheduled(data: Dataset, model: Model) -> tuple[Dataset, Model]:
         for dose in (each for doses in q.doses for each in doses.each):
             if dose.state not in model.states:
                 raise DataError(
-                    f"A dose is given into {dose.state!r}, which is not a state of the model: {listed(model.states)}."
-                    f"{suggestion(dose.state, model.states)}"
+                    f"A dose is given into {dose.state!r}, which is not a state of the model: "
+                    f"{list_names(model.states)}."
+                    f"{suggest_name(dose.state, model.states)}"
                 )
             if not isinstance(dose.lag, str) and dose.time + dose.lag > q.times[-1]:
                 where = f" of {q.label}" if q.label else ""
                 notes.append(
                     f"The dose at t = {dose.time:g}{where} is after the last sample and has no effect on the fit."
                 )
-            amount = _expression(dose.amount, parameters, "The amount of a dose", taken)
+            amount = _parse_amount(dose.amount, parameters, "The amount of a dose", taken)
             if dose.duration is None:
-                arrives = dose.time + _expression(dose.lag, parameters, "The lag of a dose", taken)
+                arrives = dose.time + _parse_amount(dose.lag, parameters, "The lag of a dose", taken)
                 # `waits=False`: a dose at the very first time has its effect too.
-                own_events.append(Event(TIME - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False))
+                own_events.append(
+                    Event(TIME_SYMBOL - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False)
+                )
             else:
-                infused.append(_infusion(dose, amount, infusions, model))
+                infused.append(_describe_infusion(dose, amount, infusions, model))
         events.append(own_events)
         rates.append(infused)
-    driven = model.infused({name: key for key, name in infusions.items()}, parameters)
+    driven = model.add_infusions({name: key for key, name in infusions.items()}, parameters)
     names = list(infusions.values())
-    trajectories = [_with_rates(q, parts, names) for q, parts in zip(data.trajectories, rates, strict=True)]
-    joined = data.replaced(
+    trajectories = [_add_infusion_rates(q, parts, names) for q, parts in zip(data.trajectories, rates, strict=True)]
+    joined = data.replace_attributes(
         trajectories=tuple(trajectories), inputs=(*data.inputs, *names), notes=(*data.notes, *dict.fromkeys(notes))
     )
-    return joined, driven.happening(events) if any(events) else driven
+    return joined, driven.add_events(events) if any(events) else driven
 
 
-def _infusion(
+def _describe_infusion(
     dose: Dose, amount: Expr, infusions: dict[tuple[str, Expr], str], model: Model
 ) -> tuple[str, float, float, float]:
     """Describe an infusion as an input.
@@ -115,14 +118,14 @@ def _infusion(
     number = amount.is_Number
     factor = se.Integer(1) if number else amount
     count = sum(state == dose.state for state, _ in infusions)
-    name = infusions.setdefault((dose.state, factor), f"{INFUSION}{dose.state}" + (f"_{count}" if count else ""))
+    name = infusions.setdefault((dose.state, factor), f"{INFUSION_PREFIX}{dose.state}" + (f"_{count}" if count else ""))
     if name in (*model.states, *model.parameters, *model.inputs):
         raise DataError(f"The model uses the name {name!r}, which is reserved for an infusion; rename it.")
     begin = dose.time + float(dose.lag)
     return name, (float(amount) if number else 1.0) / dose.duration, begin, begin + dose.duration
 
 
-def _expression(amount: Amount, known: list[str], what: str, taken: Mapping[str, str]) -> Expr:
+def _parse_amount(amount: Amount, parameters: list[str], what: str, taken: Mapping[str, str]) -> Expr:
     """Parse an amount or a lag: a number, or an expression of parameters.
 
     Parameters
@@ -137,15 +140,15 @@ def _expression(amount: Amount, known: list[str], what: str, taken: Mapping[str,
     """
     if not isinstance(amount, str):
         return se.RealDouble(amount)
-    new = [name for name in re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w*\s*\()", amount) if name not in known]
+    new = [name for name in re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w*\s*\()", amount) if name not in parameters]
     for name in new:
         if name in taken:
             raise DataError(f"{what} is {amount!r}, but {name!r} is {taken[name]}; use numbers and parameters.")
-    known += [name for name in dict.fromkeys(new) if name != "pi"]
-    return parse_expression(amount, known, what)
+    parameters += [name for name in dict.fromkeys(new) if name != "pi"]
+    return parse_expression(amount, parameters, what)
 
 
-def _with_rates(q: Trajectory, parts: list[tuple[str, float, float, float]], names: list[str]) -> Trajectory:
+def _add_infusion_rates(q: Trajectory, parts: list[tuple[str, float, float, float]], names: list[str]) -> Trajectory:
     """Return a trajectory with the rates of its infusions as additional inputs.
 
     Parameters
@@ -165,12 +168,12 @@ def _with_rates(q: Trajectory, parts: list[tuple[str, float, float, float]], nam
     for name, rate, begin, end in parts:
         values[(edges >= begin) & (edges < end), names.index(name)] += rate
     rates = Inputs(edges, values, (True,) * len(names))
-    return replace(q, inputs=rates if q.inputs is None else q.inputs.beside(rates))
+    return replace(q, inputs=rates if q.inputs is None else q.inputs.merge_with(rates))
 
 
-def switches_of(model: Model) -> Inputs | None:
+def build_switch_inputs(model: Model) -> Inputs | None:
     """Return the switches of a model as inputs that hold; None without switches, or if the time of one is unknown."""
-    times = [model.timed(trigger) for trigger in model.switches.values()]
+    times = [model.find_firing_time(trigger) for trigger in model.switches.values()]
     numeric = [float(time) for time in times if time is not None and time.is_Number]
     if not times or len(numeric) < len(times):
         return None
@@ -179,13 +182,13 @@ def switches_of(model: Model) -> Inputs | None:
     return Inputs(edges, (edges[:, None] >= at).astype(float), (True,) * len(at))
 
 
-def jump_times(model: Model) -> list[float]:
+def find_jump_times(model: Model) -> list[float]:
     """Return the times at which states jump, sorted; only those that are known before a fit."""
-    times = [model.timed(event.trigger) for event in model.events]
+    times = [model.find_firing_time(event.trigger) for event in model.events]
     return sorted({float(time) for time in times if time is not None and time.is_Number})
 
 
-def unknown_times(model: Model, trajectories: int) -> str:
+def describe_unknown_times(model: Model, trajectories: int) -> str:
     """Return what happens at times that are unknown before the fit, in words; an empty text if there is nothing.
 
     Parameters
@@ -195,10 +198,10 @@ def unknown_times(model: Model, trajectories: int) -> str:
         How many there are.
     """
     for k in range(trajectories):
-        own = model.of(k)
+        own = model.for_trajectory(k)
         triggers = [*own.switches.values(), *(event.trigger for event in own.events)]
         for trigger in triggers:
-            time = own.timed(trigger)
+            time = own.find_firing_time(trigger)
             if time is None:
                 return f"an event or a switch occurs when {trigger} passes through zero, which depends on the states"
             if not time.is_Number:

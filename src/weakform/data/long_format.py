@@ -22,7 +22,18 @@ VALUE_COLUMNS = ("value", "measurement", "val", "conc", "concentration", "readin
 """Columns of measured values."""
 ERROR_COLUMNS = ("sd", "sigma", "se", "stdev", "std", "error", "uncertainty")
 """Columns of standard deviations of the values."""
-GROUPS = ("id", "subject", "trajectory", "experiment", "replicate", "run", "condition", "group", "animal", "patient")
+GROUP_COLUMNS = (
+    "id",
+    "subject",
+    "trajectory",
+    "experiment",
+    "replicate",
+    "run",
+    "condition",
+    "group",
+    "animal",
+    "patient",
+)
 """Columns that tell trajectories apart."""
 MAX_DISTINCT_NAMES = 1000
 """Largest number of different names; a column with more of them is taken to be something else, which is an error. By
@@ -31,10 +42,10 @@ judgement."""
 
 def is_long(table: Table) -> bool:
     """Return True if a table has a column of names and a column of their values."""
-    return _names(table) is not None and _column(table, VALUE_COLUMNS) is not None
+    return _find_name_column(table) is not None and _find_column(table, VALUE_COLUMNS) is not None
 
 
-def widened(table: Table, time: str, trajectory: str | None = None) -> Table:
+def pivot_to_wide(table: Table, time: str, trajectory: str | None = None) -> Table:
     """Convert a long table to a wide one.
 
     Parameters
@@ -53,47 +64,53 @@ def widened(table: Table, time: str, trajectory: str | None = None) -> Table:
         A column for each name, in the order in which the names appear, and columns of their standard deviations. Rows
         are sorted by trajectory and time; several values of the same name, time and trajectory are in separate rows.
     """
-    names, values, error = _names(table), _column(table, VALUE_COLUMNS), _column(table, ERROR_COLUMNS)
+    names, values, error = (
+        _find_name_column(table),
+        _find_column(table, VALUE_COLUMNS),
+        _find_column(table, ERROR_COLUMNS),
+    )
     assert names is not None
     assert values is not None
-    apart = [trajectory] if trajectory is not None else [c for c in table.columns if _plain(c) in GROUPS]
+    apart = (
+        [trajectory] if trajectory is not None else [c for c in table.columns if _normalise_name(c) in GROUP_COLUMNS]
+    )
     apart = [name for name in apart if name in table.columns and name not in (time, names, values, error)]
-    labels = [_label(word, table, names) for word in table.columns[names]]
+    labels = [_read_name(word, table, names) for word in table.columns[names]]
     distinct = list(dict.fromkeys(labels))
     if len(distinct) > MAX_DISTINCT_NAMES:
         raise DataError(
-            f"{table.where}: the column {names!r} has {len(distinct):,} different names; at most "
+            f"{table.location}: the column {names!r} has {len(distinct):,} different names; at most "
             f"{MAX_DISTINCT_NAMES:,} are allowed."
         )
     clash = [name for name in distinct if name in (time, *apart)]
     if clash:
         raise DataError(
-            f"{table.where}: {clash[0]!r} is a name in the column {names!r}, but also a column itself; rename one."
+            f"{table.location}: {clash[0]!r} is a name in the column {names!r}, but also a column itself; rename one."
         )
-    numbers = table.numbers(values)
-    moments, _ = table.times(time)
-    groups = [" ".join(_text(table.columns[name][k]) for name in apart) for k in range(len(labels))]
+    numbers = table.parse_numbers(values)
+    moments, _ = table.parse_times(time)
+    groups = [" ".join(_format_cell(table.columns[name][k]) for name in apart) for k in range(len(labels))]
     of_group = {label: k for k, label in enumerate(dict.fromkeys(groups))}
     of_name = {name: k for k, name in enumerate(distinct)}
     g, d = np.array([of_group[label] for label in groups]), np.array([of_name[label] for label in labels])
-    place, first = _placed(g, moments, d)
+    place, first = _assign_rows(g, moments, d)
     wide = np.full((len(distinct), len(first)), np.nan)
     wide[d, place] = numbers
     group = " ".join(apart) if apart else None
     columns: dict[str, Any] = {} if group is None else {group: [groups[k] for k in first]}
-    columns[time] = _picked(table.columns[time], first)
+    columns[time] = _take_rows(table.columns[time], first)
     columns |= {name: wide[k] for name, k in of_name.items()}
     errors: dict[str, str] = {}
     if error is not None:
         spread = np.full_like(wide, np.nan)
-        spread[d, place] = table.numbers(error)
-        errors = _errors(table, spread, wide, distinct, error)
+        spread[d, place] = table.parse_numbers(error)
+        errors = _name_error_columns(table, spread, wide, distinct, error)
         columns |= {errors[name]: spread[of_name[name]] for name in errors}
     note = f"The table is long, with one value per row: {len(distinct)} names in the column {names!r}."
     return replace(table, columns=columns, lines=None, errors=errors, group=group, notes=(*table.notes, note))
 
 
-def _placed(group: IntArray, times: FloatArray, name: IntArray) -> tuple[IntArray, IntArray]:
+def _assign_rows(group: IntArray, times: FloatArray, name: IntArray) -> tuple[IntArray, IntArray]:
     """Find the row of each value in the wide table.
 
     Parameters
@@ -124,7 +141,9 @@ def _placed(group: IntArray, times: FloatArray, name: IntArray) -> tuple[IntArra
     return place, np.array(first)
 
 
-def _errors(table: Table, spread: FloatArray, wide: FloatArray, names: list[str], error: str) -> dict[str, str]:
+def _name_error_columns(
+    table: Table, spread: FloatArray, wide: FloatArray, names: list[str], error: str
+) -> dict[str, str]:
     """Name the columns of standard deviations; check that all values have one, or none.
 
     Parameters
@@ -148,13 +167,13 @@ def _errors(table: Table, spread: FloatArray, wide: FloatArray, names: list[str]
         lacking = int((has_value[k] & ~has_error[k]).sum())
         if lacking:
             raise DataError(
-                f"{table.where}: {lacking} values of {name!r} have nothing in the column {error!r}. Fill it for all "
+                f"{table.location}: {lacking} values of {name!r} have nothing in the column {error!r}. Fill it for all "
                 "values, or leave the column out."
             )
     return {name: f"{error} of {name}" for name in names}
 
 
-def _label(cell: Any, table: Table, names: str) -> str:
+def _read_name(cell: Any, table: Table, names: str) -> str:
     """Return the name of a value as written, even if it looks like a missing value, as Na (sodium) does.
 
     Parameters
@@ -167,43 +186,43 @@ def _label(cell: Any, table: Table, names: str) -> str:
     """
     text = getattr(cell, "text", None)
     if text is None:
-        text = "" if cell is None or cell != cell else _text(cell)
+        text = "" if cell is None or cell != cell else _format_cell(cell)
     if not text.strip():
         raise DataError(
-            f"{table.where}: the column {names!r} is empty in some row; it must say what each value is. Fill it, or "
+            f"{table.location}: the column {names!r} is empty in some row; it must say what each value is. Fill it, or "
             "leave the row out."
         )
     return str(text).strip()
 
 
-def _text(cell: Any) -> str:
+def _format_cell(cell: Any) -> str:
     """Return a cell as the label of a trajectory."""
-    from .column_roles import label_of
+    from .column_roles import format_label
 
-    return label_of(cell)
+    return format_label(cell)
 
 
-def _picked(values: Any, rows: IntArray) -> Any:
+def _take_rows(values: Any, rows: IntArray) -> Any:
     """Return the entries of a list or an array at the given positions."""
     return [values[k] for k in rows] if isinstance(values, list) else values[rows]
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     """Return the name of a column in lower case, without underscores."""
     return name.strip().lower().replace("_", "")
 
 
-def _names(table: Table) -> str | None:
+def _find_name_column(table: Table) -> str | None:
     """Find the column of names: one that contains words, or whose own name leaves no doubt; None if there is none."""
     for wanted in NAME_COLUMNS:
         for name, values in table.columns.items():
-            if _plain(name) == wanted and len(values):
+            if _normalise_name(name) == wanted and len(values):
                 words = any(isinstance(v, str) or getattr(v, "text", "") for v in values[:50])
                 if words or wanted in EXPLICIT_NAME_COLUMNS:
                     return name
     return None
 
 
-def _column(table: Table, candidates: tuple[str, ...]) -> str | None:
+def _find_column(table: Table, candidates: tuple[str, ...]) -> str | None:
     """Return the first column whose name is one of the candidates, which are tried in their order; None without one."""
-    return next((name for wanted in candidates for name in table.columns if _plain(name) == wanted), None)
+    return next((name for wanted in candidates for name in table.columns if _normalise_name(name) == wanted), None)

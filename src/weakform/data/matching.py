@@ -11,10 +11,10 @@ from ..model import Model
 from ..model.inputs import Inputs
 from ..model.system import System
 from ..support.errors import DataError
-from ..support.wording import listed, misspelt, slip, suggestion
-from .data_validation import check_columns
+from ..support.wording import is_misspelt, is_typo, list_names, suggest_name
+from .data_validation import check_fitted_columns
 from .dataset import Dataset
-from .event_schedule import scheduled, switches_of
+from .event_schedule import apply_doses, build_switch_inputs
 
 LATE_BEGIN_DURATIONS = 5.0
 """Time between t = 0, to which initial values refer, and the first sample, in durations of the series; a note warns if
@@ -22,7 +22,7 @@ it is longer. By judgement."""
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedPair:
     """A model and a dataset whose columns are matched.
 
     Attributes
@@ -40,7 +40,7 @@ class Matched:
     model: Model
     data: Dataset
     complete: bool
-    left: tuple[str, ...]
+    unused_parameters: tuple[str, ...]
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ class Matched:
         return tuple(s for s in self.model.states if s not in (self.data.names or ()))
 
 
-def match(data: Dataset, model: Model) -> Matched:
+def match(data: Dataset, model: Model) -> MatchedPair:
     """Match the columns and inputs of a dataset with a model.
 
     Parameters
@@ -78,8 +78,8 @@ def match(data: Dataset, model: Model) -> Matched:
             f"{both[0]!r} is both a measured column and an input of the data; an input is known exactly, a measured "
             "column has noise. Remove it from names=... or from inputs=..., or rename one of them."
         )
-    data, model = scheduled(data, model)
-    measured, notes = _measured(data, model)
+    data, model = apply_doses(data, model)
+    measured, notes = _find_measured(data, model)
     states = {se.Symbol(state) for state in model.states}
     for name in measured:
         if name in model.observables and not model.observables[name].free_symbols & states:
@@ -87,7 +87,7 @@ def match(data: Dataset, model: Model) -> Matched:
                 f"The observable {name!r} depends on no state; it must contain at least one, or its measurements carry "
                 "no information."
             )
-    reduced = model.measured_by(measured)
+    reduced = model.restrict_to_observables(measured)
     left = tuple(name for name in model.parameters if name not in reduced.parameters)
     if left:
         verb = "occurs" if len(left) == 1 else "occur"
@@ -98,23 +98,23 @@ def match(data: Dataset, model: Model) -> Matched:
         measured = list(model.states)
     names = data.names or tuple(measured)
     order = [names.index(name) for name in measured]
-    check_columns(data.trajectories, {d: data.labels[d] for d in order})
-    notes += [*slips(model, data), *_check_beginning(data, reduced)]
+    check_fitted_columns(data.trajectories, {d: data.labels[d] for d in order})
+    notes += [*note_misspelt_parameters(model, data), *_check_begin_time(data, reduced)]
     if order == list(range(data.D)) and data.names is not None and not notes:
-        return Matched(reduced, data, complete, left)
-    picked = data.replaced(
-        trajectories=tuple(q.columns(order) for q in data.trajectories),
+        return MatchedPair(reduced, data, complete, left)
+    picked = data.replace_attributes(
+        trajectories=tuple(q.select_columns(order) for q in data.trajectories),
         noise=tuple(data.noise[d] for d in order),
         sigma=None if data.sigma is None else data.sigma[order],
         covariance=None if data.covariance is None else data.covariance[order][:, order],
         names=tuple(measured),
-        truth=data.truth.columns(order) if complete and data.truth is not None else data.truth,
+        truth=data.truth.select_states(order) if complete and data.truth is not None else data.truth,
         notes=(*data.notes, *notes),
     )
-    return Matched(reduced, picked, complete, left)
+    return MatchedPair(reduced, picked, complete, left)
 
 
-def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
+def _find_measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
     """Find the state or observable that each column measures.
 
     Parameters
@@ -136,7 +136,7 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
             raise DataError(
                 f"The model has {len(plain)} states ({', '.join(plain)}), the data have {data.D} "
                 f"column{'s' * (data.D > 1)} without names. Name the columns with names=[...]: states, or named "
-                f"expressions ({listed(model.observables) or 'none'})."
+                f"expressions ({list_names(model.observables) or 'none'})."
             )
         return plain, []
     measured = [name for name in data.names if name in measurable]
@@ -144,22 +144,24 @@ def _measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
     for name in unmatched:
         lacking = [k for k in measurable if k not in measured]
         # A column that was chosen, or that looks like a misspelt state, is never left out silently.
-        if data.selected or misspelt(name, lacking):
+        if data.selected or is_misspelt(name, lacking):
             raise DataError(
                 f"The column {name!r} is neither a state of the model nor one of its named expressions: "
-                f"{listed(measurable)}.{suggestion(name, lacking)} Rename it, or leave it out; to take columns by "
+                f"{list_names(measurable)}.{suggest_name(name, lacking)} Rename it, or leave it out; to take columns "
+                "by "
                 "their position, give names=[...] in the order of the columns."
             )
     if not measured:
         raise DataError(
-            f"No column of the data is a state of the model or one of its named expressions: {listed(measurable)}. The "
-            f"columns are: {listed(data.names)}.{suggestion(data.names[0], measurable)} Rename them, or pass "
+            "No column of the data is a state of the model or one of its named expressions: "
+            f"{list_names(measurable)}. The "
+            f"columns are: {list_names(data.names)}.{suggest_name(data.names[0], measurable)} Rename them, or pass "
             "names={...}."
         )
-    return measured, [left_out(unmatched, measurable, measured)] if unmatched else []
+    return measured, [note_left_out_columns(unmatched, measurable, measured)] if unmatched else []
 
 
-def left_out(columns: Sequence[str], known: Iterable[str], measured: Iterable[str]) -> str:
+def note_left_out_columns(columns: Sequence[str], candidates: Iterable[str], measured: Iterable[str]) -> str:
     """Write a note on columns that were left out, with a suggestion if one of them may be a misspelt state.
 
     Parameters
@@ -171,14 +173,14 @@ def left_out(columns: Sequence[str], known: Iterable[str], measured: Iterable[st
     measured : iterable of str
         Those of them that are measured.
     """
-    hidden = [name for name in known if name not in measured]
+    hidden = [name for name in candidates if name not in measured]
     guess = next(
-        (f" {c!r} is no name of the model.{suggestion(c, hidden)}" for c in columns if suggestion(c, hidden)), ""
+        (f" {c!r} is no name of the model.{suggest_name(c, hidden)}" for c in columns if suggest_name(c, hidden)), ""
     )
-    return f"Columns that are not in the model were left out: {listed(columns)}.{guess}"
+    return f"Columns that are not in the model were left out: {list_names(columns)}.{guess}"
 
 
-def slips(model: Model, data: Dataset) -> list[str]:
+def note_misspelt_parameters(model: Model, data: Dataset) -> list[str]:
     """Write a note on each parameter that may be misspelt: its name is close to that of a state, column or definition.
 
     A misspelt state in an equation is read as a new parameter, so that the model stays valid.
@@ -187,18 +189,18 @@ def slips(model: Model, data: Dataset) -> list[str]:
     meanings |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in meanings}
     meanings |= dict.fromkeys(model.observables, "the definition")
     near = {
-        p: [f"{what} {name}" for name, what in meanings.items() if name != p and slip(p, name)]
+        p: [f"{what} {name}" for name, what in meanings.items() if name != p and is_typo(p, name)]
         for p in model.parameters
     }
-    return [slipped(parameter, *similar) for parameter, similar in near.items() if similar]
+    return [note_misspelling(parameter, *similar) for parameter, similar in near.items() if similar]
 
 
-def slipped(name: str, *others: str) -> str:
+def note_misspelling(name: str, *others: str) -> str:
     """Write the note on a parameter whose name is close to `others`, such as `the state x`."""
     return f"The parameter {name} looks like {' and '.join(others)}; is it a misspelling?"
 
 
-def _check_beginning(data: Dataset, model: Model) -> list[str]:
+def _check_begin_time(data: Dataset, model: Model) -> list[str]:
     """Check when the data begin if the model gives initial values, which are those at t = 0.
 
     Data that begin earlier are refused.
@@ -226,7 +228,7 @@ def _check_beginning(data: Dataset, model: Model) -> list[str]:
     return []
 
 
-def for_model(data: Dataset, model: Model) -> Dataset:
+def match_all_states(data: Dataset, model: Model) -> Dataset:
     """Return the dataset with a column for each state of the model, in their order.
 
     Raises
@@ -238,7 +240,7 @@ def for_model(data: Dataset, model: Model) -> Dataset:
     if matched.hidden:
         raise DataError(
             f"The model's state {matched.hidden[0]!r} has no column in the data, whose columns are: "
-            f"{listed(data.names or ())}.{suggestion(matched.hidden[0], data.names or ())} Every state must be "
+            f"{list_names(data.names or ())}.{suggest_name(matched.hidden[0], data.names or ())} Every state must be "
             "measured for this; rename a column, or pass names={...} to say which column is which state."
         )
     if not matched.complete:
@@ -248,21 +250,21 @@ def for_model(data: Dataset, model: Model) -> Dataset:
     return matched.data
 
 
-def system_of(model: Model, data: Dataset, k: int) -> System:
+def build_system(model: Model, data: Dataset, k: int) -> System:
     """Return the right-hand side of trajectory k, in working coordinates, with its inputs."""
-    inputs = inputs_of(model, data, k)
-    return model.of(k).system(data.noise, data.covariance).driven_by(inputs)
+    inputs = collect_inputs(model, data, k)
+    return model.for_trajectory(k).system(data.noise, data.covariance).with_inputs(inputs)
 
 
-def inputs_of(model: Model, data: Dataset, k: int) -> Inputs | None:
+def collect_inputs(model: Model, data: Dataset, k: int) -> Inputs | None:
     """Return the inputs of trajectory k in the order of the model, followed by its switches at known times.
 
     None if there is neither, or if the time of a switch is unknown and the model has no inputs.
     """
-    inputs, switches = data.trajectories[k].inputs, switches_of(model.of(k))
+    inputs, switches = data.trajectories[k].inputs, build_switch_inputs(model.for_trajectory(k))
     own = None
     if inputs is not None and model.inputs:
-        own = inputs.columns([data.inputs.index(name) for name in model.inputs])
+        own = inputs.select_columns([data.inputs.index(name) for name in model.inputs])
     if own is None or switches is None:
         return own if switches is None else switches
-    return own.beside(switches)
+    return own.merge_with(switches)

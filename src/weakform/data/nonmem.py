@@ -11,11 +11,11 @@ import numpy as np
 
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import DataError
-from ..support.wording import listed, suggestion
-from .column_roles import label_of
+from ..support.wording import list_names, suggest_name
+from .column_roles import format_label
 from .dataset import Dataset
-from .doses import Doses, checked_doses
-from .pandas_reader import frame_table
+from .doses import Doses, validate_doses
+from .pandas_reader import convert_frame
 from .text_reader import Table, read_table
 
 ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
@@ -27,36 +27,37 @@ measurement at the time of a dose is taken after it, so that a dose without dela
 judgement."""
 
 
-def table_of(source: Any) -> Table:
+def read_any_table(source: Any) -> Table:
     """Read a table from a path or a data frame."""
     if isinstance(source, str | Path):
         return read_table(Path(source))
     if hasattr(source, "columns"):
-        return frame_table(source)
+        return convert_frame(source)
     raise DataError(f"The path of a table or a data frame is needed; received a {type(source).__name__}.")
 
 
-def with_doses(data: Dataset, doses: Any, into: str | None = None) -> Dataset:
+def add_doses(data: Dataset, doses: Any, into: str | None = None) -> Dataset:
     """Add doses to the trajectories of a dataset; see `Dataset.with_doses`."""
     labels = [q.label for q in data.trajectories]
     if isinstance(doses, Doses) or (isinstance(doses, Sequence) and not isinstance(doses, str)):
-        by_label: dict[str, tuple[Doses, ...]] = dict.fromkeys(labels, checked_doses(doses))
+        by_label: dict[str, tuple[Doses, ...]] = dict.fromkeys(labels, validate_doses(doses))
     elif isinstance(doses, Mapping):
-        by_label = {str(label): checked_doses(value) for label, value in doses.items()}
+        by_label = {str(label): validate_doses(value) for label, value in doses.items()}
     else:
-        by_label = _from_rows(table_of(doses), labels, into)
+        by_label = _read_dose_rows(read_any_table(doses), labels, into)
     unknown = [label for label in by_label if label not in labels]
     if unknown:
-        guess = suggestion(unknown[0], labels)
+        guess = suggest_name(unknown[0], labels)
         raise DataError(
-            f"Doses are given for {unknown[0]!r}, which is not a trajectory; the trajectories are: {listed(labels)}."
+            f"Doses are given for {unknown[0]!r}, which is not a trajectory; the trajectories are: "
+            f"{list_names(labels)}."
             f"{guess}"
         )
     parts = tuple(replace(q, doses=(*q.doses, *by_label.get(q.label, ()))) for q in data.trajectories)
-    return data.replaced(trajectories=parts)
+    return data.replace_attributes(trajectories=parts)
 
 
-def _from_rows(table: Table, labels: list[str], into: str | None) -> dict[str, tuple[Doses, ...]]:
+def _read_dose_rows(table: Table, labels: list[str], into: str | None) -> dict[str, tuple[Doses, ...]]:
     """Read doses from a table with one row for each dose.
 
     Parameters
@@ -77,27 +78,29 @@ def _from_rows(table: Table, labels: list[str], into: str | None) -> dict[str, t
         if needed not in names:
             raise DataError(
                 "A table of doses needs the columns time and amount, and may have id, state, duration, rate and lag; "
-                f"the columns of {table.where} are: {listed(table.columns)}."
+                f"the columns of {table.location} are: {list_names(table.columns)}."
             )
     if ID not in names and len(labels) > 1:
         raise DataError(
-            f"{table.where} needs a column id with the trajectory of each dose; the trajectories are: {listed(labels)}."
+            f"{table.location} needs a column id with the trajectory of each dose; the trajectories are: "
+            f"{list_names(labels)}."
         )
     if STATE not in names and into is None:
-        raise DataError(f"{table.where} has no column state; name the state that receives the doses with into=....")
+        raise DataError(f"{table.location} has no column state; name the state that receives the doses with into=....")
     unknown = [name for name in names if name not in (ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG)]
     if unknown:
         raise DataError(
-            f"{table.where} has the column {unknown[0]!r}, which is not supported; a table of doses may have id, time, "
+            f"{table.location} has the column {unknown[0]!r}, which is not supported; a table of doses may have id, "
+            "time, "
             "amount, state, duration, rate and lag. Leave it out."
         )
-    times, amounts = table.numbers(names[TIME]), table.numbers(names[AMOUNT])
-    durations = table.numbers(names[DURATION]) if DURATION in names else np.zeros(len(times))
+    times, amounts = table.parse_numbers(names[TIME]), table.parse_numbers(names[AMOUNT])
+    durations = table.parse_numbers(names[DURATION]) if DURATION in names else np.zeros(len(times))
     if RATE in names:
-        rates = np.nan_to_num(table.numbers(names[RATE]))
+        rates = np.nan_to_num(table.parse_numbers(names[RATE]))
         durations = np.where(rates > 0, amounts / np.where(rates > 0, rates, 1.0), durations)
-    times = times + (np.nan_to_num(table.numbers(names[LAG])) if LAG in names else 0.0)
-    subjects = [label_of(v) for v in table.columns[names[ID]]] if ID in names else [labels[0]] * len(times)
+    times = times + (np.nan_to_num(table.parse_numbers(names[LAG])) if LAG in names else 0.0)
+    subjects = [format_label(v) for v in table.columns[names[ID]]] if ID in names else [labels[0]] * len(times)
     states = [str(v) for v in table.columns[names[STATE]]] if STATE in names else [str(into)] * len(times)
     by_label: dict[str, tuple[Doses, ...]] = {}
     for label, state, t, amount, duration in zip(subjects, states, times, amounts, durations, strict=True):
@@ -106,24 +109,24 @@ def _from_rows(table: Table, labels: list[str], into: str | None) -> dict[str, t
     return by_label
 
 
-def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -> Dataset:
+def read_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -> Dataset:
     """Read a table in the format of NONMEM; see `Dataset.from_nonmem`."""
-    table = table_of(source)
+    table = read_any_table(source)
     names = {name.strip().upper().lstrip("#"): name for name in table.columns}
     for needed in ("TIME", "AMT", "DV"):
         if needed not in names:
             raise DataError(
                 "A NONMEM table needs the columns TIME, AMT and DV, and may have ID, EVID, MDV and RATE; the columns "
-                f"of {table.where} are: {listed(table.columns)}."
+                f"of {table.location} are: {list_names(table.columns)}."
             )
     n = len(table.columns[names["TIME"]])
 
     def column(name: str, default: float = 0.0) -> FloatArray:
         if name not in names:
             return np.full(n, default)
-        return _numbers(table, names[name], default)
+        return _fill_column(table, names[name], default)
 
-    subjects = [label_of(v) for v in table.columns[names["ID"]]] if "ID" in names else ["1"] * n
+    subjects = [format_label(v) for v in table.columns[names["ID"]]] if "ID" in names else ["1"] * n
     times, amounts, rates = column("TIME", np.nan), column("AMT"), column("RATE")
     events, missing = column("EVID", np.nan), column("MDV")
     values = column("DV", np.nan)
@@ -131,23 +134,25 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
     unsupported = ~np.isnan(events) & ~np.isin(events, (0, 1, 2))
     if unsupported.any():
         raise DataError(
-            f"{table.where} has events of EVID {events[unsupported][0]:g}; only 0 (a measurement) and 1 (a dose) are "
+            f"{table.location} has events of EVID {events[unsupported][0]:g}; only 0 (a measurement) and 1 (a dose) "
+            "are "
             "supported. Write resets into the model: at t = ...: x = 0."
         )
     for name in UNSUPPORTED_COLUMNS:
         if column(name).any():
             raise DataError(
-                f"{table.where} uses the column {name}, which is not supported; write a row for each dose or value."
+                f"{table.location} uses the column {name}, which is not supported; write a row for each dose or value."
             )
     for name, rows, what in (("CMT", dosed, "doses go"), ("DVID", ~dosed, "values belong")):
         if name in names and len(np.unique(column(name)[rows])) > 1:
             raise DataError(
-                f"By the column {name} of {table.where} {what} to more than one compartment, which is not supported; "
+                f"By the column {name} of {table.location} {what} to more than one compartment, which is not "
+                "supported; "
                 "build Dataset(...) with doses=[Doses(...), ...], one for each compartment."
             )
     if (rates < 0).any():
         raise DataError(
-            f"{table.where} has a RATE below zero, which asks NONMEM to estimate it; give rates as positive numbers."
+            f"{table.location} has a RATE below zero, which asks NONMEM to estimate it; give rates as positive numbers."
         )
     used = ~dosed & (missing == 0) & np.isfinite(values) & (np.isnan(events) | (events == 0))
     parts = []
@@ -166,7 +171,9 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
                     noise,
                     sigma,
                     names=[measured],
-                    doses=_doses(np.flatnonzero(own_rows & dosed), times, amounts, rates, used & own_rows, into=into),
+                    doses=_build_doses(
+                        np.flatnonzero(own_rows & dosed), times, amounts, rates, used & own_rows, into=into
+                    ),
                 )
             )
         except DataError as error:
@@ -174,7 +181,7 @@ def from_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
     return parts[0] if len(parts) == 1 else Dataset.join(parts, labels)
 
 
-def _doses(
+def _build_doses(
     rows: Any, times: FloatArray, amounts: FloatArray, rates: FloatArray, measured: BoolArray, *, into: str
 ) -> list[Doses]:
     """Build the doses of one subject; a dose in a row below a measurement of the same time is slightly delayed.
@@ -199,9 +206,9 @@ def _doses(
     return doses
 
 
-def _numbers(table: Table, name: str, default: float) -> FloatArray:
+def _fill_column(table: Table, name: str, default: float) -> FloatArray:
     """Return a column as numbers, `(rows,)`; an empty cell or a dot becomes the default."""
     values = table.columns[name]
     cells = [default if str(v).strip() in (".", "", "nan", "None", "NA") else v for v in values]
-    parsed = Table(table.where, {name: cells}, table.lines).numbers(name)
+    parsed = Table(table.location, {name: cells}, table.lines).parse_numbers(name)
     return np.where(np.isnan(parsed), default, parsed)

@@ -21,7 +21,7 @@ import numpy as np
 from ..support.array_types import FloatArray
 from ..support.errors import DataError
 from ..support.whole_numbers import refuse_devices
-from .cell_parsing import cell, like_dates, moments
+from .cell_parsing import note_date_numbers, parse_cell, parse_dates
 
 MAX_COLUMN_COUNT = 10_000
 """Largest number of columns of a table; more are refused. By judgement."""
@@ -54,29 +54,30 @@ class Table:
         What was decided when the table was read.
     """
 
-    where: str
+    location: str
     columns: dict[str, Any]
     lines: list[int] | None = None
     errors: dict[str, str] = field(default_factory=dict)
     group: str | None = None
     notes: tuple[str, ...] = ()
 
-    def numbers(self, name: str) -> FloatArray:
+    def parse_numbers(self, name: str) -> FloatArray:
         """Return a column as numbers, `(rows,)`; the error names the line of a cell that is not a number."""
         values = self.columns[name]
         if not isinstance(values, list):
-            return _array(values, name, self.where)
+            return _convert_array(values, name, self.location)
         for k, value in enumerate(values):
             if isinstance(value, str):
-                place = f"{self.where}, line {self.lines[k]}" if self.lines else self.where
+                place = f"{self.location}, line {self.lines[k]}" if self.lines else self.location
                 raise DataError(
-                    f"{place}, column {name!r}: {value!r} is not a number.{_hint(value)} Columns are separated by "
+                    f"{place}, column {name!r}: {value!r} is not a number.{_suggest_format(value)} Columns are "
+                    "separated by "
                     "commas, semicolons or tabs; a missing value is an empty cell; a column of words may be the "
                     "trajectory."
                 )
         return np.array(values, dtype=float)
 
-    def without(self, words: Iterable[str]) -> Table:
+    def blank_words(self, words: Iterable[str]) -> Table:
         """Return the table with NaN in all cells that contain one of the words."""
         missing = {word.strip() for word in words}
         if not missing:
@@ -89,7 +90,7 @@ class Table:
         }
         return replace(self, columns=columns)
 
-    def stacked(self, repeats: Mapping[str, Sequence[str]], shared: Iterable[str]) -> Table:
+    def stack_repeats(self, repeats: Mapping[str, Sequence[str]], shared: Iterable[str]) -> Table:
         """Return the table with repeated measurements in rows below each other, in place of columns side by side.
 
         Parameters
@@ -103,7 +104,7 @@ class Table:
         """
         count = max(map(len, repeats.values()))
         removed, shared_names = {column for columns in repeats.values() for column in columns}, set(shared)
-        blank = [np.nan] * self.rows
+        blank = [np.nan] * self.row_count
 
         def interleave(parts: list[Any]) -> Any:
             """Return the values of all parts row by row, filled up to `count` parts with missing values."""
@@ -126,11 +127,11 @@ class Table:
         return replace(self, columns=columns, lines=self.lines and interleave([self.lines] * count), errors=errors)
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         """Number of rows."""
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
-    def times(self, name: str) -> tuple[FloatArray, str]:
+    def parse_times(self, name: str) -> tuple[FloatArray, str]:
         """Return the time column as numbers, `(rows,)`, and a note on how it was read, or an empty text.
 
         Dates become days since the first one, durations become days.
@@ -140,13 +141,13 @@ class Table:
         if kind in "Mm" and kind:
             instants = np.asarray(values)
         else:
-            dates = moments(values)
+            dates = parse_dates(values)
             if dates is None:
-                numbers = self.numbers(name)
-                return numbers, like_dates(numbers)
+                numbers = self.parse_numbers(name)
+                return numbers, note_date_numbers(numbers)
             instants = dates
         if np.isnat(instants).any():
-            raise DataError(f"{self.where}, column {name!r} has missing times; every row needs its time.")
+            raise DataError(f"{self.location}, column {name!r} has missing times; every row needs its time.")
         if instants.dtype.kind == "m":
             return (instants / np.timedelta64(1, "D")).astype(float), "Time is counted in days."
         instants = instants.astype("datetime64[us]")
@@ -156,7 +157,7 @@ class Table:
         return days.astype(float), f"Time is counted in days since {instants.min().astype('datetime64[s]')}."
 
 
-def _hint(value: str) -> str:
+def _suggest_format(value: str) -> str:
     """Return a hint on a cell that is not a number: a date, or a comma as the decimal sign; else an empty text."""
     text = value.strip()
     if len(text) >= 8 and sum(text.count(mark) for mark in "-/.:") >= 2 and any(c.isdigit() for c in text):
@@ -166,14 +167,14 @@ def _hint(value: str) -> str:
     return ""
 
 
-def _array(values: Any, name: str, where: str) -> FloatArray:
+def _convert_array(values: Any, name: str, location: str) -> FloatArray:
     """Convert an array to numbers; the error names the column and the table."""
-    from .data_validation import numbers
+    from .data_validation import convert_numbers
 
     try:
-        return numbers(values, f"column {name!r}")
+        return convert_numbers(values, f"column {name!r}")
     except DataError as error:
-        raise DataError(f"{where}: {error}") from None
+        raise DataError(f"{location}: {error}") from None
 
 
 def read_table(path: Path, sheet: str | None = None) -> Table:
@@ -194,15 +195,15 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
         raise DataError(f"sheet must be the name of a sheet; received {sheet!r}.")
     ending = path.suffix.lower()
     if ending in (".parquet", ".pq", *SHEET_ENDINGS):
-        from .pandas_reader import with_pandas
+        from .pandas_reader import read_with_pandas
 
-        return with_pandas(path, ending, sheet)
+        return read_with_pandas(path, ending, sheet)
     if sheet is not None:
         raise DataError(f"{path} has no sheets; leave out sheet = {sheet!r}.")
-    return _text(path)
+    return _read_text(path)
 
 
-def _unpacked(path: Path) -> bytes:
+def _read_compressed(path: Path) -> bytes:
     """Expand a compressed text (`.gz`), up to `MAX_EXPANDED_BYTES`."""
     try:
         with gzip.open(path) as packed:
@@ -214,13 +215,13 @@ def _unpacked(path: Path) -> bytes:
     return raw
 
 
-def _text(path: Path) -> Table:
+def _read_text(path: Path) -> Table:
     """Read a text table, compressed or not."""
     try:
-        raw = _unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
+        raw = _read_compressed(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
-    text, notes = _decoded(raw, path)
+    text, notes = _decode_bytes(raw, path)
     kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip() and not line.startswith("#")]
     header = kept[0][1] if kept else ""
     separator = max(",;\t", key=header.count)
@@ -236,7 +237,7 @@ def _text(path: Path) -> Table:
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(names) > MAX_COLUMN_COUNT:
         raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
-    if all(isinstance(cell(name, separator), float) for name in names):
+    if all(isinstance(parse_cell(name, separator), float) for name in names):
         raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
     if len(set(names)) < len(names) or "" in names:
         twice = next(name for name in names if not name or names.count(name) > 1)
@@ -251,7 +252,7 @@ def _text(path: Path) -> Table:
             hint = " If commas are decimal signs, separate the columns by semicolons." if separator == "," else ""
             raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
         for name, word in zip(names, row, strict=True):
-            columns[name].append(cell(word, separator))
+            columns[name].append(parse_cell(word, separator))
             marks[name] |= {sign for sign in ".," if sign in word and isinstance(columns[name][-1], float)}
             if len(marks[name]) > 1:
                 raise DataError(
@@ -261,7 +262,7 @@ def _text(path: Path) -> Table:
     return Table(str(path), dict(columns), [line for line, _ in rows[1:]], notes=notes)
 
 
-def _decoded(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:
+def _decode_bytes(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:
     """Decode bytes as UTF-8 or UTF-16, else as Windows-1252, the default of western spreadsheets.
 
     Returns

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..model.inputs import Inputs
 from ..support.array_types import BoolArray, FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from .doses import Doses
 
 MAX_STEP_DEVIATION = 0.01
@@ -39,13 +39,13 @@ class Truth:
     sigma: FloatArray
     begin: float = 0.0
 
-    def columns(self, order: list[int]) -> Truth:
+    def select_states(self, order: list[int]) -> Truth:
         """Return the truth for some of the states, in another order."""
         return replace(self, states=self.states[:, order], initial=self.initial[order], sigma=self.sigma[order])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectory(Tidy):
+class Trajectory(CompactRepr):
     """One measured run of the system.
 
     Attributes
@@ -82,14 +82,14 @@ class Trajectory(Tidy):
     doses: tuple[Doses, ...] = ()
 
     @property
-    def step(self) -> float:
+    def mean_step(self) -> float:
         """Mean time between samples."""
         return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
 
     @property
-    def even(self) -> bool:
+    def is_evenly_spaced(self) -> bool:
         """True if the times are evenly spaced, up to rounding."""
-        return bool(np.abs(np.diff(self.times) - self.step).max() <= MAX_STEP_DEVIATION * self.step)
+        return bool(np.abs(np.diff(self.times) - self.mean_step).max() <= MAX_STEP_DEVIATION * self.mean_step)
 
     @property
     def measured(self) -> BoolArray:
@@ -102,22 +102,22 @@ class Trajectory(Tidy):
         return np.ones(self.values.shape) if self.scale is None else self.scale
 
     @property
-    def base(self) -> FloatArray:
+    def unweighted_scales(self) -> FloatArray:
         """The scales without the weights, `(time, D)`."""
         return self.scales if self.weights is None else self.scales / self.weights
 
-    def rescaled(self, ratio: FloatArray) -> Trajectory:
+    def multiply_scales(self, ratio: FloatArray) -> Trajectory:
         """Return the trajectory with its scales multiplied by `ratio`, `(D,)`."""
         within = None if self.within is None else self.within / ratio**2
         # The density has -log s of every value and +log s of every mean; there are `repeats` more values than means.
         lost = 0.0 if self.repeats is None else float(self.repeats @ np.log(ratio))
         return replace(self, scale=self.scales * ratio, within=within, density=self.density - lost)
 
-    def reweighed(self, weights: FloatArray) -> Trajectory:
+    def replace_weights(self, weights: FloatArray) -> Trajectory:
         """Return the trajectory with other weights, `(time, D)`."""
-        return replace(self, scale=self.base * weights, weights=weights)
+        return replace(self, scale=self.unweighted_scales * weights, weights=weights)
 
-    def columns(self, order: list[int]) -> Trajectory:
+    def select_columns(self, order: list[int]) -> Trajectory:
         """Return the trajectory with some of its columns, in another order."""
 
         def pick(array: FloatArray | None) -> FloatArray | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators.estimation_problem import Task
-from ..model.compilation import compiled
+from ..model.compilation import compile_expressions
 from ..support.array_types import FloatArray
-from .poles import along
+from .poles import iterate_equation_rows
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ ALIASING_POLICY = _AliasingPolicy()
 """The thresholds in use."""
 
 
-def swinging(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
+def aliased_states(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """Warn if some fitted states oscillate between their samples.
 
     Models with inputs or switches are not checked: their states may jump.
@@ -58,8 +58,8 @@ def swinging(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple
     if any(str(symbol) not in smooth_symbols for expression in model.expressions for symbol in expression.free_symbols):
         return ()
     aliased, longest_step = set(), 0.0
-    for (own, names, rows), u in zip(along(task, p, states), states, strict=True):
-        f = compiled(names, own.expressions)
+    for (own, names, rows), u in zip(iterate_equation_rows(task, p, states), states, strict=True):
+        f = compile_expressions(names, own.expressions)
         with np.errstate(all="ignore"):
             slopes = np.abs(np.asarray(f(rows))).reshape(len(rows), -1)
             h = np.diff(rows[:, 0])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..collocation.residual_projection import Leftover
+from ..collocation.residual_projection import ResidualProjection
 from ..support.array_types import BoolArray, FloatArray, IntArray
 
 MAX_LAGS = 10
@@ -93,7 +93,7 @@ NULL_POLICY = _NullPolicy()
 
 
 @dataclass(frozen=True)
-class Serial:
+class AutocorrelationTest:
     """Result of the test for autocorrelation.
 
     Attributes
@@ -112,7 +112,7 @@ class Serial:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _ColumnPairs:
     """Pairs of values of one column.
 
     Attributes
@@ -128,7 +128,7 @@ class _Column:
     pairs: tuple[tuple[BoolArray | slice, int], ...]
 
 
-def _columns(is_measured: BoolArray, trajectory: IntArray) -> list[_Column]:
+def _pair_rows(is_measured: BoolArray, trajectory: IntArray) -> list[_ColumnPairs]:
     """Pair the values of each column, given which of all rows are measured and to which trajectory a row belongs."""
     columns = []
     for column in is_measured.T:
@@ -136,11 +136,11 @@ def _columns(is_measured: BoolArray, trajectory: IntArray) -> list[_Column]:
         lags = min(MAX_LAGS, len(rows) // 8) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
         pairs = [trajectory[rows[k:]] == trajectory[rows[:-k]] for k in range(1, lags + 1)]
         counted = [(slice(None) if pair.all() else pair, int(pair.sum())) for pair in pairs]  # a slice copies nothing
-        columns.append(_Column(rows, tuple(pair for pair in counted if pair[1])))
+        columns.append(_ColumnPairs(rows, tuple(pair for pair in counted if pair[1])))
     return columns
 
 
-def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) -> FloatArray:
+def _compute_statistic(e: FloatArray, columns: list[_ColumnPairs], positive_only: bool = False) -> FloatArray:
     """Compute Q `(draws,)` of residuals `(rows, columns, draws)`; with `positive_only`, from positive ρ̂ alone."""
     total = np.zeros(e.shape[2])
     for d, column in enumerate(columns):
@@ -150,11 +150,13 @@ def _statistic(e: FloatArray, columns: list[_Column], positive: bool = False) ->
             product = np.einsum("ib,ib->b", part[k:][pair], part[:-k][pair])
             rho = product / np.maximum(power, np.finfo(float).tiny)
             # Ljung and Box: n (n + 2) in place of n², which brings Q of short series nearer to χ².
-            total += n * (n + 2) / count * (np.maximum(rho, 0.0) if positive else rho) ** 2
+            total += n * (n + 2) / count * (np.maximum(rho, 0.0) if positive_only else rho) ** 2
     return total
 
 
-def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Leftover | None = None) -> Serial:
+def run_autocorrelation_test(
+    residuals: tuple[FloatArray, ...], absorbed_share: float = 0.0, project_noise: ResidualProjection | None = None
+) -> AutocorrelationTest:
     """Test residuals for autocorrelation.
 
     Parameters
@@ -170,32 +172,32 @@ def serial(residuals: tuple[FloatArray, ...], absorbed: float = 0.0, left: Lefto
     -------
     AutocorrelationTest
     """
-    e, is_measured, columns = _arranged(residuals)
+    e, is_measured, columns = _stack_residuals(residuals)
     freedom = sum(len(column.pairs) for column in columns)
     if not freedom:
-        return Serial(0.0, 0, np.nan)
-    Q = float(_statistic(e[:, :, None], columns)[0])
+        return AutocorrelationTest(0.0, 0, np.nan)
+    Q = float(_compute_statistic(e[:, :, None], columns)[0])
     limit = chi_square_tail(Q, freedom)
-    positive_p = chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom)
-    is_white = left is None or absorbed < NULL_POLICY.absorbed_share
+    positive_p = chi_square_tail(float(_compute_statistic(e[:, :, None], columns, True)[0]), freedom)
+    is_white = project_noise is None or absorbed_share < NULL_POLICY.absorbed_share
     if is_white or limit > NULL_POLICY.certain_acceptance or positive_p < NULL_POLICY.certain_rejection:
-        return Serial(Q, freedom, limit)
-    assert left is not None
-    basis = _taken(is_measured, left)
+        return AutocorrelationTest(Q, freedom, limit)
+    assert project_noise is not None
+    basis = _compute_absorbed_subspace(is_measured, project_noise)
     if basis is not None:
-        p = _by_moments(Q, basis, columns)
+        p = _compute_p_value_by_moments(Q, basis, columns)
         shortest = min(len(column.rows) for column in columns if column.pairs)
         if p > NULL_POLICY.draws_below[0][0] or shortest >= NULL_POLICY.long_series:
-            return Serial(Q, freedom, p)
-        left = _without(basis)
+            return AutocorrelationTest(Q, freedom, p)
+        project_noise = _project_out(basis)
     else:
         p = limit
     draws = max((draws for level, draws in NULL_POLICY.draws_below if p < level), default=NULL_POLICY.min_draws)
-    drawn = _drawn(Q, is_measured, columns, left, draws)
-    return Serial(Q, freedom, limit if drawn is None else _tail(Q, drawn))
+    drawn = _draw_statistics(Q, is_measured, columns, project_noise, draws)
+    return AutocorrelationTest(Q, freedom, limit if drawn is None else _compute_p_value_by_draws(Q, drawn))
 
 
-def _arranged(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray, list[_Column]]:
+def _stack_residuals(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray, list[_ColumnPairs]]:
     """Stack the residuals of all trajectories.
 
     Returns
@@ -209,21 +211,21 @@ def _arranged(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray,
     rows = np.concatenate(residuals)
     is_measured = np.isfinite(rows)
     trajectory = np.repeat(np.arange(len(residuals)), [len(part) for part in residuals])
-    return np.where(is_measured, rows, 0.0), is_measured, _columns(is_measured, trajectory)
+    return np.where(is_measured, rows, 0.0), is_measured, _pair_rows(is_measured, trajectory)
 
 
-def hangs_together(residuals: tuple[FloatArray, ...], level: float) -> bool:
+def is_autocorrelated(residuals: tuple[FloatArray, ...], level: float) -> bool:
     """Return True if neighbouring residuals are positively correlated at `level`.
 
     This is fast, because it neglects what the fit has absorbed. It is safe: what a fit absorbs makes neighbours less
     alike, and only a wrong model, or a wrong estimate, makes them more alike.
     """
-    e, _, columns = _arranged(residuals)
+    e, _, columns = _stack_residuals(residuals)
     freedom = sum(len(column.pairs) for column in columns)
-    return freedom > 0 and chi_square_tail(float(_statistic(e[:, :, None], columns, True)[0]), freedom) < level
+    return freedom > 0 and chi_square_tail(float(_compute_statistic(e[:, :, None], columns, True)[0]), freedom) < level
 
 
-def _taken(is_measured: BoolArray, left: Leftover) -> FloatArray | None:
+def _compute_absorbed_subspace(is_measured: BoolArray, project_noise: ResidualProjection) -> FloatArray | None:
     """Compute the subspace of noise that the fit absorbs.
 
     The range of a projection is the range of its product with a few random vectors, if they are more than its rank
@@ -239,7 +241,7 @@ def _taken(is_measured: BoolArray, left: Leftover) -> FloatArray | None:
     while count <= min(NULL_POLICY.max_dimensions, is_measured.size // 2):
         noise = np.where(is_measured[:, :, None], rng.standard_normal((*is_measured.shape, count)), 0.0)
         with np.errstate(all="ignore"):
-            absorbed = noise - left(noise)
+            absorbed = noise - project_noise(noise)
         if not np.isfinite(absorbed).all():
             return None
         basis, sizes, _ = np.linalg.svd(absorbed.reshape(is_measured.size, count), full_matrices=False)
@@ -250,7 +252,7 @@ def _taken(is_measured: BoolArray, left: Leftover) -> FloatArray | None:
     return None
 
 
-def _without(basis: FloatArray) -> Leftover:
+def _project_out(basis: FloatArray) -> ResidualProjection:
     """Return the projection onto the complement of a subspace, `e - B Bᵀ e`, which is faster than the fit's own."""
     flat = basis.reshape(-1, basis.shape[2])
 
@@ -261,7 +263,7 @@ def _without(basis: FloatArray) -> Leftover:
     return project
 
 
-def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
+def _compute_p_value_by_moments(Q: float, basis: FloatArray, columns: list[_ColumnPairs]) -> float:
     """Compute the p-value of Q as if the sums r_dk were normal; see the formulas at the top of the module."""
     m = basis.shape[2]
     weights: list[float] = []
@@ -296,8 +298,8 @@ def _by_moments(Q: float, basis: FloatArray, columns: list[_Column]) -> float:
     return chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
 
 
-def _drawn(
-    Q: float, is_measured: BoolArray, columns: list[_Column], project: Leftover, draws: int
+def _draw_statistics(
+    Q: float, is_measured: BoolArray, columns: list[_ColumnPairs], project: ResidualProjection, draws: int
 ) -> FloatArray | None:
     """Draw noise, project it as the fit does, and compute its statistics until enough of them are beyond Q.
 
@@ -318,7 +320,7 @@ def _drawn(
             noise = rng.standard_normal((*is_measured.shape, min(batch, draws - begin)))
             if not is_measured.all():
                 noise = np.where(is_measured[:, :, None], noise, 0.0)
-            batches.append(_statistic(project(noise), columns))
+            batches.append(_compute_statistic(project(noise), columns))
             beyond += int(np.sum(batches[-1] >= Q))
             count = sum(map(len, batches))
             if beyond >= NULL_POLICY.enough_beyond and beyond > NULL_POLICY.clearly_accepted * count:
@@ -327,7 +329,7 @@ def _drawn(
     return statistics if np.isfinite(statistics).all() else None
 
 
-def _tail(Q: float, drawn: FloatArray) -> float:
+def _compute_p_value_by_draws(Q: float, drawn: FloatArray) -> float:
     """Compute the p-value of Q from draws: the share beyond Q, or a scaled χ² if there are too few of them."""
     beyond = int(np.sum(drawn >= Q))
     if beyond >= NULL_POLICY.counted_beyond:

@@ -15,12 +15,12 @@ import math
 import numpy as np
 
 from ..estimators.estimation_problem import Task
-from ..estimators.noise_level import cost, counts
-from ..estimators.outcome import Refined
-from ..noise.kinds import KINDS, TAIL
+from ..estimators.noise_level import compute_negative_log_likelihood, count_values
+from ..estimators.outcome import Refinement
+from ..noise.kinds import KINDS, STUDENT_DEGREES
 
 
-def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> float:
+def log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> float:
     """Compute the log-likelihood of the data at a fit, with the σ of the fit.
 
     Parameters
@@ -37,8 +37,8 @@ def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> flo
     """
     if refined is None or noise_free or not np.isfinite(refined.misfit):
         return math.nan
-    data, n = task.problem.data, counts(task)
-    total = -cost(task, refined) - float(n.sum()) * math.log(math.sqrt(2 * math.pi))
+    data, n = task.problem.data, count_values(task)
+    total = -compute_negative_log_likelihood(task, refined) - float(n.sum()) * math.log(math.sqrt(2 * math.pi))
     for q in data.trajectories:
         measured = q.measured
         with np.errstate(all="ignore"):
@@ -55,7 +55,7 @@ def log_likelihood(task: Task, refined: Refined | None, noise_free: bool) -> flo
     return total + _tails(task, refined)
 
 
-def _tails(task: Task, refined: Refined) -> float:
+def _tails(task: Task, refined: Refinement) -> float:
     """Correct the log-likelihood for heavy-tailed noise.
 
     The fit takes such noise for normal noise with a weight for each value. What is returned is the log-density of the
@@ -70,13 +70,15 @@ def _tails(task: Task, refined: Refined) -> float:
         measured = np.isfinite(r)
         scale, base = (
             np.concatenate([part[:, d] for part in parts])[measured]
-            for parts in ([q.scales for q in data.trajectories], [q.base for q in data.trajectories])
+            for parts in ([q.scales for q in data.trajectories], [q.unweighted_scales for q in data.trajectories])
         )
         r, weights = r[measured], scale / base
         # The σ of the fit is widened to the scatter of the estimate. That of the density is the one from which the
         # weights follow: w² = (ν + e²/σ²)/(ν + 1), so that Σ e² = σ² Σ [(ν + 1) w² - ν].
         off = r * refined.sigma[d] * weights
-        sigma = math.sqrt(float(np.sum(off**2)) / max(float(np.sum((TAIL + 1) * weights**2 - TAIL)), 1e-300))
+        sigma = math.sqrt(
+            float(np.sum(off**2)) / max(float(np.sum((STUDENT_DEGREES + 1) * weights**2 - STUDENT_DEGREES)), 1e-300)
+        )
         normal = -0.5 * float(r @ r) - float(np.sum(np.log(refined.sigma[d] * scale * math.sqrt(2 * math.pi))))
         total += kind.density(off / sigma) - float(np.sum(np.log(sigma * base))) - normal
     return total

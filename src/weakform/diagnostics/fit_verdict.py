@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators.estimation_problem import Problem
-from ..linalg.symmetric_matrix import symmetric_inverse
+from ..linalg.symmetric_matrix import invert_symmetric
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
-from .goodness import REJECTED
+from .goodness import REJECTION_LEVEL
 from .practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
 
 
@@ -92,18 +92,18 @@ class Evidence:
     p: FloatArray
     covariance: FloatArray
     inner: BoolArray
-    test: float
-    misfit: float
-    constant: bool
-    against: bool
-    unseen: bool = False
-    width: FloatArray | None = None
+    p_value: float
+    weak_misfit: float
+    data_are_constant: bool
+    at_nonzero_bound: bool
+    is_not_unique: bool = False
+    box_width: FloatArray | None = None
     bias: float = 0.0
-    misstated: bool = False
-    blind: bool = False
+    noise_is_misstated: bool = False
+    noise_is_unknown: bool = False
 
 
-def verdict(status: Status, evidence: Evidence) -> Status:
+def decide_status(status: Status, evidence: Evidence) -> Status:
     """Decide the status of a fit.
 
     The first of these that holds decides: MISSTATED, UNDETERMINED (no variation, or σ is unknown), UNRESOLVED,
@@ -121,16 +121,16 @@ def verdict(status: Status, evidence: Evidence) -> Status:
     """
     if status is not Status.CONVERGED:
         return status
-    if evidence.misstated and evidence.bias <= VERDICT_POLICY.max_bias:
+    if evidence.noise_is_misstated and evidence.bias <= VERDICT_POLICY.max_bias:
         return Status.MISSTATED
-    if evidence.constant or evidence.blind:
+    if evidence.data_are_constant or evidence.noise_is_unknown:
         return Status.UNDETERMINED
     if evidence.bias > VERDICT_POLICY.max_bias:
         return Status.UNRESOLVED
-    is_untenable = np.isnan(evidence.test) and evidence.misfit > VERDICT_POLICY.max_weak_misfit
-    if evidence.test < REJECTED or is_untenable:
+    is_untenable = np.isnan(evidence.p_value) and evidence.weak_misfit > VERDICT_POLICY.max_weak_misfit
+    if evidence.p_value < REJECTION_LEVEL or is_untenable:
         return Status.REJECTED
-    if evidence.against or evidence.unseen:
+    if evidence.at_nonzero_bound or evidence.is_not_unique:
         return Status.UNDETERMINED
     inner = evidence.inner
     block = evidence.covariance[np.ix_(inner, inner)]
@@ -141,12 +141,12 @@ def verdict(status: Status, evidence: Evidence) -> Status:
         return Status.UNDETERMINED
     # The variance of each over its variance if all others were known: C_jj (C⁻¹)_jj.
     with np.errstate(all="ignore"):
-        is_inflated = variance * symmetric_inverse(block).diagonal() > VERDICT_POLICY.max_inflation
+        is_inflated = variance * invert_symmetric(block).diagonal() > VERDICT_POLICY.max_inflation
     # An estimate of next to zero is determined if its error is small against its box.
     size = np.abs(evidence.p[inner])
-    if evidence.width is not None:
-        share_of_box = VERDICT_POLICY.negligible_share_of_box * evidence.width
-        size = np.maximum(size, np.where(np.isfinite(evidence.width), share_of_box, 0.0)[inner])
+    if evidence.box_width is not None:
+        share_of_box = VERDICT_POLICY.negligible_share_of_box * evidence.box_width
+        size = np.maximum(size, np.where(np.isfinite(evidence.box_width), share_of_box, 0.0)[inner])
     relative = np.sqrt(variance) / np.maximum(size, np.finfo(float).tiny)
     is_unknown = (relative > MAX_RELATIVE_ERROR).any() or (relative > POORLY_DETERMINED).all()
     # A parameter that is known well is determined, even if a combination with others is known far better.

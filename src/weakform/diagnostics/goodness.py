@@ -22,21 +22,21 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..collocation.residual_projection import Leftover
+from ..collocation.residual_projection import ResidualProjection
 from ..support.array_types import FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..weak.weak_form import WeakForm
-from .autocorrelation import chi_square_tail, serial
+from .autocorrelation import chi_square_tail, run_autocorrelation_test
 
-REJECTED = 0.01
+REJECTION_LEVEL = 0.01
 """P-value of a model. Below, the model is rejected: one right model in a hundred is. By judgement; `docs/accuracy.md`
 has the measured share of right models that are rejected."""
 
-DOUBTED = 0.05
+DOUBT_LEVEL = 0.05
 """P-value of a model. Below, and above `REJECTION_LEVEL`, the model is called doubtful: one right model in twenty has a
 p-value below. By judgement."""
 
-TESTABLE = 40
+MIN_SAMPLES_FOR_WEAK_TEST = 40
 """Samples. Below, weak residuals are not taken for evidence against a model of unknown σ. By judgement."""
 
 MAX_MEAN_SQUARE_OF_ROUNDING = 1e-2
@@ -79,7 +79,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, repr=False)
-class GoodnessOfFit(Tidy):
+class GoodnessOfFit(CompactRepr):
     """Tests of a model against the data.
 
     Attributes
@@ -111,15 +111,15 @@ class GoodnessOfFit(Tidy):
     lack_of_fit_p: float | None = None
 
 
-def assess(
+def assess_residuals(
     residuals: tuple[FloatArray, ...],
     chi_square: float,
     freedom: int,
     sigma_known: bool,
     misfits: tuple[Misfit, ...] = (),
     *,
-    within: tuple[float, int] = (0.0, 0),
-    left: Leftover | None = None,
+    pure_error: tuple[float, int] = (0.0, 0),
+    project_noise: ResidualProjection | None = None,
 ) -> GoodnessOfFit:
     """Test the residuals of a fit, and combine the tests.
 
@@ -144,8 +144,10 @@ def assess(
     GoodnessOfFit
     """
     values = sum(int(np.isfinite(part).sum()) for part in residuals)
-    autocorrelation = serial(residuals, 1.0 - (freedom - within[1]) / max(values, 1), left)
-    lack_of_fit = _lack_of_fit(chi_square, freedom, within)
+    autocorrelation = run_autocorrelation_test(
+        residuals, 1.0 - (freedom - pure_error[1]) / max(values, 1), project_noise
+    )
+    lack_of_fit = _test_lack_of_fit(chi_square, freedom, pure_error)
     goodness = GoodnessOfFit(
         p_value=math.nan,
         chi_square=chi_square,
@@ -158,16 +160,16 @@ def assess(
         misfits=misfits,
     )
     if not sigma_known:
-        return replace(goodness, p_value=_together(autocorrelation.p_value, lack_of_fit))
+        return replace(goodness, p_value=_combine_p_values(autocorrelation.p_value, lack_of_fit))
     if chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom:
         # The residuals are far below the noise: rounding, or no noise. No pattern in them speaks against the model.
         return replace(goodness, p_value=1.0, chi_square_p=0.0, portmanteau_p=1.0, lack_of_fit_p=None, misfits=())
     upper = chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
-    return replace(goodness, p_value=_together(both_sides, autocorrelation.p_value), chi_square_p=both_sides)
+    return replace(goodness, p_value=_combine_p_values(both_sides, autocorrelation.p_value), chi_square_p=both_sides)
 
 
-def _lack_of_fit(chi_square: float, freedom: int, pure_error: tuple[float, int]) -> float | None:
+def _test_lack_of_fit(chi_square: float, freedom: int, pure_error: tuple[float, int]) -> float | None:
     """Compute the p-value of the F test of the residuals against the scatter of repeated measurements.
 
     Returns
@@ -183,35 +185,35 @@ def _lack_of_fit(chi_square: float, freedom: int, pure_error: tuple[float, int])
     return float(fdtrc(rest, count, (chi_square - pure_error[0]) / rest / (pure_error[0] / count)))
 
 
-def _together(*tests: float | None) -> float:
+def _combine_p_values(*tests: float | None) -> float:
     """Return the smallest p-value times the number of tests (Bonferroni); NaN without any test."""
     p_values = [p for p in tests if p is not None and not math.isnan(p)]
     return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
-def tail(p: float) -> str:
+def format_p_value(p: float) -> str:
     """Format a p-value, such as `p = 0.012`."""
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
-def threshold(count: int, level: float = 0.01) -> float:
+def compute_score_threshold(count: int, level: float = 0.01) -> float:
     """Compute the score, in standard deviations, that any of `count` exceeds by chance with probability `level`."""
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))
 
 
-def model_p_values(goodness: GoodnessOfFit) -> list[float]:
+def list_model_p_values(goodness: GoodnessOfFit) -> list[float]:
     """Return the p-values of tests of the model that do not depend on σ: autocorrelation, and lack of fit."""
     return [p for p in (goodness.portmanteau_p, goodness.lack_of_fit_p) if p is not None and not np.isnan(p)]
 
 
-def contradicts_sigma(goodness: GoodnessOfFit) -> bool:
+def is_only_sigma_wrong(goodness: GoodnessOfFit) -> bool:
     """Return True if the given σ is wrong, and nothing else is."""
-    wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTED
-    return wrong and min(model_p_values(goodness), default=1.0) >= REJECTED
+    wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTION_LEVEL
+    return wrong and min(list_model_p_values(goodness), default=1.0) >= REJECTION_LEVEL
 
 
 @dataclass(frozen=True)
-class Leaning:
+class OneSidedStretch:
     """A stretch of time in which the data are above, or below, the fitted curve.
 
     Attributes
@@ -232,7 +234,7 @@ class Leaning:
     score: float
 
 
-def leanings(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -> list[Leaning]:
+def find_one_sided_stretches(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -> list[OneSidedStretch]:
     """Find, for each column, the stretch of time whose residuals add up to most.
 
     It is `max |Σ e| / √n` over stretches of up to `MAX_VALUES_OF_STRETCH` values. It locates the misfit of a model if
@@ -251,7 +253,7 @@ def leanings(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -
     """
     stretches = []
     for d in range(residuals[0].shape[1]):
-        best = Leaning(d, 0, 0, 0.0, 0.0, 0.0)
+        best = OneSidedStretch(d, 0, 0, 0.0, 0.0, 0.0)
         for k, (part, t) in enumerate(zip(residuals, times, strict=True)):
             rows = np.flatnonzero(np.isfinite(part[:, d]))
             total = np.concatenate([[0.0], np.cumsum(part[rows, d])])
@@ -260,13 +262,15 @@ def leanings(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -
                 m = int(np.argmax(np.abs(score)))
                 if abs(score[m]) > abs(best.score):
                     start, stop = float(t[rows[m]]), float(t[rows[m + n - 1]])
-                    best = Leaning(d, k, n, start, stop, score=float(score[m]))
+                    best = OneSidedStretch(d, k, n, start, stop, score=float(score[m]))
         stretches.append(best)
     significant = (stretch for stretch in stretches if abs(stretch.score) > MIN_SCORE_OF_STRETCH)
     return sorted(significant, key=lambda stretch: -abs(stretch.score))
 
 
-def misfits(forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[Misfit, ...]:
+def find_misfits(
+    forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray, FloatArray]]
+) -> tuple[Misfit, ...]:
     """Find the stretches of time in which an equation does not hold: too large weak residuals, joined if they overlap.
 
     Weak residuals are measured by the noise that the filter estimates, which is independent of the model.
@@ -289,7 +293,7 @@ def misfits(forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray
         if form.functions.blocks == 1:  # test functions that are not local cannot tell when
             continue
         own: list[Misfit] = []
-        limit = threshold(scores.size, level=LEVEL_OF_LOCAL_MISFITS)
+        limit = compute_score_threshold(scores.size, level=LEVEL_OF_LOCAL_MISFITS)
         for equation, row in enumerate(scores):
             for k in np.flatnonzero(np.abs(row) > limit):
                 # Half the radius on either side: the middle of the bump, where it has most of its weight.

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..data import Dataset
 from ..data.trajectory import Trajectory
-from ..estimators.outcome import Refined
+from ..estimators.outcome import Refinement
 from ..noise.kinds import KINDS
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .autocorrelation import serial
+from .autocorrelation import run_autocorrelation_test
 
 MIN_VALUES_FOR_OUTLIERS = 12
 """Values of a column. Below, single values are not called outliers. By judgement."""
@@ -135,7 +135,7 @@ DRAWING_POLICY = _DrawingPolicy()
 
 
 @dataclass(frozen=True)
-class NoiseDoubts:
+class NoiseFindings:
     """Findings about the noise.
 
     Attributes
@@ -148,13 +148,13 @@ class NoiseDoubts:
         Whether the findings explain why the model was rejected.
     """
 
-    words: tuple[str, ...] = ()
-    exceptions: bool = False
-    instead: bool = False
+    sentences: tuple[str, ...] = ()
+    is_misstated: bool = False
+    explains_rejection: bool = False
 
 
 @dataclass(frozen=True)
-class _Column:
+class _ColumnResiduals:
     """Residuals of one measured column, of all trajectories one behind the other.
 
     Attributes
@@ -173,7 +173,7 @@ class _Column:
 
     name: str
     kind: str
-    place: tuple[IntArray, int]
+    position: tuple[IntArray, int]
     trajectory: IntArray
     row: IntArray
     time: FloatArray
@@ -182,9 +182,14 @@ class _Column:
     e: FloatArray
 
 
-def noise_doubts(
-    data: Dataset, refined: Refined, rejected: bool, *, repeated: bool = False, uneven: bool = False
-) -> NoiseDoubts:
+def check_noise(
+    data: Dataset,
+    refined: Refinement,
+    is_rejected: bool,
+    *,
+    rejected_by_repeats: bool = False,
+    allow_uneven: bool = False,
+) -> NoiseFindings:
     """Check the noise by the residuals of a fit that converged.
 
     Parameters
@@ -205,41 +210,41 @@ def noise_doubts(
     words: list[str] = []
     exceptions = unequal = instead = False
     deviations: FloatArray | None = None
-    for column in _columns(data, refined):
-        scatter, equal, strong = _scatter(column)
+    for column in _iterate_columns(data, refined):
+        scatter, equal, strong = _check_scatter(column)
         if scatter:
             # A fit absorbs more of the noise where it can follow single values. Such residuals are small, whatever the
             # noise: each is divided by its own standard deviation before its size is compared with the level.
             if deviations is None:
-                deviations = _sizes(data, refined)
-            even = replace(column, e=column.e / deviations[column.place])
-            scatter, equal, strong = _scatter(even)
-        far = _exceptions(column, OUTLIER_POLICY.extreme)
-        if scatter and not uneven and not far.any():
+                deviations = _compute_standard_deviations(data, refined)
+            even = replace(column, e=column.e / deviations[column.position])
+            scatter, equal, strong = _check_scatter(even)
+        far = _find_outliers(column, OUTLIER_POLICY.extreme)
+        if scatter and not allow_uneven and not far.any():
             least = CORRELATION_POLICY.weak_evidence if strong else CORRELATION_POLICY.uncorrelated
-            explained = not repeated and _passes(equal, column, least)
-            if not rejected or explained:  # else the model is wrong, and its residuals show nothing about the noise
+            explained = not rejected_by_repeats and _is_uncorrelated(equal, column, least)
+            if not is_rejected or explained:  # else the model is wrong, and its residuals show nothing about the noise
                 words.append(scatter)
                 unequal = True
-                instead |= rejected
+                instead |= is_rejected
             continue
-        far = far if far.any() else _exceptions(column, OUTLIER_POLICY.far)
+        far = far if far.any() else _find_outliers(column, OUTLIER_POLICY.far)
         if far.any():
-            words.append(_named(column, far, data))
+            words.append(_describe_outliers(column, far, data))
             exceptions = True
-        elif skewed := _lopsided(column):
+        elif skewed := skewed_residuals(column):
             words.append(skewed)
-        elif rejected and not repeated and (correlation := _correlation(column)) is not None:
+        elif is_rejected and not rejected_by_repeats and (correlation := _estimate_correlation(column)) is not None:
             instead = True
             words.append(
                 f"The noise of {column.name} is correlated from sample to sample ({correlation:.2f}): its values carry "
                 "less information than as many independent ones, and the intervals are too narrow. Use only every few "
                 "samples. A slow process that the model lacks would look the same."
             )
-    return NoiseDoubts(tuple(words), exceptions or (unequal and not rejected), instead and not exceptions)
+    return NoiseFindings(tuple(words), exceptions or (unequal and not is_rejected), instead and not exceptions)
 
 
-def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
+def _iterate_columns(data: Dataset, refined: Refinement) -> Iterator[_ColumnResiduals]:
     """Yield the residuals of each column whose noise can be checked."""
     assert refined.residuals is not None
     begins = np.cumsum([0, *(len(q.times) for q in data.trajectories)])
@@ -253,27 +258,27 @@ def _columns(data: Dataset, refined: Refined) -> Iterator[_Column]:
                 level = KINDS[kind].from_working(x)
             parts.append((np.full(len(rows), k), rows, q.times[rows], value, level, e))
         trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
-        if KINDS[kind].least > 0:  # small counts are far from normal, and zeros far from everything
+        if KINDS[kind].min_sigma > 0:  # small counts are far from normal, and zeros far from everything
             some = level >= MIN_EXPECTED_COUNT
             trajectory, row, time, value, level, e = (a[some] for a in (trajectory, row, time, value, level, e))
         # Heavy-tailed noise, the kind with `widen`, expects values far out.
         if len(e) >= MIN_VALUES_FOR_OUTLIERS and KINDS[kind].widen is None:
             place = (begins[trajectory] + row, d)
-            yield _Column(name, kind, place, trajectory, row, time=time, value=value, level=level, e=e)
+            yield _ColumnResiduals(name, kind, place, trajectory, row, time=time, value=value, level=level, e=e)
 
 
-def _sizes(data: Dataset, refined: Refined) -> FloatArray:
+def _compute_standard_deviations(data: Dataset, refined: Refinement) -> FloatArray:
     """Compute the standard deviations of residuals over σ, `(samples, columns)`; below one if the fit absorbs noise."""
     is_measured = np.concatenate([q.measured for q in data.trajectories])
-    if refined.leftover is None or is_measured.size * DRAWING_POLICY.draws > DRAWING_POLICY.max_values:
+    if refined.project_residuals is None or is_measured.size * DRAWING_POLICY.draws > DRAWING_POLICY.max_values:
         return np.ones(is_measured.shape)
     noise = np.random.default_rng(0).standard_normal((*is_measured.shape, DRAWING_POLICY.draws))
     with np.errstate(all="ignore"):
-        deviations = refined.leftover(np.where(is_measured[:, :, None], noise, 0.0)).std(axis=2)
+        deviations = refined.project_residuals(np.where(is_measured[:, :, None], noise, 0.0)).std(axis=2)
     return np.where(np.isfinite(deviations), np.maximum(deviations, DRAWING_POLICY.min_deviation), 1.0)
 
 
-def lonely(data: Dataset) -> tuple[str, ...]:
+def isolated_outliers(data: Dataset) -> tuple[str, ...]:
     """Warn of single values that are far from their neighbours, without a fit: they may be what misled one.
 
     Returns
@@ -291,11 +296,14 @@ def lonely(data: Dataset) -> tuple[str, ...]:
             windows = np.lib.stride_tricks.sliding_window_view(np.pad(y, 2, mode="edge"), 5)
             off = np.abs(y - np.median(windows, axis=1))
             limit = max(
-                OUTLIER_POLICY.neighbour_deviations * _robust(off), OUTLIER_POLICY.spreads * _robust(y - np.median(y))
+                OUTLIER_POLICY.neighbour_deviations * _compute_robust_deviation(off),
+                OUTLIER_POLICY.spreads * _compute_robust_deviation(y - np.median(y)),
             )
             far = off > limit
             if far.sum() <= max(1.0, OUTLIER_POLICY.common * len(y)):
-                places += [_place(q, int(rows[i]), name, float(y[i])) for i in np.flatnonzero(far)[:MAX_LISTED_VALUES]]
+                places += [
+                    _describe_value(q, int(rows[i]), name, float(y[i])) for i in np.flatnonzero(far)[:MAX_LISTED_VALUES]
+                ]
     if not places:
         return ()
     return (
@@ -304,18 +312,18 @@ def lonely(data: Dataset) -> tuple[str, ...]:
     )
 
 
-def _place(q: Trajectory, row: int, name: str, value: float) -> str:
+def _describe_value(q: Trajectory, row: int, name: str, value: float) -> str:
     """Describe a value by its row in the table, counted from one, its column and its time."""
     of = f" of {q.label}" if q.label else ""
     return f"row {row + 1}{of}, {name} = {value:g} at t = {q.times[row]:g}"
 
 
-def _robust(e: FloatArray) -> float:
+def _compute_robust_deviation(e: FloatArray) -> float:
     """Compute a standard deviation that outliers do not enlarge: 1.4826 times the median absolute value."""
     return 1.4826 * float(np.median(np.abs(e)))
 
 
-def _exceptions(column: _Column, limit: float) -> BoolArray:
+def _find_outliers(column: _ColumnResiduals, limit: float) -> BoolArray:
     """Find outliers: residuals beyond `limit` robust standard deviations whose neighbours are much smaller.
 
     Returns
@@ -324,7 +332,7 @@ def _exceptions(column: _Column, limit: float) -> BoolArray:
         All False if too many residuals are that large, or the largest is hardly beyond the limit.
     """
     e = column.e
-    size = _robust(e)
+    size = _compute_robust_deviation(e)
     z = np.abs(e) / size if size > 0 else np.zeros(len(e))
     same = column.trajectory[1:] == column.trajectory[:-1]
     # The larger neighbour in the same trajectory.
@@ -339,12 +347,12 @@ def _exceptions(column: _Column, limit: float) -> BoolArray:
     return np.zeros(len(z), dtype=bool)
 
 
-def _named(column: _Column, far: BoolArray, data: Dataset) -> str:
+def _describe_outliers(column: _ColumnResiduals, far: BoolArray, data: Dataset) -> str:
     """Describe the outliers of a column `far` `(n,)` in a sentence, the largest first."""
     places = []
     for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), MAX_LISTED_VALUES))]:
         q = data.trajectories[int(column.trajectory[i])]
-        places.append(_place(q, int(column.row[i]), column.name, float(column.value[i])))
+        places.append(_describe_value(q, int(column.row[i]), column.name, float(column.value[i])))
     more = f", and {int(far.sum()) - MAX_LISTED_VALUES} more" if far.sum() > MAX_LISTED_VALUES else ""
     return (
         f"Outliers that noise of this size does not explain: {'; '.join(places)}{more}. Correct or remove what is "
@@ -352,14 +360,14 @@ def _named(column: _Column, far: BoolArray, data: Dataset) -> str:
     )
 
 
-def _ranks(a: FloatArray) -> FloatArray:
+def _compute_ranks(a: FloatArray) -> FloatArray:
     """Return the rank of each value, `(n,)`; the smallest has rank zero."""
     order = np.empty(len(a))
     order[np.argsort(a, kind="stable")] = np.arange(len(a))
     return order
 
 
-def _scatter(column: _Column) -> tuple[str, FloatArray, bool]:
+def _check_scatter(column: _ColumnResiduals) -> tuple[str, FloatArray, bool]:
     """Check whether the scatter follows the level as its kind of noise does not.
 
     Returns
@@ -376,7 +384,7 @@ def _scatter(column: _Column) -> tuple[str, FloatArray, bool]:
     if n < MIN_VALUES_FOR_KIND or np.ptp(level) <= 0 or positive.sum() < MIN_VALUES_FOR_KIND:
         return "", e, False
     # Spearman's rank correlation, whose standard deviation is 1/√(n - 1) without dependence.
-    correlation = float(np.corrcoef(_ranks(np.abs(e)), _ranks(level))[0, 1]) * np.sqrt(n - 1)
+    correlation = float(np.corrcoef(_compute_ranks(np.abs(e)), _compute_ranks(level))[0, 1]) * np.sqrt(n - 1)
     a, b = np.log(level[positive]), np.log(np.abs(e[positive]))
     if np.std(a) < SCATTER_POLICY.min_spread_of_level:
         return "", e, False
@@ -411,7 +419,7 @@ def _scatter(column: _Column) -> tuple[str, FloatArray, bool]:
     return "", e, False
 
 
-def _lopsided(column: _Column) -> str:
+def skewed_residuals(column: _ColumnResiduals) -> str:
     """Describe skewed residuals in a sentence; return an empty one if they are not skewed."""
     e, n = column.e, len(column.e)
     if n < MIN_VALUES_FOR_KIND or e.std() <= 0 or column.kind not in ("gaussian", "lognormal"):
@@ -424,15 +432,15 @@ def _lopsided(column: _Column) -> str:
     return f'The residuals of {column.name} are skewed: try noise="{right}".'
 
 
-def _passes(e: FloatArray, column: _Column, least: float = CORRELATION_POLICY.uncorrelated) -> bool:
+def _is_uncorrelated(e: FloatArray, column: _ColumnResiduals, least: float = CORRELATION_POLICY.uncorrelated) -> bool:
     """Return True if residuals `(n,)` of a column are not autocorrelated: their p-value is above `least`."""
     if not np.isfinite(e).all():
         return False
     parts = tuple(e[column.trajectory == k, None] for k in np.unique(column.trajectory))
-    return bool(serial(parts).p_value > least)
+    return bool(run_autocorrelation_test(parts).p_value > least)
 
 
-def _correlation(column: _Column) -> float | None:
+def _estimate_correlation(column: _ColumnResiduals) -> float | None:
     """Estimate the correlation of neighbouring residuals if it explains their autocorrelation; return None if not.
 
     It explains it if, by the shortest differences too, the noise is autoregressive of first order. Neighbouring
@@ -455,4 +463,4 @@ def _correlation(column: _Column) -> float | None:
         return None
     # Less ρ times its predecessor, autoregressive noise is white.
     white = np.where(np.append(False, same), column.e - rho * np.append(0.0, column.e[:-1]), column.e)
-    return rho if _passes(white, column) else None
+    return rho if _is_uncorrelated(white, column) else None

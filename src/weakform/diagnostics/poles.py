@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import symengine as se
 
-from ..collocation.hidden_state_problem import LatentProblem
+from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..estimators.estimation_problem import Task
 from ..model import Model
-from ..model.compilation import compiled
+from ..model.compilation import compile_expressions
 from ..support.array_types import FloatArray
 
 
@@ -39,7 +39,7 @@ POLE_POLICY = _PolePolicy()
 """The thresholds in use."""
 
 
-def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
+def crossed_poles(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """Warn of each pole that the fitted states cross between two samples.
 
     Parameters
@@ -57,11 +57,11 @@ def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[
     """
     sentences = {}
     free = {se.Symbol(name) for name, f in zip(task.problem.model.parameters, task.free, strict=True) if f}
-    for own, names, rows in along(task, p, states):
+    for own, names, rows in iterate_equation_rows(task, p, states):
         times = rows[:, 0]
-        for base in _denominators(own):
+        for base in _iterate_denominators(own):
             with np.errstate(all="ignore"):
-                level = np.asarray(compiled(names, [base])(rows)).reshape(-1)
+                level = np.asarray(compile_expressions(names, [base])(rows)).reshape(-1)
                 for n in np.flatnonzero(level[:-1] * level[1:] < 0):
                     ends, free_in_base = slice(n, n + 2), base.free_symbols & free
                     if base not in sentences and _is_pole(own, free_in_base, names, rows[ends], level[ends]):
@@ -73,7 +73,9 @@ def crossed(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[
     return tuple(sentences.values())
 
 
-def along(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> Iterator[tuple[Model, list[str], FloatArray]]:
+def iterate_equation_rows(
+    task: Task, p: FloatArray, states: tuple[FloatArray, ...]
+) -> Iterator[tuple[Model, list[str], FloatArray]]:
     """Yield, for each trajectory, what its equations are evaluated with at the fitted states.
 
     Yields
@@ -86,16 +88,16 @@ def along(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> Iterator
     """
     model = task.problem.model
     # The equations of a weak problem have logarithms of the parameters on a log scale; those of a latent one do not.
-    model_p = task.scale.natural(p) if isinstance(task.problem, LatentProblem) else p
+    model_p = task.scale.to_natural(p) if isinstance(task.problem, HiddenStateProblem) else p
     values = dict(zip(model.parameters, model_p, strict=True))
     for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
-        own = model.of(k)
+        own = model.for_trajectory(k)
         fixed = np.array([values[name] for name in own.parameters])
         rows = np.column_stack([q.times, u, np.broadcast_to(fixed, (len(u), len(fixed)))])
         yield own, ["t", *own.states, *own.parameters], rows
 
 
-def _denominators(model: Model) -> Iterator[se.Expr]:
+def _iterate_denominators(model: Model) -> Iterator[se.Expr]:
     """Yield each expression that is divided by and depends on states; those that depend on inputs are left out."""
     states = {se.Symbol(name) for name in model.states}
     allowed = states | {se.Symbol(name) for name in ("t", *model.parameters)}
@@ -129,5 +131,5 @@ def _is_pole(model: Model, free: set[se.Symbol], names: list[str], ends: FloatAr
     share = level[0] / (level[0] - level[1])
     distance = POLE_POLICY.distance_from_zero
     near_zero = [(1 - s) * ends[0] + s * ends[1] for s in (share - distance, share + distance)]
-    f = np.abs(np.asarray(compiled(names, functions)(np.array([*ends, *near_zero])))).reshape(4, -1)
+    f = np.abs(np.asarray(compile_expressions(names, functions)(np.array([*ends, *near_zero])))).reshape(4, -1)
     return bool((~np.isfinite(f[2:]) | (f[2:] > POLE_POLICY.growth * f[:2].max(axis=0))).any())

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..data.matching import match
 from ..estimators.estimation_problem import Task
-from ..estimators.outcome import Outcome, Refined
-from ..forward.structural_identifiability import Complete, Experiment, Freedom, freedoms
-from ..parameters import Parameters
+from ..estimators.outcome import Outcome, Refinement
+from ..forward.structural_identifiability import ForwardExperiment, Freedom, FullyMeasuredExperiment, find_freedoms
+from ..parameters import ResolvedParameters
 
 POORLY_DETERMINED = 0.5
 """Standard error, relative to the estimate. Above, a parameter is called poorly determined, and a fit with only such
@@ -51,12 +51,14 @@ FREEDOM_POLICY = _FreedomPolicy()
 """The thresholds in use."""
 
 
-def is_blind(task: Task, refined: Refined | None) -> bool:
+def is_noise_unknown(task: Task, refined: Refinement | None) -> bool:
     """Return True if σ is unknown because there are as many unknowns as values, and none was given."""
     return refined is not None and refined.freedom <= 0 and task.problem.data.sigma is None
 
 
-def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) -> tuple[Freedom, ...]:
+def find_unidentifiable_directions(
+    parameters: ResolvedParameters, task: Task, best: Outcome, is_rejected: bool
+) -> tuple[Freedom, ...]:
     """Find directions in parameter space that no data of this kind can determine, if the information is near singular.
 
     If every state is measured, the equations alone are examined, at random parameters. Otherwise solutions are: they
@@ -92,7 +94,7 @@ def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) ->
     largest = np.abs(best.estimate).max()
     if is_determined and largest <= FREEDOM_POLICY.runaway:
         return ()
-    rng, p = np.random.default_rng(0), task.scale.natural(best.estimate)
+    rng, p = np.random.default_rng(0), task.scale.to_natural(best.estimate)
     matched = match(task.problem.data, parameters.model)
     if matched.complete:
         # Equations alone need no solution: the fit may have ended at the only point where they cannot tell.
@@ -102,14 +104,14 @@ def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) ->
             for _ in range(FREEDOM_POLICY.points)
         ]
         candidates += [p * np.exp(FREEDOM_POLICY.nearby * rng.standard_normal(J)) for _ in range(FREEDOM_POLICY.points)]
-        complete = Complete(parameters.model, matched.data, task.free)
-        return tuple(freedoms(complete, [(np.where(task.free, near, p), ()) for near in candidates]))
-    is_far_from_data = rejected or largest > FREEDOM_POLICY.runaway
+        complete = FullyMeasuredExperiment(parameters.model, matched.data, task.free)
+        return tuple(find_freedoms(complete, [(np.where(task.free, near, p), ()) for near in candidates]))
+    is_far_from_data = is_rejected or largest > FREEDOM_POLICY.runaway
     if is_far_from_data or best.latent is None or not has_information.any():
         return ()
     nodes = best.latent.nodes
     begins = tuple(float(t[0]) for t, _ in nodes)
-    experiment = Experiment(parameters.model, task.problem.data, task.free, begins)
+    experiment = ForwardExperiment(parameters.model, task.problem.data, task.free, begins)
     # A parameter that ended at next to zero has no effect there; it is moved to where the data begin to notice it.
     size, free = p.copy(), p[task.free]
     small_estimate = np.abs(free) < FREEDOM_POLICY.negligible / d
@@ -120,4 +122,4 @@ def unseen(parameters: Parameters, task: Task, best: Outcome, rejected: bool) ->
         near = np.where(task.free, size * np.exp(FREEDOM_POLICY.nearby * rng.standard_normal(len(p))), p)
         beginnings = [x[0] * np.exp(FREEDOM_POLICY.nearby * rng.standard_normal(x.shape[1])) for _, x in nodes]
         points.append((near, beginnings))
-    return tuple(freedoms(experiment, points))
+    return tuple(find_freedoms(experiment, points))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators.estimation_problem import Task
-from ..estimators.outcome import Outcome, Refined
-from ..linalg.symmetric_matrix import symmetric_inverse
-from ..model.compilation import compiled
+from ..estimators.outcome import Outcome, Refinement
+from ..linalg.symmetric_matrix import invert_symmetric
+from ..model.compilation import compile_expressions
 from ..support.array_types import BoolArray, FloatArray
-from .poles import along
-from .practical_identifiability import is_blind
+from .poles import iterate_equation_rows
+from .practical_identifiability import is_noise_unknown
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ INFORMATION_COVARIANCE = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted
 
 
 @dataclass(frozen=True)
-class Quantified:
+class EstimateUncertainty:
     """An estimate with its uncertainty, in the parameters themselves, not their logarithms.
 
     Attributes
@@ -66,7 +66,7 @@ class Quantified:
     bounds: FloatArray
 
 
-def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
+def quantify_uncertainty(task: Task, best: Outcome, noise_free: bool) -> EstimateUncertainty:
     """Put parameters that are at a bound onto it, and compute the covariance of the others.
 
     Parameters
@@ -87,47 +87,48 @@ def quantify(task: Task, best: Outcome, noise_free: bool) -> Quantified:
     at_bound = task.free & (distance <= edge)
     if (at_bound & (distance > 0)).any():
         # A small parameter in a wide box is near zero in the box, while the data may well tell it from zero.
-        variance = _covariance(task, q, task.free & (distance <= 0), best.refined, solved).diagonal()
+        variance = _compute_covariance(task, q, task.free & (distance <= 0), best.refined, solved).diagonal()
         with np.errstate(invalid="ignore"):
             at_bound &= ~(distance > BOUND_POLICY.share_of_error * np.sqrt(variance))
     onto = np.where(at_bound, np.where(q - task.lower < task.upper - q, task.lower, task.upper), q)
-    if (onto != q).any() and best.refined is not None and not _alike(task, q, onto, best.refined.states):
+    if (onto != q).any() and best.refined is not None and not _is_same_model(task, q, onto, best.refined.states):
         at_bound, onto = task.free & (distance <= 0), q
     q = onto
-    covariance = _covariance(task, q, at_bound, best.refined, solved)
+    covariance = _compute_covariance(task, q, at_bound, best.refined, solved)
     if noise_free:
         covariance[np.ix_(task.free, task.free)] = np.nan
-    elif is_blind(task, best.refined):
+    elif is_noise_unknown(task, best.refined):
         covariance[task.free, task.free] = np.inf
-    p = task.scale.natural(q)
-    return Quantified(
+    p = task.scale.to_natural(q)
+    return EstimateUncertainty(
         p,
-        task.scale.natural_covariance(p, covariance),
-        _kind(noise_free, best.refined, task.options.covariance, solved),
+        task.scale.to_natural_covariance(p, covariance),
+        _describe_covariance(noise_free, best.refined, task.options.covariance, solved),
         at_bound,
-        np.column_stack([task.scale.natural(task.lower), task.scale.natural(task.upper)]),
+        np.column_stack([task.scale.to_natural(task.lower), task.scale.to_natural(task.upper)]),
     )
 
 
 @np.errstate(all="ignore")
-def _alike(task: Task, p: FloatArray, moved_p: FloatArray, states: tuple[FloatArray, ...]) -> bool:
+def _is_same_model(task: Task, p: FloatArray, moved_p: FloatArray, states: tuple[FloatArray, ...]) -> bool:
     """Return True if the right-hand side along the fitted states is the same at two estimates `(J,)`.
 
     It is not for `C/(K + C)` where C has decayed: at K = 0 the fraction is one.
     """
-    if task.problem.model.driven:
+    if task.problem.model.driving_names:
         return True
     changes = []
     for parameters in (p, moved_p):
         values = [
-            np.asarray(compiled(names, own.expressions)(rows)) for own, names, rows in along(task, parameters, states)
+            np.asarray(compile_expressions(names, own.expressions)(rows))
+            for own, names, rows in iterate_equation_rows(task, parameters, states)
         ]
         changes.append(np.concatenate([f.reshape(-1, len(states[0].T)) for f in values]))
     off = np.abs(changes[0] - changes[1]).max(axis=0)
     return bool((off <= BOUND_POLICY.change_of_equations * np.abs(changes[0]).max(axis=0)).all())
 
 
-def _kind(noise_free: bool, refined: Refined | None, option: str, solved: bool) -> str:
+def _describe_covariance(noise_free: bool, refined: Refinement | None, option: str, solved: bool) -> str:
     """Describe the formula of the covariance, given the option `covariance` and whether the equations were solved."""
     if noise_free:
         return NO_COVARIANCE
@@ -138,7 +139,9 @@ def _kind(noise_free: bool, refined: Refined | None, option: str, solved: bool) 
     return SANDWICH_COVARIANCE if option == "sandwich" else INFORMATION_COVARIANCE
 
 
-def _covariance(task: Task, q: FloatArray, at_bound: BoolArray, refined: Refined | None, solved: bool) -> FloatArray:
+def _compute_covariance(
+    task: Task, q: FloatArray, at_bound: BoolArray, refined: Refinement | None, solved: bool
+) -> FloatArray:
     """Compute the covariance `(J, J)` in working coordinates: zero for fixed parameters, NaN for those at a bound."""
     J = len(q)
     inner = task.free & ~at_bound
@@ -146,18 +149,18 @@ def _covariance(task: Task, q: FloatArray, at_bound: BoolArray, refined: Refined
     covariance[at_bound] = covariance[:, at_bound] = np.nan
     if inner.any() and np.isfinite(q).all():
         if refined is None or (task.options.covariance == "paper" and not solved):
-            block = task.weak.least_squares_covariance(q, inner)
+            block = task.weak.compute_least_squares_covariance(q, inner)
             if task.prior is not None:
                 prior_information = task.prior.hessian(q, exact=False)[np.ix_(inner, inner)]
-                block = symmetric_inverse(symmetric_inverse(block) + prior_information)
+                block = invert_symmetric(invert_symmetric(block) + prior_information)
         else:
             # A parameter at its bound is taken as fixed there. Taking a row out of the information conditions on the
             # parameter; taking it out of the covariance would average over it.
             keep = inner[task.free]
             block = refined.covariance[np.ix_(keep, keep)]
             if not keep.all() and refined.information is not None:
-                block = symmetric_inverse(refined.information[np.ix_(keep, keep)])
+                block = invert_symmetric(refined.information[np.ix_(keep, keep)])
             elif not keep.all():
-                block = symmetric_inverse(symmetric_inverse(refined.covariance)[np.ix_(keep, keep)])
+                block = invert_symmetric(invert_symmetric(refined.covariance)[np.ix_(keep, keep)])
         covariance[np.ix_(inner, inner)] = np.nan if np.isnan(block).any() else block
     return covariance

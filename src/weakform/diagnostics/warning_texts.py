@@ -7,20 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators.estimation_problem import Task
-from ..estimators.noise_level import counts as counts_of
-from ..estimators.outcome import Refined
+from ..estimators.noise_level import count_values as counts_of
+from ..estimators.outcome import Refinement
 from ..results.records import Alternative
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
-from .goodness import DOUBTED, REJECTED, GoodnessOfFit, leanings, model_p_values, tail
-from .noise_checks import NoiseDoubts
-from .practical_identifiability import POORLY_DETERMINED, is_blind
-from .uncertainty import Quantified
+from .goodness import (
+    DOUBT_LEVEL,
+    REJECTION_LEVEL,
+    GoodnessOfFit,
+    find_one_sided_stretches,
+    format_p_value,
+    list_model_p_values,
+)
+from .noise_checks import NoiseFindings
+from .practical_identifiability import POORLY_DETERMINED, is_noise_unknown
+from .uncertainty import EstimateUncertainty
 
-NO_DOUBTS = NoiseDoubts()
+NO_FINDINGS = NoiseFindings()
 """Noise without findings."""
 
-FEW = 50
+MIN_SAMPLES_FOR_INTERVALS = 50
 """Samples. Below, and with fewer values in every column, the intervals are called rough. By judgement."""
 
 
@@ -62,8 +69,8 @@ WARNING_POLICY = _WarningPolicy()
 """The thresholds in use."""
 
 
-def objections(
-    task: Task, refined: Refined | None, goodness: GoodnessOfFit | None, noise: NoiseDoubts = NO_DOUBTS
+def describe_misfit(
+    task: Task, refined: Refinement | None, goodness: GoodnessOfFit | None, noise: NoiseFindings = NO_FINDINGS
 ) -> list[str]:
     """Describe what is wrong with the model, the noise or the sampling.
 
@@ -83,19 +90,20 @@ def objections(
     """
     if refined is None or goodness is None:
         return []
-    ratio, p_values = _excess(refined), model_p_values(goodness)
+    ratio, p_values = _compute_residual_ratio(refined), list_model_p_values(goodness)
     # A wrong model enlarges the residuals, too: then a sigma that looks too small is no finding of its own.
-    is_model_wrong = ratio > 1 and min(p_values, default=1.0) < REJECTED
-    is_sigma_wrong = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBTED and not is_model_wrong
+    is_model_wrong = ratio > 1 and min(p_values, default=1.0) < REJECTION_LEVEL
+    is_sigma_wrong = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBT_LEVEL and not is_model_wrong
     # With a wrong sigma only the tests that do not depend on it say anything about the model.
     p = min(p_values, default=np.nan) if is_sigma_wrong else goodness.p_value
-    sentences = [*noise.words, *_describe_missing_freedom(task, refined)]
-    if REJECTED <= p < DOUBTED:
+    sentences = [*noise.sentences, *_describe_missing_freedom(task, refined)]
+    if REJECTION_LEVEL <= p < DOUBT_LEVEL:
         sentences.append(
-            f"The model is doubtful ({tail(p)}): its residuals are more autocorrelated than noise is. One right model "
+            f"The model is doubtful ({format_p_value(p)}): its residuals are more autocorrelated than noise is. One "
+            "right model "
             f"in {1 / p:.0f} looks like this. Look at the weak residuals, and test the model on other data."
         )
-    if p < REJECTED and not (noise.exceptions or noise.instead):
+    if p < REJECTION_LEVEL and not (noise.is_misstated or noise.explains_rejection):
         sentences += _describe_rejection(task, refined, goodness, p)
     if is_sigma_wrong:
         size = f"{ratio:.2g} times as large as" if ratio > 1 else f"{1 / ratio:.2g} times smaller than"
@@ -113,22 +121,23 @@ def objections(
     return sentences
 
 
-def _describe_missing_freedom(task: Task, refined: Refined) -> list[str]:
+def _describe_missing_freedom(task: Task, refined: Refinement) -> list[str]:
     """Describe a fit with as many unknowns as values."""
     if refined.freedom > 0:
         return []
     consequence = (
         "the noise is unknown. Measure more, fix some parameters, or give sigma."
-        if is_blind(task, refined)
+        if is_noise_unknown(task, refined)
         else "nothing tests the model."
     )
     return [f"There are as many unknowns as values: the model can meet any data, and {consequence}"]
 
 
-def _describe_rejection(task: Task, refined: Refined, goodness: GoodnessOfFit, p: float) -> list[str]:
+def _describe_rejection(task: Task, refined: Refinement, goodness: GoodnessOfFit, p: float) -> list[str]:
     """Describe a rejected model, and where in time it fails."""
     sentences = [
-        f"The model does not fit the data ({tail(p)}): the residuals are not noise. Do not trust its estimates and "
+        f"The model does not fit the data ({format_p_value(p)}): the residuals are not noise. Do not trust its "
+        "estimates and "
         "intervals."
     ]
     for misfit in goodness.misfits[: WARNING_POLICY.listed_stretches]:
@@ -139,14 +148,14 @@ def _describe_rejection(task: Task, refined: Refined, goodness: GoodnessOfFit, p
             f"{misfit.start:.4g} and {end} (score {misfit.score:+.1f}): a term is missing or wrong there."
         )
     if not goodness.misfits and refined.residuals is not None:
-        sentences += _leaning(task, refined.residuals)
+        sentences += _describe_one_sided_stretches(task, refined.residuals)
     return sentences
 
 
-def _leaning(task: Task, residuals: tuple[FloatArray, ...]) -> list[str]:
+def _describe_one_sided_stretches(task: Task, residuals: tuple[FloatArray, ...]) -> list[str]:
     """Describe the stretches of time in which the data are above, or below, the fit."""
     data, sentences = task.problem.data, []
-    stretches = leanings(residuals, tuple(q.times for q in data.trajectories))
+    stretches = find_one_sided_stretches(residuals, tuple(q.times for q in data.trajectories))
     for stretch in stretches[: WARNING_POLICY.listed_stretches]:
         label = data.trajectories[stretch.trajectory].label
         span = f"t = {stretch.start:.4g} to {stretch.stop:.4g}" + (f" of {label}" if label else "")
@@ -158,16 +167,16 @@ def _leaning(task: Task, residuals: tuple[FloatArray, ...]) -> list[str]:
     return sentences
 
 
-def _excess(refined: Refined) -> float:
+def _compute_residual_ratio(refined: Refinement) -> float:
     """Compute the size of the residuals over σ: the root of `Σ (x^data - x)²/σ²` over its degrees of freedom."""
     return float(np.sqrt(refined.misfit / max(refined.freedom, 1)))
 
 
-def _describe_unexplained_variation(task: Task, refined: Refined, goodness: GoodnessOfFit) -> list[str]:
+def _describe_unexplained_variation(task: Task, refined: Refinement, goodness: GoodnessOfFit) -> list[str]:
     """Describe the columns of which a model that is doubtful, or not tested, explains little."""
     sentences = []
     for name, sigma, spread in zip(task.problem.data.labels, refined.sigma, task.problem.spread, strict=True):
-        if sigma > WARNING_POLICY.unexplained * spread and not goodness.p_value >= DOUBTED:
+        if sigma > WARNING_POLICY.unexplained * spread and not goodness.p_value >= DOUBT_LEVEL:
             sentences.append(
                 f"The fit explains little of {name}: the standard deviation of its residuals is {sigma / spread:.0%} "
                 "of that of the data. The samples may be too far apart for the dynamics, or the estimate wrong; try "
@@ -176,13 +185,13 @@ def _describe_unexplained_variation(task: Task, refined: Refined, goodness: Good
     return sentences
 
 
-def _describe_held_direction(task: Task, refined: Refined) -> list[str]:
+def _describe_held_direction(task: Task, refined: Refinement) -> list[str]:
     """Describe the combination of parameters that the refinement held, because the data do not determine it."""
-    if refined.held is None:
+    if refined.held_direction is None:
         return []
     names = np.array(task.problem.model.parameters)[task.free]
-    order = np.argsort(-np.abs(refined.held))
-    large = [j for j in order if abs(refined.held[j]) > WARNING_POLICY.held] or list(order[:1])
+    order = np.argsort(-np.abs(refined.held_direction))
+    large = [j for j in order if abs(refined.held_direction[j]) > WARNING_POLICY.held] or list(order[:1])
     return [
         f"The data do not determine {' and '.join(names[large])} separately: changing them together hardly changes the "
         "fit. This combination was held at the estimate of 'mle', and the intervals take it as known. Give bounds, or "
@@ -190,7 +199,7 @@ def _describe_held_direction(task: Task, refined: Refined) -> list[str]:
     ]
 
 
-def rivals(task: Task, alternatives: tuple[Alternative, ...]) -> tuple[str, ...]:
+def describe_rivals(task: Task, alternatives: tuple[Alternative, ...]) -> tuple[str, ...]:
     """Describe other estimates that fit equally well, one sentence for each."""
     names = task.problem.model.parameters
     sentences = []
@@ -206,7 +215,7 @@ def rivals(task: Task, alternatives: tuple[Alternative, ...]) -> tuple[str, ...]
     return tuple(sentences)
 
 
-def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -> tuple[str, ...]:
+def describe_noise_free_contradiction(task: Task, p: FloatArray, refined: Refinement | None) -> tuple[str, ...]:
     """Warn if data that were given as noise-free are not.
 
     Parameters
@@ -222,7 +231,7 @@ def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -
         One sentence with the share of the data that the equations miss; empty if it is negligible or unknown.
     """
     if task.problem.forms:
-        share = float(np.linalg.norm(task.weak.residual(p))) / task.weak.left_side_norm()
+        share = float(np.linalg.norm(task.weak.residual(p))) / task.weak.compute_left_side_norm()
     elif refined is None or refined.residuals is None:
         return ()
     else:
@@ -236,7 +245,9 @@ def contradicts_noise_free(task: Task, p: FloatArray, refined: Refined | None) -
     )
 
 
-def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def describe_uncertainty(
+    task: Task, quantified: EstimateUncertainty, status: Status, named: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
     """Describe parameters at bounds or poorly determined, few samples, and a search that did not converge.
 
     Parameters
@@ -252,10 +263,10 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
     -------
     tuple of str
     """
-    is_named = np.array([name in said for name in task.problem.model.parameters])
+    is_named = np.array([name in named for name in task.problem.model.parameters])
     sentences = [
-        *_describe_bounds(task, found, found.at_bound & ~is_named),
-        *_describe_precision(task, found, task.free & ~found.at_bound & ~is_named),
+        *_describe_bounds(task, quantified, quantified.at_bound & ~is_named),
+        *_describe_precision(task, quantified, task.free & ~quantified.at_bound & ~is_named),
         *_describe_few_samples(task),
     ]
     if not status.converged:
@@ -263,7 +274,7 @@ def doubts(task: Task, found: Quantified, status: Status, said: frozenset[str] =
     return tuple(sentences)
 
 
-def _describe_bounds(task: Task, quantified: Quantified, at_bound: BoolArray) -> list[str]:
+def _describe_bounds(task: Task, quantified: EstimateUncertainty, at_bound: BoolArray) -> list[str]:
     """Describe each of the parameters `at_bound` `(J,)`."""
     names, sentences = task.problem.model.parameters, []
     p, box = quantified.p, quantified.bounds.T
@@ -276,7 +287,7 @@ def _describe_bounds(task: Task, quantified: Quantified, at_bound: BoolArray) ->
     return sentences
 
 
-def _describe_precision(task: Task, quantified: Quantified, inner: BoolArray) -> list[str]:
+def _describe_precision(task: Task, quantified: EstimateUncertainty, inner: BoolArray) -> list[str]:
     """Describe parameters `inner` `(J,)` that are not or poorly determined, then pairs that are hard to tell apart."""
     names, sentences = task.problem.model.parameters, []
     p, covariance = quantified.p, quantified.covariance
@@ -313,7 +324,7 @@ def _describe_few_samples(task: Task) -> list[str]:
     """Describe data with few samples, and with few values in each column."""
     counts = [form.functions.count for form in task.problem.forms]
     samples = task.problem.data.samples
-    if samples >= FEW or counts_of(task).max() >= FEW:
+    if samples >= MIN_SAMPLES_FOR_INTERVALS or counts_of(task).max() >= MIN_SAMPLES_FOR_INTERVALS:
         return []
     functions = f" ({sum(counts)} test function{'s' * (sum(counts) > 1)})" if counts else ""
     return [

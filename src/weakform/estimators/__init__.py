@@ -6,11 +6,11 @@ from typing import Any
 from ..results.options import COMMON, Options
 from ..results.status import Status
 from ..support.errors import FitError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 from . import hybrid, irls, mle, output_error, relaxed_model, wendy, wls
 from .estimation_problem import Task
 from .estimator import Estimator
-from .outcome import Outcome, Refined
+from .outcome import Outcome, Refinement
 
 ESTIMATORS: dict[str, Estimator] = {
     module.ESTIMATOR.name: module.ESTIMATOR for module in (wendy, mle, irls, wls, output_error, hybrid, relaxed_model)
@@ -18,7 +18,7 @@ ESTIMATORS: dict[str, Estimator] = {
 """The registry of methods by the name that `fit(method=...)` takes. An entry added here is available everywhere."""
 
 
-def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Estimator, Options]:
+def select_estimator(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Estimator, Options]:
     """Look up the estimator of a method and validate its options.
 
     Parameters
@@ -34,14 +34,14 @@ def choose(method: Any, options: Options | Mapping[str, Any] | None) -> tuple[Es
         If the method is unknown, or if an option is set that it does not use.
     """
     if not isinstance(method, str) or method not in ESTIMATORS:
-        guess = suggestion(str(method), ESTIMATORS)
+        guess = suggest_name(str(method), ESTIMATORS)
         raise FitError(f"Unknown method {method!r}.{guess} Known: {', '.join(ESTIMATORS)}.")
     estimator, chosen = ESTIMATORS[method], Options.of(options)
-    takes(estimator, options if isinstance(options, Mapping) else chosen.non_default_names)
+    reject_unused_options(estimator, options if isinstance(options, Mapping) else chosen.non_default_names)
     return estimator, chosen
 
 
-def takes(estimator: Estimator, names: Iterable[str]) -> None:
+def reject_unused_options(estimator: Estimator, names: Iterable[str]) -> None:
     """Raise `FitError` if any of the named options is not used by the estimator."""
     for name in names:
         if name not in (*COMMON, *estimator.options):
@@ -51,4 +51,15 @@ def takes(estimator: Estimator, names: Iterable[str]) -> None:
             )
 
 
-__all__ = ["COMMON", "ESTIMATORS", "Estimator", "Options", "Outcome", "Refined", "Status", "Task", "choose", "takes"]
+__all__ = [
+    "COMMON",
+    "ESTIMATORS",
+    "Estimator",
+    "Options",
+    "Outcome",
+    "Refinement",
+    "Status",
+    "Task",
+    "reject_unused_options",
+    "select_estimator",
+]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..optimize import Minimum, TrustRegion, minimise
-from ..parameters.working_scale import Scale
+from ..parameters.working_scale import WorkingScale
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..weak.likelihood_evaluation import Evaluation
@@ -51,11 +51,11 @@ def search(task: Task, start: StartPoint | None) -> Outcome:
     The outcome is marked as rough: `weighed` has to move it before it is refined.
     """
     assert isinstance(start, np.ndarray)
-    problem = task.weak.coarse
+    problem = task.weak.coarse_problem
     if task.is_linear:  # the start is already the least-squares estimate
         r = problem.residual(start)
         return Outcome(start, 0.5 * float(r @ r), Status.CONVERGED, 0, 1, rough=True)
-    best = _minimum(task, problem.residual, problem.jacobian, start, MAX_ITERATIONS)
+    best = _minimise_squares(task, problem.residual, problem.jacobian, start, MAX_ITERATIONS)
     return Outcome(
         task.expand(best.x),
         best.value if np.isfinite(best.value) else np.inf,
@@ -67,7 +67,7 @@ def search(task: Task, start: StartPoint | None) -> Outcome:
     )
 
 
-def weighed(task: Task, p: FloatArray) -> FloatArray:
+def run_generalised_sweeps(task: Task, p: FloatArray) -> FloatArray:
     """Improve an estimate by a few steps of generalised least squares on all test functions.
 
     Each sweep minimises `r(p)ᵀ S⁻¹ r(p)` with the covariance S at the estimate where the sweep begins.
@@ -83,17 +83,19 @@ def weighed(task: Task, p: FloatArray) -> FloatArray:
     """
     for _ in range(GENERALISED_SWEEPS):
         try:
-            residual, jacobian = task.weak.whitened(task.weak.factors(p))
+            residual, jacobian = task.weak.build_whitened_functions(task.weak.factorise_covariances(p))
         except NotPositiveDefinite:
             return p
-        best = _minimum(task, residual, jacobian, p, STEPS_PER_SWEEP)
+        best = _minimise_squares(task, residual, jacobian, p, STEPS_PER_SWEEP)
         if not np.isfinite(best.value):
             return p
         p = task.expand(best.x)
     return p
 
 
-def _minimum(task: Task, residual: VectorFunction, jacobian: VectorFunction, start: FloatArray, steps: int) -> Minimum:
+def _minimise_squares(
+    task: Task, residual: VectorFunction, jacobian: VectorFunction, start: FloatArray, steps: int
+) -> Minimum:
     """Minimise `½‖residual(p)‖²`, plus the prior, inside the box by Gauss–Newton steps in a trust region.
 
     A parameter whose box spans decades moves on a log scale: on a linear scale, steps from the wrong end of the box
@@ -112,12 +114,14 @@ def _minimum(task: Task, residual: VectorFunction, jacobian: VectorFunction, sta
     """
     free = task.free
     lower, upper = task.box
-    scale = Scale((lower > 0) & (upper > MIN_LOG_SCALE_RATIO * lower) & np.isfinite(upper) & ~task.scale.log[free])
+    scale = WorkingScale(
+        (lower > 0) & (upper > MIN_LOG_SCALE_RATIO * lower) & np.isfinite(upper) & ~task.scale.log[free]
+    )
     last: tuple[FloatArray, FloatArray] | None = None
 
     def objective(theta: FloatArray, order: int) -> Evaluation:
         nonlocal last
-        x = scale.natural(theta)
+        x = scale.to_natural(theta)
         p = task.expand(x)
         # Derivatives are asked for where the value has just been computed: its residual is kept.
         r = last[1] if last is not None and (last[0] == p).all() else residual(p)
@@ -125,7 +129,7 @@ def _minimum(task: Task, residual: VectorFunction, jacobian: VectorFunction, sta
         value = 0.5 * float(r @ r)
         if not np.isfinite(value):
             return Evaluation(np.inf)
-        penalty = 0.0 if task.prior is None else task.prior.value(p)
+        penalty = 0.0 if task.prior is None else task.prior.compute_penalty(p)
         if order == 0:
             return Evaluation(value + penalty)
         G = jacobian(p)[:, free]
@@ -136,12 +140,12 @@ def _minimum(task: Task, residual: VectorFunction, jacobian: VectorFunction, sta
             gradient = gradient + task.prior.gradient(p)[free]
             hessian = hessian + task.prior.hessian(p, exact=False)[np.ix_(free, free)]
         # Chain rule for the log scale; the second derivative of the map is left out, as in any Gauss–Newton matrix.
-        slope = scale.slope(x)
+        slope = scale.compute_slope(x)
         return Evaluation(value + penalty, slope * gradient, hessian * np.outer(slope, slope))
 
-    begin, low, high = (scale.working(x) for x in (start[free], lower, upper))
+    begin, low, high = (scale.to_working(x) for x in (start[free], lower, upper))
     rule = TrustRegion(share=FIRST_STEP_SHARE, growth=TRUST_GROWTH)
     best = minimise(objective, begin, low, high, rule, tolerance=SEARCH_TOLERANCE, max_iterations=steps, stop=task.stop)
-    x = np.clip(scale.natural(best.x), lower, upper)
-    slope = scale.slope(x)
+    x = np.clip(scale.to_natural(best.x), lower, upper)
+    slope = scale.compute_slope(x)
     return replace(best, x=x, hessian=None if best.hessian is None else best.hessian / np.outer(slope, slope))

@@ -16,8 +16,8 @@ from ..linalg.symmetric_matrix import scaled_eigendecomposition
 from ..support.array_types import FloatArray
 from .estimation_problem import Task
 from .estimator import Estimator
-from .noise_level import cost
-from .outcome import Outcome, Refined
+from .noise_level import compute_negative_log_likelihood
+from .outcome import Outcome, Refinement
 
 MAX_REFINED_OUTCOMES = 4
 """Number of distinct outcomes that are refined; further ones are dropped. By judgement: a refinement costs more than a
@@ -25,10 +25,10 @@ search."""
 SAME_OUTCOME_TOLERANCE = 0.02
 """Relative difference of parameters, or of the sum of squares between them, up to which two outcomes are the same
 optimum. By judgement."""
-EQUAL = 1.0
+MAX_EQUIVALENT_GAP = 1.0
 """Difference of log-likelihoods below which two estimates fit equally well. By judgement; see
 tests/estimators/test_distinct_optima.py for a model with two such optima."""
-APART = 5.0
+MIN_DISTINCT_DISTANCE = 5.0
 """Standard errors between two estimates above which they are distinct, counted along the directions that the data
 determine. By judgement."""
 MIN_INFORMATION_EIGENVALUE = 1e-6
@@ -37,7 +37,7 @@ difference along it is none. By judgement."""
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedOptima:
     """The outcomes of a search, compared by the likelihood of the data.
 
     Attributes
@@ -59,7 +59,7 @@ class Ranked:
     alternatives: tuple[tuple[Outcome, float], ...]
 
 
-def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
+def rank_optima(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> RankedOptima:
     """Refine the distinct outcomes of a search and rank them by the likelihood of the data.
 
     Parameters
@@ -74,23 +74,23 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
     kept: list[Outcome] = []
     representative: list[int] = []  # for each outcome, its index in `kept`, or -1
     for outcome in outcomes:
-        equal = [k for k, distinct in enumerate(kept) if _same(task, outcome, distinct)]
+        equal = [k for k, distinct in enumerate(kept) if _is_same_optimum(task, outcome, distinct)]
         new = np.isfinite(outcome.objective) and len(kept) < MAX_REFINED_OUTCOMES and not task.stop()
         if not equal and (new or not kept):
             kept.append(outcome)
         representative.append(equal[0] if equal else len(kept) - 1 if kept and kept[-1] is outcome else -1)
     refined = [estimator.refine(task, outcome) for outcome in kept]
-    costs = [_cost(task, outcome) for outcome in refined]
+    costs = [_compute_outcome_cost(task, outcome) for outcome in refined]
     # States of an estimate that has not converged need not obey the model, so that their likelihood means nothing.
     best = min(range(len(refined)), key=lambda k: (not refined[k].status.converged, np.isnan(costs[k]), costs[k]))
     remaining = sorted((k for k in range(len(refined)) if k != best), key=lambda k: costs[k])
     alternatives: list[tuple[Outcome, float]] = []
     for k in remaining:
-        close = refined[k].status.converged and costs[k] - costs[best] < EQUAL
+        close = refined[k].status.converged and costs[k] - costs[best] < MAX_EQUIVALENT_GAP
         listed = (refined[best], *(outcome for outcome, _ in alternatives))
-        if close and all(_apart(task, refined[k], outcome) for outcome in listed):
+        if close and all(_is_distinct(task, refined[k], outcome) for outcome in listed):
             alternatives.append((refined[k], costs[k]))
-    return Ranked(
+    return RankedOptima(
         refined[best],
         tuple(costs[k] if k >= 0 else np.nan for k in representative),
         costs[best],
@@ -98,12 +98,12 @@ def rank(estimator: Estimator, task: Task, outcomes: list[Outcome]) -> Ranked:
     )
 
 
-def _cost(task: Task, outcome: Outcome) -> float:
+def _compute_outcome_cost(task: Task, outcome: Outcome) -> float:
     """Return minus the log-likelihood of an outcome, up to a constant; NaN if the outcome is not refined."""
-    return np.nan if outcome.refined is None else cost(task, outcome.refined)
+    return np.nan if outcome.refined is None else compute_negative_log_likelihood(task, outcome.refined)
 
 
-def _same(task: Task, first: Outcome, second: Outcome) -> bool:
+def _is_same_optimum(task: Task, first: Outcome, second: Outcome) -> bool:
     """Return True if two outcomes of a search are the same optimum, by their curvatures or else by their parameters."""
     a, b = first.estimate, second.estimate
     if first.curvature is not None and second.curvature is not None:
@@ -115,13 +115,13 @@ def _same(task: Task, first: Outcome, second: Outcome) -> bool:
     return bool((np.abs(a - b) <= SAME_OUTCOME_TOLERANCE * size).all())
 
 
-def _apart(task: Task, first: Outcome, second: Outcome) -> bool:
+def _is_distinct(task: Task, first: Outcome, second: Outcome) -> bool:
     """Return True if two refined estimates are distinct by the information at both of them."""
     difference = (first.estimate - second.estimate)[task.free]
-    return all(_length(difference, outcome.refined) > APART for outcome in (first, second))
+    return all(_compute_distance(difference, outcome.refined) > MIN_DISTINCT_DISTANCE for outcome in (first, second))
 
 
-def _length(difference: FloatArray, refined: Refined | None) -> float:
+def _compute_distance(difference: FloatArray, refined: Refinement | None) -> float:
     """Compute the length of a difference `(F,)` of free parameters in standard errors.
 
     Directions that the data do not determine are left out: any distance along them fits equally well.

@@ -11,7 +11,7 @@ import numpy as np
 from ..data import Dataset
 from ..model import Model
 from ..parameters.priors import Priors
-from ..parameters.working_scale import Scale
+from ..parameters.working_scale import WorkingScale
 from ..results.options import Options
 from ..support.array_types import BoolArray, FloatArray
 from ..support.progress import Watch
@@ -54,10 +54,10 @@ class Problem(Protocol):
         """Variation of each column, as a standard deviation in working coordinates, `(columns,)`."""
 
     @property
-    def beginnings(self) -> int:
+    def fitted_initial_count(self) -> int:
         """Number of initial values that are fitted besides the parameters."""
 
-    def reweighed(self, weights: tuple[FloatArray, ...]) -> Problem:
+    def with_weights(self, weights: tuple[FloatArray, ...]) -> Problem:
         """Return the same problem with other weights `(time, columns)` of the measured values."""
 
 
@@ -94,7 +94,7 @@ class Task:
     linear: BoolArray
     options: Options
     stop: Watch
-    scale: Scale
+    scale: WorkingScale
     prior: Priors | None = None
 
     @property
@@ -118,7 +118,7 @@ class Task:
         """Lower and upper bounds of the free parameters, `(F,)` each."""
         return self.lower[self.free], self.upper[self.free]
 
-    def moving(self, p: FloatArray) -> BoolArray:
+    def find_interior_parameters(self, p: FloatArray) -> BoolArray:
         """Return a mask `(J,)` of the free parameters that are not at a bound."""
         return self.free & (p > self.lower) & (p < self.upper)
 
@@ -128,13 +128,13 @@ class Task:
         p[self.free] = theta
         return p
 
-    def objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
+    def build_objective(self, logdet_weight: float = 1.0) -> Callable[[FloatArray, int], Evaluation]:
         """Return the weak negative log-likelihood, plus the prior if there is one, of the free parameters.
 
         The returned function takes `(theta, order)`, theta `(F,)`, and computes derivatives up to `order`.
         """
         weak = self.weak.likelihood(logdet_weight)
-        likelihood = weak if self.prior is None else _posterior(weak, self.prior)
+        likelihood = weak if self.prior is None else _add_prior(weak, self.prior)
         if self.free.all():
             return likelihood
         square = np.ix_(self.free, self.free)
@@ -148,14 +148,14 @@ class Task:
         return restricted
 
 
-def _posterior(weak: Callable[[FloatArray, int], Evaluation], prior: Priors) -> Callable[[FloatArray, int], Evaluation]:
+def _add_prior(weak: Callable[[FloatArray, int], Evaluation], prior: Priors) -> Callable[[FloatArray, int], Evaluation]:
     """Return the sum of a negative log-likelihood and the negative log-density of a prior, with its derivatives."""
 
     def posterior(p: FloatArray, order: int) -> Evaluation:
         likelihood = weak(p, order)
         gradient = None if likelihood.gradient is None else likelihood.gradient + prior.gradient(p)
         hessian = None if likelihood.hessian is None else likelihood.hessian + prior.hessian(p)
-        return Evaluation(likelihood.value + prior.value(p), gradient, hessian, likelihood.status)
+        return Evaluation(likelihood.value + prior.compute_penalty(p), gradient, hessian, likelihood.status)
 
     return posterior
 

@@ -72,7 +72,7 @@ class Estimator:
     refine: Callable[[Task, Outcome], Outcome] | None = None
     check: Callable[[Task], None] | None = None
     options: tuple[str, ...] = ()
-    has_likelihood: bool = True
+    likelihood: bool = True
     closed_form: bool = False
     noise_free: Callable[[Task], Task] | None = None
     method_if_unrefined: str | None = None

@@ -16,9 +16,9 @@ import numpy as np
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from .estimation_problem import StartPoint, Task
-from .noise_level import noise_of
+from .noise_level import build_noise_estimator
 from .outcome import Outcome
-from .output_error import cost, residuals_at, search
+from .output_error import compute_cost, compute_residuals_at, search
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ DRAW_SEED = 3
 """Seed of the draws. A search is not given a seed, so that it is fixed."""
 
 
-def grown(task: Task, start: StartPoint | None) -> Outcome:
+def fit_growing_horizon(task: Task, start: StartPoint | None) -> Outcome:
     """Fit output error over a growing horizon from one start.
 
     Parameters
@@ -76,16 +76,16 @@ def grown(task: Task, start: StartPoint | None) -> Outcome:
     samples = max(len(form.times) for form in task.weak.forms)
     first = max(int(_HORIZON.first_share * samples), len(start) + len(task.weak.forms) + 2)
     best = Outcome(start, np.inf, Status.START, 0, 0)
-    for p, begin in _beginnings(task, start, first)[: _DRAW.max_fitted]:
-        outcome = _followed(task, p, begin, first)
+    for p, begin in _draw_candidates(task, start, first)[: _DRAW.max_fitted]:
+        outcome = _follow_draw(task, p, begin, first)
         if outcome is not None and outcome.objective < best.objective:
             best = outcome
-        if task.stop() or _good(task, best):
+        if task.stop() or _is_good(task, best):
             break
     return best
 
 
-def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon: int) -> Outcome | None:
+def _follow_draw(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon: int) -> Outcome | None:
     """Fit one draw over a growing horizon; None unless the fit stays good to the end of the series.
 
     Parameters
@@ -98,17 +98,17 @@ def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon:
     """
     samples = max(len(form.times) for form in task.weak.forms)
     step = max_step = max(int(_HORIZON.max_step_share * samples), 1)
-    part = _cut(task, horizon, _HORIZON.max_evaluations)
-    outcome = search(part, p, begin, logs=True)
-    if not _good(part, outcome):
+    part = _truncate_task(task, horizon, _HORIZON.max_evaluations)
+    outcome = search(part, p, begin, log_steps=True)
+    if not _is_good(part, outcome):
         return None
-    outcome = _shown(_with_noise(part, outcome), outcome)
+    outcome = _try_measured_initial_states(_lower_sigma(part, outcome), outcome)
     while horizon < samples and not task.stop():
         assert outcome.initial is not None
         further = min(horizon + step, samples)
-        part = _cut(task, further, _HORIZON.max_evaluations)
-        trial = search(part, outcome.estimate, outcome.initial, logs=True)
-        if _good(part, trial):
+        part = _truncate_task(task, further, _HORIZON.max_evaluations)
+        trial = search(part, outcome.estimate, outcome.initial, log_steps=True)
+        if _is_good(part, trial):
             outcome, horizon, step = trial, further, min(2 * step, max_step)
         elif step > 1:
             step = max(step // 3, 1)
@@ -119,7 +119,7 @@ def _followed(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horizon:
     return search(whole, outcome.estimate, outcome.initial)
 
 
-def _with_noise(part: Task, outcome: Outcome) -> Task:
+def _lower_sigma(part: Task, outcome: Outcome) -> Task:
     """Return the task with σ from the residuals of a good fit, unless σ is given or the filter's is smaller.
 
     To the filter, jumps are noise, so that its σ is too large. The caller uses the smaller σ only to compare initial
@@ -127,12 +127,12 @@ def _with_noise(part: Task, outcome: Outcome) -> Task:
     """
     if part.problem.data.sigma is not None or outcome.initial is None:
         return part
-    residuals = np.concatenate(residuals_at(part, outcome.estimate, outcome.initial))
-    sigma = np.minimum(part.problem.sigma, noise_of(part)(residuals))
+    residuals = np.concatenate(compute_residuals_at(part, outcome.estimate, outcome.initial))
+    sigma = np.minimum(part.problem.sigma, build_noise_estimator(part)(residuals))
     return replace(part, problem=replace(part.weak, sigma=sigma))
 
 
-def _shown(part: Task, outcome: Outcome) -> Outcome:
+def _try_measured_initial_states(part: Task, outcome: Outcome) -> Outcome:
     """Fit again with some of the initial states set to their first sample, and return the best of all.
 
     Where noise hides an initial state the likelihood has a flat valley, and its floor may be on the other side of zero.
@@ -148,13 +148,13 @@ def _shown(part: Task, outcome: Outcome) -> Outcome:
     return best
 
 
-def _good(task: Task, outcome: Outcome) -> bool:
+def _is_good(task: Task, outcome: Outcome) -> bool:
     """Return True if the mean square of the residuals, in units of σ², is acceptable."""
     values = sum(int(q.measured.sum()) for q in task.problem.data.trajectories)
     return bool(2 * outcome.objective < _HORIZON.max_mean_square * values)
 
 
-def _cut(task: Task, samples: int, steps: int) -> Task:
+def _truncate_task(task: Task, samples: int, steps: int) -> Task:
     """Return the task on the first samples of each trajectory, with at most `steps` evaluations."""
     problem = task.weak
     parts = [
@@ -168,17 +168,17 @@ def _cut(task: Task, samples: int, steps: int) -> Task:
         for q in problem.data.trajectories
     ]
     forms = [replace(form, times=form.times[:samples], u=form.u[:samples]) for form in problem.forms]
-    cut = replace(problem, data=problem.data.replaced(trajectories=tuple(parts)), forms=tuple(forms))
+    cut = replace(problem, data=problem.data.replace_attributes(trajectories=tuple(parts)), forms=tuple(forms))
     return replace(task, problem=cut, options=replace(task.options, max_iterations=steps))
 
 
-def _beginnings(task: Task, p: FloatArray, horizon: int) -> list[tuple[FloatArray, tuple[FloatArray, ...]]]:
+def _draw_candidates(task: Task, p: FloatArray, horizon: int) -> list[tuple[FloatArray, tuple[FloatArray, ...]]]:
     """Draw parameters `(J,)` and initial states `(D,)`, and return them with the least sum of squares first.
 
     The start itself, with the first samples as initial states, is one of the candidates. Initial states are in working
     coordinates. Each has the sign of the mean of its state, as noise may have changed that of the first sample.
     """
-    rng, part = np.random.default_rng(DRAW_SEED), _cut(task, horizon, 1)
+    rng, part = np.random.default_rng(DRAW_SEED), _truncate_task(task, horizon, 1)
     rows = [form.x[:, 0] for form in task.weak.forms]
     side = np.sum([form.x.sum(axis=1) for form in task.weak.forms], axis=0)
     candidates = [(p, tuple(rows))]
@@ -190,5 +190,5 @@ def _beginnings(task: Task, p: FloatArray, horizon: int) -> list[tuple[FloatArra
         change = np.exp(rng.uniform(lower, upper, len(p))) * rng.standard_normal(len(p))
         drawn = np.clip(np.where(task.scale.log, p + change, p * np.exp(change)), task.lower, task.upper)
         candidates.append((np.where(task.free, drawn, p), begin))
-    costs = [cost(part, *candidate) for candidate in candidates]
+    costs = [compute_cost(part, *candidate) for candidate in candidates]
     return [candidates[k] for k in np.argsort(costs, kind="stable") if np.isfinite(costs[k])]

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..collocation.hidden_state_problem import LatentProblem
+from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
@@ -35,10 +35,10 @@ _WEAK: dict[str, Estimator] = {
 }
 
 
-def _first(task: Task) -> Estimator:
+def _select_weak_method(task: Task) -> Estimator:
     """Return the estimator that starts the search; raise `FitError` if it cannot handle hidden states."""
     chosen = _WEAK[task.options.weak]
-    if not isinstance(task.problem, LatentProblem):
+    if not isinstance(task.problem, HiddenStateProblem):
         return chosen
     if chosen.hidden_state_method is None:
         raise FitError(
@@ -50,34 +50,34 @@ def _first(task: Task) -> Estimator:
 
 def check(task: Task) -> None:
     """Raise `FitError` for a task that the weak method or output error cannot handle."""
-    for part in (_first(task), output_error.ESTIMATOR):
+    for part in (_select_weak_method(task), output_error.ESTIMATOR):
         if part.check is not None:
             part.check(task)
 
 
-def noise_free(task: Task) -> Task:
+def use_weak_least_squares(task: Task) -> Task:
     """Return the task with weak least squares as the weak method: it is exact for noise-free data."""
-    if isinstance(task.problem, LatentProblem):
+    if isinstance(task.problem, HiddenStateProblem):
         return task
     return replace(task, options=replace(task.options, weak=wls.ESTIMATOR.name))
 
 
 def search(task: Task, start: StartPoint | None) -> Outcome:
     """Fit the weak method from one start; output error follows in `refine`."""
-    return _first(task).search(task, start)
+    return _select_weak_method(task).search(task, start)
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
     """Fit output error from a weak outcome, and return it or, if it has failed, the refined weak outcome."""
-    starter = _first(task)
+    starter = _select_weak_method(task)
     weak = outcome if starter.refine is None else starter.refine(task, outcome)
     kept = replace(weak, note=f"Hybrid: the estimate of {starter.name!r} was kept")
     if not np.isfinite(weak.objective):
         return weak
-    solved = output_error.refine(task, output_error.search(task, weak.estimate, _initial(task, weak)))
+    solved = output_error.refine(task, output_error.search(task, weak.estimate, _guess_initial_values(task, weak)))
     if solved.refined is None:
         return replace(kept, note=f"{kept.note}: the model could not be solved from it.")
-    loss = _loss(task, solved, weak)
+    loss = _compute_likelihood_loss(task, solved, weak)
     if task.problem.forms and loss > MAX_RELATIVE_LOSS * task.weak.size:
         return replace(kept, note=f"{kept.note}: the weak likelihood of output error is worse by {loss:.3g}.")
     if weak.refined is not None and task.options.residuals == "noise":
@@ -97,7 +97,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     )
 
 
-def _loss(task: Task, solved: Outcome, weak: Outcome) -> float:
+def _compute_likelihood_loss(task: Task, solved: Outcome, weak: Outcome) -> float:
     """Compute by how much the weak likelihood of output error is worse; zero if there is no weak form."""
     if not task.problem.forms:
         return 0.0
@@ -105,12 +105,12 @@ def _loss(task: Task, solved: Outcome, weak: Outcome) -> float:
     return likelihood(solved.estimate).value - likelihood(weak.estimate).value
 
 
-def _initial(task: Task, weak: Outcome) -> tuple[FloatArray, ...]:
+def _guess_initial_values(task: Task, weak: Outcome) -> tuple[FloatArray, ...]:
     """Return the initial values of each trajectory from which output error starts.
 
     They are the fitted ones if the weak method has any, else those of the denoised states, else the first sample.
     """
-    if isinstance(task.problem, LatentProblem):
+    if isinstance(task.problem, HiddenStateProblem):
         assert weak.latent is not None
         return tuple(states[0, ~task.problem.functions.given] for _, states in weak.latent.nodes)
     forms = task.weak.forms
@@ -131,7 +131,7 @@ ESTIMATOR = Estimator(
     refine,
     check,
     options=("residuals", "weak", "solver", "covariance"),
-    noise_free=noise_free,
-    starts=output_error.starts,
+    noise_free=use_weak_least_squares,
+    starts=output_error.make_output_error_starts,
     handles_hidden_states=True,
 )

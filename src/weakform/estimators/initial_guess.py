@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..collocation.continuation import sizes as state_sizes
-from ..collocation.hidden_state_problem import LatentProblem
-from ..data.matching import inputs_of
+from ..collocation.continuation import compute_state_sizes as state_sizes
+from ..collocation.hidden_state_problem import HiddenStateProblem
+from ..data.matching import collect_inputs
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
 from .estimation_problem import HiddenStateStart, Task
@@ -24,8 +24,8 @@ MIN_ELASTICITY = 0.3
 """Slope of log e in log p below which no Newton step is taken, as it would be too long. By judgement."""
 
 
-def first_states(
-    problem: LatentProblem, meshes: tuple[FloatArray, ...], p: FloatArray, levels: FloatArray
+def guess_states(
+    problem: HiddenStateProblem, meshes: tuple[FloatArray, ...], p: FloatArray, levels: FloatArray
 ) -> FloatArray:
     """Guess the states on the nodes of all trajectories, with the node ahead of each.
 
@@ -49,7 +49,7 @@ def first_states(
     for k, (mesh, q) in enumerate(zip(meshes, problem.data.trajectories, strict=True)):
         X = np.tile(levels, (len(mesh) + 1, 1))
         with np.errstate(all="ignore"):
-            begin = problem.functions.g(mesh[:1], X[:1], problem.functions.own(p, k))[0]
+            begin = problem.functions.g(mesh[:1], X[:1], problem.functions.select_parameters(p, k))[0]
         prescribed = problem.functions.given & np.isfinite(begin)
         # A state that begins at zero need not stay there: only other initial values tell its size.
         nonzero = prescribed & (begin != 0)
@@ -57,7 +57,7 @@ def first_states(
         for column, name in enumerate(names):
             measured = np.isfinite(q.values[:, column])
             if name in states and measured.any():
-                smoothed = _smoothed(q.values[measured, column])
+                smoothed = _smooth_series(q.values[measured, column])
                 X[1:, states.index(name)] = np.interp(mesh, q.times[measured], smoothed)
         X[1, prescribed] = begin[prescribed]
         X[0] = X[1]
@@ -65,33 +65,33 @@ def first_states(
     return np.concatenate(parts)
 
 
-def _smoothed(values: FloatArray) -> FloatArray:
+def _smooth_series(values: FloatArray) -> FloatArray:
     """Smooth a series `(time,)` with the weights ¼, ½, ¼."""
     padded = np.concatenate([values[:1], values, values[-1:]])
     return np.asarray(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
 
 
-def first_beginnings(problem: LatentProblem, start: HiddenStateStart) -> tuple[FloatArray, ...]:
+def guess_initial_values(problem: HiddenStateProblem, start: HiddenStateStart) -> tuple[FloatArray, ...]:
     """Guess the initial values that are not given, for each trajectory, from the first states of a start."""
-    meshes = problem.meshes()
-    X = first_states(problem, meshes, start.parameters, start.state_levels)
+    meshes = problem.build_meshes()
+    X = guess_states(problem, meshes, start.parameters, start.state_levels)
     return tuple(problem.states_at(meshes, X, k)[0, ~problem.functions.given] for k in range(len(meshes)))
 
 
-def check_beginnings(problem: LatentProblem, starts: list[HiddenStateStart]) -> None:
+def check_initial_values(problem: HiddenStateProblem, starts: list[HiddenStateStart]) -> None:
     """Raise `FitError` if the equations are not defined at the initial values of any start."""
     functions = problem.functions
     if not functions.given.any():
         return
     for k, q in enumerate(problem.data.trajectories):
-        t = np.array([problem.begin(k)])
-        inputs = inputs_of(problem.shared, problem.data, k)
+        t = np.array([problem.find_begin(k)])
+        inputs = collect_inputs(problem.shared, problem.data, k)
         driven = None if inputs is None else inputs(t)
         begin = np.full((1, len(functions.given)), np.nan)
         slopes = begin[0]
         with np.errstate(all="ignore"):
             for start in starts:
-                own, u0 = functions.own(start.parameters, k), start.state_levels[None]
+                own, u0 = functions.select_parameters(start.parameters, k), start.state_levels[None]
                 begin = np.where(functions.given, functions.g(t, u0, own), np.abs(u0))
                 slopes = functions.f(t, begin, own, driven)[0]
                 if np.isfinite(slopes).all():
@@ -111,7 +111,7 @@ def check_beginnings(problem: LatentProblem, starts: list[HiddenStateStart]) -> 
         )
 
 
-def velocities(problem: LatentProblem) -> FloatArray:
+def compute_velocity_factors(problem: HiddenStateProblem) -> FloatArray:
     """Return factors `(D,)` for the sizes of the states: one, or for the velocity of another state one over a time.
 
     The velocity of a state of size s that moves by its size in a fifth of the duration T is 5 s/T.
@@ -121,7 +121,7 @@ def velocities(problem: LatentProblem) -> FloatArray:
     return np.array([SPEED_FACTOR / span if state in model.hidden else 1.0 for state in model.states])
 
 
-def natural_sizes(task: Task, size: float) -> FloatArray:
+def compute_natural_sizes(task: Task, size: float) -> FloatArray:
     """Compute the natural size of each unbounded parameter, at which its term changes a state by the state's own size.
 
     A rate is as large as it must be to change a state by its size in a fifth of the time; a scale or an offset changes
@@ -141,31 +141,31 @@ def natural_sizes(task: Task, size: float) -> FloatArray:
         One for the parameters that have both bounds or are fixed.
     """
     problem, J = task.problem, len(task.free)
-    assert isinstance(problem, LatentProblem)
+    assert isinstance(problem, HiddenStateProblem)
     # The states get different constants: the effect of an exchange between two equal ones would be zero.
     sequence = np.modf(GOLDEN_FRACTION * np.arange(len(problem.shared.states)))[0]
-    levels = size * velocities(problem) * 2 ** (sequence - 0.5)
+    levels = size * compute_velocity_factors(problem) * 2 ** (sequence - 0.5)
     unknown = task.free & ~(np.isfinite(task.lower) & np.isfinite(task.upper))
     sizes = np.ones(J)
     if not unknown.any():
         return sizes
-    meshes = problem.meshes()
-    relaxed = problem.relaxed(meshes, problem.spread, np.ones(J, dtype=bool))
+    meshes = problem.build_meshes()
+    relaxed = problem.build_relaxed_model(meshes, problem.spread, np.ones(J, dtype=bool))
     with np.errstate(invalid="ignore"):
         rest = np.where(task.free, 0.5 * (task.lower + task.upper), task.base)
 
     def compute_log_effects(natural: FloatArray) -> FloatArray:
         """Return log e, `(P,)`; NaN where nothing depends on a parameter."""
-        p = np.where(unknown, task.scale.working(natural), rest)
-        X, L, F = first_states(problem, meshes, p, levels), relaxed.layout, problem.functions
-        own = F.own(p, L.trajectory)
+        p = np.where(unknown, task.scale.to_working(natural), rest)
+        X, L, F = guess_states(problem, meshes, p, levels), relaxed.layout, problem.functions
+        own = F.select_parameters(p, L.trajectory)
         with np.errstate(all="ignore"):
             each_size = state_sizes(X)
-            _, _, by_f = F.f.linearised(L.times, X, own, L.after)
-            _, _, by_g = F.g.linearised(L.times, X, own)
+            _, _, by_f = F.f.linearise(L.times, X, own, L.after)
+            _, _, by_g = F.g.linearise(L.times, X, own)
             moves = by_f * L.span[:, None, None] / (SPEED_FACTOR * each_size[:, None])
             begins = np.where(L.ahead[:, None, None], by_g / each_size[:, None], 0.0)
-            every = [F.spread(part, p, L.trajectory) for part in (moves, begins)]
+            every = [F.expand_derivatives(part, p, L.trajectory) for part in (moves, begins)]
             each = np.abs(np.concatenate([*every, relaxed.linearise(p, X).P], axis=None).reshape(-1, J))
             each *= np.where(task.scale.log, 1.0, natural)
             each = np.where(np.isfinite(each) & (each > 0), each, np.nan)

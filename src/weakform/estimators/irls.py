@@ -40,11 +40,11 @@ def search(task: Task, start: StartPoint | None) -> Outcome:
     while sweeps < limit:
         sweeps += 1
         try:
-            factors = task.weak.factors(p)
+            factors = task.weak.factorise_covariances(p)
         except NotPositiveDefinite:
             status = Status.STUCK
             break
-        residual, jacobian = task.weak.whitened(factors)
+        residual, jacobian = task.weak.build_whitened_functions(factors)
         new, inner, used = least_squares(task, residual, jacobian, p, MAX_INNER_ITERATIONS)
         evaluations += used
         if inner is Status.START or not np.isfinite(new).all():
@@ -64,4 +64,4 @@ def search(task: Task, start: StartPoint | None) -> Outcome:
     return Outcome(p, objective, status, sweeps, evaluations)
 
 
-ESTIMATOR = Estimator("irls", "WENDy-IRLS", search, has_likelihood=False, closed_form=True)
+ESTIMATOR = Estimator("irls", "WENDy-IRLS", search, likelihood=False, closed_form=True)

@@ -14,7 +14,7 @@ from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
 from .estimation_problem import Task
 from .estimator import Estimator
-from .outcome import Outcome, Refined
+from .outcome import Outcome, Refinement
 
 MAX_WEIGHT_ROUNDS = 20
 """Largest number of updates of the weights. By judgement."""
@@ -22,7 +22,7 @@ WEIGHT_TOLERANCE = 1e-3
 """Largest relative change of a weight at which weights and fit agree. By judgement."""
 
 
-def settled(estimator: Estimator, task: Task, outcome: Outcome) -> tuple[Task, Outcome]:
+def iterate_weights(estimator: Estimator, task: Task, outcome: Outcome) -> tuple[Task, Outcome]:
     """Update a refined outcome and the weights of the values in turn until they agree.
 
     Returns
@@ -39,16 +39,16 @@ def settled(estimator: Estimator, task: Task, outcome: Outcome) -> tuple[Task, O
         if outcome.refined is None or outcome.refined.residuals is None or not outcome.status.converged:
             return task, outcome
         old = [q.weights for q in task.problem.data.trajectories]
-        weights = _weights(task, outcome.refined)
+        weights = _compute_weights(task, outcome.refined)
         changes = [np.abs(new / (1.0 if w is None else w) - 1).max() for new, w in zip(weights, old, strict=True)]
-        task = replace(task, problem=task.problem.reweighed(weights))
+        task = replace(task, problem=task.problem.with_weights(weights))
         outcome = estimator.refine(task, outcome)
         if max(changes) < WEIGHT_TOLERANCE or task.stop():
             break
-    return task, _widened(task, outcome)
+    return task, _widen_covariance(task, outcome)
 
 
-def _columns(task: Task, refined: Refined) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _join_columns(task: Task, refined: Refinement) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Join all trajectories into arrays `(samples, columns)`.
 
     Returns
@@ -62,14 +62,14 @@ def _columns(task: Task, refined: Refined) -> tuple[FloatArray, FloatArray, Floa
     """
     assert refined.residuals is not None
     data = task.problem.data.trajectories
-    base = np.concatenate([q.base for q in data])
+    base = np.concatenate([q.unweighted_scales for q in data])
     differences = np.concatenate([r * refined.sigma * q.scales for r, q in zip(refined.residuals, data, strict=True)])
     return np.concatenate([q.values for q in data]), differences, base
 
 
-def _weights(task: Task, refined: Refined) -> tuple[FloatArray, ...]:
+def _compute_weights(task: Task, refined: Refinement) -> tuple[FloatArray, ...]:
     """Compute the weights `(time, columns)` of each trajectory that follow from a fit; one where the noise has none."""
-    values, differences, base = _columns(task, refined)
+    values, differences, base = _join_columns(task, refined)
     weights = np.ones(values.shape)
     for d, name in enumerate(task.problem.data.noise):
         kind, measured = KINDS[name], np.isfinite(values[:, d])
@@ -79,7 +79,7 @@ def _weights(task: Task, refined: Refined) -> tuple[FloatArray, ...]:
     return tuple(np.split(weights, np.cumsum([len(q.times) for q in task.problem.data.trajectories])[:-1]))
 
 
-def _widened(task: Task, outcome: Outcome) -> Outcome:
+def _widen_covariance(task: Task, outcome: Outcome) -> Outcome:
     """Return the outcome with σ, and all that follows from it, as large as the estimate scatters under its weights.
 
     An M-estimate such as that for Student's noise has another variance than its weights promise (`Kind.widen`).
@@ -87,7 +87,7 @@ def _widened(task: Task, outcome: Outcome) -> Outcome:
     refined = outcome.refined
     if refined is None or refined.residuals is None:
         return outcome
-    values, differences, base = _columns(task, refined)
+    values, differences, base = _join_columns(task, refined)
     factors = np.ones(len(refined.sigma))
     for d, name in enumerate(task.problem.data.noise):
         kind, measured = KINDS[name], np.isfinite(values[:, d])

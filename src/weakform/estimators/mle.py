@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..optimize import Cubic, TrustRegion, minimise
+from ..optimize import CubicRegularisation, TrustRegion, minimise
 from ..results.status import Status
 from ..support.errors import FitError
 from . import wls
@@ -29,7 +29,7 @@ def check(task: Task) -> None:
         )
 
 
-def search(task: Task, start: StartPoint | None, enough: float = 0.0) -> Outcome:
+def search(task: Task, start: StartPoint | None, min_decrease: float = 0.0) -> Outcome:
     """Minimise the weak negative log-likelihood from one start.
 
     Parameters
@@ -41,8 +41,8 @@ def search(task: Task, start: StartPoint | None, enough: float = 0.0) -> Outcome
     """
     assert isinstance(start, np.ndarray)
     lower, upper = task.box
-    likelihood, first = task.objective(), start[task.free]
-    if any(form.large for form in task.weak.forms):
+    likelihood, first = task.build_objective(), start[task.free]
+    if any(form.is_large for form in task.weak.forms):
         # A large model: least squares goes most of the way for the price of a few values of the likelihood.
         near = wls.search(task, start).estimate[task.free]
         first = min(first, near, key=lambda theta: likelihood(theta, 0).value)
@@ -51,10 +51,10 @@ def search(task: Task, start: StartPoint | None, enough: float = 0.0) -> Outcome
         first,
         lower,
         upper,
-        Cubic() if task.options.solver == "cubic" else TrustRegion(),
+        CubicRegularisation() if task.options.solver == "cubic" else TrustRegion(),
         tolerance=task.options.tolerance,
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
-        enough=enough,
+        min_predicted_decrease=min_decrease,
         stop=task.stop,
     )
     objective = best.value if np.isfinite(best.value) else np.inf

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..weak.weak_problem import WeakProblem
 from .estimation_problem import Problem
-from .outcome import Refined
+from .outcome import Refinement
 
 MAX_WEAK_RESIDUAL = 2e-6
 """Weak residual, relative to `Φ'x`, up to which weak least squares fits to rounding. The quadrature with the default
@@ -32,7 +32,7 @@ def is_noise_free(problem: Problem) -> bool:
     return bool((problem.sigma == 0).all())
 
 
-def fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bool:
+def is_exact_weak_fit(problem: WeakProblem, objective: Callable[[], float]) -> bool:
     """Return True if weak least squares fits the data to rounding.
 
     Parameters
@@ -41,9 +41,11 @@ def fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bo
     objective : callable
         Returns the objective `½‖r‖²` of weak least squares. It is called only if the data do not visibly have noise.
     """
-    size = problem.left_side_norm()
+    size = problem.compute_left_side_norm()
     # With few samples in a bump, its quadrature error may itself look like a model that fits.
-    steps = [form.functions.radius / q.step for form, q in zip(problem.forms, problem.data.trajectories, strict=True)]
+    steps = [
+        form.functions.radius / q.mean_step for form, q in zip(problem.forms, problem.data.trajectories, strict=True)
+    ]
     if min(steps) < MIN_SAMPLES_PER_RADIUS:
         return False
     # The noise of r is about σ times ‖Φ'‖; where the filter already finds noise, least squares need not be run.
@@ -53,7 +55,7 @@ def fits_to_rounding(problem: WeakProblem, objective: Callable[[], float]) -> bo
     return bool(np.sqrt(2 * objective()) <= MAX_WEAK_RESIDUAL * size)
 
 
-def follows_to_rounding(problem: Problem, refined: Refined | None) -> bool:
+def is_exact_fit(problem: Problem, refined: Refinement | None) -> bool:
     """Return True if the estimated noise of a refined fit is no more than rounding.
 
     False if σ is given, and if there are no more values than fitted quantities.

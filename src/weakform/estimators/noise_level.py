@@ -17,7 +17,7 @@ import numpy as np
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
 from .estimation_problem import Problem, Task
-from .outcome import Refined
+from .outcome import Refinement
 
 Solution = TypeVar("Solution")
 MIN_RELATIVE_SIGMA = 1e-7
@@ -28,26 +28,26 @@ SIGMA_TOLERANCE = 2e-3
 of it with 1000 values."""
 
 
-def within_misfit(task: Task, sigma: FloatArray) -> float:
+def compute_within_misfit(task: Task, sigma: FloatArray) -> float:
     """Return what repeated measurements add to the misfit: the squared scatter about their means, over σ² `(D,)`."""
     parts = [float(np.sum(q.within / sigma**2)) for q in task.problem.data.trajectories if q.within is not None]
     return sum(parts)
 
 
-def counts(task: Task) -> FloatArray:
+def count_values(task: Task) -> FloatArray:
     """Count the measured values of each column, each repeated measurement as one value, `(D,)`."""
     data = task.problem.data
     repeats = [q.repeats for q in data.trajectories if q.repeats is not None]
     return np.asarray(data.measurements + np.sum(repeats, axis=0) if repeats else data.measurements)
 
 
-def degrees_of_freedom(task: Task) -> int:
+def count_degrees_of_freedom(task: Task) -> int:
     """Count the measured values less the fitted parameters and initial states."""
-    fitted = int(task.free.sum()) + task.problem.beginnings
-    return int(counts(task).sum()) - fitted
+    fitted = int(task.free.sum()) + task.problem.fitted_initial_count
+    return int(count_values(task).sum()) - fitted
 
 
-def cost(task: Task, refined: Refined) -> float:
+def compute_negative_log_likelihood(task: Task, refined: Refinement) -> float:
     """Compute minus the log-likelihood of the data, without the terms that all estimates have in common.
 
     NaN if the method has no likelihood.
@@ -55,20 +55,20 @@ def cost(task: Task, refined: Refined) -> float:
     if not np.isfinite(refined.misfit):
         return np.nan
     with np.errstate(divide="ignore"):
-        return 0.5 * refined.misfit + float(counts(task) @ np.log(refined.sigma))
+        return 0.5 * refined.misfit + float(count_values(task) @ np.log(refined.sigma))
 
 
-def noise_of(task: Task) -> Callable[[FloatArray], FloatArray]:
+def build_noise_estimator(task: Task) -> Callable[[FloatArray], FloatArray]:
     """Return the function that estimates σ `(D,)` from residuals, by the formula of this module.
 
     Its argument is the array of residuals `(rows, D)` of all trajectories in working coordinates, over their scale,
     and zero where nothing was measured.
     """
-    problem, values = task.problem, counts(task)
-    freedom = np.maximum(values * degrees_of_freedom(task) / values.sum(), 1.0)
+    problem, values = task.problem, count_values(task)
+    freedom = np.maximum(values * count_degrees_of_freedom(task) / values.sum(), 1.0)
     within = sum(q.within for q in problem.data.trajectories if q.within is not None)
     # Residuals of a column that the model follows exactly are rounding, which is no measure of noise.
-    least = np.maximum(MIN_RELATIVE_SIGMA * problem.spread, _least(problem))
+    least = np.maximum(MIN_RELATIVE_SIGMA * problem.spread, _compute_min_sigma(problem))
 
     def sigma(residuals: FloatArray) -> FloatArray:
         squares = np.einsum("id,id->d", residuals, residuals) + within
@@ -77,14 +77,14 @@ def noise_of(task: Task) -> Callable[[FloatArray], FloatArray]:
     return sigma
 
 
-def _least(problem: Problem) -> FloatArray:
+def _compute_min_sigma(problem: Problem) -> FloatArray:
     """Return the smallest σ of each column `(D,)`: that of its kind of noise if all values are whole, else 0."""
     rows = np.concatenate([q.values for q in problem.data.trajectories])
     whole = (np.isnan(rows) | (rows == np.round(rows))).all(axis=0)
-    return np.where(whole, [KINDS[kind].least for kind in problem.data.noise], 0.0)
+    return np.where(whole, [KINDS[kind].min_sigma for kind in problem.data.noise], 0.0)
 
 
-def with_noise(
+def alternate_with_noise(
     task: Task,
     sigma: FloatArray,
     solution: Solution,
@@ -115,7 +115,7 @@ def with_noise(
     """
     if task.problem.data.sigma is not None:
         return solution, sigma
-    noise = noise_of(task)
+    noise = build_noise_estimator(task)
     for _ in range(rounds):
         new = noise(np.concatenate(residuals(solution)))
         agreed = (np.abs(new / sigma - 1) < SIGMA_TOLERANCE).all()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..collocation.hidden_state_problem import Latent
-from ..collocation.residual_projection import Leftover
+from ..collocation.hidden_state_problem import MeshStates
+from ..collocation.residual_projection import ResidualProjection
 from ..results.status import Status
 from ..support.array_types import FloatArray
 
 
 @dataclass(frozen=True)
-class Refined:
+class Refinement:
     """Results that are available once the states obey the model: covariance, noise level, states, goodness of fit.
 
     Here F is the number of free parameters, D the number of measured columns.
@@ -53,11 +53,11 @@ class Refined:
     misfit: float
     freedom: int
     residuals: tuple[FloatArray, ...] | None
-    finer: int = 1
+    nodes_per_sample: int = 1
     bias: float = 0.0
-    held: FloatArray | None = None
+    held_direction: FloatArray | None = None
     information: FloatArray | None = None
-    leftover: Leftover | None = None
+    project_residuals: ResidualProjection | None = None
     stiffness: float = 0.0
 
 
@@ -93,9 +93,9 @@ class Outcome:
     status: Status
     iterations: int
     evaluations: int
-    refined: Refined | None = None
+    refined: Refinement | None = None
     initial: tuple[FloatArray, ...] | None = None
     note: str = ""
-    latent: Latent | None = None
+    latent: MeshStates | None = None
     curvature: FloatArray | None = None
     rough: bool = False

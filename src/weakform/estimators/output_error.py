@@ -22,21 +22,21 @@ from typing import Any
 
 import numpy as np
 
-from ..collocation.hidden_state_problem import LatentProblem
-from ..collocation.residual_projection import of_directions
-from ..linalg.symmetric_matrix import symmetric_inverse
+from ..collocation.hidden_state_problem import HiddenStateProblem
+from ..collocation.residual_projection import project_from_directions
+from ..linalg.symmetric_matrix import invert_symmetric
 from ..optimize.least_squares import Tolerances, least_squares
-from ..parameters.working_scale import Scale
+from ..parameters.working_scale import WorkingScale
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
 from .estimation_problem import HiddenStateStart, StartPoint, Task
 from .estimator import Estimator
-from .forward_residuals import shots
-from .initial_guess import first_beginnings
-from .noise_level import degrees_of_freedom, noise_of, with_noise, within_misfit
-from .outcome import Outcome, Refined
-from .relaxed_model import starts as relaxed_starts
+from .forward_residuals import build_forward_residuals
+from .initial_guess import guess_initial_values
+from .noise_level import alternate_with_noise, build_noise_estimator, compute_within_misfit, count_degrees_of_freedom
+from .outcome import Outcome, Refinement
+from .relaxed_model import make_hidden_state_starts as relaxed_starts
 from .start_points import make_starts
 
 MAX_ITERATIONS = 200
@@ -97,15 +97,15 @@ def check(task: Task) -> None:
         )
 
 
-def from_data(task: Task, start: StartPoint | None) -> Outcome:
+def search_from_data(task: Task, start: StartPoint | None) -> Outcome:
     """Fit output error from one start, with initial states from the data.
 
     The search starts from the first sample. If the model cannot be solved from there, as noise may have taken a state
     across zero, it starts from the mean of the first few. Hidden states start from the levels of the start.
     """
-    if isinstance(task.problem, LatentProblem):
+    if isinstance(task.problem, HiddenStateProblem):
         assert isinstance(start, HiddenStateStart)
-        return search(task, start.parameters, first_beginnings(task.problem, start))
+        return search(task, start.parameters, guess_initial_values(task.problem, start))
     assert isinstance(start, np.ndarray)
     used, outcome = 0, None
     for rows in FIRST_ROWS:
@@ -117,7 +117,7 @@ def from_data(task: Task, start: StartPoint | None) -> Outcome:
     return replace(outcome, evaluations=used)
 
 
-def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> Outcome:
+def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], log_steps: bool = False) -> Outcome:
     """Fit output error from parameters and initial values.
 
     Parameters
@@ -135,27 +135,27 @@ def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], logs: boo
         The best point that was evaluated; its objective is half the sum of squares, and the prior if there is one.
     """
     problem = _LeastSquares(task)
-    status, used = problem.minimise(p, initial, logs)
+    status, used = problem.minimise(p, initial, log_steps)
     if problem.best is None:
         return Outcome(p, np.inf, Status.START, 0, used)
     return Outcome(problem.best.p, problem.best.cost, status, used, used, initial=problem.best.initial)
 
 
-def cost(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> float:
+def compute_cost(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> float:
     """Compute half the sum of squares at a point; infinite if the model cannot be solved, or the time is over."""
     try:
-        r = _LeastSquares(task).residual(np.concatenate([p[task.free], *initial]))
-    except _Late:
+        r = _LeastSquares(task).compute_residual(np.concatenate([p[task.free], *initial]))
+    except _TimeLimitReached:
         return np.inf
     return np.inf if r is None else 0.5 * float(r @ r)
 
 
-def residuals_at(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+def compute_residuals_at(task: Task, p: FloatArray, initial: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
     """Return the residuals `(time, K)` of each trajectory in working coordinates, over their scale.
 
     The model must be solvable at this point.
     """
-    return _LeastSquares(task).residuals(_Point(p, initial, np.nan))
+    return _LeastSquares(task).compute_residuals(_Point(p, initial, np.nan))
 
 
 def refine(task: Task, outcome: Outcome) -> Outcome:
@@ -177,7 +177,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
 
     point = _Point(outcome.estimate, outcome.initial, outcome.objective)
     if problem.weighted:
-        point, _ = with_noise(task, problem.sigma, point, solve, problem.residuals, MAX_SIGMA_ROUNDS)
+        point, _ = alternate_with_noise(task, problem.sigma, point, solve, problem.compute_residuals, MAX_SIGMA_ROUNDS)
     return replace(
         outcome,
         estimate=point.p,
@@ -185,24 +185,26 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         status=status,
         iterations=outcome.iterations + used,
         evaluations=outcome.evaluations + used,
-        refined=problem.refined(point),
+        refined=problem.compute_refinement(point),
         initial=point.initial,
-        latent=problem.forward.latent(point.p, point.initial),
+        latent=problem.forward.solve_on_mesh(point.p, point.initial),
     )
 
 
-def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> Sequence[StartPoint]:
+def make_output_error_starts(
+    task: Task, user_starts: tuple[FloatArray, ...], count: int | None, seed: int
+) -> Sequence[StartPoint]:
     """Make the starts of the weak methods, or of the relaxed model if states are hidden; see `make_starts`."""
-    if isinstance(task.problem, LatentProblem):
-        return relaxed_starts(task, given, count, seed)
-    return make_starts(task, given, count, seed)
+    if isinstance(task.problem, HiddenStateProblem):
+        return relaxed_starts(task, user_starts, count, seed)
+    return make_starts(task, user_starts, count, seed)
 
 
-class _Late(Exception):
+class _TimeLimitReached(Exception):
     """Raised from within SciPy's solver when the time limit has passed or the user has stopped the fit."""
 
 
-class _Settled(Exception):
+class _ParametersSettled(Exception):
     """Raised from within SciPy's solver when the parameters no longer move."""
 
 
@@ -253,10 +255,10 @@ class _LeastSquares:
         # Noise-free data: any scale will do.
         self.sigma = task.problem.sigma if noisy else task.problem.spread
         self.tolerance = min(task.options.tolerance, MAX_SOLVER_TOLERANCE)
-        self.forward = shots(task.problem, self.tolerance, self.additive)
+        self.forward = build_forward_residuals(task.problem, self.tolerance, self.additive)
         self.best: _Point | None = None
 
-    def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...], logs: bool = False) -> tuple[Status, int]:
+    def minimise(self, p: FloatArray, initial: tuple[FloatArray, ...], log_steps: bool = False) -> tuple[Status, int]:
         """Search from a point and keep the best point that was evaluated in `best`.
 
         Parameters
@@ -278,42 +280,42 @@ class _LeastSquares:
         theta = np.concatenate([p[self.task.free], *initial])
         margin = INTERIOR_MARGIN * np.where(np.isfinite(high - low), high - low, 1.0)
         theta = np.clip(theta, low + margin, high - margin)
-        scale = Scale(np.zeros(len(theta), dtype=bool))
-        if logs:
-            scale, least = self._positive(theta, lower)
+        scale = WorkingScale(np.zeros(len(theta), dtype=bool))
+        if log_steps:
+            scale, least = self._choose_log_scale(theta, lower)
             theta, low = np.maximum(theta, least), np.maximum(low, least)
         limit = self.task.options.max_iterations or MAX_ITERATIONS
         tolerances = Tolerances(self.tolerance, self.tolerance, self.tolerance)
 
         def residual(q: FloatArray) -> FloatArray | None:
-            return self.residual(scale.natural(q))
+            return self.compute_residual(scale.to_natural(q))
 
         steps: list[tuple[FloatArray, float]] = []
 
         def jacobian(q: FloatArray) -> FloatArray:
-            x = scale.natural(q)
-            K = self._jacobian(x) * scale.slope(x)
+            x = scale.to_natural(q)
+            K = self._compute_jacobian(x) * scale.compute_slope(x)
             steps.append((q, self.best.cost if self.best else np.inf))
-            if len(steps) > _STANDSTILL.steps and self._settled(steps[-1 - _STANDSTILL.steps], steps[-1], K):
-                raise _Settled
+            if len(steps) > _STANDSTILL.steps and self._has_settled(steps[-1 - _STANDSTILL.steps], steps[-1], K):
+                raise _ParametersSettled
             return K
 
-        begin, ends = scale.working(theta), (scale.working(low), scale.working(high))
+        begin, ends = scale.to_working(theta), (scale.to_working(low), scale.to_working(high))
         try:
             # On a log scale all steps count alike. By the scales of the Jacobian, quantities that noise hides would run
             # away, as hardly any residual depends on them.
-            lengths = np.where(scale.log, 1.0, np.maximum(np.abs(theta), HIDDEN_INITIAL_VALUE)) if logs else None
+            lengths = np.where(scale.log, 1.0, np.maximum(np.abs(theta), HIDDEN_INITIAL_VALUE)) if log_steps else None
             solved = least_squares(residual, jacobian, begin, ends, tolerances, limit, scale=lengths)
-        except _Late:
+        except _TimeLimitReached:
             return Status.TIME, 0 if self.best is None else 1
-        except _Settled:
+        except _ParametersSettled:
             return Status.CONVERGED, len(steps)
         if not solved.defined:
             return Status.START, 1
-        self._snap(scale.natural(solved.x), solved.active, low, high)
+        self._snap_to_bounds(scale.to_natural(solved.x), solved.active, low, high)
         return Status.CONVERGED if solved.converged else Status.ITERATIONS, solved.evaluations
 
-    def _settled(self, before: tuple[FloatArray, float], now: tuple[FloatArray, float], K: FloatArray) -> bool:
+    def _has_settled(self, before: tuple[FloatArray, float], now: tuple[FloatArray, float], K: FloatArray) -> bool:
         """Return True if parameters and cost have hardly changed between two steps.
 
         The parameters have moved by `√(δᵀ I δ)` standard errors, with I their information when initial values adapt.
@@ -329,9 +331,9 @@ class _LeastSquares:
             return False
         F = int(self.task.free.sum())
         delta = (now[0] - before[0])[:F]
-        return bool(delta @ _information(K, F) @ delta < _STANDSTILL.max_move**2)
+        return bool(delta @ _compute_information(K, F) @ delta < _STANDSTILL.max_move**2)
 
-    def _positive(self, theta: FloatArray, lower: FloatArray) -> tuple[Scale, FloatArray]:
+    def _choose_log_scale(self, theta: FloatArray, lower: FloatArray) -> tuple[WorkingScale, FloatArray]:
         """Return the scale of a search by relative steps, and the least value `(θ,)` of each quantity on a log scale.
 
         All states must be measured, so that the initial values are those of the columns.
@@ -341,9 +343,9 @@ class _LeastSquares:
         parameters = (lower >= 0) & ~self.task.scale.log[self.task.free]
         log = np.append(parameters, plain * trajectories) & (theta > 0)
         least = np.append(np.zeros(len(lower)), np.tile(HIDDEN_INITIAL_VALUE * self.sigma, trajectories))
-        return Scale(log), np.where(log, least, -np.inf)
+        return WorkingScale(log), np.where(log, least, -np.inf)
 
-    def _snap(self, theta: FloatArray, active: Any, low: FloatArray, high: FloatArray) -> None:
+    def _snap_to_bounds(self, theta: FloatArray, active: Any, low: FloatArray, high: FloatArray) -> None:
         """Put quantities that ended just inside a bound onto it, if the cost allows: the solver keeps to the interior.
 
         Parameters
@@ -355,34 +357,36 @@ class _LeastSquares:
         if self.best is None or not np.any(active):
             return
         moved = np.where(active < 0, low, np.where(active > 0, high, theta))
-        r = self.residual(moved)
+        r = self.compute_residual(moved)
         if r is not None and 0.5 * float(r @ r) <= self.best.cost * (1 + _SNAP.relative_cost) + _SNAP.absolute_cost:
-            p, initial = self._split(moved)
+            p, initial = self._split_theta(moved)
             self.best = _Point(p, initial, 0.5 * float(r @ r))
 
-    def _split(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    def _split_theta(self, theta: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         """Return all parameters `(J,)` and the initial values of each trajectory from θ."""
         F = int(self.task.free.sum())
-        return self.task.expand(theta[:F]), tuple(theta[F:].reshape(len(self.weights), self.forward.begins))
+        return self.task.expand(theta[:F]), tuple(
+            theta[F:].reshape(len(self.weights), self.forward.initial_value_count)
+        )
 
-    def residual(self, theta: FloatArray) -> FloatArray | None:
+    def compute_residual(self, theta: FloatArray) -> FloatArray | None:
         """Compute the residuals of all trajectories and of the prior, `(rows,)`; None if the model cannot be solved.
 
         Raises `_Late` when the fit has to stop.
         """
         if self.task.stop():
-            raise _Late
-        p, initial = self._split(theta)
+            raise _TimeLimitReached
+        p, initial = self._split_theta(theta)
         parts = []
         for k, (data, x0) in enumerate(zip(self.forward.data, initial, strict=True)):
-            x = self.forward.columns(k, p, x0)
+            x = self.forward.predict_columns(k, p, x0)
             if x is None:
                 return None
             with np.errstate(all="ignore"):
                 difference = x - data if self.additive else (x - data) / self.sigma
             parts.append(np.where(self.weights[k] > 0, difference * self.weights[k], 0.0).ravel())
         if self.task.prior is not None:
-            parts.append(self.task.prior.rows(p)[0])
+            parts.append(self.task.prior.compute_residuals(p)[0])
         r = np.concatenate(parts)
         with np.errstate(over="ignore"):
             cost = 0.5 * float(r @ r)
@@ -392,15 +396,15 @@ class _LeastSquares:
             self.best = _Point(p, initial, cost)
         return r
 
-    def _jacobian(self, theta: FloatArray) -> FloatArray:
+    def _compute_jacobian(self, theta: FloatArray) -> FloatArray:
         """Compute the Jacobian of the residuals, `(rows, θ)`; initial values act on their own trajectory alone."""
-        p, initial = self._split(theta)
+        p, initial = self._split_theta(theta)
         rows = sum(weights.size for weights in self.weights)
         rows += 0 if self.task.prior is None else len(self.task.prior.index)
-        F, begins = int(self.task.free.sum()), self.forward.begins
+        F, begins = int(self.task.free.sum()), self.forward.initial_value_count
         K, row = np.zeros((rows, len(theta))), 0
         for k, x0 in enumerate(initial):
-            block = self.forward.sensitivity(k, p, x0)
+            block = self.forward.compute_sensitivity(k, p, x0)
             if block is None:  # it could be solved, but not with sensitivities: a zero gradient ends the search here
                 return K
             block = block * (self.weights[k] if self.additive else self.weights[k] / self.sigma)[:, :, None]
@@ -414,36 +418,36 @@ class _LeastSquares:
             K[row:, :F] = self.task.prior.jacobian(p)[:, self.task.free]
         return K
 
-    def residuals(self, point: _Point) -> tuple[FloatArray, ...]:
+    def compute_residuals(self, point: _Point) -> tuple[FloatArray, ...]:
         """Return `x^data - x` of each trajectory over the scale, `(time, K)`; zero where nothing was measured."""
         parts = []
         for k, (data, x0) in enumerate(zip(self.forward.data, point.initial, strict=True)):
-            x = self.forward.columns(k, point.p, x0)
+            x = self.forward.predict_columns(k, point.p, x0)
             assert x is not None
             parts.append(np.where(self.weights[k] > 0, (data - x) * self.weights[k], 0.0))
         return tuple(parts)
 
-    def refined(self, point: _Point) -> Refined:
+    def compute_refinement(self, point: _Point) -> Refinement:
         """Compute covariance, σ, states and goodness of fit at a point."""
         task, F = self.task, int(self.task.free.sum())
         sigma_given = task.problem.data.sigma is not None
         if self.weighted and not sigma_given:
-            self.sigma = noise_of(task)(np.concatenate(self.residuals(point)))
+            self.sigma = build_noise_estimator(task)(np.concatenate(self.compute_residuals(point)))
         pairs = list(enumerate(point.initial))
-        states = tuple(u for k, x0 in pairs if (u := self.forward.states(k, point.p, x0)) is not None)
+        states = tuple(u for k, x0 in pairs if (u := self.forward.solve_states(k, point.p, x0)) is not None)
         theta = np.concatenate([point.p[task.free], *point.initial])
         priors = 0 if task.prior is None else len(task.prior.index)
-        K = self._jacobian(theta)
-        covariance = symmetric_inverse(K.T @ K)
-        freedom = degrees_of_freedom(task)
+        K = self._compute_jacobian(theta)
+        covariance = invert_symmetric(K.T @ K)
+        freedom = count_degrees_of_freedom(task)
         if self.additive:
             # Plain differences belong to no likelihood: σ is that of the filter, and there is no goodness of fit. With
             # (KᵀK)⁻¹ = C the covariance is K⁺ V K⁺ᵀ = C (Kᵀ V K) C.
-            spread = [(task.problem.sigma * self.forward.slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
+            spread = [(task.problem.sigma * self.forward.compute_slopes(k, point.p, x0)).ravel() for k, x0 in pairs]
             noisy = K * np.concatenate([*spread, np.ones(priors)])[:, None]
             with np.errstate(invalid="ignore"):
                 covariance = covariance @ (noisy.T @ noisy) @ covariance
-            return Refined(
+            return Refinement(
                 covariance=covariance[:F, :F],
                 sigma=task.problem.sigma,
                 states=states,
@@ -451,41 +455,44 @@ class _LeastSquares:
                 freedom=freedom,
                 residuals=None,
             )
-        residuals = self.residuals(point)
-        sigma = self.sigma if sigma_given or self.weighted else noise_of(task)(np.concatenate(residuals))
-        misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + within_misfit(task, sigma)
-        return Refined(
+        residuals = self.compute_residuals(point)
+        sigma = self.sigma if sigma_given or self.weighted else build_noise_estimator(task)(np.concatenate(residuals))
+        misfit = sum(float(np.sum((r / sigma) ** 2)) for r in residuals) + compute_within_misfit(task, sigma)
+        return Refinement(
             covariance=covariance[:F, :F],
             sigma=sigma,
             states=states,
             misfit=misfit,
             freedom=freedom,
             residuals=tuple(np.where(w > 0, r / sigma, np.nan) for r, w in zip(residuals, self.weights, strict=True)),
-            information=_information(K, F),
-            leftover=of_directions(
-                K[: len(K) - priors, np.append(task.moving(point.p)[task.free], np.ones(len(theta) - F, dtype=bool))]
+            information=_compute_information(K, F),
+            project_residuals=project_from_directions(
+                K[
+                    : len(K) - priors,
+                    np.append(task.find_interior_parameters(point.p)[task.free], np.ones(len(theta) - F, dtype=bool)),
+                ]
             ),
         )
 
 
-def _information(K: FloatArray, F: int) -> FloatArray:
+def _compute_information(K: FloatArray, F: int) -> FloatArray:
     """Compute the information `(F, F)` about the first F columns of K when the others are fitted too.
 
     With `I = KᵀK` it is the Schur complement `I₁₁ - I₁₂ I₂₂⁻¹ I₂₁`: what the others absorb tells nothing about these.
     """
     I = K.T @ K
-    return np.asarray(I[:F, :F] - I[:F, F:] @ symmetric_inverse(I[F:, F:]) @ I[F:, :F])
+    return np.asarray(I[:F, :F] - I[:F, F:] @ invert_symmetric(I[F:, F:]) @ I[F:, :F])
 
 
 ESTIMATOR = Estimator(
     "output-error",
     "nonlinear least squares on forward solutions",
-    from_data,
+    search_from_data,
     refine,
     check,
     options=("residuals",),
     noise_free=lambda task: task,
-    starts=starts,
+    starts=make_output_error_starts,
     handles_hidden_states=True,
     solves_equations=True,
     refits=True,

@@ -6,11 +6,11 @@ import numpy as np
 import symengine as se
 
 from ..basis import Local
-from ..collocation.hidden_state_problem import LatentProblem
+from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..data import Dataset
-from ..data.event_schedule import unknown_times
-from ..data.matching import Matched, inputs_of
-from ..parameters import Parameters
+from ..data.event_schedule import describe_unknown_times
+from ..data.matching import MatchedPair, collect_inputs
+from ..parameters import ResolvedParameters
 from ..support.errors import DataError, FitError
 from ..weak.weak_problem import Basis, WeakProblem
 from . import ESTIMATORS
@@ -30,7 +30,9 @@ def is_sparse(data: Dataset) -> bool:
     return few or bool((data.measurements < MIN_VALUES_FOR_WEAK_FORM).any())
 
 
-def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: Basis) -> tuple[Estimator, Problem]:
+def build_problem(
+    parameters: ResolvedParameters, matched: MatchedPair, estimator: Estimator, basis: Basis
+) -> tuple[Estimator, Problem]:
     """Set up the problem that an estimator needs.
 
     Parameters
@@ -55,13 +57,13 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     DataError
         If there are too few samples for the method.
     """
-    unknown = unknown_times(parameters.shared, len(matched.data.trajectories))
-    between = _between(parameters, matched.data)
+    unknown = describe_unknown_times(parameters.shared, len(matched.data.trajectories))
+    between = _has_jump_between_samples(parameters, matched.data)
     whole = matched.complete and not parameters.model.initial and not unknown and not between
     sparse = is_sparse(matched.data)
     if whole and not sparse and estimator.uses_weak_form:
         try:
-            return estimator, _weak(parameters, matched.data, basis)
+            return estimator, _build_weak_problem(parameters, matched.data, basis)
         except FitError:  # gaps that no test function bridges, or too few weak residuals
             if estimator.hidden_state_method is None or basis != Local():
                 raise
@@ -82,7 +84,7 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
             f"parameters on which the time depends, or use a method that solves the equations: {able}."
         )
     if chosen.handles_hidden_states:
-        return chosen, LatentProblem.build(parameters, matched.data)
+        return chosen, HiddenStateProblem.build(parameters, matched.data)
     able = " or ".join(
         e.name for e in ESTIMATORS.values() if e.handles_hidden_states or e.hidden_state_method is not None
     )
@@ -97,7 +99,7 @@ def pose(parameters: Parameters, matched: Matched, estimator: Estimator, basis: 
     )
 
 
-def _describe_obstacle(parameters: Parameters, matched: Matched, between: bool) -> str:
+def _describe_obstacle(parameters: ResolvedParameters, matched: MatchedPair, between: bool) -> str:
     """Describe why the data have no weak form."""
     if between:
         return "an input or a switch jumps between two samples"
@@ -106,23 +108,23 @@ def _describe_obstacle(parameters: Parameters, matched: Matched, between: bool) 
     return "initial values are given" if parameters.model.initial or matched.complete else "states jump"
 
 
-def _between(parameters: Parameters, data: Dataset) -> bool:
+def _has_jump_between_samples(parameters: ResolvedParameters, data: Dataset) -> bool:
     """Return True if an input or a switch jumps between two samples.
 
     Neither a test function nor an interval of the mesh may contain such a jump.
     """
     for k, q in enumerate(data.trajectories):
-        inputs = inputs_of(parameters.shared, data, k)
-        jumps = inputs.jumps if inputs is not None else np.empty(0)
+        inputs = collect_inputs(parameters.shared, data, k)
+        jumps = inputs.jump_times if inputs is not None else np.empty(0)
         inside = jumps[(jumps > q.times[0]) & (jumps < q.times[-1])]
         if len(inside) and not np.isin(inside, q.times).all():
             return True
     return False
 
 
-def _weak(parameters: Parameters, data: Dataset, basis: Basis) -> WeakProblem:
+def _build_weak_problem(parameters: ResolvedParameters, data: Dataset, basis: Basis) -> WeakProblem:
     """Build the weak form; raise `FitError` if it has fewer residuals than there are free parameters."""
-    problem = WeakProblem.build(parameters.scale.substituted(parameters.model), data, basis)
+    problem = WeakProblem.build(parameters.scale.rewrite_model(parameters.model), data, basis)
     count = int(parameters.free.sum())
     if problem.size < count:
         raise FitError(

@@ -16,25 +16,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..collocation.bordered_system import Arrow
-from ..collocation.continuation import Point, Search, information, relax, settle, sizes
-from ..collocation.hidden_state_problem import Latent, LatentProblem, at_samples, refined
-from ..collocation.residual_projection import of_relaxed
+from ..collocation.bordered_system import BorderedSystem
+from ..collocation.continuation import (
+    Point,
+    SearchSettings,
+    compute_information,
+    compute_state_sizes,
+    run_continuation,
+    settle_on_exact_model,
+)
+from ..collocation.hidden_state_problem import HiddenStateProblem, MeshStates, find_sample_nodes, refine_meshes
+from ..collocation.residual_projection import project_from_relaxed
 from ..collocation.simpson_rule import improve_midpoints
-from ..collocation.soft_constraint import Relaxed
-from ..data.event_schedule import unknown_times
-from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
+from ..collocation.soft_constraint import RelaxedModel
+from ..data.event_schedule import describe_unknown_times
+from ..linalg.symmetric_matrix import NotPositiveDefinite, invert_symmetric
 from ..optimize.box_quadratic import minimise_in_box
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
 from .discretisation_policy import DISCRETISATION
 from .estimation_problem import HiddenStateStart, RelaxationSettings, StartPoint, Task
 from .estimator import Estimator
-from .forward_residuals import PartlySeen
-from .initial_guess import check_beginnings, first_beginnings, first_states, natural_sizes, velocities
-from .noise_level import counts, degrees_of_freedom, with_noise, within_misfit
-from .outcome import Outcome, Refined
-from .start_points import between
+from .forward_residuals import PartlyObserved
+from .initial_guess import (
+    check_initial_values,
+    compute_natural_sizes,
+    compute_velocity_factors,
+    guess_initial_values,
+    guess_states,
+)
+from .noise_level import alternate_with_noise, compute_within_misfit, count_degrees_of_freedom, count_values
+from .outcome import Outcome, Refinement
+from .start_points import map_to_bounds
 
 DEFAULT_HIDDEN_STATE_STARTS = 8
 """Starts, unless the user sets their number. By judgement; benchmarks/hidden.py measures how often single starts and
@@ -100,7 +113,9 @@ _REFINEMENT = _RefinementPolicy()
 _AGREEMENT = _AgreementPolicy()
 
 
-def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[HiddenStateStart]:
+def make_hidden_state_starts(
+    task: Task, user_starts: tuple[FloatArray, ...], count: int | None, seed: int
+) -> list[HiddenStateStart]:
     """Make the starts of a problem with hidden states.
 
     Parameters
@@ -112,42 +127,42 @@ def starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: i
         Number of starts.
     seed : int
     """
-    problem = _problem(task)
+    problem = _get_hidden_state_problem(task)
     rng = np.random.default_rng([seed, 5])
-    lower, upper = task.scale.natural(task.lower), task.scale.natural(task.upper)
-    sizes = _sizes(problem)
-    paces = velocities(problem)
-    units = natural_sizes(task, float(np.exp(np.mean(np.log(sizes)))))
+    lower, upper = task.scale.to_natural(task.lower), task.scale.to_natural(task.upper)
+    sizes = _collect_state_sizes(problem)
+    paces = compute_velocity_factors(problem)
+    units = compute_natural_sizes(task, float(np.exp(np.mean(np.log(sizes)))))
     points: list[HiddenStateStart] = []
-    unknown = unknown_times(problem.shared, len(problem.data.trajectories))
+    unknown = describe_unknown_times(problem.shared, len(problem.data.trajectories))
     default = STARTS_FOR_UNKNOWN_TIMES if unknown else DEFAULT_HIDDEN_STATE_STARTS
     for k in range(default if count is None else count):
         share = rng.uniform(size=len(lower))
         reach = START_RANGES[k // len(SEARCH_SETTINGS) % len(START_RANGES)]
         levels = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
-        p = np.where(task.free, task.scale.working(between(lower, upper, share, units, reach)), task.base)
+        p = np.where(task.free, task.scale.to_working(map_to_bounds(lower, upper, share, units, reach)), task.base)
         # The starts of the user may all be wrong in the same way: every second start is drawn.
-        from_user = k % 2 == 0 and k // 2 < len(given)
+        from_user = k % 2 == 0 and k // 2 < len(user_starts)
         if from_user:
-            p = np.where(np.isnan(given[k // 2]), p, given[k // 2])
+            p = np.where(np.isnan(user_starts[k // 2]), p, user_starts[k // 2])
         if task.prior is not None:
-            p = task.prior.allowed(p)
+            p = task.prior.replace_impossible(p)
         # Of many starts some drawn ones begin from their own solution, too: the continuation may lose count of the
         # turns of a phase. It helped with a third-order chain of which the last state is measured (CHANGELOG, 1.2.0).
         from_solution = from_user or (k >= DEFAULT_HIDDEN_STATE_STARTS and k % 2 == 1)
         settings = SEARCH_SETTINGS[0 if from_user else k % len(SEARCH_SETTINGS)]
         points.append(HiddenStateStart(np.clip(p, task.lower, task.upper), levels, from_solution, settings))
-    check_beginnings(problem, points)
+    check_initial_values(problem, points)
     return points
 
 
-def _problem(task: Task) -> LatentProblem:
+def _get_hidden_state_problem(task: Task) -> HiddenStateProblem:
     """Return the problem of a task, which must have hidden states."""
-    assert isinstance(task.problem, LatentProblem)
+    assert isinstance(task.problem, HiddenStateProblem)
     return task.problem
 
 
-def _sizes(problem: LatentProblem) -> FloatArray:
+def _collect_state_sizes(problem: HiddenStateProblem) -> FloatArray:
     """Return the sizes that a hidden state may have: those of measured states and of given initial values, or one."""
     names, sizes = problem.data.names or (), []
     for k, name in enumerate(names):
@@ -157,49 +172,51 @@ def _sizes(problem: LatentProblem) -> FloatArray:
     return np.array([size for size in sizes if size > 0] or [1.0])
 
 
-def _limits(task: Task) -> Search:
+def _build_search_limits(task: Task) -> SearchSettings:
     """Return the bounds, prior and stopping rule of a search, without a limit on the move in one level."""
-    return Search(task.lower, task.upper, prior=task.prior, stop=task.stop)
+    return SearchSettings(task.lower, task.upper, prior=task.prior, stop=task.stop)
 
 
 def search(task: Task, start: StartPoint | None) -> Outcome:
     """Search from one start, with a constraint that becomes stiff level by level."""
     assert isinstance(start, HiddenStateStart)
-    problem = _problem(task)
-    meshes = problem.meshes()
+    problem = _get_hidden_state_problem(task)
+    meshes = problem.build_meshes()
     settings = start.settings
     sigma = np.maximum(problem.sigma, settings.noise_share * problem.spread)
-    relaxed = problem.relaxed(meshes, sigma, task.free)
+    relaxed = problem.build_relaxed_model(meshes, sigma, task.free)
     p = start.parameters
-    X = _inside(relaxed, p, first_states(problem, meshes, p, start.state_levels))
+    X = _move_into_domain(relaxed, p, guess_states(problem, meshes, p, start.state_levels))
     width = task.upper - task.lower
     ranges = np.where(np.isfinite(width), width, UNBOUNDED_RANGE * np.where(p == 0, 1.0, np.abs(p)))
-    limits = replace(_limits(task), held=settings.parameter_range * ranges)
+    limits = replace(_build_search_limits(task), spring_length=settings.parameter_range * ranges)
     # Most unbounded parameters are positive, and poles are at zero: a sign changes only if the search ends at zero.
     low = np.where(np.isneginf(task.lower) & ~task.scale.log & (p > 0), 0.0, task.lower)
     high = np.where(np.isposinf(task.upper) & ~task.scale.log & (p < 0), 0.0, task.upper)
-    point = relax(relaxed, p, X, replace(limits, lower=low, upper=high))
+    point = run_continuation(relaxed, p, X, replace(limits, lower=low, upper=high))
     at_sign = (point.p == low) & (low > task.lower) | (point.p == high) & (high < task.upper)
     if (task.free & at_sign).any():
-        point = min(point, relax(relaxed, p, X, limits), key=lambda candidate: candidate.value)
+        point = min(point, run_continuation(relaxed, p, X, limits), key=lambda candidate: candidate.value)
     if start.from_solution:
-        point = _near(task, relaxed, start, point, limits)
+        point = _search_from_solution(task, relaxed, start, point, limits)
     if settings.noise_share > MIN_SEARCH_NOISE:  # starts can be compared only with the same σ for all
-        point = settle(relaxed.with_sigma(np.maximum(problem.sigma, MIN_SEARCH_NOISE * problem.spread)), point, limits)
+        point = settle_on_exact_model(
+            relaxed.with_sigma(np.maximum(problem.sigma, MIN_SEARCH_NOISE * problem.spread)), point, limits
+        )
     status = Status.CONVERGED if point.done else Status.TIME if task.stop() else Status.ITERATIONS
     if not np.isfinite(point.value):
         return Outcome(point.p, np.inf, Status.START, point.steps, point.steps)
-    return Outcome(point.p, point.value, status, point.steps, point.steps, latent=Latent(meshes, point))
+    return Outcome(point.p, point.value, status, point.steps, point.steps, latent=MeshStates(meshes, point))
 
 
-def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
+def _move_into_domain(relaxed: RelaxedModel, p: FloatArray, X: FloatArray) -> FloatArray:
     """Replace states `(N, D)` at which the equations are not defined by those of the nearest node where they are.
 
     Noise may take the data out of the domain of the equations; the states must stay in it.
     """
     for _ in range(MAX_DOMAIN_REPAIRS):
         with np.errstate(all="ignore"):
-            good = relaxed.defined(p, X)
+            good = relaxed.find_defined_nodes(p, X)
         if good.all() or not good.any():
             break
         real = np.flatnonzero(good & ~relaxed.layout.ahead)
@@ -213,7 +230,7 @@ def _inside(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> FloatArray:
     return X
 
 
-def enough(task: Task, outcomes: list[Outcome]) -> bool:
+def has_agreeing_starts(task: Task, outcomes: list[Outcome]) -> bool:
     """Return True if the remaining starts may be skipped.
 
     If every state is measured: when starts agree on the best objective, or several in a row bring nothing better. If
@@ -222,13 +239,15 @@ def enough(task: Task, outcomes: list[Outcome]) -> bool:
     best = min(outcome.objective for outcome in outcomes)
     near = [o.objective <= best + SETTLED_GAIN * max(1.0, abs(best)) for o in outcomes]
     agreed = sum(o.status.converged and good for o, good in zip(outcomes, near, strict=True))
-    problem = _problem(task)
+    problem = _get_hidden_state_problem(task)
     if set(problem.shared.states) <= set(problem.data.names or ()):
         return agreed >= _AGREEMENT.starts or len(outcomes) - 1 - near.index(True) >= _AGREEMENT.starts
-    return agreed >= _AGREEMENT.starts and sum(map(len, problem.meshes())) > _AGREEMENT.min_nodes
+    return agreed >= _AGREEMENT.starts and sum(map(len, problem.build_meshes())) > _AGREEMENT.min_nodes
 
 
-def _near(task: Task, relaxed: Relaxed, start: HiddenStateStart, point: Point, limits: Search) -> Point:
+def _search_from_solution(
+    task: Task, relaxed: RelaxedModel, start: HiddenStateStart, point: Point, limits: SearchSettings
+) -> Point:
     """Search also from the model's forward solution at a start, and return that result unless it is worse.
 
     Parameters
@@ -241,12 +260,14 @@ def _near(task: Task, relaxed: Relaxed, start: HiddenStateStart, point: Point, l
         The result of the search from a soft constraint.
     limits : Search
     """
-    problem, p = _problem(task), start.parameters
-    meshes = problem.meshes()
-    solved = PartlySeen(problem, SOLUTION_TOLERANCE, meshes=meshes).latent(p, first_beginnings(problem, start))
+    problem, p = _get_hidden_state_problem(task), start.parameters
+    meshes = problem.build_meshes()
+    solved = PartlyObserved(problem, SOLUTION_TOLERANCE, meshes=meshes).solve_on_mesh(
+        p, guess_initial_values(problem, start)
+    )
     if solved is None:
         return point
-    near = relax(relaxed, p, solved.point.X, limits, SOLUTION_WALK_SIZE)
+    near = run_continuation(relaxed, p, solved.point.X, limits, SOLUTION_WALK_SIZE)
     return near if near.value <= point.value + SETTLED_GAIN else point
 
 
@@ -254,23 +275,23 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     """Refine an outcome: the exact constraint, a σ that agrees with the residuals, and a mesh that is fine enough."""
     if outcome.latent is None:
         return outcome
-    problem, limits = _problem(task), _limits(task)
+    problem, limits = _get_hidden_state_problem(task), _build_search_limits(task)
     meshes, point = outcome.latent.meshes, outcome.latent.point
     sigma = np.where(problem.sigma > 0, problem.sigma, MIN_SEARCH_NOISE * problem.spread)
     last_error, last_cost, singular = np.inf, np.inf, False
     remaining = _REFINEMENT.meshes
     while True:
         remaining -= 1
-        relaxed = problem.relaxed(meshes, sigma, task.free)
-        point, sigma = _settled(task, relaxed, point, limits)
+        relaxed = problem.build_relaxed_model(meshes, sigma, task.free)
+        point, sigma = _solve_exact_constraint(task, relaxed, point, limits)
         relaxed = relaxed.with_sigma(sigma)
         try:
-            arrow, H, gradient = information(relaxed, point.p, point.X)
+            arrow, H, gradient = compute_information(relaxed, point.p, point.X)
         except NotPositiveDefinite:
-            return _lost(task, relaxed, outcome, Latent(meshes, point))
+            return _build_stuck_outcome(task, relaxed, outcome, MeshStates(meshes, point))
         H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
-        bias, error, halve = _discretisation(problem, relaxed, Latent(meshes, point), arrow, H)
-        cost = point.value + float(counts(task) @ np.log(sigma))
+        bias, error, halve = _measure_discretisation(problem, relaxed, MeshStates(meshes, point), arrow, H)
+        cost = point.value + float(count_values(task) @ np.log(sigma))
         change = abs(cost - last_cost)
         noisy = bool((sigma > DISCRETISATION.exact_share * problem.spread).all())
         # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
@@ -283,31 +304,33 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         if singular or fine or not halve.any() or not remaining or task.stop():
             break
         last_error, last_cost = error, cost
-        meshes, X = refined(relaxed, meshes, point, halve)
+        meshes, X = refine_meshes(relaxed, meshes, point, halve)
         point = replace(point, X=X)
     return replace(
         outcome,
         estimate=point.p,
         objective=point.value,
-        status=Status.STUCK if singular else _status(task, point, H, gradient),
+        status=Status.STUCK if singular else _judge_convergence(task, point, H, gradient),
         iterations=point.steps,
         refined=replace(
-            _refined(task, relaxed, Latent(meshes, point), H, np.inf if singular else bias),
-            leftover=of_relaxed(relaxed, arrow, H, task.moving(point.p)[task.free]),
+            _build_refinement(task, relaxed, MeshStates(meshes, point), H, np.inf if singular else bias),
+            project_residuals=project_from_relaxed(
+                relaxed, arrow, H, task.find_interior_parameters(point.p)[task.free]
+            ),
         ),
-        latent=Latent(meshes, point),
+        latent=MeshStates(meshes, point),
     )
 
 
-def _lost(task: Task, relaxed: Relaxed, outcome: Outcome, latent: Latent) -> Outcome:
+def _build_stuck_outcome(task: Task, relaxed: RelaxedModel, outcome: Outcome, latent: MeshStates) -> Outcome:
     """Return the outcome for a point at which the problem cannot be linearised: no covariance, and status `STUCK`."""
     F = int(task.free.sum())
-    kept = _refined(task, relaxed, latent, np.zeros((F, F)), np.inf)
+    kept = _build_refinement(task, relaxed, latent, np.zeros((F, F)), np.inf)
     kept = replace(kept, covariance=np.full((F, F), np.nan), information=None)
     return replace(outcome, status=Status.STUCK, refined=kept, latent=latent)
 
 
-def _status(task: Task, point: Point, H: FloatArray, gradient: FloatArray) -> Status:
+def _judge_convergence(task: Task, point: Point, H: FloatArray, gradient: FloatArray) -> Status:
     """Judge convergence by the likelihood that a step inside the box still promises, `½ gᵀ H⁻¹ g` without bounds.
 
     Parameters
@@ -333,30 +356,32 @@ def _status(task: Task, point: Point, H: FloatArray, gradient: FloatArray) -> St
     return Status.STUCK if point.done else Status.ITERATIONS
 
 
-def _settled(task: Task, relaxed: Relaxed, point: Point, limits: Search) -> tuple[Point, FloatArray]:
+def _solve_exact_constraint(
+    task: Task, relaxed: RelaxedModel, point: Point, limits: SearchSettings
+) -> tuple[Point, FloatArray]:
     """Solve with the exact constraint and update σ in turn; return the point and σ `(K,)`."""
     plain = relaxed.with_sigma(np.ones(len(relaxed.sigma)))
 
     def solve(sigma: FloatArray, near: Point) -> tuple[Point, bool]:
-        solved = settle(relaxed.with_sigma(sigma), near, limits)
+        solved = settle_on_exact_model(relaxed.with_sigma(sigma), near, limits)
         return solved, np.isfinite(solved.value)
 
     def residuals(at: Point) -> tuple[FloatArray, ...]:
         with np.errstate(all="ignore"):
-            return tuple(_by_trajectory(task, plain.residual(at.p, at.X)))
+            return tuple(_split_by_trajectory(task, plain.compute_residual(at.p, at.X)))
 
     first, _ = solve(relaxed.sigma, point)
-    return with_noise(task, relaxed.sigma, first, solve, residuals, MAX_SIGMA_ROUNDS)
+    return alternate_with_noise(task, relaxed.sigma, first, solve, residuals, MAX_SIGMA_ROUNDS)
 
 
-def _by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
+def _split_by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
     """Split rows of all samples by trajectory."""
     ends = np.cumsum([len(q.times) for q in task.problem.data.trajectories])[:-1]
     return np.split(rows, ends)
 
 
-def _discretisation(
-    problem: LatentProblem, relaxed: Relaxed, latent: Latent, arrow: Arrow, H: FloatArray
+def _measure_discretisation(
+    problem: HiddenStateProblem, relaxed: RelaxedModel, latent: MeshStates, arrow: BorderedSystem, H: FloatArray
 ) -> tuple[float, float, BoolArray]:
     """Measure the error of the rule on a mesh, and find the intervals that cause it.
 
@@ -385,44 +410,46 @@ def _discretisation(
     """
     L, point = relaxed.layout, latent.point
     with np.errstate(all="ignore"):
-        meshes, X = refined(relaxed, latent.meshes, point, L.inner)
-        fine = problem.relaxed(meshes, relaxed.sigma, relaxed.free)
+        meshes, X = refine_meshes(relaxed, latent.meshes, point, L.inner)
+        fine = problem.build_relaxed_model(meshes, relaxed.sigma, relaxed.free)
         begins = np.flatnonzero(fine.layout.inner)
         first, middle = begins[::2], begins[1::2]
         # Corrected midpoints are more accurate than the rule itself, so that its error can be read off.
-        X = improve_midpoints(lambda states: fine.constraint(point.p, states), X, middle, (first, middle))
-        v = fine.constraint(point.p, X)
+        X = improve_midpoints(lambda states: fine.compute_constraint(point.p, states), X, middle, (first, middle))
+        v = fine.compute_constraint(point.p, X)
         truncation = np.zeros_like(point.X)
-        truncation[L.inner] = v[first] + v[middle] - relaxed.constraint(point.p, point.X)[L.inner]
+        truncation[L.inner] = v[first] + v[middle] - relaxed.compute_constraint(point.p, point.X)[L.inner]
         solved = arrow.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
         pull = arrow.B.reshape(-1, arrow.B.shape[3]).T @ solved.ravel()
-        C = symmetric_inverse(H)
+        C = invert_symmetric(H)
         determined = np.isfinite(C.diagonal())
         variances = np.abs(C.diagonal()[determined])
         shift = np.abs(C[np.ix_(determined, determined)] @ pull[determined]) / np.sqrt(variances)
         bias = float(shift.max(initial=0.0))
-        change = relaxed.residual(point.p, point.X + solved[:, 0, :, 0]) - relaxed.residual(point.p, point.X)
+        change = relaxed.compute_residual(point.p, point.X + solved[:, 0, :, 0]) - relaxed.compute_residual(
+            point.p, point.X
+        )
         error = float(np.nanmax(np.abs(change), initial=0.0))
-        defect = np.max(np.abs(truncation) / sizes(point.X), axis=1)
+        defect = np.max(np.abs(truncation) / compute_state_sizes(point.X), axis=1)
     halve = L.inner & (defect > _REFINEMENT.min_defect_share * np.nanmax(defect))
     return bias if np.isfinite(bias) else np.inf, error, halve
 
 
-def _refined(task: Task, relaxed: Relaxed, latent: Latent, H: FloatArray, bias: float) -> Refined:
+def _build_refinement(task: Task, relaxed: RelaxedModel, latent: MeshStates, H: FloatArray, bias: float) -> Refinement:
     """Compute covariance, residuals, states and goodness of fit at a point, with the information H `(F, F)`."""
-    problem, point, meshes, sigma = _problem(task), latent.point, latent.meshes, relaxed.sigma
+    problem, point, meshes, sigma = _get_hidden_state_problem(task), latent.point, latent.meshes, relaxed.sigma
     with np.errstate(all="ignore"):
-        r = -relaxed.residual(point.p, point.X)
+        r = -relaxed.compute_residual(point.p, point.X)
     data = problem.data.trajectories
     states = [problem.states_at(meshes, point.X, k) for k in range(len(data))]
-    return Refined(
-        covariance=symmetric_inverse(H),
+    return Refinement(
+        covariance=invert_symmetric(H),
         sigma=sigma,
-        states=tuple(x[at_samples(m, q.times)] for x, m, q in zip(states, meshes, data, strict=True)),
-        misfit=float(np.sum(r * r)) + within_misfit(task, sigma),
-        freedom=degrees_of_freedom(task),
+        states=tuple(x[find_sample_nodes(m, q.times)] for x, m, q in zip(states, meshes, data, strict=True)),
+        misfit=float(np.sum(r * r)) + compute_within_misfit(task, sigma),
+        freedom=count_degrees_of_freedom(task),
         residuals=tuple(
-            np.where(q.measured, part, np.nan) for q, part in zip(data, _by_trajectory(task, r), strict=True)
+            np.where(q.measured, part, np.nan) for q, part in zip(data, _split_by_trajectory(task, r), strict=True)
         ),
         bias=bias,
         information=H,
@@ -434,10 +461,10 @@ ESTIMATOR = Estimator(
     "relaxed model, for systems with hidden states",
     search,
     refine,
-    starts=starts,
+    starts=make_hidden_state_starts,
     noise_free=lambda task: task,
     refits=True,
-    enough=enough,
+    enough=has_agreeing_starts,
     handles_hidden_states=True,
     uses_weak_form=False,
 )

@@ -46,7 +46,7 @@ class _Windows:
     left_side: FloatArray
 
     @classmethod
-    def of(cls, form: WeakForm, count: int) -> _Windows:
+    def select(cls, form: WeakForm, count: int) -> _Windows:
         """Select about `count` test functions, spread evenly over the trajectory."""
         functions = form.functions
         chosen = np.unique(np.linspace(0, functions.count - 1, count).round().astype(int))
@@ -82,11 +82,13 @@ class _Windows:
         driven = None if system.inputs is None else np.tile(system.inputs(times), (draws, 1))
         names = ("f", "fp") if len(columns) else ("f",)
         u, own = np.tile(form.u[at], (draws, 1)), np.repeat(P, len(at), axis=0)
-        rows = system.rows(np.tile(times, draws), u, own, names, driven).reshape(draws, *self.samples.shape, -1)
+        rows = system.evaluate_rows(np.tile(times, draws), u, own, names, driven).reshape(
+            draws, *self.samples.shape, -1
+        )
         summed = np.einsum("wn,qwni->qwi", self.phi, rows)
         # The rows hold the structural nonzeros of f and of fp, one behind the other: `place` says where each belongs.
-        place = system.places(names)
-        first = len(system.structure("f"))
+        place = system.index_columns(names)
+        first = len(system.differentiate_tensor("f"))
         r = np.broadcast_to(self.left_side, (draws, *self.left_side.shape)).copy()
         r[:, :, place[:first, 0]] += summed[:, :, :first]
         G = np.zeros((*r.shape, len(columns)))
@@ -97,7 +99,7 @@ class _Windows:
         return r, G
 
 
-def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
+def screen_draws(task: Task, P: FloatArray) -> list[FloatArray]:
     """Rank draws by their weak residual and drop those whose residual is not finite.
 
     Parameters
@@ -111,9 +113,9 @@ def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
         The most promising first; the parameters in which the model is linear are replaced by their least-squares
         values, clipped into the box.
     """
-    windows = _chosen(task.weak)
+    windows = _select_windows(task.weak)
     linear = np.flatnonzero(task.linear) if not task.is_linear else np.zeros(0, dtype=np.intp)
-    weights = task.weak.weights
+    weights = task.weak.state_weights
     best = np.full(len(P), np.inf)
     P = P.copy()
     for value in (0.0, 1.0):  # a quotient of parameters may not exist at zero
@@ -129,7 +131,7 @@ def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
             good = np.isfinite(r).all(axis=1) & np.isfinite(G).all(axis=(1, 2))
             theta = np.zeros((len(Q), len(linear)))
             if len(linear) and good.any():
-                theta[good] = _solved(G[good], r[good])
+                theta[good] = _solve_draws(G[good], r[good])
                 moved = np.clip(Q[:, linear] + theta, task.lower[linear], task.upper[linear])
                 theta = moved - Q[:, linear]
                 Q[:, linear] = moved
@@ -140,15 +142,15 @@ def sieved(task: Task, P: FloatArray) -> list[FloatArray]:
     return [P[k] for k in order if np.isfinite(best[k])]
 
 
-def _chosen(problem: WeakProblem) -> list[_Windows]:
+def _select_windows(problem: WeakProblem) -> list[_Windows]:
     """Select windows of all trajectories, or of at most `TOTAL_WINDOWS` of them if they share all parameters."""
     forms = problem.forms
     if not problem.model.variants:
         forms = forms[:: -(-len(forms) // TOTAL_WINDOWS)]
-    return [_Windows.of(form, max(TOTAL_WINDOWS // len(forms), MIN_WINDOWS_PER_TRAJECTORY)) for form in forms]
+    return [_Windows.select(form, max(TOTAL_WINDOWS // len(forms), MIN_WINDOWS_PER_TRAJECTORY)) for form in forms]
 
 
-def _solved(G: FloatArray, r: FloatArray) -> FloatArray:
+def _solve_draws(G: FloatArray, r: FloatArray) -> FloatArray:
     """Solve the least-squares problem of each draw, `argmin ‖r + G θ‖`, with columns scaled to unit length.
 
     Parameters

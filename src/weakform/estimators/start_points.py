@@ -17,7 +17,7 @@ import numpy as np
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import FitError, UndefinedError
 from .estimation_problem import Task
-from .screening import sieved
+from .screening import screen_draws
 from .weak_least_squares import project_linear
 
 UNBOUNDED_REACH = (1e-3, 1e3)
@@ -31,7 +31,7 @@ DEFAULT_STARTS = 4
 """Starts of a model that is not linear in its parameters, unless the user sets their number. By judgement."""
 
 
-def make_starts(task: Task, given: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
+def make_starts(task: Task, user_starts: tuple[FloatArray, ...], count: int | None, seed: int) -> list[FloatArray]:
     """Make the starts of a weak method.
 
     Parameters
@@ -48,15 +48,15 @@ def make_starts(task: Task, given: tuple[FloatArray, ...], count: int | None, se
     list of ndarray, (J,)
         The starts of the user first, then the most promising of the draws.
     """
-    starts = _candidates(task, [_completed(task, p) for p in given], count, seed)
+    starts = _collect_starts(task, [_complete_start(task, p) for p in user_starts], count, seed)
     if task.prior is None:
         return starts
-    return [task.prior.allowed(p) for p in starts]
+    return [task.prior.replace_impossible(p) for p in starts]
 
 
-def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: int) -> list[FloatArray]:
+def _collect_starts(task: Task, user_starts: list[FloatArray], count: int | None, seed: int) -> list[FloatArray]:
     """Return complete starts `(J,)` inside the box: those of the user, closed form if linear, then screened draws."""
-    starts = [np.clip(p, task.lower, task.upper) for p in given]
+    starts = [np.clip(p, task.lower, task.upper) for p in user_starts]
     if count is not None and len(starts) >= count:
         return starts[:count]
     if task.is_linear:
@@ -64,7 +64,7 @@ def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: in
     wanted = (1 if task.is_linear else DEFAULT_STARTS) if count is None else count
     if len(starts) >= wanted:
         return starts
-    draws = _screened(task, np.random.default_rng([seed, 2]))
+    draws = _draw_starts(task, np.random.default_rng([seed, 2]))
     if not draws and not starts:
         raise UndefinedError(
             "No start could be made: the right-hand side is not finite at the data for any of "
@@ -74,21 +74,25 @@ def _candidates(task: Task, given: list[FloatArray], count: int | None, seed: in
     return starts + draws[: wanted - len(starts)]
 
 
-def _screened(task: Task, rng: np.random.Generator) -> list[FloatArray]:
+def _draw_starts(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     """Draw the nonlinear parameters and return the draws `(J,)` with finite residuals, the most promising first."""
     drawn = task.free & ~task.linear if not task.is_linear else task.free
-    lower, upper, units = task.scale.natural(task.lower)[drawn], task.scale.natural(task.upper)[drawn], _units(task)
+    lower, upper, units = (
+        task.scale.to_natural(task.lower)[drawn],
+        task.scale.to_natural(task.upper)[drawn],
+        _collect_units(task),
+    )
     # Stratified in each parameter, so that few draws cover the range.
     n, draws = int(drawn.sum()), SCREENED_DRAWS
     cells = (np.array([rng.permutation(draws) for _ in range(n)]).T + rng.uniform(size=(draws, n))) / draws
     P = np.tile(task.base, (draws, 1))
     every_other = np.arange(draws)[:, None] % 2 == 1
-    P[:, drawn] = between(lower, upper, cells, rng.choice(units, size=cells.shape), decades=every_other)
-    P[:, drawn] = task.scale.working(P)[:, drawn]
-    return sieved(task, P)
+    P[:, drawn] = map_to_bounds(lower, upper, cells, rng.choice(units, size=cells.shape), decades=every_other)
+    P[:, drawn] = task.scale.to_working(P)[:, drawn]
+    return screen_draws(task, P)
 
 
-def _units(task: Task) -> FloatArray:
+def _collect_units(task: Task) -> FloatArray:
     """Return natural units for a parameter without bounds: one, sizes of states, the time span, and quotients."""
     forms = task.weak.forms
     sizes = {float(size) for form in forms for size in np.abs(form.u).max(axis=0) if size > 0}
@@ -96,7 +100,7 @@ def _units(task: Task) -> FloatArray:
     return np.array([1.0, span, 1 / span, *sizes, *(1 / s for s in sizes), *(s / span for s in sizes)])
 
 
-def between(
+def map_to_bounds(
     lower: FloatArray,
     upper: FloatArray,
     share: FloatArray,
@@ -137,14 +141,14 @@ def between(
     return np.asarray(np.where(np.isfinite(lower) & np.isfinite(upper), inside, one_sided))
 
 
-def _completed(task: Task, given: FloatArray) -> FloatArray:
+def _complete_start(task: Task, user_start: FloatArray) -> FloatArray:
     """Fill in the values that a start `(J,)` of the user omits.
 
     A parameter with two bounds gets the middle between them, one in which the model is linear its weak least-squares
     value. Raises `FitError` for any other.
     """
     names = np.array(task.weak.model.parameters)
-    p = given.copy()
+    p = user_start.copy()
     missing = np.isnan(p) & ~task.linear
     bounded = missing & np.isfinite(task.lower) & np.isfinite(task.upper)
     p[bounded] = 0.5 * (task.lower[bounded] + task.upper[bounded])

@@ -52,7 +52,7 @@ def least_squares(
     evaluations : int
     """
     if task.is_linear:
-        return _linear(task, residual, jacobian)
+        return _solve_linear_model(task, residual, jacobian)
     assert isinstance(start, np.ndarray)
     lower, upper = task.box
 
@@ -66,15 +66,17 @@ def least_squares(
     # The cost is flat to second order: a relative tolerance on the step is its square on the cost.
     tolerance = task.options.tolerance
     tolerances = Tolerances(max(tolerance**2, np.finfo(float).eps), tolerance, GRADIENT_TOLERANCE)
-    theta = _inside(start[task.free], lower, upper)
+    theta = _clip_into_interior(start[task.free], lower, upper)
     solved = bounded_least_squares(finite_residual, derivative, theta, (lower, upper), tolerances, max_iterations)
     if not solved.defined:
         return task.expand(theta), Status.START, 1
     status = Status.CONVERGED if solved.converged else Status.ITERATIONS
-    return task.expand(_polished(finite_residual, derivative, solved, task)), status, solved.evaluations
+    return task.expand(_polish_solution(finite_residual, derivative, solved, task)), status, solved.evaluations
 
 
-def _linear(task: Task, residual: VectorFunction, jacobian: VectorFunction) -> tuple[FloatArray, Status, int]:
+def _solve_linear_model(
+    task: Task, residual: VectorFunction, jacobian: VectorFunction
+) -> tuple[FloatArray, Status, int]:
     """Solve the least-squares problem of a model that is affine in the free parameters.
 
     Returns
@@ -100,7 +102,7 @@ def _linear(task: Task, residual: VectorFunction, jacobian: VectorFunction) -> t
     return task.expand(theta), Status.CONVERGED, 1
 
 
-def _polished(
+def _polish_solution(
     residual: Callable[[FloatArray], FloatArray | None], jacobian: VectorFunction, solved: LeastSquares, task: Task
 ) -> FloatArray:
     """Take one more full Gauss–Newton step, and return the free parameters `(F,)`.
@@ -118,7 +120,7 @@ def _polished(
     return moved if inside and better is not None and better @ better <= (r @ r) * (1 + POLISH_COST_SLACK) else solved.x
 
 
-def _inside(theta: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def _clip_into_interior(theta: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Clip theta `(F,)` into the box and just off its faces, as an interior method needs it."""
     width = np.where(np.isfinite(upper - lower), upper - lower, np.maximum(np.abs(theta), 1.0))
     return np.asarray(np.clip(theta, lower + FACE_DISTANCE * width, upper - FACE_DISTANCE * width))

@@ -18,10 +18,10 @@ from itertools import repeat
 
 import numpy as np
 
-from ..collocation.gauss_helmert import Settings, Solution, solve
-from ..collocation.mesh import SUBSTEPS, Mesh, Part
-from ..collocation.residual_projection import of_mesh
-from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
+from ..collocation.gauss_helmert import IterationSettings, Solution, solve_gauss_helmert
+from ..collocation.mesh import TRUNCATION_SUBSTEPS, Mesh, MeshPart
+from ..collocation.residual_projection import project_from_mesh
+from ..linalg.symmetric_matrix import NotPositiveDefinite, invert_symmetric
 from ..optimize import Stop
 from ..results.status import Status
 from ..support.array_types import FloatArray
@@ -30,8 +30,8 @@ from . import coarse_least_squares, mle
 from .discretisation_policy import DISCRETISATION
 from .estimation_problem import StartPoint, Task
 from .estimator import Estimator
-from .noise_level import counts, degrees_of_freedom, noise_of, within_misfit
-from .outcome import Outcome, Refined
+from .noise_level import build_noise_estimator, compute_within_misfit, count_degrees_of_freedom, count_values
+from .outcome import Outcome, Refinement
 
 MAX_ITERATIONS = 100
 """Iterations of the refinement on one mesh, unless the option `max_iterations` is set. By judgement."""
@@ -44,7 +44,7 @@ judgement."""
 MAX_TOLERABLE_BIAS = 0.3
 """Shift of the parameters by the error of the rule, in standard errors, up to which the solution on a coarse mesh is
 kept if the iteration on the finer one does not converge. By judgement."""
-FINEST = 16
+MAX_NODES_PER_SAMPLE = 16
 """Largest number of mesh nodes for each sample; a power of two, as meshes are halved. By judgement: beyond it the
 relaxed model takes over, which halves only the intervals that need it."""
 MIN_SUBSTEPS = 2
@@ -102,19 +102,19 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
     if not (np.isfinite(outcome.objective) and (sigma > 0).all()):
         return outcome
     if outcome.rough:
-        p = coarse_least_squares.weighed(task, p)
-    settings = Settings(
+        p = coarse_least_squares.run_generalised_sweeps(task, p)
+    settings = IterationSettings(
         task.free,
         task.lower,
         task.upper,
         tolerance=STEP_TOLERANCE_FACTOR * float(np.sqrt(task.options.tolerance)),
         max_iterations=task.options.max_iterations or MAX_ITERATIONS,
-        stop=task.stop,
+        should_stop=task.stop,
         prior=task.prior,
-        noise=None if problem.data.sigma is not None else noise_of(task),
+        sigma_estimator=None if problem.data.sigma is not None else build_noise_estimator(task),
     )
     pairs = zip(problem.forms, problem.data.trajectories, strict=True)
-    mesh = Mesh.of([Part(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
+    mesh = Mesh.from_parts([MeshPart(form.system, q.times, form.x.T, q.measured, q.scale) for form, q in pairs])
     accepted: _MeshSolution | None = None
     nodes_per_sample, iterations, last_error, singular = 1, 0, np.inf, False
     long, corrections = len(mesh.times) > len(mesh.systems) * _LONG.min_samples, 0
@@ -124,10 +124,10 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         if long:
             # Over a long time a small error of the parameters moves all states along: pieces first, which cannot drift.
             rough = replace(settings, tolerance=_LONG.piece_tolerance)
-            pieces = solve(mesh.cut(_LONG.piece_samples), sigma, p, states, rough)
+            pieces = solve_gauss_helmert(mesh.cut_into_pieces(_LONG.piece_samples), sigma, p, states, rough)
             p, sigma, states, iterations = pieces.p, pieces.sigma, pieces.states, pieces.iterations
         while True:
-            solution = solve(mesh, sigma, p, states, settings)
+            solution = solve_gauss_helmert(mesh, sigma, p, states, settings)
             iterations += solution.iterations
             if not (np.isfinite(solution.p).all() and np.isfinite(solution.states).all()):
                 break
@@ -140,21 +140,21 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
             if coarse_suffices and not solution.stop.converged:
                 break
             p, sigma = solution.p, solution.sigma
-            bias, error = _discretisation(mesh, solution, settings)
+            bias, error = _measure_discretisation(mesh, solution, settings)
             accepted = _MeshSolution(solution, mesh, nodes_per_sample, bias)
             # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
             singular = nodes_per_sample > 2 and error > DISCRETISATION.small_error and error > last_error / 2
             if singular:
                 break
             accurate = bias <= DISCRETISATION.max_bias and error <= DISCRETISATION.large_error
-            if accurate or nodes_per_sample == FINEST or solution.stop is Stop.TIME:
+            if accurate or nodes_per_sample == MAX_NODES_PER_SAMPLE or solution.stop is Stop.TIME:
                 break
             correctable = np.isfinite(bias) and error <= DISCRETISATION.large_error
             if long and corrections < _LONG.max_corrections and correctable:
-                mesh, states, corrections = mesh.corrected(p, solution.states), solution.states, corrections + 1
+                mesh, states, corrections = mesh.correct_rule(p, solution.states), solution.states, corrections + 1
                 continue
             nodes_per_sample, last_error = 2 * nodes_per_sample, error
-            mesh, states = mesh.halved(p, solution.states)
+            mesh, states = mesh.halve_intervals(p, solution.states)
     except NotPositiveDefinite:
         singular = accepted is not None and last_error > DISCRETISATION.small_error
     if accepted is None:
@@ -168,12 +168,12 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         objective=0.5 * solution.misfit,
         status=Status.of(solution.stop),
         iterations=outcome.iterations + iterations,
-        refined=_refined(task, accepted.mesh, solution, accepted.nodes_per_sample, bias),
+        refined=_build_refinement(task, accepted.mesh, solution, accepted.nodes_per_sample, bias),
         rough=False,
     )
 
 
-def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> tuple[float, float]:
+def _measure_discretisation(mesh: Mesh, solution: Solution, settings: IterationSettings) -> tuple[float, float]:
     """Measure the error of the rule on a mesh.
 
     With τ the truncation error of the intervals, the parameters shift by `(GᵀS⁻¹G)⁻¹ GᵀS⁻¹ τ`.
@@ -188,14 +188,14 @@ def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> tuple
     free, p, x = settings.free, solution.p, solution.states
     with np.errstate(all="ignore"):
         line = mesh.linearise(p, x)
-        factor = line.covariance(mesh.variances(solution.sigma))
+        factor = line.factorise_covariance(mesh.compute_variances(solution.sigma))
         G = factor.whiten(line.G[:, :, free].reshape(line.c.size, -1))
-        covariance = symmetric_inverse(solution.information)
+        covariance = invert_symmetric(solution.information)
         determined = np.isfinite(covariance.diagonal())
         covariance = covariance[np.ix_(determined, determined)]
 
         def compute_shifts(substeps: int) -> tuple[FloatArray, float]:
-            truncation = mesh.truncation(p, x, substeps)
+            truncation = mesh.estimate_truncation(p, x, substeps)
             pull = G.T @ factor.whiten(truncation.ravel())
             unit = np.maximum(solution.sigma, DISCRETISATION.exact_share * x.std(axis=0))
             error = float(np.max(np.abs(truncation) / unit))
@@ -205,54 +205,54 @@ def _discretisation(mesh: Mesh, solution: Solution, settings: Settings) -> tuple
         shifts, error = compute_shifts(MIN_SUBSTEPS)
         clearly_small = shifts.max(initial=0.0) < CLEAR_BIAS_SHARE * DISCRETISATION.max_bias
         if not (np.isfinite(shifts).all() and clearly_small and error < DISCRETISATION.large_error):
-            shifts, error = compute_shifts(SUBSTEPS)
+            shifts, error = compute_shifts(TRUNCATION_SUBSTEPS)
     return float(shifts.max(initial=0.0)) if np.isfinite(shifts).all() else np.inf, error
 
 
-def _refined(task: Task, mesh: Mesh, solution: Solution, finer: int, bias: float) -> Refined:
+def _build_refinement(task: Task, mesh: Mesh, solution: Solution, nodes_per_sample: int, bias: float) -> Refinement:
     """Compute covariance, residuals, states and goodness of fit from a solution on a mesh."""
     sigma = solution.sigma
     measured = tuple(q.measured for q in task.weak.data.trajectories)
     ends = np.cumsum([len(mask) for mask in measured])[:-1]
-    residuals = np.split((mesh.residuals(solution.states) / sigma)[mesh.samples], ends)
+    residuals = np.split((mesh.compute_residuals(solution.states) / sigma)[mesh.samples], ends)
     states = tuple(np.split(mesh.system.from_working(solution.states[mesh.samples]), ends))
-    covariance = symmetric_inverse(solution.information)
-    if solution.held is not None:
+    covariance = invert_symmetric(solution.information)
+    if solution.held_direction is not None:
         # Conditional on the held direction h: with B a basis of its complement, B (BᵀHB)⁻¹ Bᵀ.
         d = np.maximum(np.sqrt(np.abs(solution.information.diagonal())), np.finfo(float).tiny)
-        basis = np.linalg.qr(np.column_stack([solution.held, np.eye(len(d))]))[0][:, 1:] / d[:, None]
-        covariance = basis @ symmetric_inverse(basis.T @ solution.information @ basis) @ basis.T
+        basis = np.linalg.qr(np.column_stack([solution.held_direction, np.eye(len(d))]))[0][:, 1:] / d[:, None]
+        covariance = basis @ invert_symmetric(basis.T @ solution.information @ basis) @ basis.T
     elif task.options.covariance == "sandwich":
-        covariance = _sandwich(task, mesh, solution, covariance)
-    is_inverse = solution.held is None and task.options.covariance != "sandwich"
+        covariance = _compute_sandwich(task, mesh, solution, covariance)
+    is_inverse = solution.held_direction is None and task.options.covariance != "sandwich"
     stiffness = 0.0
     if not bias <= DISCRETISATION.max_bias:
-        stiffness = max(map(_stiffness, task.weak.forms, states, repeat(solution.p)))
-    return Refined(
+        stiffness = max(map(_compute_stiffness, task.weak.forms, states, repeat(solution.p)))
+    return Refinement(
         covariance=covariance,
         sigma=sigma,
         states=states,
-        misfit=solution.misfit + within_misfit(task, sigma),
-        freedom=degrees_of_freedom(task),
-        finer=finer,
+        misfit=solution.misfit + compute_within_misfit(task, sigma),
+        freedom=count_degrees_of_freedom(task),
+        nodes_per_sample=nodes_per_sample,
         bias=bias,
-        held=solution.held,
+        held_direction=solution.held_direction,
         residuals=tuple(np.where(mask, r, np.nan) for mask, r in zip(measured, residuals, strict=True)),
         information=solution.information if is_inverse else None,
-        leftover=of_mesh(mesh, solution, task.moving(solution.p)),
+        project_residuals=project_from_mesh(mesh, solution, task.find_interior_parameters(solution.p)),
         stiffness=stiffness,
     )
 
 
-def _stiffness(form: WeakForm, states: FloatArray, p: FloatArray) -> float:
+def _compute_stiffness(form: WeakForm, states: FloatArray, p: FloatArray) -> float:
     """Compute the fastest decay rate of the equations along states `(time, D)`, times the interval between samples."""
     with np.errstate(all="ignore"):
-        F = form.system.evaluate(form.times, states, p, ("fu",))["fu"].dense((form.system.D, form.system.D))
+        F = form.system.evaluate(form.times, states, p, ("fu",))["fu"].to_dense((form.system.D, form.system.D))
         rates = np.linalg.eigvals(np.moveaxis(np.where(np.isfinite(F), F, 0.0), -1, 0)).real
     return float(-rates.min() * np.median(np.diff(form.times)))
 
 
-def _sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray) -> FloatArray:
+def _compute_sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray) -> FloatArray:
     """Compute the sandwich covariance `Σ_m M_m ε̂_m² M_mᵀ` with `M = C Gᵀ S⁻¹ A`, by which each noise value moves p.
 
     It is valid also where the variance differs from sample to sample. It is scaled by the number of values over the
@@ -270,21 +270,21 @@ def _sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray) -> Floa
     x = solution.states
     with np.errstate(all="ignore"):
         line = mesh.linearise(solution.p, x)
-        factor = line.covariance(mesh.variances(solution.sigma))
-        Z = factor.back(factor.whiten(line.G[:, :, task.free].reshape(line.c.size, -1)))
-        moves = line.A.transposed(Z.reshape(*line.c.shape, -1), len(x))
+        factor = line.factorise_covariance(mesh.compute_variances(solution.sigma))
+        Z = factor.solve_transposed(factor.whiten(line.G[:, :, task.free].reshape(line.c.size, -1)))
+        moves = line.A.apply_transposed(Z.reshape(*line.c.shape, -1), len(x))
         moves *= np.where(mesh.measured, mesh.data - x, 0.0)[:, :, None]
     flat = moves.reshape(-1, moves.shape[2])
-    values = float(counts(task).sum())
-    return np.asarray(C @ (flat.T @ flat) @ C) * values / max(degrees_of_freedom(task), 1)
+    values = float(count_values(task).sum())
+    return np.asarray(C @ (flat.T @ flat) @ C) * values / max(count_degrees_of_freedom(task), 1)
 
 
 def search(task: Task, start: StartPoint | None) -> Outcome:
     """Run WENDy-MLE from one start, as near to its minimum as the refinement needs it."""
-    return mle.search(task, start, enough=MIN_SEARCH_GAIN)
+    return mle.search(task, start, min_decrease=MIN_SEARCH_GAIN)
 
 
-def enough(task: Task, outcomes: list[Outcome]) -> bool:
+def has_agreeing_searches(task: Task, outcomes: list[Outcome]) -> bool:
     """Return True if at least two converged searches agree on the best objective."""
     del task
     best = min(outcome.objective for outcome in outcomes)
@@ -303,5 +303,5 @@ ESTIMATOR = Estimator(
     refits=True,
     hidden_state_method="relaxed",
     coarse_search=coarse_least_squares.search,
-    enough=enough,
+    enough=has_agreeing_searches,
 )

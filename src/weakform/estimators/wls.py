@@ -31,7 +31,7 @@ ESTIMATOR = Estimator(
     "wls",
     "weak least squares",
     search,
-    has_likelihood=False,
+    likelihood=False,
     closed_form=True,
     noise_free=lambda task: task,
     minimises_weak_residual=True,

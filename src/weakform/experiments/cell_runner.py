@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.accuracy_metrics import measure
+from ..analysis.accuracy_metrics import compute_metrics
 from ..fitting import fit
-from ..linalg.blas_threads import single_thread
+from ..linalg.blas_threads import use_single_thread
 from ..support.errors import WeakformError
-from ..support.versions import versions
+from ..support.versions import describe_versions
 from .study import START_METHOD, Run
 
 Record = dict[str, Any]
 """Result of one run: a value for each name in `store.COLUMNS`."""
 
 
-def perform(run: Run) -> Record:
+def perform_run(run: Run) -> Record:
     """Simulate the data of a run, fit them and return the record for the store.
 
     A fit that is refused or that fails is a record, too; only a bug raises.
@@ -36,11 +36,11 @@ def perform(run: Run) -> Record:
         A value for each name in `store.COLUMNS`. The estimate, `J` numbers, and the covariance, `J` lists of `J`
         numbers, are NaN if there is no fit.
     """
-    with single_thread():
-        return _perform(run)
+    with use_single_thread():
+        return _simulate_and_fit(run)
 
 
-def _perform(run: Run) -> Record:
+def _simulate_and_fit(run: Run) -> Record:
     """Return the record of a run, computed with the BLAS threads that are set."""
     problem, cell = run.problem, run.cell
     data = problem.simulate(
@@ -61,7 +61,7 @@ def _perform(run: Run) -> Record:
         "sigma": None,
         "p_value": None,
         "iterations": 0,
-        "versions": versions(),
+        "versions": describe_versions(),
     }
     estimate, covariance = np.full(J, np.nan), np.full((J, J), np.nan)
     if run.method.method == START_METHOD:
@@ -90,7 +90,7 @@ def _perform(run: Run) -> Record:
             if result.goodness is not None:
                 record["p_value"] = float(result.goodness.p_value)
     record["seconds"], record["cpu"] = time.monotonic() - begin, time.process_time() - cpu
-    metrics = measure(problem.model, estimate, covariance, data.trajectories[0].times, data.truth)
+    metrics = compute_metrics(problem.model, estimate, covariance, data.trajectories[0].times, data.truth)
     record.update(
         estimate=estimate.tolist(),
         covariance=covariance.tolist(),

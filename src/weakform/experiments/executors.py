@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from ..support.errors import WeakformError
-from ..support.optional_imports import extra
+from ..support.optional_imports import format_install_hint
 from .cell_runner import Record
 from .study import Run
 
@@ -37,34 +37,34 @@ judgement."""
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
-Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | Lost"]]]
+Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | LostRun"]]]
 """An executor of runs of a study."""
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostRun:
     """Reason why a run could not be done, in place of its record."""
 
     reason: str
 
 
-def _quiet() -> None:
+def _ignore_interrupts() -> None:
     """Ignore Ctrl-C in a worker: the main process alone decides how to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def local(
-    workers: int, do: Callable[[JobT], ResultT]
-) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | Lost]]]:
+def make_local_executor(
+    workers: int, process_job: Callable[[JobT], ResultT]
+) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | LostRun]]]:
     """Return an executor that calls `do` on each run in `workers` new processes of this machine."""
 
-    def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | Lost]]:
+    def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | LostRun]]:
         # BLAS reads these variables when it is loaded, so they must be set before a worker starts.
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         before = {name: os.environ.get(name) for name in threads}
         os.environ.update(threads)
         try:
-            yield from _pool(iter(runs), workers, do)
+            yield from _run_with_retries(iter(runs), workers, process_job)
         finally:
             for name, value in before.items():
                 if value is None:
@@ -75,35 +75,35 @@ def local(
     return execute
 
 
-def _pool(
-    waiting: Iterator[JobT], workers: int, do: Callable[[JobT], ResultT]
-) -> Iterator[tuple[JobT, ResultT | Lost]]:
+def _run_with_retries(
+    pending: Iterator[JobT], workers: int, process_job: Callable[[JobT], ResultT]
+) -> Iterator[tuple[JobT, ResultT | LostRun]]:
     """Do all runs, and repeat those that were in flight when a worker died."""
     while True:
-        suspects = yield from _together(waiting, workers, do)
+        suspects = yield from _run_in_one_pool(pending, workers, process_job)
         if not suspects:
             return
         # The pool does not report which of the runs in flight killed its worker, so each is repeated alone.
         for run in suspects:
             for _ in range(MAX_DEATHS):
-                if not (yield from _together(iter([run]), 1, do)):
+                if not (yield from _run_in_one_pool(iter([run]), 1, process_job)):
                     break
             else:
-                yield run, Lost(f"its worker died {MAX_DEATHS} times (out of memory, or killed)")
+                yield run, LostRun(f"its worker died {MAX_DEATHS} times (out of memory, or killed)")
 
 
-def _together(
-    waiting: Iterator[JobT], workers: int, do: Callable[[JobT], ResultT]
-) -> Generator[tuple[JobT, ResultT | Lost], None, list[JobT]]:
+def _run_in_one_pool(
+    pending: Iterator[JobT], workers: int, process_job: Callable[[JobT], ResultT]
+) -> Generator[tuple[JobT, ResultT | LostRun], None, list[JobT]]:
     """Do runs in one pool until none is left or a worker dies; return the runs that were in flight when it died."""
     # Forking would copy the BLAS threads and locks of this process; spawned workers start clean.
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
     in_flight: dict[Future[ResultT], JobT] = {}
     try:
         while True:
-            for run in islice(waiting, QUEUED_RUNS_PER_WORKER * workers - len(in_flight)):
+            for run in islice(pending, QUEUED_RUNS_PER_WORKER * workers - len(in_flight)):
                 try:
-                    in_flight[pool.submit(do, run)] = run
+                    in_flight[pool.submit(process_job, run)] = run
                 except BrokenProcessPool:
                     # This run has left the iterator and is in no future yet: without it here, it would be lost.
                     return [run, *in_flight.values()]
@@ -114,32 +114,32 @@ def _together(
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
                     return list(in_flight.values())
-                yield in_flight.pop(future), _record(future)
+                yield in_flight.pop(future), _unwrap_future(future)
     except BrokenProcessPool:
         return list(in_flight.values())
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _record(future: Any) -> Any | Lost:
+def _unwrap_future(future: Any) -> Any | LostRun:
     """Return the result of a finished future, or a `Lost` that names its error.
 
     `perform` turns every refused fit into a record, so an error here is a bug or a broken installation.
     """
     error = future.exception()
-    return Lost(f"{type(error).__name__}: {error}") if error else future.result()
+    return LostRun(f"{type(error).__name__}: {error}") if error else future.result()
 
 
-def dask(
-    address: str, do: Callable[[JobT], ResultT]
-) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | Lost]]]:
+def make_dask_executor(
+    address: str, process_job: Callable[[JobT], ResultT]
+) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | LostRun]]]:
     """Return an executor that calls `do` on each run on the Dask cluster whose scheduler is at `address`."""
 
-    def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | Lost]]:
+    def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | LostRun]]:
         try:
             from distributed import Client, as_completed
         except ImportError:
-            raise WeakformError(f"Dask is not installed; install it with: {extra('dask')}") from None
+            raise WeakformError(f"Dask is not installed; install it with: {format_install_hint('dask')}") from None
         try:
             client = Client(address, timeout=DASK_CONNECTION_TIMEOUT)
         except (OSError, TimeoutError, ValueError) as error:
@@ -156,14 +156,14 @@ def dask(
                     return None
                 # The scheduler itself repeats the runs of a lost worker, up to its setting allowed-failures; `retries`
                 # repeats a run that raised.
-                future = client.submit(do, run, pure=False, retries=MAX_DEATHS)
+                future = client.submit(process_job, run, pure=False, retries=MAX_DEATHS)
                 in_flight[future] = run
                 return future
 
             in_flight: dict[Any, JobT] = {}
             queue = as_completed([future for future in (submit_next() for _ in range(ahead)) if future is not None])
             for future in queue:
-                yield in_flight.pop(future), _record(future)
+                yield in_flight.pop(future), _unwrap_future(future)
                 following = submit_next()
                 if following is not None:
                     queue.add(following)

@@ -11,10 +11,10 @@ import numpy as np
 from ..problems import Problem
 from ..report.plots import STYLE, pyplot, save
 from ..support.array_types import FloatArray
-from .paper_computations import contours, cost, minimal_radius
-from .plot_style import MAX_COLUMNS, finish, grid, look, ordered
+from .paper_computations import plot_evaluation_cost, plot_likelihood_contours, plot_minimal_radius
+from .plot_style import MAX_COLUMNS, create_panels, finish_figure, get_method_style, sort_methods
 from .store import Store, StoreError
-from .summary import Summary, bound, problem_of, summarise
+from .summary import Summary, compute_error_bound, find_problem, summarise
 
 MIN_CURVE_VALUE = 1e-12
 """Value below which a point of a curve is drawn at this height, so that an error of zero appears on the logarithmic
@@ -29,7 +29,7 @@ MEDIAN_OF_SQUARED_NORMAL = 0.4549
 freedom."""
 
 
-def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bool = True) -> Iterator[Path]:
+def draw_figures(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bool = True) -> Iterator[Path]:
     """Draw all figures that a store has runs for.
 
     Parameters
@@ -65,11 +65,11 @@ def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bo
 
     with plt.rc_context({**STYLE, "font.size": 9}):
         for problem_name in dict.fromkeys(s.cell.problem for s in summaries):
-            problem = problem_of(store, problem_name)
+            problem = find_problem(store, problem_name)
             rows = [s for s in summaries if s.cell.problem == problem_name]
             # A study of several durations is about the length of the series; the figures below are about noise and M.
             if len({s.cell.duration for s in rows}) > 1:
-                yield save_figure(f"{problem_name}-duration", against_duration(problem, rows))
+                yield save_figure(f"{problem_name}-duration", plot_against_duration(problem, rows))
                 continue
             noisy = [s for s in rows if s.cell.noise > 0]
             if not noisy:
@@ -77,38 +77,38 @@ def draw(path: str | Path, folder: str | Path, ending: str = "pdf", computed: bo
             for M in sorted({s.cell.samples for s in noisy}):
                 yield save_figure(
                     f"{problem_name}-accuracy-{M}",
-                    accuracy([s for s in rows if s.cell.samples == M], f"{problem.title}, M = {M}"),
+                    plot_accuracy([s for s in rows if s.cell.samples == M], f"{problem.title}, M = {M}"),
                 )
-            yield save_figure(f"{problem_name}-by-samples", by_samples(rows, problem.title))
-            yield save_figure(f"{problem_name}-efficiency", efficiency(problem, rows))
+            yield save_figure(f"{problem_name}-by-samples", plot_by_samples(rows, problem.title))
+            yield save_figure(f"{problem_name}-efficiency", plot_efficiency(problem, rows))
             for method in ("mle", "wendy"):
                 noisy_rows = [s for s in noisy if s.method == method]
                 if noisy_rows:
-                    name = str(look(method)["label"])
-                    yield save_figure(f"{problem_name}-intervals-{method}", intervals(problem, noisy_rows, name))
-                    yield save_figure(f"{problem_name}-quality-{method}", quality(problem, noisy_rows, name))
+                    name = str(get_method_style(method)["label"])
+                    yield save_figure(f"{problem_name}-intervals-{method}", plot_intervals(problem, noisy_rows, name))
+                    yield save_figure(f"{problem_name}-quality-{method}", plot_quality(problem, noisy_rows, name))
         if computed:
-            yield save_figure("goodwin-contours", contours())
-            yield save_figure("minimal-radius", minimal_radius())
-            yield save_figure("cost", cost())
+            yield save_figure("goodwin-contours", plot_likelihood_contours())
+            yield save_figure("minimal-radius", plot_minimal_radius())
+            yield save_figure("cost", plot_evaluation_cost())
 
 
-def _curve(
+def _plot_curve(
     axis: Any, rows: list[Summary], method: str, x: Callable[[Summary], float], y: Callable[[Summary], float]
 ) -> None:
     """Draw a measure `y` of one method against `x`; a method without rows leaves no entry in the legend."""
     points = sorted((x(s), y(s)) for s in rows if s.method == method)
     if points:
         a, b = np.array(points).T
-        axis.plot(a, np.maximum(b, MIN_CURVE_VALUE), **look(method))
+        axis.plot(a, np.maximum(b, MIN_CURVE_VALUE), **get_method_style(method))
 
 
-def _percent(s: Summary) -> float:
+def _get_noise_percent(s: Summary) -> float:
     """Return the noise ratio of a cell in per cent."""
     return 100 * s.cell.noise
 
 
-def accuracy(rows: list[Summary], title: str) -> Any:
+def plot_accuracy(rows: list[Summary], title: str) -> Any:
     """Draw the paper's four panels: both errors against noise, the spread near 5% noise, the share of failed runs.
 
     Parameters
@@ -123,17 +123,17 @@ def accuracy(rows: list[Summary], title: str) -> Any:
     """
     figure, axes = pyplot().subplots(2, 2, figsize=(8.4, 6.2))
     noisy = [s for s in rows if s.cell.noise > 0]
-    methods = ordered({s.method for s in noisy})
+    methods = sort_methods({s.method for s in noisy})
     for method in methods:
-        _curve(axes[0, 0], noisy, method, _percent, lambda s: s.coefficient_error)
-        _curve(axes[0, 1], noisy, method, _percent, lambda s: s.forward_error)
+        _plot_curve(axes[0, 0], noisy, method, _get_noise_percent, lambda s: s.coefficient_error)
+        _plot_curve(axes[0, 1], noisy, method, _get_noise_percent, lambda s: s.forward_error)
     for axis, name in zip(axes[0], ("coefficient error", "forward error"), strict=True):
         axis.set(yscale="log", xlabel="noise, %", ylabel=f"mean relative {name}")
     nearest = min({s.cell.noise for s in noisy}, key=lambda ratio: abs(ratio - BOX_PLOT_NOISE))
     errors = {s.method: s.errors for s in noisy if s.cell.noise == nearest and len(s.errors)}
     boxes = {method: errors[method] for method in methods if method in errors}
-    labels = [str(look(m)["label"]) for m in boxes]
-    _boxes(axes[1, 0], boxes, labels)
+    labels = [str(get_method_style(m)["label"]) for m in boxes]
+    _plot_boxes(axes[1, 0], boxes, labels)
     axes[1, 0].set(yscale="log", ylabel="relative coefficient error", title=f"all runs at {nearest:.0%} noise")
     # Cells may have different numbers of runs: each run counts once.
     rates = {
@@ -142,9 +142,13 @@ def accuracy(rows: list[Summary], title: str) -> Any:
         )
         for m in methods
     }
-    bars = axes[1, 1].bar(range(len(rates)), [100 * r for r in rates.values()], color=[look(m)["color"] for m in rates])
+    bars = axes[1, 1].bar(
+        range(len(rates)), [100 * r for r in rates.values()], color=[get_method_style(m)["color"] for m in rates]
+    )
     axes[1, 1].bar_label(bars, fmt="%.0f%%", fontsize=8)
-    axes[1, 1].set_xticks(range(len(rates)), [str(look(m)["label"]) for m in rates], rotation=30, ha="right")
+    axes[1, 1].set_xticks(
+        range(len(rates)), [str(get_method_style(m)["label"]) for m in rates], rotation=30, ha="right"
+    )
     axes[1, 1].set(
         ylabel="failed runs, %", title="failures over all noise levels", ylim=(0, max(10, 115 * max(rates.values())))
     )
@@ -155,18 +159,18 @@ def accuracy(rows: list[Summary], title: str) -> Any:
     return axes
 
 
-def _boxes(axis: Any, boxes: dict[str, FloatArray], labels: list[str]) -> None:
+def _plot_boxes(axis: Any, boxes: dict[str, FloatArray], labels: list[str]) -> None:
     """Draw a box for the errors of each method, in the colours of the methods."""
     drawn = axis.boxplot(
         [np.maximum(e, MIN_BOX_ERROR) for e in boxes.values()], patch_artist=True, widths=0.6, flierprops={"ms": 2.5}
     )
     for patch, line, method in zip(drawn["boxes"], drawn["medians"], boxes, strict=True):
-        patch.set(facecolor=look(method)["color"], alpha=0.45)
+        patch.set(facecolor=get_method_style(method)["color"], alpha=0.45)
         line.set(color="black")
     axis.set_xticks(range(1, len(labels) + 1), labels, rotation=30, ha="right")
 
 
-def by_samples(rows: list[Summary], title: str) -> Any:
+def plot_by_samples(rows: list[Summary], title: str) -> Any:
     """Draw both errors and the failures of a problem against noise, one column for each number of samples.
 
     Returns the matplotlib axes, `(3, sizes)`.
@@ -183,8 +187,8 @@ def by_samples(rows: list[Summary], title: str) -> Any:
     for column, M in enumerate(sizes):
         noisy = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
         for row, (name, measure) in enumerate(measures):
-            for method in ordered({s.method for s in noisy}):
-                _curve(axes[row, column], noisy, method, _percent, measure)
+            for method in sort_methods({s.method for s in noisy}):
+                _plot_curve(axes[row, column], noisy, method, _get_noise_percent, measure)
             if row < 2:
                 axes[row, column].set_yscale("log")
             if not column:
@@ -198,7 +202,7 @@ def by_samples(rows: list[Summary], title: str) -> Any:
     return axes
 
 
-def efficiency(problem: Problem, rows: list[Summary]) -> Any:
+def plot_efficiency(problem: Problem, rows: list[Summary]) -> Any:
     """Draw the root mean square error of the estimates over the Cramér–Rao bound, the median over the parameters.
 
     Returns the matplotlib axes, `(sizes,)`, one panel for each number of samples.
@@ -207,16 +211,16 @@ def efficiency(problem: Problem, rows: list[Summary]) -> Any:
     figure, axes = pyplot().subplots(1, len(sizes), figsize=(1.2 + 2.8 * len(sizes), 3.6), sharey=True, squeeze=False)
     for axis, M in zip(axes[0], sizes, strict=True):
         noisy = [s for s in rows if s.cell.samples == M and s.cell.noise > 0]
-        limits = {s.cell: bound(problem, s.cell) for s in noisy}
+        limits = {s.cell: compute_error_bound(problem, s.cell) for s in noisy}
 
         # `limits` is a default argument, so that each panel's function keeps its own limits.
         def compute_ratio(s: Summary, limits: dict[Any, FloatArray] = limits) -> float:
             """Return the median over the parameters of error over bound; MSE is squared bias plus variance."""
-            rms = np.abs(problem.parameters) * np.sqrt(s.bias + _spread(s))
+            rms = np.abs(problem.parameters) * np.sqrt(s.bias + _estimate_relative_variance(s))
             return float(np.nanmedian(rms / limits[s.cell]))
 
-        for method in ordered({s.method for s in noisy}):
-            _curve(axis, noisy, method, _percent, compute_ratio)
+        for method in sort_methods({s.method for s in noisy}):
+            _plot_curve(axis, noisy, method, _get_noise_percent, compute_ratio)
         axis.axhline(1.0, color="black", lw=0.8)
         axis.set(yscale="log", xlabel="noise, %", title=f"M = {M}")
     axes[0, 0].set_ylabel("rms error ÷ Cramér–Rao bound")
@@ -226,7 +230,7 @@ def efficiency(problem: Problem, rows: list[Summary]) -> Any:
     return axes
 
 
-def _spread(s: Summary) -> FloatArray:
+def _estimate_relative_variance(s: Summary) -> FloatArray:
     """Return the variance over the square of the truth, `(J,)`, from the median of squares, for normal errors.
 
     The paper's variance is a median of squares, which a few lost runs do not move.
@@ -234,20 +238,20 @@ def _spread(s: Summary) -> FloatArray:
     return s.variance / MEDIAN_OF_SQUARED_NORMAL
 
 
-def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
+def plot_intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
     """Draw the mean estimate and the mean interval of each parameter against noise.
 
     Returns the matplotlib axes, one panel for each parameter with one line for each number of samples.
     """
     names = problem.model.parameters
-    figure, axes = grid(len(names))
+    figure, axes = create_panels(len(names))
     sizes = sorted({s.cell.samples for s in rows})
     has_unlimited = False
     for j, (axis, name) in enumerate(zip(axes.flat, names, strict=False)):
         for k, M in enumerate(sizes):
-            cells = sorted((s for s in rows if s.cell.samples == M), key=_percent)
+            cells = sorted((s for s in rows if s.cell.samples == M), key=_get_noise_percent)
             # Shifted by a quarter of a per cent, so that the bars of different sizes do not cover each other.
-            x = np.array([_percent(s) for s in cells]) + 0.25 * (k - (len(sizes) - 1) / 2)
+            x = np.array([_get_noise_percent(s) for s in cells]) + 0.25 * (k - (len(sizes) - 1) / 2)
             half = np.array([s.half_width[j] for s in cells])
             colour = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")[k % 5]
             axis.errorbar(
@@ -266,7 +270,7 @@ def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
                 has_unlimited = True
         axis.axhline(problem.truth[j], color="gray", lw=1, ls="--")
         axis.set_title(name)
-    finish(
+    finish_figure(
         figure,
         axes,
         len(names),
@@ -278,15 +282,15 @@ def intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
     return axes
 
 
-def quality(problem: Problem, rows: list[Summary], title: str) -> Any:
+def plot_quality(problem: Problem, rows: list[Summary], title: str) -> Any:
     """Draw squared bias, variance and MSE of each parameter, and its coverage, against noise.
 
     The smallest number of samples of the study is shown. Returns the matplotlib axes, `(J, 2)`.
     """
     names = problem.model.parameters
     M = min(s.cell.samples for s in rows)
-    cells = sorted((s for s in rows if s.cell.samples == M), key=_percent)
-    x = [_percent(s) for s in cells]
+    cells = sorted((s for s in rows if s.cell.samples == M), key=_get_noise_percent)
+    x = [_get_noise_percent(s) for s in cells]
     figure, axes = pyplot().subplots(len(names), 2, figsize=(7.4, 1.0 + 1.35 * len(names)), sharex=True, squeeze=False)
     for j, name in enumerate(names):
         for key, label, colour, marker in (
@@ -311,7 +315,7 @@ def quality(problem: Problem, rows: list[Summary], title: str) -> Any:
     return axes
 
 
-def against_duration(problem: Problem, rows: list[Summary]) -> Any:
+def plot_against_duration(problem: Problem, rows: list[Summary]) -> Any:
     """Draw the data of the longest series, and the coefficient error against the length of the series.
 
     Returns the two matplotlib axes as an array, `(2,)`.
@@ -331,8 +335,8 @@ def against_duration(problem: Problem, rows: list[Summary]) -> Any:
         title=f"T = {longest.duration:g}, {longest.noise:.0%} noise",
     )
     data_axis.legend(loc="upper center", ncols=2, fontsize=8)
-    for method in ordered({s.method for s in rows}):
-        _curve(error_axis, rows, method, lambda s: s.cell.duration, lambda s: s.coefficient_error)
+    for method in sort_methods({s.method for s in rows}):
+        _plot_curve(error_axis, rows, method, lambda s: s.cell.duration, lambda s: s.coefficient_error)
     error_axis.set(
         yscale="log", xlabel="T", ylabel="mean relative coefficient error", title=f"{max(s.runs for s in rows)} runs"
     )

@@ -15,8 +15,8 @@ from ..model import Model
 from ..results.fit_result import FitResult
 from ..support.errors import FitError, WeakformError
 from ..support.whole_numbers import is_whole
-from ..support.wording import Progress
-from .executors import Lost, dask, local
+from ..support.wording import ProgressLine
+from .executors import LostRun, make_dask_executor, make_local_executor
 
 FitOrError = FitResult | WeakformError
 """Result for one dataset."""
@@ -78,9 +78,9 @@ def fit_many(
         raise FitError(f"workers must be a whole number, at least 1; received {workers!r}.")
     check_model(model)
     results: dict[int, FitOrError] = {}
-    bar = Progress(lambda: f"fits: {len(results)} of {len(datasets)}")
+    bar = ProgressLine(lambda: f"fits: {len(results)} of {len(datasets)}")
     try:
-        for number, result in _done(model, datasets, workers, scheduler, arguments):
+        for number, result in _fit_all(model, datasets, workers, scheduler, arguments):
             results[number] = result
             bar.update()
     finally:
@@ -88,12 +88,12 @@ def fit_many(
     return [results[number] for number in range(len(datasets))]
 
 
-def _done(
+def _fit_all(
     model: Model, datasets: list[Dataset], workers: int | None, scheduler: str | None, arguments: dict[str, Any]
 ) -> Iterator[tuple[int, FitOrError]]:
     """Fit all datasets, and yield each number with its result, in any order."""
     waiting = list(enumerate(datasets))
-    fit_dataset = partial(_one, model, arguments)
+    fit_dataset = partial(_fit_one, model, arguments)
     cores = workers or os.cpu_count() or 1
     begin = time.monotonic()
     # The first fits run in this process: their mean time tells whether the rest is worth starting other processes.
@@ -105,21 +105,25 @@ def _done(
         number, data = waiting.pop(0)
         yield number, fit_dataset(data)
     batches = [waiting[k : k + DATASETS_PER_BATCH] for k in range(0, len(waiting), DATASETS_PER_BATCH)]
-    fit_batch = partial(_batch, model, arguments)
-    execute = dask(scheduler, fit_batch) if scheduler is not None else local(cores, fit_batch)
+    fit_batch = partial(_fit_batch, model, arguments)
+    execute = (
+        make_dask_executor(scheduler, fit_batch) if scheduler is not None else make_local_executor(cores, fit_batch)
+    )
     for batch, result in execute(batches):
         results = (
-            [WeakformError(f"The fit was lost: {result.reason}.")] * len(batch) if isinstance(result, Lost) else result
+            [WeakformError(f"The fit was lost: {result.reason}.")] * len(batch)
+            if isinstance(result, LostRun)
+            else result
         )
         yield from zip((number for number, _ in batch), results, strict=True)
 
 
-def _batch(model: Model, arguments: dict[str, Any], job: Batch) -> list[FitOrError]:
+def _fit_batch(model: Model, arguments: dict[str, Any], batch: Batch) -> list[FitOrError]:
     """Fit the datasets of one batch, in their order."""
-    return [_one(model, arguments, data) for _, data in job]
+    return [_fit_one(model, arguments, data) for _, data in batch]
 
 
-def _one(model: Model, arguments: dict[str, Any], data: Dataset) -> FitOrError:
+def _fit_one(model: Model, arguments: dict[str, Any], data: Dataset) -> FitOrError:
     """Fit one dataset; return the error if the fit is refused."""
     try:
         return fit(model, data, **arguments)

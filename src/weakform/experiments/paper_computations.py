@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..basis import Local, Orthonormal
-from ..basis.orthonormal import corner, radius_errors
+from ..basis.orthonormal import compute_radius_errors, find_corner
 from ..problems import ALL, Problem
 from ..report.plots import pyplot
 from ..weak.weak_problem import WeakProblem
 
 
-def contours(draws: int = 6, M: int = 256, points: int = 25) -> Any:
+def plot_likelihood_contours(draws: int = 6, M: int = 256, points: int = 25) -> Any:
     """Draw the weak likelihood of Goodwin in p4 and p5 for six noise ratios.
 
     With more noise the optimum moves away from the truth.
@@ -66,24 +66,26 @@ def contours(draws: int = 6, M: int = 256, points: int = 25) -> Any:
     return axes
 
 
-def minimal_radius(M: int = 512, noise: float = 0.05) -> Any:
+def plot_minimal_radius(M: int = 512, noise: float = 0.05) -> Any:
     """Draw the surrogate of the quadrature error against the radius for logistic growth, and its corner.
 
     Returns the matplotlib axes.
     """
     problem = ALL["logistic"]
     data = problem.simulate(M=M, noise=noise, seed=1)
-    radii, errors = radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
+    radii, errors = compute_radius_errors(data.trajectories[0], (0.04, 1.0), 1.0)
     _, axis = pyplot().subplots(figsize=(5.4, 3.6))
     axis.plot(radii, errors, color="#0072B2", lw=1.3, marker=".", ms=4)
-    axis.axvline(radii[corner(errors)], color="#D55E00", ls="--", lw=1.2, label=f"corner, {radii[corner(errors)]:.2g}")
+    axis.axvline(
+        radii[find_corner(errors)], color="#D55E00", ls="--", lw=1.2, label=f"corner, {radii[find_corner(errors)]:.2g}"
+    )
     axis.set(yscale="log", xlabel="radius", ylabel=f"|Fourier mode {M // 2}| of φ u")
     axis.set_title(f"logistic growth, M = {M}, {noise:.0%} noise")
     axis.legend()
     return axis
 
 
-def cost(repeats: int = 3) -> Any:
+def plot_evaluation_cost(repeats: int = 3) -> Any:
     """Draw the CPU time of the likelihood and its derivatives.
 
     It is drawn against M for local test functions and against K for dense ones. The shortest time of `repeats`
@@ -92,21 +94,21 @@ def cost(repeats: int = 3) -> Any:
     problem = ALL["goodwin"]
     figure, (local_axis, dense_axis) = pyplot().subplots(1, 2, figsize=(9, 3.8))
     sizes = [2**k for k in range(8, 14)]
-    seconds = [_times(problem, M, Local(), repeats)[1] for M in sizes]
-    _draw_times(local_axis, "M", sizes, seconds, power=1)
+    seconds = [_time_likelihood(problem, M, Local(), repeats)[1] for M in sizes]
+    _plot_times(local_axis, "M", sizes, seconds, power=1)
     # Neither the share of information nor the condition number cuts the basis: K alone decides.
     timings = [
-        _times(problem, 1024, Orthonormal(max_functions=K, information=1.0, max_condition=1e16), repeats)
+        _time_likelihood(problem, 1024, Orthonormal(max_functions=K, information=1.0, max_condition=1e16), repeats)
         for K in (50, 100, 200, 400)
     ]
-    _draw_times(dense_axis, "K", [K for K, _ in timings], [seconds for _, seconds in timings], power=3)
+    _plot_times(dense_axis, "K", [K for K, _ in timings], [seconds for _, seconds in timings], power=3)
     local_axis.set_title("local test functions")
     dense_axis.set_title("the paper's dense test functions, M = 1024")
     figure.suptitle("Goodwin, one evaluation")
     return np.array([local_axis, dense_axis])
 
 
-def _draw_times(axis: Any, label: str, sizes: list[int], seconds: list[list[float]], power: int) -> None:
+def _plot_times(axis: Any, label: str, sizes: list[int], seconds: list[list[float]], power: int) -> None:
     """Draw the CPU time of value, gradient and Hessian against a size, and a line of the expected power.
 
     Parameters
@@ -135,7 +137,7 @@ def _draw_times(axis: Any, label: str, sizes: list[int], seconds: list[list[floa
     axis.legend(fontsize=8)
 
 
-def _times(problem: Problem, M: int, basis: Any, repeats: int) -> tuple[int, list[float]]:
+def _time_likelihood(problem: Problem, M: int, basis: Any, repeats: int) -> tuple[int, list[float]]:
     """Return the number of test functions, and the CPU seconds of the value, with the gradient, with the Hessian."""
     weak = WeakProblem.build(problem.model, problem.simulate(M=M, noise=0.05, seed=1), basis)
     likelihood, seconds = weak.likelihood(), []

@@ -29,7 +29,7 @@ MAX_COLUMNS = 4
 judgement."""
 
 
-def look(method: str) -> dict[str, Any]:
+def get_method_style(method: str) -> dict[str, Any]:
     """Return label, colour, line and marker of a method as keywords of matplotlib's `plot`."""
     # A sum over the letters is the same in every process, unlike `hash`, so a label keeps its colour.
     fallback = (method, OTHER_COLOURS[sum(map(ord, method)) % len(OTHER_COLOURS)], "-.", "P")
@@ -37,13 +37,13 @@ def look(method: str) -> dict[str, Any]:
     return dict(zip(("label", "color", "linestyle", "marker"), style, strict=True)) | {"ms": 4, "lw": 1.3}
 
 
-def ordered(methods: set[str]) -> list[str]:
+def sort_methods(methods: set[str]) -> list[str]:
     """Sort methods into the order of the legend, those without a style of their own last."""
     order = list(METHOD_STYLES)
     return sorted(methods, key=lambda m: (order.index(m) if m in METHOD_STYLES else len(METHOD_STYLES), m))
 
 
-def grid(count: int) -> tuple[Any, Any]:
+def create_panels(count: int) -> tuple[Any, Any]:
     """Create a figure with at least `count` panels; return it with its axes, `(rows, columns)`."""
     columns = min(MAX_COLUMNS, count)
     rows = math.ceil(count / columns)
@@ -53,7 +53,7 @@ def grid(count: int) -> tuple[Any, Any]:
     return figure, axes
 
 
-def finish(figure: Any, axes: Any, used: int, title: str, label: str) -> None:
+def finish_figure(figure: Any, axes: Any, used: int, title: str, label: str) -> None:
     """Hide the panels after the first `used`; add the title, the label of the horizontal axis and the legend."""
     for axis in axes.flat[used:]:
         axis.set_visible(False)

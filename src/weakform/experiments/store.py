@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..support.errors import WeakformError
-from ..support.optional_imports import pandas
+from ..support.optional_imports import import_pandas
 from .cell_runner import Record
 from .study import Run, Study
 
@@ -84,11 +84,11 @@ class Store:
             raise StoreError(
                 f"There is no study file {self.path}; create one with: weakform sweep STUDY --out {self.path}"
             )
-        self._db = self._open(f"{self.path.resolve().as_uri()}?mode=rw")
+        self._db = self._connect(f"{self.path.resolve().as_uri()}?mode=rw")
 
-    def _open(self, uri: str) -> sqlite3.Connection:
+    def _connect(self, uri: str) -> sqlite3.Connection:
         """Connect to the database at `uri`, check that it is a study, and create missing tables."""
-        with _readable(self.path):
+        with _explain_read_errors(self.path):
             # Without an isolation level every statement is a transaction, so each run is committed on its own.
             db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT)
             # A reader need not close the store: the connection closes with the object.
@@ -131,7 +131,7 @@ class Store:
                 f"The study file {path} cannot be written: there is no folder {path.parent}. Create it, or choose "
                 "another file with --out."
             )
-        with _explained(path):
+        with _explain_write_errors(path):
             # With a timeout of 0, a second writer is refused immediately.
             lock = sqlite3.connect(path.with_name(path.name + ".lock"), isolation_level=None, timeout=0.0)
         try:
@@ -144,10 +144,10 @@ class Store:
                     f"{path} is in use by another weakform sweep; wait for it, stop it, or choose another file with "
                     "--out."
                 ) from None
-            with _explained(path):
+            with _explain_write_errors(path):
                 path.touch()
                 store = cls(path)
-                store._claim(study)
+                store._register_study(study)
             try:
                 yield store
             finally:
@@ -155,15 +155,15 @@ class Store:
         finally:
             lock.close()
 
-    def _claim(self, study: Study) -> None:
+    def _register_study(self, study: Study) -> None:
         """Write the definition of the study into a new store; refuse a store of another study."""
         stored = self.definition
         if not stored:
             self._db.execute("INSERT INTO study VALUES (?, ?)", (study.name, study.definition))
             return
         # A study may be continued with more runs; any other difference would mix two studies in one file.
-        with _readable(self.path):
-            is_different = _without_runs(stored) != _without_runs(json.loads(study.definition))
+        with _explain_read_errors(self.path):
+            is_different = _remove_run_counts(stored) != _remove_run_counts(json.loads(study.definition))
         if is_different:
             raise StoreError(
                 f"{self.path} holds another study; choose another file with --out, or give the study with which the "
@@ -180,35 +180,37 @@ class Store:
     @property
     def study(self) -> str:
         """Name of the study; empty if no study has been written."""
-        with _readable(self.path):
+        with _explain_read_errors(self.path):
             row = self._db.execute("SELECT name FROM study").fetchone()
         return "" if row is None else str(row[0])
 
     @property
     def definition(self) -> dict[str, Any]:
         """Definition of the study: its table and the text of its model files; empty if none has been written."""
-        with _readable(self.path):
+        with _explain_read_errors(self.path):
             row = self._db.execute("SELECT definition FROM study").fetchone()
             return {} if row is None else dict(json.loads(row[0]))
 
     def done(self) -> set[tuple[Any, ...]]:
         """Return the keys of all runs in the store; see `Run.key`."""
-        with _readable(self.path):
+        with _explain_read_errors(self.path):
             return set(self._db.execute(f"SELECT {', '.join(KEY)} FROM runs"))
 
     def add(self, run: Run, record: Record) -> None:
         """Write one run with its record in one transaction; a run with the same key is replaced."""
-        values = [json.dumps(record[name]) if name in _JSON_COLUMNS else _plain(record.get(name)) for name in COLUMNS]
+        values = [
+            json.dumps(record[name]) if name in _JSON_COLUMNS else _replace_nan(record.get(name)) for name in COLUMNS
+        ]
         marks = ", ".join("?" * (len(KEY) + len(COLUMNS)))
-        with _explained(self.path):
+        with _explain_write_errors(self.path):
             self._db.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", (*run.key, *values))
 
     def rows(self) -> list[Record]:
         """Return the records of all runs with their keys, in the order of the keys."""
-        with _readable(self.path):
-            return self._rows()
+        with _explain_read_errors(self.path):
+            return self._fetch_rows()
 
-    def _rows(self) -> list[Record]:
+    def _fetch_rows(self) -> list[Record]:
         """Read all records; SQL's NULL becomes NaN in the columns of numbers that need it."""
         names = (*KEY, *COLUMNS)
         records = []
@@ -224,10 +226,10 @@ class Store:
 
     def frame(self) -> Any:
         """Return all runs as a pandas data frame, one row for each run with the columns `KEY` and `COLUMNS`."""
-        return pandas().DataFrame(self.rows())
+        return import_pandas().DataFrame(self.rows())
 
 
-def _without_runs(definition: dict[str, Any]) -> dict[str, Any]:
+def _remove_run_counts(definition: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a definition without the numbers of runs, which may grow while a study is continued."""
     study = dict(definition["study"])
     study.pop("runs", None)
@@ -235,7 +237,7 @@ def _without_runs(definition: dict[str, Any]) -> dict[str, Any]:
     return {**definition, "study": study}
 
 
-def _plain(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     """Return a value for SQLite, with `None` in place of NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else value
@@ -243,7 +245,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _explain_read_errors(path: Path) -> Iterator[None]:
     """Turn the errors of reading a damaged file into a `StoreError`."""
     try:
         yield
@@ -254,7 +256,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_write_errors(path: Path) -> Iterator[None]:
     """Turn the errors of writing into a `StoreError` that says how to continue."""
     try:
         yield

@@ -28,12 +28,12 @@ from typing import Any
 from .. import problems
 from ..estimators import ESTIMATORS, Options
 from ..files.model_file import ModelFile, parse_toml, read_model, read_text
-from ..files.toml_keys import known, number
+from ..files.toml_keys import check_keys, read_number
 from ..noise.kinds import KINDS
 from ..problems import Problem
 from ..support.errors import ModelError, WeakformError
 from ..support.whole_numbers import is_whole
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 
 START_METHOD = "start"
 """Label of the method that returns the start itself, without a fit: the curve of the initial guesses in figures."""
@@ -154,7 +154,7 @@ class Study:
         return tuple(dict.fromkeys(run.method.label for run in self.runs))
 
 
-def run_seed(seed: int, cell: Cell, run: int) -> int:
+def compute_run_seed(seed: int, cell: Cell, run: int) -> int:
     """Return the seed of the data and the start of a run: a hash of the cell and the number of the run.
 
     Parameters
@@ -175,7 +175,7 @@ def run_seed(seed: int, cell: Cell, run: int) -> int:
     return int.from_bytes(hashlib.sha256("|".join(words).encode()).digest()[:7], "big")
 
 
-def built_in() -> list[str]:
+def list_built_in_studies() -> list[str]:
     """Return the sorted names of the studies that come with the package."""
     folder = resources.files(__package__) / "studies"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
@@ -200,22 +200,23 @@ def read_study(source: str | Path | Mapping[str, Any]) -> Study:
         If the study cannot be read, or a key or value in it is wrong.
     """
     if isinstance(source, Mapping):
-        return _study(source, "study", Path())
+        return _build_study(source, "study", Path())
     name = str(source)
-    if name in built_in():
+    if name in list_built_in_studies():
         text = (resources.files(__package__) / "studies" / f"{name}.toml").read_text(encoding="utf-8")
-        return _study(parse_toml(text, name), name, Path())
+        return _build_study(parse_toml(text, name), name, Path())
     path = Path(source)
     if not path.suffix and not path.exists():
-        guess = suggestion(name, built_in())
+        guess = suggest_name(name, list_built_in_studies())
         raise ModelError(
-            f"No built-in study {name!r}.{guess} The built-in studies are {', '.join(built_in())}; for your own, give "
+            f"No built-in study {name!r}.{guess} The built-in studies are {', '.join(list_built_in_studies())}; for "
+            "your own, give "
             "the path of a TOML file."
         )
-    return _study(parse_toml(read_text(path, "study file"), str(path)), str(path), path.parent)
+    return _build_study(parse_toml(read_text(path, "study file"), str(path)), str(path), path.parent)
 
 
-def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
+def _build_study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
     """Check the table of a study and build its runs.
 
     Parameters
@@ -227,20 +228,20 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
     folder : Path
         Folder in which model files are looked for.
     """
-    known(table, _STUDY_KEYS, where)
+    check_keys(table, _STUDY_KEYS, where)
     blocks = table.get("cells")
     if not isinstance(blocks, list) or not blocks:
         raise ModelError(f"{where} needs at least one [[cells]] block with problems, noise and samples.")
-    seed = _whole(table.get("seed", 0), f"{where}, seed", 0)
+    seed = _check_whole_number(table.get("seed", 0), f"{where}, seed", 0)
     sources: dict[str, str] = {}  # text of each model file, which the store keeps
     runs: dict[tuple[Any, ...], Run] = {}
     total = 0
     for k, block in enumerate(blocks, 1):
         place = f"{where}, [[cells]] number {k}"
-        known(block, _CELL_KEYS, place)
+        check_keys(block, _CELL_KEYS, place)
         settings = {**{key: table[key] for key in ("runs", "methods", "start", "bounds") if key in table}, **block}
-        count = _whole(settings.get("runs"), f"{place}: runs", 1)
-        methods = _methods(settings.get("methods", ["wendy"]), place)
+        count = _check_whole_number(settings.get("runs"), f"{place}: runs", 1)
+        methods = _read_methods(settings.get("methods", ["wendy"]), place)
         start = settings.get("start", "random")
         if start not in ("random", "default"):
             raise ModelError(f"{place}: start must be 'random' or 'default'; received {start!r}.")
@@ -251,7 +252,7 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
         for key, value in flags.items():
             if not isinstance(value, bool):
                 raise ModelError(f"{place}: {key} must be true or false; received {value!r}.")
-        cells = _cells(block, place, folder, sources)
+        cells = _build_cells(block, place, folder, sources)
         total += len(cells) * count * len(methods)
         if total > MAX_RUNS:
             raise ModelError(
@@ -260,13 +261,15 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
         for run_number in range(count):
             for cell, problem in cells:
                 for method in methods:
-                    run = Run(cell, run_number, method, problem, run_seed(seed, cell, run_number), start, **flags)
+                    run = Run(
+                        cell, run_number, method, problem, compute_run_seed(seed, cell, run_number), start, **flags
+                    )
                     if run.key in runs and method.label == START_METHOD:
                         continue  # the initial guesses of a cell are the same in every block
                     if run.key in runs:
                         raise ModelError(f"{place}: the run {run.key} occurs twice; cells must differ.")
                     runs[run.key] = run
-    definition = json.dumps({"study": _plain(table), "files": sources}, sort_keys=True)
+    definition = json.dumps({"study": _convert_to_json(table), "files": sources}, sort_keys=True)
     name = table.get("name", Path(where).stem)
     # The store is named after the study, so the name must not lead to another folder or hide the file.
     is_file_name = isinstance(name, str) and name and not any(c in '/\\:*?"<>|\0\n' for c in name)
@@ -275,31 +278,31 @@ def _study(table: Mapping[str, Any], where: str, folder: Path) -> Study:
             f"{where}: name must be usable as the name of a file, without a dot at its beginning and without any of "
             f'/ \\ : * ? " < > |; received {name!r}.'
         )
-    return Study(name, definition, _by_number(runs.values()))
+    return Study(name, definition, _sort_by_number(runs.values()))
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     """Return a value with all that JSON does not have, such as TOML's dates, written as text."""
     return json.loads(json.dumps(value, default=str))
 
 
-def _whole(value: Any, what: str, least: int) -> int:
+def _check_whole_number(value: Any, what: str, least: int) -> int:
     """Check that a value is a whole number not below `least`, and return it."""
     if not is_whole(value, least):
         raise ModelError(f"{what} must be a whole number, at least {least}; received {value!r}.")
     return int(value)
 
 
-def _numbers(value: Any, what: str, least: float) -> list[float]:
+def _check_numbers(value: Any, what: str, least: float) -> list[float]:
     """Check that a value is a number or a list of numbers not below `least`, and return them as a list."""
     values = value if isinstance(value, list | tuple) else [value]
-    checked = [number(v, what) for v in values]
+    checked = [read_number(v, what) for v in values]
     if not checked or min(checked) < least:
         raise ModelError(f"{what} must be a number or a list of numbers, each at least {least:g}; received {value!r}.")
     return checked
 
 
-def _methods(value: Any, where: str) -> list[Method]:
+def _read_methods(value: Any, where: str) -> list[Method]:
     """Return the methods of a study or a block, from a name, a list of names, or a table for each label."""
     if isinstance(value, str):
         value = [value]
@@ -312,9 +315,9 @@ def _methods(value: Any, where: str) -> list[Method]:
     methods = []
     for label, entry in value.items():
         place = f"{where}, method {label!r}"
-        method = known(entry, _METHOD_KEYS, place).get("method", label)
+        method = check_keys(entry, _METHOD_KEYS, place).get("method", label)
         if method not in ESTIMATORS:
-            guess = suggestion(str(method), ESTIMATORS)
+            guess = suggest_name(str(method), ESTIMATORS)
             raise ModelError(f"{place}: unknown method {method!r}.{guess} The methods are {', '.join(ESTIMATORS)}.")
         options = entry.get("options", {})
         try:
@@ -325,39 +328,43 @@ def _methods(value: Any, where: str) -> list[Method]:
     return methods
 
 
-def _cells(block: Mapping[str, Any], where: str, folder: Path, sources: dict[str, str]) -> list[tuple[Cell, Problem]]:
+def _build_cells(
+    block: Mapping[str, Any], where: str, folder: Path, sources: dict[str, str]
+) -> list[tuple[Cell, Problem]]:
     """Return the cells of a block with their problems; the text of each model file is added to `sources`."""
     names = block.get("problems")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ModelError(f"{where}: problems must be a list of names and model files; received {names!r}.")
-    ratios = _numbers(block.get("noise"), f"{where}: noise", 0.0)
+    ratios = _check_numbers(block.get("noise"), f"{where}: noise", 0.0)
     kind = block.get("kind")
     if kind is not None and kind not in KINDS:
         raise ModelError(f"{where}: kind must be one of {', '.join(KINDS)}; received {kind!r}.")
     cells = []
     for name in names:
-        problem = _problem(name, where, folder, sources)
+        problem = _find_problem(name, where, folder, sources)
         if kind is not None:
             problem = problem.with_noise(kind)
-        for M, duration in _lengths(block, problem, where):
+        for M, duration in _read_lengths(block, problem, where):
             cells += [(Cell(problem.name, problem.noise, ratio, M, duration), problem) for ratio in ratios]
     return cells
 
 
-def _lengths(block: Mapping[str, Any], problem: Problem, where: str) -> list[tuple[int, float]]:
+def _read_lengths(block: Mapping[str, Any], problem: Problem, where: str) -> list[tuple[int, float]]:
     """Return the number of steps and the duration of each series that a block has for a problem."""
     if "durations" not in block:
         sizes = block.get("samples")
         sizes = sizes if isinstance(sizes, list) else [sizes]
-        return [(_whole(M, f"{where}: samples", MIN_STEPS), float(problem.duration)) for M in sizes]
-    durations = _numbers(block["durations"], f"{where}: durations", 0.0)
-    step = number(block.get("step"), f"{where}: step")
+        return [(_check_whole_number(M, f"{where}: samples", MIN_STEPS), float(problem.duration)) for M in sizes]
+    durations = _check_numbers(block["durations"], f"{where}: durations", 0.0)
+    step = read_number(block.get("step"), f"{where}: step")
     if step <= 0:
         raise ModelError(f"{where}: step must be positive; received {step!r}.")
-    return [(_whole(round(T / step), f"{where}: durations divided by step", MIN_STEPS), T) for T in durations]
+    return [
+        (_check_whole_number(round(T / step), f"{where}: durations divided by step", MIN_STEPS), T) for T in durations
+    ]
 
 
-def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Problem:
+def _find_problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Problem:
     """Return a built-in problem, or read one from a model file and add its text to `sources`."""
     if not name.endswith(".toml"):
         try:
@@ -370,10 +377,10 @@ def _problem(name: str, where: str, folder: Path, sources: dict[str, str]) -> Pr
     if is_taken:
         raise ModelError(f"{where}: two problems have the name {path.stem!r}; rename the model file.")
     sources[name] = read_text(path, "model file")
-    return problem_from(read_model(path), str(path))
+    return build_problem_from_file(read_model(path), str(path))
 
 
-def problem_from(file: ModelFile, where: str) -> Problem:
+def build_problem_from_file(file: ModelFile, where: str) -> Problem:
     """Build a problem from a model file that gives the truth, the initial state, bounds and a duration.
 
     Parameters
@@ -416,6 +423,6 @@ def problem_from(file: ModelFile, where: str) -> Problem:
     )
 
 
-def _by_number(runs: Iterable[Run]) -> tuple[Run, ...]:
+def _sort_by_number(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Sort runs by number: the first run of every cell, then the second, so that an early stop leaves no cell empty."""
     return tuple(sorted(runs, key=lambda run: run.number))

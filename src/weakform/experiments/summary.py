@@ -26,7 +26,7 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError, WeakformError
 from .cell_runner import Record
 from .store import Store, StoreError
-from .study import Cell, problem_from
+from .study import Cell, build_problem_from_file
 
 CONVERGED_STATUSES = {"START", *(status.name for status in Status if status.converged)}
 """Statuses in the store of runs whose method converged, whether or not the estimate is accepted."""
@@ -81,7 +81,7 @@ class Summary:
     seconds: float
 
 
-def problem_of(store: Store, name: str) -> Problem:
+def find_problem(store: Store, name: str) -> Problem:
     """Return a problem of a study: one whose model file is in the store, or a built-in one.
 
     Raises
@@ -90,7 +90,7 @@ def problem_of(store: Store, name: str) -> Problem:
         If there is no problem of this name.
     """
     for file, text in store.definition.get("files", {}).items():
-        problem = problem_from(parse_model(text, file, file.rsplit("/", 1)[-1].removesuffix(".toml")), file)
+        problem = build_problem_from_file(parse_model(text, file, file.rsplit("/", 1)[-1].removesuffix(".toml")), file)
         if problem.name == name:
             return problem
     try:
@@ -104,10 +104,10 @@ def problem_of(store: Store, name: str) -> Problem:
 
 def summarise(store: Store) -> list[Summary]:
     """Compute the metrics of every cell and method of a store, in the order of its keys."""
-    return summaries(store.rows(), lambda name: problem_of(store, name))
+    return summarise_rows(store.rows(), lambda name: find_problem(store, name))
 
 
-def summaries(rows: Iterable[Record], problem: Callable[[str], Problem]) -> list[Summary]:
+def summarise_rows(rows: Iterable[Record], get_problem: Callable[[str], Problem]) -> list[Summary]:
     """Compute the metrics of every cell and method of runs.
 
     Parameters
@@ -121,10 +121,10 @@ def summaries(rows: Iterable[Record], problem: Callable[[str], Problem]) -> list
     for row in rows:
         cell = Cell(row["problem"], row["kind"], row["noise"], row["samples"], row["duration"])
         groups.setdefault((cell, row["method"]), []).append(row)
-    return [_summary(cell, method, group, problem(cell.problem)) for (cell, method), group in groups.items()]
+    return [_summarise_cell(cell, method, group, get_problem(cell.problem)) for (cell, method), group in groups.items()]
 
 
-def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> Summary:
+def _summarise_cell(cell: Cell, method: str, rows: list[Record], problem: Problem) -> Summary:
     """Compute the metrics of one method in one cell from its runs."""
     truth, good = problem.parameters, [row for row in rows if not row["failed"]]
     J = len(truth)
@@ -163,7 +163,7 @@ def _summary(cell: Cell, method: str, rows: list[Record], problem: Problem) -> S
     )
 
 
-def bound(problem: Problem, cell: Cell) -> FloatArray:
+def compute_error_bound(problem: Problem, cell: Cell) -> FloatArray:
     """Compute the smallest standard errors `(J,)` of an unbiased estimator in a cell, from the Cramér–Rao bound.
 
     They are NaN without noise, and if the model cannot be solved.
@@ -191,21 +191,21 @@ def bound(problem: Problem, cell: Cell) -> FloatArray:
     return np.asarray(np.sqrt(C.diagonal()))
 
 
-def table(summaries: list[Summary]) -> str:
+def format_table(summaries: list[Summary]) -> str:
     """Write metrics as a table in Markdown; those of each parameter appear as their median over the parameters."""
     columns = ["problem", "noise", "M", "T", "method", "runs", "failed", "coefficient error", "forward error"]
     columns += ["bias² (paper)", "bias²", "variance", "MSE", "coverage", "CPU s"]
     lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     for s in summaries:
         c = s.cell
-        quality = [_median(v) for v in (s.bias_paper, s.bias, s.variance, s.mse)]
+        quality = [_compute_median(v) for v in (s.bias_paper, s.bias, s.variance, s.mse)]
         cells = [c.problem, f"{c.noise:.3g}", c.samples, f"{c.duration:g}", s.method, s.runs, f"{s.failure_rate:.0%}"]
         cells += [f"{value:.3g}" for value in (s.coefficient_error, s.forward_error, *quality)]
-        cells += [f"{_median(s.coverage):.0%}", f"{s.seconds:.2g}"]
+        cells += [f"{_compute_median(s.coverage):.0%}", f"{s.seconds:.2g}"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
-def _median(values: FloatArray) -> float:
+def _compute_median(values: FloatArray) -> float:
     """Return the median of the values that are not NaN, or NaN if none is finite."""
     return float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan

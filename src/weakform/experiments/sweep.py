@@ -8,15 +8,15 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..support.wording import Progress
-from .cell_runner import perform
-from .executors import Execute, Lost, local
+from ..support.wording import ProgressLine
+from .cell_runner import perform_run
+from .executors import Execute, LostRun, make_local_executor
 from .store import Store
 from .study import Run, Study
 
 
 @dataclass(frozen=True)
-class Done:
+class SweepOutcome:
     """Counts of a sweep.
 
     Attributes
@@ -34,13 +34,13 @@ class Done:
     """
 
     total: int
-    before: int
+    already_done: int
     done: int
     failed: int
     lost: tuple[str, ...]
 
 
-def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Done:
+def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> SweepOutcome:
     """Do the runs of a study that its store does not have yet.
 
     A sweep that was interrupted continues where it stopped.
@@ -63,25 +63,25 @@ def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Don
     StoreError
         If the store cannot be written, or belongs to another study.
     """
-    execute = execute or local(os.cpu_count() or 1, perform)
+    execute = execute or make_local_executor(os.cpu_count() or 1, perform_run)
     with Store.writing(path, study) as store:
         stored = store.done()
         todo = [run for run in study.runs if run.key not in stored]
         tally = Tally(study.runs, todo)
-        bar = Progress(tally.line)
+        bar = ProgressLine(tally.format_line)
         lost: list[str] = []
         try:
             for run, record in execute(todo):
-                if isinstance(record, Lost):
+                if isinstance(record, LostRun):
                     lost.append(f"{'/'.join(map(str, run.key))}: {record.reason}")
-                    tally.add(run, True)
+                    tally.add_run(run, True)
                 else:
                     store.add(run, record)
-                    tally.add(run, bool(record["failed"]))
+                    tally.add_run(run, bool(record["failed"]))
                 bar.update()
         finally:
             bar.close()
-        return Done(len(study.runs), len(study.runs) - len(todo), tally.done, tally.failed, tuple(lost))
+        return SweepOutcome(len(study.runs), len(study.runs) - len(todo), tally.done, tally.failed, tuple(lost))
 
 
 class Tally:
@@ -101,21 +101,21 @@ class Tally:
         self.remaining, self.done, self.failed = len(todo), 0, 0
         self.begin = time.monotonic()
 
-    def add(self, run: Run, failed: bool) -> None:
+    def add_run(self, run: Run, failed: bool) -> None:
         """Count a run that is done, lost ones included."""
         self.finished[run.cell.problem] += 1
         self.done, self.failed, self.remaining = self.done + 1, self.failed + failed, self.remaining - 1
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Return the line of progress: runs done and failed, rate, time left, and the counts of each problem."""
         # The clock may not have advanced yet.
         rate = self.done / max(time.monotonic() - self.begin, 1e-9)
         shares = "  ".join(f"{name} {self.finished[name]}/{count}" for name, count in self.total.items())
-        time_left = duration(self.remaining / rate) if rate > 0 else "?"
+        time_left = format_duration(self.remaining / rate) if rate > 0 else "?"
         return f"{sum(self.finished.values())} done, {self.failed} failed, {rate:.2g}/s, {time_left} left | {shares}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration in seconds, minutes or hours: minutes from 90 s on, hours from 90 min on."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -23,7 +23,7 @@ from ..diagnostics.goodness import GoodnessOfFit, Misfit
 from ..forward.structural_identifiability import Freedom
 from ..inference.profiles import Profile
 from ..model.events import Event
-from ..model.expression_text import OWN, to_text
+from ..model.expression_text import NATIVE_DIALECT, format_expression
 from ..model.expressions import parse_expression
 from ..model.inputs import Inputs
 from ..model.model import Model
@@ -31,13 +31,13 @@ from ..parameters.priors import Priors
 from ..results.fit_result import FitResult
 from ..results.options import Options
 from ..results.population import Effect, Population
-from ..results.records import Alternative, BasisSummary, Late, StartRecord
+from ..results.records import Alternative, BasisSummary, LateResults, StartRecord
 from ..results.status import Status
 from ..results.trace import Trace, TraceStep
 from ..support.errors import DataError, WeakformError
 from ..support.versions import __version__
 from ..support.whole_numbers import refuse_devices
-from .archive_validation import check
+from .archive_validation import check_fit
 
 FORMAT_VERSION = 3
 """Version of the file format. Files of any other version are refused with the name of the release that wrote them."""
@@ -77,13 +77,13 @@ def save(fit: FitResult, path: str | Path) -> Path:
     document = {
         "format": FORMAT_VERSION,
         "weakform": __version__,
-        "model": _model(fit.model),
-        "shared": None if fit.shared is None else _model(fit.shared),
-        "data": _data(fit.data),
+        "model": _write_model(fit.model),
+        "shared": None if fit.shared is None else _write_model(fit.shared),
+        "data": _write_dataset(fit.data),
         "fit": fit_fields,
     }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(json.dumps(_encoded(document), allow_nan=False), encoding="utf-8")
+    Path(path).write_text(json.dumps(_encode_json(document), allow_nan=False), encoding="utf-8")
     return Path(path)
 
 
@@ -121,8 +121,8 @@ def load(path: str | Path) -> FitResult:
             f"It was written by weakform {document.get('weakform')!r}; use that version."
         )
     try:
-        fit = _restored(document)
-        check(fit)
+        fit = _restore_fit(document)
+        check_fit(fit)
     # A damaged file can fail anywhere in the constructors, so every error that bad values cause is reported as one.
     except WeakformError as error:
         raise DataError(f"{path} is not a valid saved fit: {error}") from None
@@ -131,32 +131,32 @@ def load(path: str | Path) -> FitResult:
     return fit
 
 
-def _encoded(value: Any) -> Any:
+def _encode_json(value: Any) -> Any:
     """Return a value as plain JSON: arrays and tuples as lists, keys as text, numbers that are not finite as words."""
     if isinstance(value, dict):
-        return {str(key): _encoded(item) for key, item in value.items()}
+        return {str(key): _encode_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _encoded(value.tolist())
+        return _encode_json(value.tolist())
     if isinstance(value, list | tuple):
-        return [_encoded(item) for item in value]
+        return [_encode_json(item) for item in value]
     if isinstance(value, np.generic):
-        return _encoded(value.item())
+        return _encode_json(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
-def _array(value: Any) -> Any:
+def _read_array(value: Any) -> Any:
     """Return a list as an array of floats; None stays None."""
     return None if value is None else np.array(value, dtype=float)
 
 
-def _flags(value: Any) -> Any:
+def _read_flags(value: Any) -> Any:
     """Return a list as an array of booleans."""
     return np.array(value, dtype=bool)
 
 
-def _aliases(parameters: tuple[str, ...]) -> dict[str, str]:
+def _alias_initial_values(parameters: tuple[str, ...]) -> dict[str, str]:
     """Return plain names for initial values such as `x(0)`, which an equation cannot contain as names.
 
     The plain names are part of the file format.
@@ -164,7 +164,7 @@ def _aliases(parameters: tuple[str, ...]) -> dict[str, str]:
     return {name: f"beginning_{k}_" for k, name in enumerate(parameters) if "(" in name}
 
 
-def _switches(model: Model) -> dict[str, str]:
+def _alias_switches(model: Model) -> dict[str, str]:
     """Return plain names for the switches of a model, which an equation cannot contain as names.
 
     The plain names are part of the file format.
@@ -172,49 +172,51 @@ def _switches(model: Model) -> dict[str, str]:
     return {name: f"switch_{k}_" for k, name in enumerate(model.switches)}
 
 
-def _texts(model: Model) -> dict[str, Any]:
+def _write_expressions(model: Model) -> dict[str, Any]:
     """Return the expressions of a model as text, by the keys of the file."""
-    dialect = replace(OWN, names={**_aliases(model.parameters), **_switches(model)})
+    dialect = replace(NATIVE_DIALECT, names={**_alias_initial_values(model.parameters), **_alias_switches(model)})
     return {
-        "switches": {name: to_text(e, dialect) for name, e in model.switches.items()},
-        "steady": None if model.steady is None else {name: to_text(e, dialect) for name, e in model.steady.items()},
+        "switches": {name: format_expression(e, dialect) for name, e in model.switches.items()},
+        "steady": None
+        if model.steady is None
+        else {name: format_expression(e, dialect) for name, e in model.steady.items()},
         "events": [
             {
-                "trigger": to_text(event.trigger, dialect),
-                "after": {name: to_text(e, dialect) for name, e in event.after.items()},
+                "trigger": format_expression(event.trigger, dialect),
+                "after": {name: format_expression(e, dialect) for name, e in event.after.items()},
                 "waits": event.waits,
                 "together": event.together,
                 "late": event.late,
             }
             for event in model.events
         ],
-        "expressions": [to_text(e, dialect) for e in model.expressions],
-        "observables": {name: to_text(e, dialect) for name, e in model.observables.items()},
-        "initial": {name: to_text(e, dialect) for name, e in model.initial.items()},
+        "expressions": [format_expression(e, dialect) for e in model.expressions],
+        "observables": {name: format_expression(e, dialect) for name, e in model.observables.items()},
+        "initial": {name: format_expression(e, dialect) for name, e in model.initial.items()},
     }
 
 
-def _model(model: Model) -> dict[str, Any]:
+def _write_model(model: Model) -> dict[str, Any]:
     """Return a model as the table that the file stores; `_restored_model` is the inverse."""
-    used = {str(symbol) for expr in model.everything for symbol in expr.free_symbols}
+    used = {str(symbol) for expr in model.all_expressions for symbol in expr.free_symbols}
     return {
         "states": model.states,
         "parameters": model.parameters,
         "inputs": model.inputs,
         "hidden": model.hidden,
         # The equations of a model with local parameters are shown in their common names.
-        "common": sorted(used - {"t", *model.states, *model.driven}),
-        **_texts(model),
-        "variants": [_texts(variant) for variant in model.variants],
+        "common": sorted(used - {"t", *model.states, *model.driving_names}),
+        **_write_expressions(model),
+        "variants": [_write_expressions(variant) for variant in model.variants],
     }
 
 
-def _restored_model(table: dict[str, Any]) -> Model:
+def _restore_model(table: dict[str, Any]) -> Model:
     """Build a model from its table in the file; its expressions are parsed, not evaluated."""
     states, parameters, inputs, hidden = (tuple(table[k]) for k in ("states", "parameters", "inputs", "hidden"))
     names = ["t", *states, *inputs]
 
-    aliases = _aliases(parameters)
+    aliases = _alias_initial_values(parameters)
     initial_symbols = {se.Symbol(alias): se.Symbol(name) for name, alias in aliases.items()}
 
     def build_model(texts: dict[str, Any], variants: tuple[Model, ...], parameter_names: tuple[str, ...]) -> Model:
@@ -254,7 +256,7 @@ def _restored_model(table: dict[str, Any]) -> Model:
     return build_model(table, variants, (*parameters, *table["common"]))
 
 
-def _data(data: Dataset) -> dict[str, Any]:
+def _write_dataset(data: Dataset) -> dict[str, Any]:
     """Return a dataset as the table that the file stores; `_restored_data` is the inverse."""
     return {
         "trajectories": [
@@ -269,24 +271,26 @@ def _data(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _restored_data(table: dict[str, Any]) -> Dataset:
+def _restore_dataset(table: dict[str, Any]) -> Dataset:
     """Build a dataset from its table in the file."""
     trajectories = []
     for q in table["trajectories"]:
         inputs = q["inputs"]
         trajectories.append(
             Trajectory(
-                _array(q["times"]),
-                _array(q["values"]),
-                scale=_array(q["scale"]),
+                _read_array(q["times"]),
+                _read_array(q["values"]),
+                scale=_read_array(q["scale"]),
                 inputs=None
                 if inputs is None
-                else Inputs(_array(inputs["times"]), _array(inputs["values"]), tuple(map(bool, inputs["hold"]))),
+                else Inputs(
+                    _read_array(inputs["times"]), _read_array(inputs["values"]), tuple(map(bool, inputs["hold"]))
+                ),
                 label=q["label"],
-                within=_array(q["within"]),
-                repeats=_array(q["repeats"]),
+                within=_read_array(q["within"]),
+                repeats=_read_array(q["repeats"]),
                 density=float(q["density"]),
-                weights=_array(q.get("weights")),
+                weights=_read_array(q.get("weights")),
                 doses=tuple(Doses(**{name: dose[name] for name in _DOSE_FIELDS}) for dose in q["doses"]),
             )
         )
@@ -294,26 +298,26 @@ def _restored_data(table: dict[str, Any]) -> Dataset:
     return Dataset(
         trajectories=trajectories,
         noise=table["noise"],
-        sigma=_array(table["sigma"]),
-        covariance=_array(table["covariance"]),
+        sigma=_read_array(table["sigma"]),
+        covariance=_read_array(table["covariance"]),
         names=table["names"],
         inputs=table["inputs"],
         own_noise=bool(table["own_noise"]),
-        truth=None if truth is None else _truth(truth),
+        truth=None if truth is None else _restore_truth(truth),
         notes=table["notes"],
         selected=bool(table["selected"]),
     )
 
 
-def _truth(table: dict[str, Any]) -> Truth:
+def _restore_truth(table: dict[str, Any]) -> Truth:
     """Build the true values of simulated data from their table in the file."""
-    p, states, initial, sigma = (_array(table[name]) for name in ("parameters", "states", "initial", "sigma"))
+    p, states, initial, sigma = (_read_array(table[name]) for name in ("parameters", "states", "initial", "sigma"))
     return Truth(p, states, initial, sigma, float(table["begin"]))
 
 
-def _restored(document: dict[str, Any]) -> FitResult:
+def _restore_fit(document: dict[str, Any]) -> FitResult:
     """Build a fit from the document that `save` wrote."""
-    f, data = document["fit"], _restored_data(document["data"])
+    f, data = document["fit"], _restore_dataset(document["data"])
     goodness, prior = f["goodness"], f["prior"]
     if goodness is not None:
         goodness_fields: Any = {k: float(v) if isinstance(v, str) else v for k, v in goodness.items() if k != "misfits"}
@@ -321,15 +325,15 @@ def _restored(document: dict[str, Any]) -> FitResult:
     if prior is not None:
         prior = Priors(
             np.array(prior["index"], dtype=np.intp),
-            _array(prior["centre"]),
-            _array(prior["spread"]),
-            _flags(prior["lognormal"]),
-            _flags(prior["log_scale"]),
+            _read_array(prior["centre"]),
+            _read_array(prior["spread"]),
+            _read_flags(prior["lognormal"]),
+            _read_flags(prior["log_scale"]),
         )
     starts = (
         StartRecord(
-            start=_array(s["start"]),
-            estimate=_array(s["estimate"]),
+            start=_read_array(s["start"]),
+            estimate=_read_array(s["estimate"]),
             objective=float(s["objective"]),
             status=Status[s["status"]],
             iterations=s["iterations"],
@@ -342,32 +346,32 @@ def _restored(document: dict[str, Any]) -> FitResult:
     for name, p in f["profiles"].items():
         beside = tuple(map(str, p.get("beside", ())))
         profiles[name] = Profile(
-            name, _array(p["values"]), _array(p["misfit"]), p["level"], _pair(p["interval"]), beside
+            name, _read_array(p["values"]), _read_array(p["misfit"]), p["level"], _read_interval(p["interval"]), beside
         )
     return FitResult(
-        model=_restored_model(document["model"]),
+        model=_restore_model(document["model"]),
         data=data,
         status=Status[f["status"]],
         options=Options.of({**f["options"], "time_limit": float(f["options"]["time_limit"])}),
         basis=tuple(BasisSummary(**b) for b in f["basis"]),
         starts=tuple(starts),
-        freedoms=tuple(_freedom(freedom) for freedom in f["freedoms"]),
-        alternatives=tuple(Alternative(_array(a["estimate"]), float(a["behind"])) for a in f["alternatives"]),
-        denoised=tuple(_array(u) for u in f["denoised"]),
-        nodes=tuple((_array(times), _array(states)) for times, states in f["nodes"]),
-        shared=None if document["shared"] is None else _restored_model(document["shared"]),
+        freedoms=tuple(_restore_freedom(freedom) for freedom in f["freedoms"]),
+        alternatives=tuple(Alternative(_read_array(a["estimate"]), float(a["behind"])) for a in f["alternatives"]),
+        denoised=tuple(_read_array(u) for u in f["denoised"]),
+        nodes=tuple((_read_array(times), _read_array(states)) for times, states in f["nodes"]),
+        shared=None if document["shared"] is None else _restore_model(document["shared"]),
         index=None if f["index"] is None else np.array(f["index"], dtype=np.intp),
-        weak_residuals=tuple((_array(centres), _array(scores)) for centres, scores in f["weak_residuals"]),
+        weak_residuals=tuple((_read_array(centres), _read_array(scores)) for centres, scores in f["weak_residuals"]),
         goodness=goodness,
         prior=prior,
-        late=Late(profiles),
-        population=_population(f.get("population")),
+        late=LateResults(profiles),
+        population=_restore_population(f.get("population")),
         trace=_restored_trace(f.get("trace")),
         log_likelihood=float(f["log_likelihood"]),
         warnings=tuple(f["warnings"]),
         notes=tuple(f["notes"]),
-        **{name: _array(f[name]) for name in ("estimate", "covariance", "sigma", "bounds")},
-        **{name: _flags(f[name]) for name in ("fixed", "at_bound", "log_scale")},
+        **{name: _read_array(f[name]) for name in ("estimate", "covariance", "sigma", "bounds")},
+        **{name: _read_flags(f[name]) for name in ("fixed", "at_bound", "log_scale")},
         **{
             name: f[name]
             for name in (
@@ -385,7 +389,7 @@ def _restored(document: dict[str, Any]) -> FitResult:
     )
 
 
-def _population(saved: dict[str, Any] | None) -> Population | None:
+def _restore_population(saved: dict[str, Any] | None) -> Population | None:
     """Build the summary of random effects from its table in the file; None stays None."""
     if saved is None:
         return None
@@ -394,9 +398,9 @@ def _population(saved: dict[str, Any] | None) -> Population | None:
             str(e["name"]),
             str(e["kind"]),
             mean=float(e["mean"]),
-            mean_interval=_pair(e["mean_interval"]),
+            mean_interval=_read_interval(e["mean_interval"]),
             spread=float(e["spread"]),
-            spread_interval=_pair(e["spread_interval"]),
+            spread_interval=_read_interval(e["spread_interval"]),
             shrinkage=float(e["shrinkage"]),
             subjects={str(label): float(value) for label, value in e["subjects"].items()},
         )
@@ -421,13 +425,13 @@ def _restored_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
     return Trace(tuple(steps))
 
 
-def _pair(ends: Any) -> tuple[float, float]:
+def _read_interval(ends: Any) -> tuple[float, float]:
     """Return the two ends of an interval as floats; the file holds those that are not finite as words."""
     low, high = map(float, ends)
     return low, high
 
 
-def _freedom(saved: dict[str, Any]) -> Freedom:
+def _restore_freedom(saved: dict[str, Any]) -> Freedom:
     """Build a scaling freedom, refusing exponents that do not match its names."""
     names = tuple(str(name) for name in saved["names"])
     scalings = tuple(tuple(int(n) for n in row) for row in saved["scalings"])

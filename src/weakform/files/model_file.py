@@ -29,10 +29,10 @@ from typing import Any
 from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..parameters import Parameter
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import ModelError
 from ..support.whole_numbers import refuse_devices
-from .toml_keys import known, number, parameters, repeated, words
+from .toml_keys import check_keys, read_columns, read_number, read_parameters, read_texts
 
 MAX_TEXT_BYTES = 1_000_000
 """Size of a model file in bytes above which it is refused unread, so that a wrong file cannot fill the memory. By
@@ -61,7 +61,7 @@ TOP_KEYS: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, repr=False)
-class ModelFile(Tidy):
+class ModelFile(CompactRepr):
     """A model with everything that its file states about it.
 
     Attributes
@@ -162,7 +162,7 @@ class ModelFile(Tidy):
         return {**values, **{name: value for name, value in self.truth.items() if name not in values}}
 
 
-def read_text(path: Path, what: str, most: int = MAX_TEXT_BYTES) -> str:
+def read_text(path: Path, what: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """Read a small text file.
 
     Parameters
@@ -185,8 +185,8 @@ def read_text(path: Path, what: str, most: int = MAX_TEXT_BYTES) -> str:
     """
     try:
         refuse_devices(path, ModelError)
-        if path.stat().st_size > most:
-            raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {most:,}.")
+        if path.stat().st_size > max_bytes:
+            raise ModelError(f"{path} has {path.stat().st_size:,} bytes; a {what} has at most {max_bytes:,}.")
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise ModelError(f"There is no {what} {path}.") from None
@@ -234,7 +234,7 @@ def read_model(path: str | Path) -> ModelFile:
         return read_antimony(path) if path.suffix.lower() == ".ant" else read_sbml(path)
     text = read_text(path, "model file")
     if path.suffix.lower() != ".toml":
-        model = _equations(text, path)
+        model = _parse_equations(text, path)
         return ModelFile(model, path.stem, equations=text)
     return parse_model(text, str(path), path.stem, path.parent)
 
@@ -263,7 +263,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         raise ModelError(f"{where} is not valid TOML: {error}.") from None
 
 
-def _equations(text: str, where: object, inputs: list[str] | None = None) -> Model:
+def _parse_equations(text: str, where: object, inputs: list[str] | None = None) -> Model:
     """Build a model from equations, with the name of their source in front of any error."""
     try:
         return Model.from_text(text, inputs=inputs or ())
@@ -289,7 +289,7 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
     ModelFile
     """
     table = parse_toml(text, where)
-    known(table, TOP_KEYS, where)
+    check_keys(table, TOP_KEYS, where)
     inputs = table.get("inputs", [])
     if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
         raise ModelError(f"{where}: inputs must be a list of names; received {inputs!r}.")
@@ -299,60 +299,62 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
             f"{where}: hold must be true or false, and trajectory the name of a column; received hold = {hold!r} and "
             f"trajectory = {trajectory!r}."
         )
-    base = _base(table, inputs, where, folder)
+    base = _read_base_model(table, inputs, where, folder)
     model = base.model
-    parameter_fields, truth = parameters(table.get("parameters", {}), model, where)
-    units = words(table.get("units", {}), (TIME_KEY, *model.states, *model.observables), f"{where}, [units]")
+    parameter_fields, truth = read_parameters(table.get("parameters", {}), model, where)
+    units = read_texts(table.get("units", {}), (TIME_KEY, *model.states, *model.observables), f"{where}, [units]")
     measurable = (TIME_KEY, *model.states, *model.observables, *model.inputs)
-    columns = repeated(table.get("columns", {}), measurable, f"{where}, [columns]", (*model.states, *model.observables))
+    columns = read_columns(
+        table.get("columns", {}), measurable, f"{where}, [columns]", (*model.states, *model.observables)
+    )
     initial = {
-        key: number(value, f"{where}, initial.{key}")
-        for key, value in known(table.get("initial", {}), model.states, f"{where}, [initial]").items()
+        key: read_number(value, f"{where}, initial.{key}")
+        for key, value in check_keys(table.get("initial", {}), model.states, f"{where}, [initial]").items()
     }
     duration = table.get("duration")
     return ModelFile(
         model,
         name,
-        _noise(table.get("noise", "gaussian"), model, where),
-        _sigma(table.get("sigma"), model, where),
+        _read_noise(table.get("noise", "gaussian"), model, where),
+        _read_sigma(table.get("sigma"), model, where),
         parameters={
-            name: _merged(base.parameters.get(name), parameter_fields.get(name, {}))
+            name: _merge_parameter(base.parameters.get(name), parameter_fields.get(name, {}))
             for name in {**base.parameters, **parameter_fields}
         },
         truth=truth,
         columns=columns,
         units=units,
         initial={**base.initial, **initial},
-        duration=None if duration is None else number(duration, f"{where}, duration"),
+        duration=None if duration is None else read_number(duration, f"{where}, duration"),
         title=str(table.get("title", base.title)),
         equations=base.equations,
         inputs=model.inputs,
         hold=hold,
         trajectory=trajectory,
-        missing=_missing(table.get("missing", []), where),
+        missing=_read_missing_values(table.get("missing", []), where),
     )
 
 
-def _merged(base: Parameter | None, said: dict[str, Any]) -> Parameter:
+def _merge_parameter(base: Parameter | None, overrides: dict[str, Any]) -> Parameter:
     """Return a parameter of a named model file with the fields that a TOML file adds or replaces.
 
     A value that the named file takes as known becomes a start as soon as the TOML file gives more than a unit: bounds
     or a prior mean that the parameter is to be estimated.
     """
     if base is None:
-        return Parameter(**said)
-    if "fixed" in said:
-        return replace(base, start=None, **said)
-    if base.fixed is not None and set(said) - {"unit"}:
-        return replace(base, **{"start": base.fixed, "fixed": None, **said})
-    return replace(base, **said)
+        return Parameter(**overrides)
+    if "fixed" in overrides:
+        return replace(base, start=None, **overrides)
+    if base.fixed is not None and set(overrides) - {"unit"}:
+        return replace(base, **{"start": base.fixed, "fixed": None, **overrides})
+    return replace(base, **overrides)
 
 
-def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path | None) -> ModelFile:
+def _read_base_model(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path | None) -> ModelFile:
     """Return the equations of a TOML file: its own, or those of the SBML or Antimony file that it names."""
     equations, foreign_name = table.get("equations"), table.get("model")
     if isinstance(equations, str) and foreign_name is None:
-        model = _equations(equations, f"{where}, equations", inputs)
+        model = _parse_equations(equations, f"{where}, equations", inputs)
         return ModelFile(model, "", equations=equations)
     if equations is not None or not isinstance(foreign_name, str):
         raise ModelError(
@@ -370,18 +372,18 @@ def _base(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path 
     return read_model(folder / foreign_name)
 
 
-def _missing(value: Any, where: str) -> tuple[float | str, ...]:
+def _read_missing_values(value: Any, where: str) -> tuple[float | str, ...]:
     """Check the values that mean a missing value: numbers and texts."""
     if not isinstance(value, list):
         raise ModelError(f'{where}: missing must be a list, such as [-999, "<LOD"]; received {value!r}.')
-    return tuple(item if isinstance(item, str) else number(item, f"{where}, missing") for item in value)
+    return tuple(item if isinstance(item, str) else read_number(item, f"{where}, missing") for item in value)
 
 
-def _noise(value: Any, model: Model, where: str) -> dict[str, str]:
+def _read_noise(value: Any, model: Model, where: str) -> dict[str, str]:
     """Return the kind of noise of each measurable name: one kind for all, or a table by name."""
     names = (*model.states, *model.observables)
     kinds_by_name = (
-        known(value, names, f"{where}, noise") if isinstance(value, Mapping) else dict.fromkeys(names, value)
+        check_keys(value, names, f"{where}, noise") if isinstance(value, Mapping) else dict.fromkeys(names, value)
     )
     for kind in kinds_by_name.values():
         if not isinstance(kind, str) or kind not in KINDS:
@@ -392,11 +394,14 @@ def _noise(value: Any, model: Model, where: str) -> dict[str, str]:
     return {name: str(kind) for name, kind in kinds_by_name.items()}
 
 
-def _sigma(value: Any, model: Model, where: str) -> dict[str, float] | None:
+def _read_sigma(value: Any, model: Model, where: str) -> dict[str, float] | None:
     """Return the known standard deviation of each measurable name: one number for all, or a table by name."""
     if value is None:
         return None
     names = (*model.states, *model.observables)
     if not isinstance(value, Mapping):
-        return dict.fromkeys(names, number(value, f"{where}, sigma"))
-    return {name: number(v, f"{where}, sigma.{name}") for name, v in known(value, names, f"{where}, [sigma]").items()}
+        return dict.fromkeys(names, read_number(value, f"{where}, sigma"))
+    return {
+        name: read_number(v, f"{where}, sigma.{name}")
+        for name, v in check_keys(value, names, f"{where}, [sigma]").items()
+    }

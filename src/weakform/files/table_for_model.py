@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..data.column_roles import Roles, dataset, time_column, wide
+from ..data.column_roles import Roles, build_dataset, find_time_column, make_wide
 from ..data.dataset import Dataset
-from ..data.matching import left_out
+from ..data.matching import note_left_out_columns
 from ..data.text_reader import Table, read_table
 from ..support.errors import DataError
-from ..support.wording import listed, misspelt, suggestion
+from ..support.wording import is_misspelt, list_names, suggest_name
 from .model_file import TIME_KEY, ModelFile
 
 
 @dataclass(frozen=True)
-class Reading:
+class TableOptions:
     """Choices for reading a table that a model file does not make, or that replace those it makes.
 
     Attributes
@@ -46,7 +46,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class _Paired:
+class _PairedTable:
     """A table with the role of each of its columns.
 
     Attributes
@@ -65,48 +65,53 @@ class _Paired:
     """
 
     table: Table
-    names: dict[str, str | list[str]]
+    columns_by_name: dict[str, str | list[str]]
     kinds: list[str]
-    others: list[str]
+    columns_without_role: list[str]
     time: str | None
     trajectory: str | None
     inputs: dict[str, str]
 
 
-def _paired(file: ModelFile, path: str | Path, how: Reading) -> _Paired:
+def _pair_table(file: ModelFile, path: str | Path, options: TableOptions) -> _PairedTable:
     """Read a table and assign a role to each of its columns."""
-    table, time = read_table(Path(path), how.sheet), how.time or _text(file.columns.get(TIME_KEY))
+    table, time = read_table(Path(path), options.sheet), options.time or _take_single_column(file.columns.get(TIME_KEY))
     if not {
-        column for name, columns_of_name in file.columns.items() if name != TIME_KEY for column in each(columns_of_name)
+        column
+        for name, columns_of_name in file.columns.items()
+        if name != TIME_KEY
+        for column in list_columns(columns_of_name)
     } & set(table.columns):
-        table = wide(table, time, how.trajectory or file.trajectory)
+        table = make_wide(table, time, options.trajectory or file.trajectory)
     columns = [name for name in table.columns if name not in table.errors.values()]
-    trajectory = how.trajectory or file.trajectory or table.group
-    inputs = {name: _text(file.columns.get(name)) or name for name in file.inputs}
-    clock = time or time_column(columns)
+    trajectory = options.trajectory or file.trajectory or table.group
+    inputs = {name: _take_single_column(file.columns.get(name)) or name for name in file.inputs}
+    clock = time or find_time_column(columns)
     for name in (*file.model.states, *file.model.observables):
-        if clock in each(file.columns.get(name, name)) and name not in file.model.hidden:
+        if clock in list_columns(file.columns.get(name, name)) and name not in file.model.hidden:
             raise DataError(
                 f"{path}: the column {clock!r} is measured, as {name} of the model, and cannot be the time as well. "
-                f"Name the column of time, with --time or under [columns] of the model file: {listed(columns)}."
+                f"Name the column of time, with --time or under [columns] of the model file: {list_names(columns)}."
             )
-    names, without_role = _measured(file, columns, {clock, trajectory, *inputs.values()})
-    kinds = [how.noise or file.noise.get(name, "gaussian") for name in names]
-    return _Paired(table, names, kinds, without_role, time=time, trajectory=trajectory, inputs=inputs)
+    names, without_role = _assign_columns(file, columns, {clock, trajectory, *inputs.values()})
+    kinds = [options.noise or file.noise.get(name, "gaussian") for name in names]
+    return _PairedTable(table, names, kinds, without_role, time=time, trajectory=trajectory, inputs=inputs)
 
 
-def each(said: str | list[str]) -> list[str]:
+def list_columns(columns: str | list[str]) -> list[str]:
     """Return the columns of a name as a list: empty if it is marked as not measured, several if it has repeats."""
-    return said if isinstance(said, list) else [said] if said else []
+    return columns if isinstance(columns, list) else [columns] if columns else []
 
 
-def _text(said: str | list[str] | None) -> str | None:
+def _take_single_column(columns: str | list[str] | None) -> str | None:
     """Return a single column, or None; only measured names may have several columns."""
-    assert not isinstance(said, list)
-    return said
+    assert not isinstance(columns, list)
+    return columns
 
 
-def measured(file: ModelFile, path: str | Path, how: Reading) -> tuple[dict[str, str | list[str]], list[str]]:
+def find_measured_columns(
+    file: ModelFile, path: str | Path, options: TableOptions
+) -> tuple[dict[str, str | list[str]], list[str]]:
     """Return what a table measures of a model.
 
     Parameters
@@ -122,11 +127,11 @@ def measured(file: ModelFile, path: str | Path, how: Reading) -> tuple[dict[str,
     kinds : list of str
         Kind of noise of each of these names, in the same order.
     """
-    paired = _paired(file, path, how)
-    return paired.names, paired.kinds
+    paired = _pair_table(file, path, options)
+    return paired.columns_by_name, paired.kinds
 
 
-def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> Dataset:
+def read_data(file: ModelFile, path: str | Path, options: TableOptions | None = None) -> Dataset:
     """Read the table of a model as a dataset.
 
     Parameters
@@ -146,9 +151,9 @@ def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> 
     DataError
         If a column nearly has the name of something measurable, the time is measured as well, or sigma is incomplete.
     """
-    how = how or Reading()
-    paired = _paired(file, path, how)
-    names, without_role, sigma = paired.names, paired.others, None
+    options = options or TableOptions()
+    paired = _pair_table(file, path, options)
+    names, without_role, sigma = paired.columns_by_name, paired.columns_without_role, None
     if file.sigma is not None:
         names_without_sigma = [name for name in names if name not in file.sigma]
         if names_without_sigma:
@@ -158,17 +163,17 @@ def read_data(file: ModelFile, path: str | Path, how: Reading | None = None) -> 
             )
         sigma = [file.sigma[name] for name in names]
     roles = Roles(paired.time, names, paired.kinds, sigma, inputs=paired.inputs, hold=file.hold)
-    data = dataset(paired.table, replace(roles, trajectory=paired.trajectory, missing=file.missing))
-    if how.doses is not None:
-        data = data.with_doses(how.doses, how.into)
+    data = build_dataset(paired.table, replace(roles, trajectory=paired.trajectory, missing=file.missing))
+    if options.doses is not None:
+        data = data.with_doses(options.doses, options.into)
     measurable = [name for name in (*file.model.states, *file.model.observables) if name not in file.model.hidden]
-    notes = [left_out(without_role, measurable, names)] if without_role else []
+    notes = [note_left_out_columns(without_role, measurable, names)] if without_role else []
     assumed = [(column, name) for name, column in names.items() if column != name and name not in file.columns]
     notes += [f"The column {column!r} was taken for {name}, the only state." for column, name in assumed]
-    return data.replaced(notes=(*data.notes, *notes)) if notes else data
+    return data.replace_attributes(notes=(*data.notes, *notes)) if notes else data
 
 
-def _measured(
+def _assign_columns(
     file: ModelFile, columns: list[str], taken: set[str | None]
 ) -> tuple[dict[str, str | list[str]], list[str]]:
     """Assign the columns of a table to measurable names, by name or as the model file maps them.
@@ -193,18 +198,18 @@ def _measured(
     excluded = {name for name, column in file.columns.items() if not column}
     named = every.items() if not excluded else [pair for pair in every.items() if pair[0] not in excluded]
     names = {name: column for name, column in named if column in columns or name in file.columns}
-    assigned = {item for column in names.values() for item in each(column)}
+    assigned = {item for column in names.values() for item in list_columns(column)}
     without_role = [c for c in columns if c not in taken and c not in assigned and c not in excluded]
     # With one state and one column there is only one way to match them, so the names may differ.
     if not names and len(visible) == 1 and len(without_role) == 1:
         return {visible[0]: without_role[0]}, []
     unassigned = [name for name in every if name not in names and name not in excluded]
     for column in without_role:
-        guess = suggestion(column, unassigned)
+        guess = suggest_name(column, unassigned)
         # A close name is an error if nothing matched at all; else only a misspelling is, since tables often have
         # further columns.
-        if misspelt(column, unassigned) or (guess and not names):
-            alike = [candidate for candidate in without_role if guess and suggestion(candidate, unassigned) == guess]
+        if is_misspelt(column, unassigned) or (guess and not names):
+            alike = [candidate for candidate in without_role if guess and suggest_name(candidate, unassigned) == guess]
             remedy = "Rename it, or leave it out of the table."
             if len(alike) > 1:
                 quoted = ", ".join(f'"{candidate}"' for candidate in alike)

@@ -37,7 +37,7 @@ unit = "1/year"
 time = "years"
 '''
 
-OBSERVED = '''\
+PARTLY_OBSERVED_TEMPLATE = '''\
 # A weakform model file for a system that is measured only in part. Lines that start with # are comments.
 # Fit it with:  weakform fit model.toml data.csv --report fit.html
 

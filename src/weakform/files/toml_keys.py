@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model import Model
-from ..model.naming import initial_name
-from ..parameters.parameter import KEYS, PRIORS
+from ..model.naming import format_initial_name
+from ..parameters.parameter import PARAMETER_FIELDS, PRIOR_KINDS
 from ..support.errors import ModelError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 
-PARAMETER_KEYS = (*KEYS, "truth")
+PARAMETER_KEYS = (*PARAMETER_FIELDS, "truth")
 """Keys that a model file may have under `[parameters.name]`."""
 
 
-def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
+def check_keys(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
     """Check that a value is a table without other keys than `names`.
 
     Parameters
@@ -44,26 +44,28 @@ def known(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
         raise ModelError(f"{where} must be a table; received {table!r}.")
     for key in table:
         if key not in names:
-            raise ModelError(f"{where}: unknown key {key!r}.{suggestion(key, names)} Known: {', '.join(names)}.")
+            raise ModelError(f"{where}: unknown key {key!r}.{suggest_name(key, names)} Known: {', '.join(names)}.")
     return table
 
 
-def number(value: Any, what: str) -> float:
+def read_number(value: Any, what: str) -> float:
     """Return a finite number as a float; `what` names it in the error for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ModelError(f"{what} must be a finite number; received {value!r}.")
     return float(value)
 
 
-def words(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
+def read_texts(table: Any, names: tuple[str, ...], where: str) -> dict[str, str]:
     """Check that a value is a table of texts with keys among `names`, and return a copy."""
-    for key, value in known(table, names, where).items():
+    for key, value in check_keys(table, names, where).items():
         if not isinstance(value, str):
             raise ModelError(f"{where}: {key} must be text; received {value!r}.")
     return dict(table)
 
 
-def repeated(table: Any, names: tuple[str, ...], where: str, measured: tuple[str, ...]) -> dict[str, str | list[str]]:
+def read_columns(
+    table: Any, names: tuple[str, ...], where: str, measured: tuple[str, ...]
+) -> dict[str, str | list[str]]:
     """Check that a value is a table of columns, and return a copy.
 
     Parameters
@@ -81,7 +83,7 @@ def repeated(table: Any, names: tuple[str, ...], where: str, measured: tuple[str
     -------
     dict of str to str or list of str
     """
-    for key, value in known(table, names, where).items():
+    for key, value in check_keys(table, names, where).items():
         if isinstance(value, list) and key in measured:
             if not value or not all(isinstance(column, str) and column for column in value):
                 raise ModelError(f"{where}: {key} must be a column, or a list of columns; received {value!r}.")
@@ -90,7 +92,7 @@ def repeated(table: Any, names: tuple[str, ...], where: str, measured: tuple[str
     return dict(table)
 
 
-def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+def read_parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
     """Read the table `[parameters]` of a model file.
 
     Parameters
@@ -110,13 +112,13 @@ def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str
     """
     fields: dict[str, dict[str, Any]] = {}
     truth: dict[str, float] = {}
-    initial_names = tuple(initial_name(state) for state in model.states)
-    for name, entry in known(table, (*model.parameters, *initial_names), f"{where}, [parameters]").items():
+    initial_names = tuple(format_initial_name(state) for state in model.states)
+    for name, entry in check_keys(table, (*model.parameters, *initial_names), f"{where}, [parameters]").items():
         place = f"{where}, [parameters.{name}]"
         if isinstance(entry, int | float):
-            fields[name] = {"fixed": number(entry, place)}
+            fields[name] = {"fixed": read_number(entry, place)}
             continue
-        entries = known(entry, PARAMETER_KEYS, place)
+        entries = check_keys(entry, PARAMETER_KEYS, place)
         values = {key: _READERS[key](value, f"{place}: {key}") for key, value in entries.items()}
         # The true value is known of simulated data alone: `fit` must not see it.
         if "truth" in values:
@@ -126,30 +128,30 @@ def parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dict[str
     return fields, truth
 
 
-def _text(value: Any, what: str) -> str:
+def _read_text(value: Any, what: str) -> str:
     """Return a text."""
     if not isinstance(value, str):
         raise ModelError(f"{what} must be text; received {value!r}.")
     return value
 
 
-def _flag(value: Any, what: str) -> bool:
+def _read_flag(value: Any, what: str) -> bool:
     """Return a truth value."""
     if not isinstance(value, bool):
         raise ModelError(f"{what} must be true or false; received {value!r}.")
     return value
 
 
-def _bounds(value: Any, what: str) -> tuple[float, float]:
+def _read_bounds(value: Any, what: str) -> tuple[float, float]:
     """Return the lower and the upper bound; each may be infinite."""
     if not isinstance(value, list) or len(value) != 2:
         raise ModelError(f"{what} must be [smallest, largest]; received {value!r}.")
     # TOML has the literals inf and -inf, which mean that there is no bound on that side.
-    low, high = (v if isinstance(v, float) and math.isinf(v) else number(v, what) for v in value)
+    low, high = (v if isinstance(v, float) and math.isinf(v) else read_number(v, what) for v in value)
     return float(low), float(high)
 
 
-def _local(value: Any, what: str) -> Any:
+def _read_local(value: Any, what: str) -> Any:
     """Return the value of `local`: true or false, or labels that group the trajectories."""
     labels = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     if not isinstance(value, bool | list | Mapping) or not all(isinstance(label, str) for label in labels):
@@ -157,22 +159,22 @@ def _local(value: Any, what: str) -> Any:
     return value
 
 
-def _prior(value: Any, what: str) -> tuple[str, float, float]:
+def _read_prior(value: Any, what: str) -> tuple[str, float, float]:
     """Return the kind, centre and spread of a prior."""
-    if not isinstance(value, list) or len(value) != 3 or value[0] not in PRIORS:
-        kinds = " or ".join(map(repr, PRIORS))
+    if not isinstance(value, list) or len(value) != 3 or value[0] not in PRIOR_KINDS:
+        kinds = " or ".join(map(repr, PRIOR_KINDS))
         raise ModelError(f"{what} must be [{kinds}, centre, spread]; received {value!r}.")
-    return value[0], number(value[1], what), number(value[2], what)
+    return value[0], read_number(value[1], what), read_number(value[2], what)
 
 
 _READERS: dict[str, Callable[[Any, str], Any]] = {
-    "bounds": _bounds,
-    "start": number,
-    "fixed": number,
-    "tied": _text,
-    "log": _flag,
-    "prior": _prior,
-    "unit": _text,
-    "local": _local,
-    "truth": number,
+    "bounds": _read_bounds,
+    "start": read_number,
+    "fixed": read_number,
+    "tied": _read_text,
+    "log": _read_flag,
+    "prior": _read_prior,
+    "unit": _read_text,
+    "local": _read_local,
+    "truth": read_number,
 }

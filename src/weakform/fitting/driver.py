@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike
 from ..basis import Local
 from ..data import Dataset
 from ..data.matching import match
-from ..estimators import Options, choose
-from ..linalg.blas_threads import single_thread
+from ..estimators import Options, select_estimator
+from ..linalg.blas_threads import use_single_thread
 from ..model import Model
-from ..parameters import Parameter, Parameters, resolve
-from ..parameters.resolution import without
+from ..parameters import Parameter, ResolvedParameters, resolve_parameters
+from ..parameters.resolution import drop_parameters
 from ..results.fit_result import FitResult
 from ..results.records import BasisSummary
 from ..support.progress import Callback
-from ..support.progress_bar import watching
+from ..support.progress_bar import provide_watch
 from ..weak.weak_problem import Basis
 from .fallback import Climb, climb
 from .fit_arguments import check_arguments
@@ -131,8 +131,8 @@ def fit(
         "units": units,
     }
     check_arguments(model, data, starts, basis, seed)
-    estimator, chosen = choose(method, options)
-    with watching(chosen.time_limit, callback) as watch:
+    estimator, chosen = select_estimator(method, options)
+    with provide_watch(chosen.time_limit, callback) as watch:
         if random:
             arguments = {
                 **keywords,
@@ -147,8 +147,10 @@ def fit(
             return fit_mixed_effects(fit, model, data, random, arguments)
         begin = time.monotonic()
         matched = match(data, model)
-        resolved = resolve(matched.model, matched.data, *without(matched.left, parameters, keywords))
-        with single_thread():
+        resolved = resolve_parameters(
+            matched.model, matched.data, *drop_parameters(matched.unused_parameters, parameters, keywords)
+        )
+        with use_single_thread():
             prepared = prepare(resolved, matched, estimator, chosen, Local() if basis is None else basis, watch=watch)
             climbed = climb(resolved, matched, prepared, starts, seed)
         all_units = {**(dict(units) if units else {}), **resolved.units}
@@ -164,7 +166,7 @@ class _Call:
     units: dict[str, str]
 
 
-def _make_result(parameters: Parameters, climbed: Climb, call: _Call) -> FitResult:
+def _make_result(parameters: ResolvedParameters, climbed: Climb, call: _Call) -> FitResult:
     """Collect what the result keeps."""
     attempt = climbed.attempt
     searched, quantified, judgement = attempt.searched, attempt.quantified, attempt.judgement
@@ -187,13 +189,13 @@ def _make_result(parameters: Parameters, climbed: Climb, call: _Call) -> FitResu
         log_scale=task.scale.log,
         fixed=~task.free,
         at_bound=quantified.at_bound,
-        denoised=task.weak.denoised(best.estimate) if refined is None else refined.states,
+        denoised=task.weak.denoise_or_keep(best.estimate) if refined is None else refined.states,
         goodness=judgement.goodness,
         starts=searched.records,
         alternatives=() if judgement.freedoms else searched.alternatives,
         freedoms=judgement.freedoms,
         iterations=best.iterations,
-        mesh=1 if refined is None else refined.finer,
+        mesh=1 if refined is None else refined.nodes_per_sample,
         seed=call.seed,
         options=task.options,
         seconds=call.seconds,
@@ -210,7 +212,7 @@ def _make_result(parameters: Parameters, climbed: Climb, call: _Call) -> FitResu
     )
 
 
-def _describe_moved_starts(parameters: Parameters) -> tuple[str, ...]:
+def _describe_moved_starts(parameters: ResolvedParameters) -> tuple[str, ...]:
     """Say which starts lay outside their bounds and were moved inside."""
     if parameters.start is None:
         return ()

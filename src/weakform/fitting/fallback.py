@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data.matching import Matched
-from ..diagnostics.warning_texts import rivals
-from ..estimators.distinct_optima import APART, EQUAL
-from ..parameters import Parameters
+from ..data.matching import MatchedPair
+from ..diagnostics.warning_texts import describe_rivals
+from ..estimators.distinct_optima import MAX_EQUIVALENT_GAP, MIN_DISTINCT_DISTANCE
+from ..parameters import ResolvedParameters
 from ..results.records import Alternative
 from ..results.status import Status
 from ..results.trace import FAILED, NOT_TAKEN, SKIPPED, TAKEN, Trace, TraceStep
@@ -49,8 +49,8 @@ class Climb:
 
 
 def climb(
-    parameters: Parameters,
-    matched: Matched,
+    parameters: ResolvedParameters,
+    matched: MatchedPair,
     prepared: Prepared,
     starts: int | None,
     seed: int,
@@ -166,12 +166,12 @@ def add_alternatives(winner: Attempt, attempts: tuple[Attempt, ...]) -> Attempt:
     for attempt in attempts:
         behind = winner.log_likelihood - attempt.log_likelihood
         distance = np.abs(attempt.quantified.p - winner.quantified.p)[free]
-        is_far = bool((distance > APART * np.sqrt(np.abs(np.diag(covariance))[free])).any())
-        if attempt.status.success and abs(behind) < EQUAL and is_far and not alternatives:
+        is_far = bool((distance > MIN_DISTINCT_DISTANCE * np.sqrt(np.abs(np.diag(covariance))[free])).any())
+        if attempt.status.success and abs(behind) < MAX_EQUIVALENT_GAP and is_far and not alternatives:
             alternatives.append(Alternative(attempt.quantified.p, behind))
     if len(alternatives) == len(winner.searched.alternatives):
         return winner
-    words = rivals(winner.searched.task, tuple(alternatives))
+    words = describe_rivals(winner.searched.task, tuple(alternatives))
     judgement = replace(winner.judgement, warnings=(*words, *winner.judgement.warnings))
     searched = replace(winner.searched, alternatives=tuple(alternatives))
     return replace(winner, searched=searched, judgement=judgement)

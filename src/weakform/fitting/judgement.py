@@ -6,20 +6,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..diagnostics.aliasing import swinging
-from ..diagnostics.fit_verdict import Evidence, is_constant, verdict
-from ..diagnostics.goodness import REJECTED, TESTABLE, GoodnessOfFit, assess, contradicts_sigma, misfits
-from ..diagnostics.noise_checks import NoiseDoubts, lonely, noise_doubts
-from ..diagnostics.poles import crossed
-from ..diagnostics.practical_identifiability import is_blind, unseen
-from ..diagnostics.uncertainty import Quantified
-from ..diagnostics.warning_texts import contradicts_noise_free, doubts, objections, rivals
-from ..estimators.noise_level import within_misfit
+from ..diagnostics.aliasing import aliased_states
+from ..diagnostics.fit_verdict import Evidence, decide_status, is_constant
+from ..diagnostics.goodness import (
+    MIN_SAMPLES_FOR_WEAK_TEST,
+    REJECTION_LEVEL,
+    GoodnessOfFit,
+    assess_residuals,
+    find_misfits,
+    is_only_sigma_wrong,
+)
+from ..diagnostics.noise_checks import NoiseFindings, check_noise, isolated_outliers
+from ..diagnostics.poles import crossed_poles
+from ..diagnostics.practical_identifiability import find_unidentifiable_directions, is_noise_unknown
+from ..diagnostics.uncertainty import EstimateUncertainty
+from ..diagnostics.warning_texts import (
+    describe_misfit,
+    describe_noise_free_contradiction,
+    describe_rivals,
+    describe_uncertainty,
+)
+from ..estimators.noise_level import compute_within_misfit
 from ..forward.structural_identifiability import Freedom
-from ..parameters import Parameters
+from ..parameters import ResolvedParameters
 from ..results.status import Status
 from ..support.array_types import FloatArray
-from ..weak.batched_forms import standardised
+from ..weak.batched_forms import standardise_forms
 from ..weak.weak_form import WeakForm
 from .multistart import SearchResult
 from .policy import POLICY, FallbackPolicy
@@ -54,9 +66,9 @@ class Judgement:
 
 
 def judge(
-    parameters: Parameters,
+    parameters: ResolvedParameters,
     searched: SearchResult,
-    quantified: Quantified,
+    quantified: EstimateUncertainty,
     forms: tuple[WeakForm, ...] = (),
     policy: FallbackPolicy = POLICY,
 ) -> Judgement:
@@ -74,43 +86,46 @@ def judge(
     """
     task, best, problem = searched.task, searched.best, searched.task.problem
     refined, data, converged = best.refined, problem.data, best.status.converged
-    weak_residuals = () if searched.noise_free else standardised(problem.forms, best.estimate)
+    weak_residuals = () if searched.noise_free else standardise_forms(problem.forms, best.estimate)
     goodness = _assess_model(searched, weak_residuals, forms)
-    is_rejected = goodness is not None and goodness.p_value < REJECTED
-    noise = NoiseDoubts()
+    is_rejected = goodness is not None and goodness.p_value < REJECTION_LEVEL
+    noise = NoiseFindings()
     if goodness is not None and refined is not None and converged:
         lack_of_fit = goodness.lack_of_fit_p
-        noise = noise_doubts(
+        noise = check_noise(
             data,
             refined,
             is_rejected,
-            repeated=lack_of_fit is not None and lack_of_fit < REJECTED,
-            uneven=task.options.covariance == "sandwich",
+            rejected_by_repeats=lack_of_fit is not None and lack_of_fit < REJECTION_LEVEL,
+            allow_uneven=task.options.covariance == "sandwich",
         )
-    sigma_is_contradicted = goodness is not None and contradicts_sigma(goodness)
+    sigma_is_contradicted = goodness is not None and is_only_sigma_wrong(goodness)
     contradictions: tuple[str, ...] = ()
     if searched.noise_free and (refined is None or data.sigma is not None):
-        contradictions = contradicts_noise_free(task, task.scale.working(quantified.p), refined)
+        contradictions = describe_noise_free_contradiction(task, task.scale.to_working(quantified.p), refined)
     # A refinement has its own σ and its own test; without one the weak residuals are the only evidence.
-    has_scores = weak_residuals and refined is None and (data.sigma is not None or data.samples >= TESTABLE)
+    has_scores = (
+        weak_residuals and refined is None and (data.sigma is not None or data.samples >= MIN_SAMPLES_FOR_WEAK_TEST)
+    )
     scores = np.concatenate([r.ravel() for _, r in weak_residuals]) if has_scores else np.zeros(1)
-    poles = () if refined is None else crossed(task, best.estimate, refined.states)
-    aliased = () if refined is None else swinging(task, best.estimate, refined.states)
+    poles = () if refined is None else crossed_poles(task, best.estimate, refined.states)
+    aliased = () if refined is None else aliased_states(task, best.estimate, refined.states)
     single_start = warn_of_single_best_start(searched, policy)
-    freedoms = unseen(parameters, task, best, is_rejected) if converged else ()
-    without_freedom = is_blind(task, refined)
+    freedoms = find_unidentifiable_directions(parameters, task, best, is_rejected) if converged else ()
+    without_freedom = is_noise_unknown(task, refined)
     evidence = Evidence(
         p=quantified.p,
         covariance=quantified.covariance,
         inner=task.free & ~quantified.at_bound,
-        test=np.nan if goodness is None else goodness.p_value,
-        misfit=np.inf if contradictions else float(np.sqrt(np.mean(scores**2))),
-        constant=is_constant(problem) and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
-        against=bool((quantified.at_bound & (quantified.p != 0)).any()),
-        unseen=_may_be_elsewhere(searched, freedoms, aliased, single_start, policy),
-        width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
-        misstated=noise.exceptions or noise.instead or sigma_is_contradicted,
-        blind=without_freedom,
+        p_value=np.nan if goodness is None else goodness.p_value,
+        weak_misfit=np.inf if contradictions else float(np.sqrt(np.mean(scores**2))),
+        data_are_constant=is_constant(problem)
+        and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
+        at_nonzero_bound=bool((quantified.at_bound & (quantified.p != 0)).any()),
+        is_not_unique=_may_be_elsewhere(searched, freedoms, aliased, single_start, policy),
+        box_width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
+        noise_is_misstated=noise.is_misstated or noise.explains_rejection or sigma_is_contradicted,
+        noise_is_unknown=without_freedom,
         bias=np.inf if poles else 0.0 if refined is None or searched.noise_free else refined.bias,
     )
     # Parameters that a stronger warning names already.
@@ -121,15 +136,15 @@ def judge(
         *poles,
         *aliased,
         *map(str, freedoms),
-        *rivals(task, () if freedoms else searched.alternatives),
-        *objections(task, refined, goodness, noise),
+        *describe_rivals(task, () if freedoms else searched.alternatives),
+        *describe_misfit(task, refined, goodness, noise),
         *contradictions,
-        *doubts(task, quantified, best.status, named),
+        *describe_uncertainty(task, quantified, best.status, named),
         *single_start,
     )
-    status = verdict(best.status, evidence)
-    if not (status.success or noise.words or searched.noise_free):
-        warnings = (*lonely(data), *warnings)
+    status = decide_status(best.status, evidence)
+    if not (status.success or noise.sentences or searched.noise_free):
+        warnings = (*isolated_outliers(data), *warnings)
     if weak_residuals and refined is not None and not is_rejected:
         weak_residuals = (
             _standardise_by_fit(problem.forms, best.estimate, problem.sigma, refined.sigma) or weak_residuals
@@ -147,16 +162,16 @@ def _assess_model(
     refined, data = best.refined, problem.data
     if refined is None or refined.residuals is None or searched.noise_free:
         return None
-    located = misfits(problem.forms or forms, weak_residuals or standardised(forms, best.estimate))
+    located = find_misfits(problem.forms or forms, weak_residuals or standardise_forms(forms, best.estimate))
     repeats = int(data.repeated_measurements.sum())
-    return assess(
+    return assess_residuals(
         refined.residuals,
         refined.misfit,
         refined.freedom,
         data.sigma is not None,
         located,
-        within=(within_misfit(task, refined.sigma), repeats),
-        left=refined.leftover if best.status.converged else None,
+        pure_error=(compute_within_misfit(task, refined.sigma), repeats),
+        project_noise=refined.project_residuals if best.status.converged else None,
     )
 
 
@@ -185,7 +200,7 @@ def _standardise_by_fit(
         ratio = sigma / filter_sigma
     if not (np.isfinite(ratio) & (ratio > 0)).all() or np.abs(np.log(ratio)).max() < MIN_LOG_RATIO_OF_SIGMAS:
         return ()
-    return standardised([replace(form, variance=form.variance * ratio**2) for form in forms], p)
+    return standardise_forms([replace(form, variance=form.variance * ratio**2) for form in forms], p)
 
 
 def unexplained_share_exceeds(searched: SearchResult, share: float, policy: FallbackPolicy = POLICY) -> bool:

@@ -26,7 +26,7 @@ from ..results.population import Effect, Population
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import FitError, WeakformError
 from ..support.progress import Watch
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 
 MAX_ROUNDS = 12
 """Rounds of fitting all subjects and updating μ and Ω. By judgement."""
@@ -72,7 +72,7 @@ class _Effects:
         for name, kind in kind_of.items():
             if name not in model.parameters:
                 raise FitError(
-                    f"random names {name!r}, which is not a parameter.{suggestion(str(name), model.parameters)}"
+                    f"random names {name!r}, which is not a parameter.{suggest_name(str(name), model.parameters)}"
                 )
             if kind not in ("lognormal", "normal"):
                 raise FitError(f"random[{name!r}] must be 'lognormal' or 'normal'; received {kind!r}.")

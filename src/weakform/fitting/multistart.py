@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..basis import Local
-from ..data.matching import Matched
-from ..diagnostics.autocorrelation import hangs_together
+from ..data.matching import MatchedPair
+from ..diagnostics.autocorrelation import is_autocorrelated
 from ..estimators import ESTIMATORS, Estimator, Options, Outcome, Task, wls
-from ..estimators.distinct_optima import rank
+from ..estimators.distinct_optima import rank_optima
 from ..estimators.estimation_problem import StartPoint, extract_parameters
-from ..estimators.iterative_weights import settled
-from ..estimators.noise_free_data import fits_to_rounding, follows_to_rounding, is_noise_free
+from ..estimators.iterative_weights import iterate_weights
+from ..estimators.noise_free_data import is_exact_fit, is_exact_weak_fit, is_noise_free
 from ..estimators.start_points import make_starts
-from ..parameters import Parameters
+from ..parameters import ResolvedParameters
 from ..results.records import Alternative, StartRecord
 from ..results.status import Status
 from ..support.array_types import FloatArray
@@ -84,7 +84,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     points: Sequence[StartPoint | None] = [None] if needs_no_start else make(task, prepared.guesses, starts, seed)
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and not estimator.minimises_weak_residual and task.problem.forms:
-        noise_free = fits_to_rounding(task.weak, lambda: wls.ESTIMATOR.search(task, points[0]).objective)
+        noise_free = is_exact_weak_fit(task.weak, lambda: wls.ESTIMATOR.search(task, points[0]).objective)
     if noise_free and estimator.noise_free is not None:
         task = estimator.noise_free(task)
     elif noise_free:
@@ -97,13 +97,13 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     pairs: list[tuple[StartPoint | None, Outcome]] = []
     least = np.nan
     for k, point in enumerate(points, 1):
-        task.stop.tell(f"search ({estimator.name})", k, len(points), least)
+        task.stop.begin_stage(f"search ({estimator.name})", k, len(points), least)
         pairs.append((point, _search_from(estimator, task, point)))
         least = np.fmin(least, pairs[-1][1].objective)
         enough = estimator.enough if starts is None else None
         if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in pairs])):
             break
-    if task.stop.asked and len(pairs) < len(points):
+    if task.stop.stop_requested and len(pairs) < len(points):
         notes.append(f"Stopped by the user after {len(pairs)} of {len(points)} starts; the rest may lead elsewhere.")
     pairs.sort(key=lambda pair: pair[1].objective)
     best = pairs[0][1]
@@ -111,7 +111,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
         raise FitError("The fit was stopped before it had any estimate; give it more time.")
     if best.status is Status.START:
         raise UndefinedError(f"No fit: {best.status.value}.")
-    natural = task.scale.natural
+    natural = task.scale.to_natural
     records = tuple(
         StartRecord(
             start=None if point is None else natural(extract_parameters(point)),
@@ -141,13 +141,13 @@ def refine(searched: SearchResult) -> SearchResult:
     noise_free, notes, records = searched.noise_free, list(searched.notes), searched.records
     alternatives: tuple[Alternative, ...] = ()
     if estimator.refine is not None:
-        task.stop.tell(f"refine ({estimator.name})", objective=best.objective)
-        ranked = rank(estimator, task, list(searched.outcomes))
+        task.stop.begin_stage(f"refine ({estimator.name})", objective=best.objective)
+        ranked = rank_optima(estimator, task, list(searched.outcomes))
         best, least = ranked.best, ranked.cost
         records = tuple(replace(r, behind=cost - least) for r, cost in zip(records, ranked.costs, strict=True))
-        natural = task.scale.natural
+        natural = task.scale.to_natural
         alternatives = tuple(Alternative(natural(o.estimate), cost - least) for o, cost in ranked.alternatives)
-        task, best = settled(estimator, task, best)
+        task, best = iterate_weights(estimator, task, best)
         notes += [best.note] if best.note else []
         if best.refined is None and estimator.method_if_unrefined is not None:
             estimator = ESTIMATORS[estimator.method_if_unrefined]
@@ -156,17 +156,17 @@ def refine(searched: SearchResult) -> SearchResult:
                 f"The refinement was not possible; the estimate is that of {estimator.name!r}, biased by the noise."
             )
     if estimator.minimises_weak_residual and not noise_free and task.problem.data.sigma is None:
-        noise_free = fits_to_rounding(task.weak, lambda: best.objective)
-    if best.status is Status.TIME and task.stop.asked:
+        noise_free = is_exact_weak_fit(task.weak, lambda: best.objective)
+    if best.status is Status.TIME and task.stop.stop_requested:
         best = replace(best, status=Status.INTERRUPTED)
-    if not noise_free and follows_to_rounding(task.problem, best.refined):
+    if not noise_free and is_exact_fit(task.problem, best.refined):
         notes.append("The data are noise-free: the model follows them to rounding, so there are no standard errors.")
         noise_free = True
     return SearchResult(estimator, task, records, (best,), noise_free, tuple(notes), alternatives=alternatives)
 
 
 def estimate_with_narrow_functions(
-    parameters: Parameters, matched: Matched, options: Options, watch: Watch
+    parameters: ResolvedParameters, matched: MatchedPair, options: Options, watch: Watch
 ) -> tuple[FloatArray, ...]:
     """Estimate by weak least squares with test functions of a few samples: rough, but rarely far off.
 
@@ -197,11 +197,11 @@ def reaches_noise(searched: SearchResult) -> bool:
     refined = best.refined
     if searched.noise_free:
         return True
-    if refined is None or refined.residuals is None or refined.held is not None or not best.status.converged:
+    if refined is None or refined.residuals is None or refined.held_direction is not None or not best.status.converged:
         return False
     values = np.maximum(problem.data.measurements, 1)
     sigma_is_known = problem.data.sigma is not None
     excess = refined.misfit / max(refined.freedom, 1) if sigma_is_known else (refined.sigma / problem.sigma) ** 2
     if not np.all(excess < 1.0 + MAX_EXCESS_OVER_FILTER / np.sqrt(values)):
         return False
-    return not hangs_together(refined.residuals, MIN_P_VALUE_OF_WHITE_RESIDUALS)
+    return not is_autocorrelated(refined.residuals, MIN_P_VALUE_OF_WHITE_RESIDUALS)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data.matching import Matched
-from ..estimators import ESTIMATORS, Estimator, Options, Task, takes
-from ..estimators.problem_setup import pose
-from ..parameters import Parameters
+from ..data.matching import MatchedPair
+from ..estimators import ESTIMATORS, Estimator, Options, Task, reject_unused_options
+from ..estimators.problem_setup import build_problem
+from ..parameters import ResolvedParameters
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
 from ..support.progress import Watch
@@ -35,36 +35,42 @@ class Prepared:
 
 
 def prepare(
-    parameters: Parameters, matched: Matched, estimator: Estimator, options: Options, basis: Basis, *, watch: Watch
+    parameters: ResolvedParameters,
+    matched: MatchedPair,
+    estimator: Estimator,
+    options: Options,
+    basis: Basis,
+    *,
+    watch: Watch,
 ) -> Prepared:
     """Build the estimation problem: weak forms or hidden states, bounds and priors in working coordinates."""
     free, scale = parameters.free, parameters.scale
     if not free.any():
         raise FitError("All parameters are fixed; there is nothing to estimate.")
-    if parameters.prior is not None and not estimator.has_likelihood:
-        users = [candidate.name for candidate in ESTIMATORS.values() if candidate.has_likelihood]
+    if parameters.prior is not None and not estimator.likelihood:
+        users = [candidate.name for candidate in ESTIMATORS.values() if candidate.likelihood]
         raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
     chosen = estimator
-    estimator, problem = pose(parameters, matched, chosen, basis)
+    estimator, problem = build_problem(parameters, matched, chosen, basis)
     if estimator is not chosen:
-        takes(estimator, options.non_default_names)
+        reject_unused_options(estimator, options.non_default_names)
     names = problem.model.parameters
     linear = np.isin(names, problem.model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
     lower, upper = parameters.bounds
     task = Task(
         problem=problem,
         free=free,
-        base=parameters.base,
-        lower=scale.working(lower),
-        upper=scale.working(upper),
+        base=parameters.fixed_values,
+        lower=scale.to_working(lower),
+        upper=scale.to_working(upper),
         # On a log scale a parameter enters through its exponential, which is never linear.
         linear=linear & ~scale.log,
         options=options,
         stop=watch,
         scale=scale,
-        prior=None if parameters.prior is None else parameters.prior.on(scale),
+        prior=None if parameters.prior is None else parameters.prior.convert_to_scale(scale),
     )
     if estimator.check is not None:
         estimator.check(task)
     start = parameters.start
-    return Prepared(estimator, task, () if start is None else (np.where(free, scale.working(start), task.base),))
+    return Prepared(estimator, task, () if start is None else (np.where(free, scale.to_working(start), task.base),))

@@ -16,12 +16,12 @@ from functools import cached_property
 import numpy as np
 
 from ..basis import Local
-from ..data.matching import Matched
+from ..data.matching import MatchedPair
 from ..diagnostics.data_likelihood import log_likelihood
-from ..diagnostics.uncertainty import Quantified, quantify
+from ..diagnostics.uncertainty import EstimateUncertainty, quantify_uncertainty
 from ..estimators import Estimator, Options, output_error, relaxed_model, wendy
-from ..estimators.growing_horizon import grown
-from ..parameters import Parameters
+from ..estimators.growing_horizon import fit_growing_horizon
+from ..parameters import ResolvedParameters
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..support.errors import FitError, UndefinedError
@@ -57,7 +57,7 @@ class Attempt:
 
     strategy: str
     searched: SearchResult
-    quantified: Quantified
+    quantified: EstimateUncertainty
     judgement: Judgement
 
     @property
@@ -117,8 +117,8 @@ class Context:
     policy : FallbackPolicy
     """
 
-    parameters: Parameters
-    matched: Matched
+    parameters: ResolvedParameters
+    matched: MatchedPair
     prepared: Prepared
     starts: int | None
     seed: int
@@ -141,7 +141,11 @@ class Context:
         """Options of a fallback: the time that remains, and what the user set for every method."""
         task = self.prepared.task
         options = task.options
-        return Options(time_limit=task.stop.left(), tolerance=options.tolerance, max_iterations=options.max_iterations)
+        return Options(
+            time_limit=task.stop.compute_seconds_left(),
+            tolerance=options.tolerance,
+            max_iterations=options.max_iterations,
+        )
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,8 @@ class Strategy:
 
 def complete_attempt(context: Context, strategy: str, refined: SearchResult, forms: tuple[WeakForm, ...]) -> Attempt:
     """Quantify and judge a refined search."""
-    refined.task.stop.tell("judge", objective=refined.best.objective)
-    quantified = quantify(refined.task, refined.best, refined.noise_free)
+    refined.task.stop.begin_stage("judge", objective=refined.best.objective)
+    quantified = quantify_uncertainty(refined.task, refined.best, refined.noise_free)
     return Attempt(strategy, refined, quantified, judge(context.parameters, refined, quantified, forms, context.policy))
 
 
@@ -188,7 +192,7 @@ def make_attempt(
 
     Weak forms of another problem locate the misfit of a model if `prepared` has none of its own.
     """
-    with prepared.task.stop.on_interrupt():
+    with prepared.task.stop.handle_interrupts():
         return complete_attempt(context, strategy, refine(search(prepared, starts, seed)), forms)
 
 
@@ -209,7 +213,7 @@ def run_coarse_search(context: Context) -> Iterator[Attempt | Abandoned]:
     prepared = context.prepared
     coarse = prepared.estimator.coarse_search
     assert coarse is not None
-    with prepared.task.stop.on_interrupt():
+    with prepared.task.stop.handle_interrupts():
         # All starts are followed: two that agree do not prove that there is no other optimum that fits as well.
         cheap = replace(prepared.estimator, search=coarse, enough=None)
         refined = refine(search(replace(prepared, estimator=cheap), context.starts, context.seed))
@@ -243,7 +247,7 @@ def run_chosen_method(context: Context) -> Iterator[Attempt | Abandoned]:
 def find_obstacle(context: Context) -> str:
     """Return why no fallback may run at all; an empty string if they may."""
     task = context.prepared.task
-    if task.stop.alone:
+    if task.stop.forbids_fallback:
         return "this fit is one of many, for which fallbacks are off"
     restricting = task.options.restricting_names
     if restricting:
@@ -302,7 +306,7 @@ def is_stiff_for_collocation(context: Context) -> bool:
     """Return True if the best attempt decays too fast between samples for states on a mesh."""
     assert context.best is not None
     refined = context.best.searched.best.refined
-    return refined is not None and refined.held is None and refined.stiffness > context.policy.stiff_decay
+    return refined is not None and refined.held_direction is None and refined.stiffness > context.policy.stiff_decay
 
 
 # Stiff equations: forward solutions over a horizon that grows.
@@ -329,14 +333,14 @@ def growing_horizon_applies(context: Context) -> Decision:
 def run_growing_horizon(context: Context) -> Iterator[Attempt | Abandoned]:
     """Yield output-error fits over a growing horizon, from the best end points of the first search."""
     task, policy = context.prepared.task, context.policy
-    estimator = replace(output_error.ESTIMATOR, search=grown)
+    estimator = replace(output_error.ESTIMATOR, search=fit_growing_horizon)
     options = context.fallback_options()
     prepared = prepare(context.parameters, context.matched, estimator, options, Local(), watch=task.stop)
     if not prepared.task.problem.forms:  # too few samples, or an input that jumps between two samples
         yield Abandoned("the data have no weak form")
         return
     for record in context.first.searched.records[: policy.horizon_places]:
-        guess = task.scale.working(record.estimate)
+        guess = task.scale.to_working(record.estimate)
         try:
             attempt = make_attempt(
                 context, GROWING_HORIZON.name, replace(prepared, guesses=(guess,)), 1, context.seed, task.problem.forms
@@ -456,7 +460,7 @@ def run_output_error_nearby(context: Context) -> Iterator[Attempt | Abandoned]:
     options = replace(options, max_iterations=min(policy.nearby_iterations, limit or policy.nearby_iterations))
     # Other end points of the first search may fit as well as its best.
     records = context.first.searched.records
-    ends = (*collect_end_points(context), *(task.scale.working(record.estimate) for record in records))
+    ends = (*collect_end_points(context), *(task.scale.to_working(record.estimate) for record in records))
     for end in keep_distinct(ends, policy):
         if task.stop():
             yield Abandoned("no time remained")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..linalg.symmetric_matrix import symmetric_inverse
+from ..linalg.symmetric_matrix import invert_symmetric
 from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
@@ -73,7 +73,7 @@ def cramer_rao(
     states = solved.states[-len(samples) :]
     levels = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape)
     columns = zip(noise, states.T, levels.T, strict=True)
-    scale = np.column_stack([KINDS[kind].uncertainty(u, level) for kind, u, level in columns])
+    scale = np.column_stack([KINDS[kind].compute_uncertainty(u, level) for kind, u, level in columns])
     J = len(model.parameters)
     K = (K / scale[:, :, None]).reshape(-1, K.shape[2])[:, : J if known_initial else None]
-    return symmetric_inverse(K.T @ K)[:J, :J]
+    return invert_symmetric(K.T @ K)[:J, :J]

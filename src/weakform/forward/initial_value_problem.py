@@ -11,7 +11,7 @@ from .jumps import Jumps
 
 
 @dataclass(frozen=True)
-class Setting:
+class InitialValueProblem:
     """An initial value problem and the accuracy of its solution.
 
     Attributes
@@ -40,4 +40,4 @@ class Setting:
     atol: FloatArray
     budget: int
     held: BoolArray | None = None
-    open: bool = False
+    open_end: bool = False

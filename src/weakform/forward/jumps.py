@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import symengine as se
 
-from ..model.events import TIME
-from ..model.expression_map import Map
+from ..model.events import TIME_SYMBOL
+from ..model.expression_map import ExpressionMap
 from ..model.model import Model
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import ModelError
@@ -33,7 +33,7 @@ precision, by judgement; `test_a_sample_next_to_an_event_by_rounding` in tests/f
 
 
 @dataclass(frozen=True)
-class Known:
+class ScheduledJump:
     """An event or a switch at a known time.
 
     Attributes
@@ -69,42 +69,44 @@ class Jumps:
         self.model, self.events = model, model.events
         self.parameters = tuple(model.parameters)
         triggers = [event.trigger for event in self.events]
-        self._times = [model.timed(trigger) for trigger in triggers]
+        self._times = [model.find_firing_time(trigger) for trigger in triggers]
         self._switches = list(model.switches.values())
-        self._switched = [model.timed(trigger) for trigger in self._switches]
+        self._switched = [model.find_firing_time(trigger) for trigger in self._switches]
         varying = {se.Symbol(name) for name in ("t", *model.states, *model.inputs)}
         self.by_state = [k for k, time in enumerate(self._times) if time is None]
         # A switch that depends on parameters alone never changes along a solution.
         self.modes = [
             k for k, time in enumerate(self._switched) if time is None and self._switches[k].free_symbols & varying
         ]
-        self._maps: dict[Any, Map] = {}
+        self._maps: dict[Any, ExpressionMap] = {}
         watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
         self._watched = watched
 
     @property
-    def any(self) -> bool:
+    def has_jumps(self) -> bool:
         """True if the model has events or switches."""
         return bool(self.events or self._switches)
 
     @property
-    def by_clock(self) -> bool:
+    def has_time_dependent_trigger(self) -> bool:
         """True if some watched trigger depends on time explicitly."""
-        return any(TIME in g.free_symbols for g in self._watched)
+        return any(TIME_SYMBOL in g.free_symbols for g in self._watched)
 
     @property
-    def watched(self) -> bool:
+    def has_watched_trigger(self) -> bool:
         """True if some trigger must be watched, because its time depends on the solution."""
         return bool(self._watched)
 
-    def _map(self, key: Any, expressions: Sequence[Any], *, states: bool = True) -> Map:
+    def _compile_map(self, key: Any, expressions: Sequence[Any], *, states: bool = True) -> ExpressionMap:
         """Compile expressions once for each key; without `states` they depend on parameters alone."""
         if key not in self._maps:
             named = self.model.states if states else ()
-            self._maps[key] = Map(expressions, named, self.model.driven if states else (), self.parameters)
+            self._maps[key] = ExpressionMap(
+                expressions, named, self.model.driving_names if states else (), self.parameters
+            )
         return self._maps[key]
 
-    def known(self, p: FloatArray) -> list[Known]:
+    def list_scheduled_jumps(self, p: FloatArray) -> list[ScheduledJump]:
         """Return the events and switches at times that depend on parameters alone, sorted by time.
 
         At equal times switches come before events, as sorting is stable.
@@ -113,12 +115,12 @@ class Jumps:
         sources += [(time, k) for k, time in enumerate(self._times) if time is not None]
         if not sources:
             return []
-        map_ = self._map("times", [time for time, _ in sources], states=False)
-        value, _, by_p = map_.linearised(np.zeros(1), np.zeros((1, 0)), p)
-        jumps = [Known(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
+        map_ = self._compile_map("times", [time for time, _ in sources], states=False)
+        value, _, by_p = map_.linearise(np.zeros(1), np.zeros((1, 0)), p)
+        jumps = [ScheduledJump(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
         return sorted(jumps, key=lambda jump: jump.time)
 
-    def switched(self, t: float, u: FloatArray, p: FloatArray, before: FloatArray | None = None) -> FloatArray:
+    def evaluate_switches(self, t: float, u: FloatArray, p: FloatArray, before: FloatArray | None = None) -> FloatArray:
         """Evaluate the switches at a time and state.
 
         Parameters
@@ -136,8 +138,8 @@ class Jumps:
         """
         if not self._switches:
             return np.empty(0)
-        idle = np.zeros((1, len(self.model.driven)))
-        g = self._map("switches", self._switches)(np.array([t]), u[None], p, idle)[0]
+        idle = np.zeros((1, len(self.model.driving_names)))
+        g = self._compile_map("switches", self._switches)(np.array([t]), u[None], p, idle)[0]
         # At its own time a switch at a known time is on, also if rounding leaves its trigger slightly below zero.
         slack = np.array([0.0 if time is None else TIME_ROUNDING * max(1.0, abs(t)) for time in self._switched])
         switches: FloatArray = (g >= -slack).astype(float)
@@ -145,12 +147,14 @@ class Jumps:
             switches[self.modes] = before[self.modes]
         return switches
 
-    def triggers(self, t: float, u: FloatArray, p: FloatArray) -> FloatArray:
+    def evaluate_triggers(self, t: float, u: FloatArray, p: FloatArray) -> FloatArray:
         """Evaluate the watched triggers at a time and state, `(watched,)`: first those of events, then of switches."""
-        idle = np.zeros((1, len(self.model.driven)))
-        return np.asarray(self._map("watched", self._watched)(np.array([t]), u[None], p, idle)[0])
+        idle = np.zeros((1, len(self.model.driving_names)))
+        return np.asarray(self._compile_map("watched", self._watched)(np.array([t]), u[None], p, idle)[0])
 
-    def when(self, which: int, t: float, u: FloatArray, p: FloatArray, S: FloatArray, f: FloatArray) -> FloatArray:
+    def differentiate_time(
+        self, which: int, t: float, u: FloatArray, p: FloatArray, S: FloatArray, f: FloatArray
+    ) -> FloatArray:
         """Compute the derivative `dτ` of the time at which a watched trigger passes through zero.
 
         Parameters
@@ -171,22 +175,26 @@ class Jumps:
             Zeros if the trigger does not change.
         """
         g = self._watched[which]
-        idle = np.zeros((1, len(self.model.driven)))
-        map_ = self._map(("when", which), [g, g.diff(TIME)])
-        value, by_u, by_p = map_.linearised(np.array([t]), u[None], p, idle)
+        idle = np.zeros((1, len(self.model.driving_names)))
+        map_ = self._compile_map(("when", which), [g, g.diff(TIME_SYMBOL)])
+        value, by_u, by_p = map_.linearise(np.array([t]), u[None], p, idle)
         pace = value[0, 1] + by_u[0, 0] @ f
         row = by_u[0, 0] @ S
         row[: len(p)] += by_p[0, 0]
         return -row / pace if pace != 0 else np.zeros_like(row)
 
-    def pace(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
+    def compute_trigger_rate(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
         """Compute the rate of change `g_t + g_u f` of a watched trigger; see `when` for the arguments."""
         g = self._watched[which]
-        idle = np.zeros((1, len(self.model.driven)))
-        value, by_u, _ = self._map(("when", which), [g, g.diff(TIME)]).linearised(np.array([t]), u[None], p, idle)
+        idle = np.zeros((1, len(self.model.driving_names)))
+        value, by_u, _ = self._compile_map(("when", which), [g, g.diff(TIME_SYMBOL)]).linearise(
+            np.array([t]), u[None], p, idle
+        )
         return float(value[0, 1] + by_u[0, 0] @ f)
 
-    def after(self, which: int, t: float, u: FloatArray, p: FloatArray, driven: FloatArray) -> tuple[FloatArray, ...]:
+    def compute_states_after(
+        self, which: int, t: float, u: FloatArray, p: FloatArray, driven: FloatArray
+    ) -> tuple[FloatArray, ...]:
         """Compute the states after an event, and their derivatives.
 
         Parameters
@@ -213,31 +221,33 @@ class Jumps:
                 )
         expressions = [event.after.get(state, se.Symbol(state)) for state in self.model.states]
         D = len(expressions)
-        map_ = self._map(("after", which), [*expressions, *(se.sympify(e).diff(TIME) for e in expressions)])
-        value, by_u, by_p = map_.linearised(np.array([t]), u[None], p, driven[None] if len(driven) else None)
+        map_ = self._compile_map(
+            ("after", which), [*expressions, *(se.sympify(e).diff(TIME_SYMBOL) for e in expressions)]
+        )
+        value, by_u, by_p = map_.linearise(np.array([t]), u[None], p, driven[None] if len(driven) else None)
         return value[0, :D], by_u[0, :D], by_p[0, :D], value[0, D:]
 
-    def set_by(self, which: int) -> BoolArray:
+    def find_set_states(self, which: int) -> BoolArray:
         """Return a mask of the states that an event sets, `(D,)`."""
         return np.array([state in self.events[which].after for state in self.model.states])
 
-    def holding(self, t: float, u: FloatArray, p: FloatArray) -> BoolArray:
+    def find_holding_events(self, t: float, u: FloatArray, p: FloatArray) -> BoolArray:
         """Return a mask of the events whose condition holds at a time and state, `(events,)`.
 
         An event at a known time holds after that time.
         """
         held = np.zeros(len(self.events), dtype=bool)
-        for jump in self.known(p):
+        for jump in self.list_scheduled_jumps(p):
             if jump.event >= 0:
                 held[jump.event] = jump.time < t
         if self.by_state:
-            held[self.by_state] = self.triggers(t, u, p)[: len(self.by_state)] >= 0
+            held[self.by_state] = self.evaluate_triggers(t, u, p)[: len(self.by_state)] >= 0
         return held
 
 
-def jumps_of(model: Model) -> Jumps:
+def get_jumps(model: Model) -> Jumps:
     """Return the compiled events and switches of a model; they are cached in the model."""
-    if "jumps" not in model.compiled:
-        model.compiled["jumps"] = Jumps(model)
-    jumps: Jumps = model.compiled["jumps"]
+    if "jumps" not in model.compiled_functions:
+        model.compiled_functions["jumps"] = Jumps(model)
+    jumps: Jumps = model.compiled_functions["jumps"]
     return jumps

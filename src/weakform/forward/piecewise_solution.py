@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..model.expression_map import BESIDE
+from ..model.expression_map import ZERO_STATE_SUBSTITUTE
 from ..support.array_types import BoolArray, FloatArray
-from .initial_value_problem import Setting
-from .jumps import TIME_ROUNDING, Jumps, Known
-from .sensitivity_equations import compiled_sensitivities
+from .initial_value_problem import InitialValueProblem
+from .jumps import TIME_ROUNDING, Jumps, ScheduledJump
+from .sensitivity_equations import compile_rhs
 from .simulation_status import SimulationStatus
 
 MAX_INPUT_STEPS = 20_000
@@ -42,7 +42,7 @@ SENSITIVITY_COST = 4
 """Evaluations that one evaluation with sensitivities counts as; see `max_evaluations` of `simulate`. By judgement."""
 
 
-class _Spent(Exception):
+class _BudgetSpent(Exception):
     """The budget of evaluations, or of jumps, is spent."""
 
 
@@ -71,12 +71,12 @@ class _WatchedTrigger:
     def __call__(self, t: float, y: FloatArray) -> float:
         """Return the trigger, moved slightly beyond zero; at the first time a value that has not passed it."""
         # A jump that has just occurred left its trigger at zero up to rounding: that is no second zero.
-        g = float(self.jumps.triggers(t, y[: self.D], self.p)[self.which])
+        g = float(self.jumps.evaluate_triggers(t, y[: self.D], self.p)[self.which])
         size = 1.0 + float(np.abs(y[: self.D]).max())
         return g - self.direction * TRIGGER_MARGIN * size if t > self.now else -self.direction
 
 
-class Course:
+class PiecewiseSolver:
     """One forward solution of an initial value problem.
 
     A solution at one time has `(columns, D)` values: the state, then the columns of S, transposed.
@@ -89,12 +89,12 @@ class Course:
     times : ndarray, (time,)
     """
 
-    def __init__(self, setting: Setting, start: FloatArray, times: FloatArray) -> None:
+    def __init__(self, setting: InitialValueProblem, start: FloatArray, times: FloatArray) -> None:
         self.setting, self.times = setting, times
         self.columns, self.D = start.shape
         model, p, self.J = setting.model, setting.p, len(setting.p)
-        self.function = compiled_sensitivities(model, self.columns > 1)
-        D, own, n = self.D, len(model.inputs), len(model.driven)
+        self.function = compile_rhs(model, self.columns > 1)
+        D, own, n = self.D, len(model.inputs), len(model.driving_names)
         self.inputs = np.concatenate([[times[0]], start[0], np.zeros(n), p])
         self.signal, self.switches = slice(1 + D, 1 + D + own), slice(1 + D + own, 1 + D + n)
         self.outputs = np.empty(D if self.columns == 1 else D + D * D + D * self.J)
@@ -126,14 +126,14 @@ class Course:
             least = float(np.diff(driven.times).min(initial=np.inf))
             self.max_step = max(least, (times[-1] - times[0]) / MAX_INPUT_STEPS)
 
-    def rhs(self, values: FloatArray, t: float) -> FloatArray:
+    def evaluate_rhs(self, values: FloatArray, t: float) -> FloatArray:
         """Compute the derivatives of all columns by time, `(columns·D,)`.
 
         The result is a view that the next call overwrites.
         """
         self.evaluations += self.evaluation_cost
         if self.evaluations > self.setting.budget:
-            raise _Spent
+            raise _BudgetSpent
         self.reached = t
         D, inputs, outputs = self.D, self.inputs, self.outputs
         inputs[0] = t
@@ -151,7 +151,7 @@ class Course:
             and (values[:D] == 0).any()
         ):
             at_zero = f.copy()  # x^n log x is not a number at zero: take derivatives at a tiny x instead
-            inputs[1 : 1 + D] = np.where(values[:D] == 0, BESIDE, values[:D])
+            inputs[1 : 1 + D] = np.where(values[:D] == 0, ZERO_STATE_SUBSTITUTE, values[:D])
             self.function.unsafe_real(inputs, outputs)
             f[:] = at_zero
         # Ṡ = F S + [f_p, 0], transposed.
@@ -160,20 +160,20 @@ class Course:
         self.of_parameters += self.fp_transposed
         return self.change
 
-    def _band(self, values: FloatArray, t: float) -> FloatArray:
+    def _evaluate_jacobian_band(self, values: FloatArray, t: float) -> FloatArray:
         """Return the Jacobian of all columns as a band `(2D - 1, columns·D)`: F for each column.
 
         The coupling of the columns to the state is left out: Newton's method inside the solver does not need it, and a
         band is factorised quickly.
         """
-        self.rhs(values, t)
+        self.evaluate_rhs(values, t)
         D = self.D
         band = np.zeros((2 * D - 1, D))
         for j in range(D):
             band[D - 1 - j : 2 * D - 1 - j, j] = self.F[:, j]
         return np.tile(band, self.columns)
 
-    def run(self) -> tuple[FloatArray, SimulationStatus, int]:
+    def solve(self) -> tuple[FloatArray, SimulationStatus, int]:
         """Solve the problem.
 
         Returns
@@ -187,8 +187,8 @@ class Course:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
-                status = self._pieces()
-            except _Spent:
+                status = self._solve_pieces()
+            except _BudgetSpent:
                 status = SimulationStatus.TOO_MUCH_WORK
         broken = ~np.isfinite(self.result).all(axis=1)
         if broken.any():
@@ -196,30 +196,32 @@ class Course:
             status = SimulationStatus.BLOWS_UP if status is SimulationStatus.SUCCESS else status
         return self.result.reshape(-1, self.columns, self.D), status, self.evaluations
 
-    def _pieces(self) -> SimulationStatus:
+    def _solve_pieces(self) -> SimulationStatus:
         """Solve from jump to jump, up to the last time."""
         jumps, p, times = self.setting.jumps, self.setting.p, self.times
-        scheduled = self._snapped(jumps.known(p)) if jumps.any else []
-        if jumps.any:
-            self._begin(scheduled)
+        scheduled = self._snap_times(jumps.list_scheduled_jumps(p)) if jumps.has_jumps else []
+        if jumps.has_jumps:
+            self._apply_first_events(scheduled)
         scheduled = [jump for jump in scheduled if jump.time >= times[0]]
         self.result[0] = self.y
         driven = self.setting.driven
-        edges = [] if driven is None else [float(t) for t in driven.jumps if times[0] < t < times[-1]]
+        edges = [] if driven is None else [float(t) for t in driven.jump_times if times[0] < t < times[-1]]
         last = times[-1]
-        scheduled = [jump for jump in scheduled if jump.time < last or (jump.time == last and not self.setting.open)]
+        scheduled = [
+            jump for jump in scheduled if jump.time < last or (jump.time == last and not self.setting.open_end)
+        ]
         ahead = {*edges, float(last), *(jump.time for jump in scheduled)}
         for edge in sorted(edge for edge in ahead if edge > times[0]):  # `_begin` has handled the first time
             while self.now < edge:
-                if not self._piece(edge):
+                if not self._solve_piece(edge):
                     return SimulationStatus.BLOWS_UP
             due = [jump for jump in scheduled if jump.time == edge]
             if due:
-                self._happen(due)
+                self._apply_due_jumps(due)
                 self.result[times == edge] = self.y
         return SimulationStatus.SUCCESS
 
-    def _snapped(self, scheduled: list[Known]) -> list[Known]:
+    def _snap_times(self, scheduled: list[ScheduledJump]) -> list[ScheduledJump]:
         """Move jumps to the time of a sample, or of an earlier jump, if only rounding keeps the two apart."""
         grid, snapped = self.times, []
         for jump in scheduled:
@@ -229,7 +231,7 @@ class Course:
             grid = grid if near else np.append(grid, jump.time)
         return snapped
 
-    def _begin(self, scheduled: list[Known]) -> None:
+    def _apply_first_events(self, scheduled: list[ScheduledJump]) -> None:
         """Set the switches, and apply the events of the first time.
 
         An event whose time has passed is applied only if it is `late` and the past is unknown (`held` is None). An
@@ -237,7 +239,7 @@ class Course:
         """
         jumps, p = self.setting.jumps, self.setting.p
         u = self.y[: self.D]
-        self.inputs[self.switches] = jumps.switched(self.now, u, p)
+        self.inputs[self.switches] = jumps.evaluate_switches(self.now, u, p)
         held = self.setting.held
         late = [jump.event >= 0 and held is None and jumps.events[jump.event].late for jump in scheduled]
         due = [
@@ -247,39 +249,39 @@ class Course:
         ]
         done = np.array([event.waits for event in jumps.events], dtype=bool) if held is None else held
         due = [jump for jump in due if not done[jump.event]]
-        rows = {jump.event: self._row(jump.by_p) for jump in due}
-        self._fire(list(rows), rows)
+        rows = {jump.event: self._pad_time_derivative(jump.by_p) for jump in due}
+        self._apply_events(list(rows), rows)
         if jumps.by_state:
-            self.held = self._holding() & done
-            self._cascade(None)
+            self.held = self._find_holding_events() & done
+            self._apply_caused_events(None)
 
-    def _row(self, by_p: FloatArray) -> FloatArray | None:
+    def _pad_time_derivative(self, by_p: FloatArray) -> FloatArray | None:
         """Return `dτ`, `(J + D,)`, of a known time; None without sensitivities, or if no parameter changes the time."""
         return np.concatenate([by_p, np.zeros(self.D)]) if self.columns > 1 and by_p.any() else None
 
-    def _nodes(self, edge: float) -> tuple[Any, FloatArray]:
+    def _find_nodes(self, edge: float) -> tuple[Any, FloatArray]:
         """Return the positions of the samples up to an edge, and the times of the solver: now, samples, edge."""
         inside = np.flatnonzero((self.times > self.now) & (self.times <= edge))
         last = [edge] if not len(inside) or self.times[inside[-1]] < edge else []
         return inside, np.concatenate([[self.now], self.times[inside], last])
 
-    def _piece(self, edge: float) -> bool:
+    def _solve_piece(self, edge: float) -> bool:
         """Solve up to an edge, or up to a jump before it; return False if that failed."""
         driven = self.setting.driven
         if driven is not None:
             # Held inputs are constant up to the edge: their value half-way avoids the ambiguity at both ends.
             between = driven(np.array([(self.now + edge) / 2]))[0]
             self.inputs[self.signal] = np.where(driven.hold, between, self.inputs[self.signal])
-        if self.setting.jumps.watched:
-            return self._watched_piece(edge)
+        if self.setting.jumps.has_watched_trigger:
+            return self._solve_watched_piece(edge)
         from scipy.integrate import odeint
 
-        inside, nodes = self._nodes(edge)
+        inside, nodes = self._find_nodes(edge)
         banded: dict[str, Any] = {}
         if self.columns > 1:
-            banded = {"Dfun": self._band, "ml": self.D - 1, "mu": self.D - 1}
+            banded = {"Dfun": self._evaluate_jacobian_band, "ml": self.D - 1, "mu": self.D - 1}
         values, info = odeint(
-            self.rhs,
+            self.evaluate_rhs,
             self.y,
             nodes,
             **banded,
@@ -300,12 +302,12 @@ class Course:
         self.result[inside], self.y, self.now = values[1 : 1 + len(inside)], values[-1], edge
         return True
 
-    def _watched_piece(self, edge: float) -> bool:
+    def _solve_watched_piece(self, edge: float) -> bool:
         """Solve up to an edge, or up to the first zero of a watched trigger; return False if that failed."""
         from scipy.integrate import solve_ivp
 
         jumps, p, n = self.setting.jumps, self.setting.p, len(self.setting.jumps.by_state)
-        inside, nodes = self._nodes(edge)
+        inside, nodes = self._find_nodes(edge)
         modes = self.inputs[self.switches][jumps.modes]
         watched = []
         for k in range(n + len(jumps.modes)):
@@ -313,7 +315,7 @@ class Course:
             watched.append(_WatchedTrigger(jumps, k, p, self.D, self.now, -1.0 if on else 1.0))
         try:
             solved = solve_ivp(
-                lambda t, y: self.rhs(y, t).copy(),
+                lambda t, y: self.evaluate_rhs(y, t).copy(),
                 (self.now, edge),
                 self.y,
                 method="LSODA",
@@ -321,7 +323,7 @@ class Course:
                 events=watched,
                 rtol=self.setting.rtol,
                 atol=self.setting.atol.ravel(),
-                max_step=min(self.max_step or np.inf, self._careful),
+                max_step=min(self.max_step or np.inf, self._max_watched_step),
             )
         except ValueError:  # raised by the search for a zero if a trigger is not a number
             return False
@@ -334,48 +336,50 @@ class Course:
             return True
         which = next(k for k, zeros in enumerate(solved.t_events) if len(zeros))
         self.now, self.y = float(solved.t_events[which][0]), np.array(solved.y_events[which][0])
-        f = self.rhs(self.y, self.now)[: self.D].copy()
+        f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
         row = None
         if self.columns > 1:
             S = self.y[self.D :].reshape(-1, self.D).T
-            row = jumps.when(which, self.now, self.y[: self.D], p, S, f)
+            row = jumps.differentiate_time(which, self.now, self.y[: self.D], p, S, f)
         event = jumps.by_state[which] if which < n else -1
         if event >= 0 and self.held[event]:  # its condition has ended, so that it may happen again
             self.held[event] = False
         elif event >= 0:
-            simultaneous = [int(k) for k in np.flatnonzero(self._holding() & ~self.held)]
+            simultaneous = [int(k) for k in np.flatnonzero(self._find_holding_events() & ~self.held)]
             fired = sorted({event, *simultaneous})
             self.held[fired] = True
-            self._fire(fired, dict.fromkeys(fired, row))
-            self._cascade(row)
+            self._apply_events(fired, dict.fromkeys(fired, row))
+            self._apply_caused_events(row)
         else:
             place = self.switches.start + jumps.modes[which - n]
             self.inputs[place] = 1.0 - self.inputs[place]
-            self._bend(f, row)
+            self._update_at_switch(f, row)
         near = np.abs(self.times - self.now) <= SAMPLE_AT_EVENT * max(abs(self.now), float(np.ptp(self.times)))
         self.result[near] = self.y
         return True
 
     @property
-    def _careful(self) -> float:
+    def _max_watched_step(self) -> float:
         """Longest step while triggers are watched; see `MIN_WATCHED_STEPS`."""
         span = float(self.times[-1] - self.times[0])
-        return span / MIN_WATCHED_STEPS if self.setting.jumps.by_clock else np.inf
+        return span / MIN_WATCHED_STEPS if self.setting.jumps.has_time_dependent_trigger else np.inf
 
-    def _happen(self, due: list[Known]) -> None:
+    def _apply_due_jumps(self, due: list[ScheduledJump]) -> None:
         """Apply the jumps at a known time: switches first, then events in their order, then those that they cause."""
         jumps, p = self.setting.jumps, self.setting.p
-        f = self.rhs(self.y, self.now)[: self.D].copy()
-        turned = jumps.switched(self.now, self.y[: self.D], p, self.inputs[self.switches])
+        f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
+        turned = jumps.evaluate_switches(self.now, self.y[: self.D], p, self.inputs[self.switches])
         if (turned != self.inputs[self.switches]).any():
-            row = next((self._row(jump.by_p) for jump in due if jump.event < 0 and jump.by_p.any()), None)
+            row = next(
+                (self._pad_time_derivative(jump.by_p) for jump in due if jump.event < 0 and jump.by_p.any()), None
+            )
             self.inputs[self.switches] = turned
-            self._bend(f, row)
-        rows = {jump.event: self._row(jump.by_p) for jump in due if jump.event >= 0}
-        self._fire(list(rows), rows)
-        self._cascade(next((row for row in rows.values() if row is not None), None))
+            self._update_at_switch(f, row)
+        rows = {jump.event: self._pad_time_derivative(jump.by_p) for jump in due if jump.event >= 0}
+        self._apply_events(list(rows), rows)
+        self._apply_caused_events(next((row for row in rows.values() if row is not None), None))
 
-    def _fire(self, events: list[int], rows: dict[int, FloatArray | None]) -> None:
+    def _apply_events(self, events: list[int], rows: dict[int, FloatArray | None]) -> None:
         """Apply the events of one time, in their order.
 
         Parameters
@@ -387,36 +391,36 @@ class Course:
         # An event that is `together` takes the values before all of them, as SBML does; see `Event`.
         before = self.y[: self.D].copy() if len(events) > 1 else None
         for event in events:
-            self._jump(event, rows.get(event), before if self.setting.jumps.events[event].together else None)
+            self._apply_event(event, rows.get(event), before if self.setting.jumps.events[event].together else None)
 
-    def _cascade(self, row: FloatArray | None) -> None:
+    def _apply_caused_events(self, row: FloatArray | None) -> None:
         """Apply the events whose condition a jump has made true, repeatedly; `row` is `dτ` of that jump."""
         jumps = self.setting.jumps
         for _ in range(MAX_EVENTS if jumps.by_state else 0):
-            holding = self._holding()
+            holding = self._find_holding_events()
             self.held &= holding
             fired = [int(k) for k in np.flatnonzero(holding & ~self.held)]
             if not fired:
                 return
             self.held[fired] = True
-            self._fire(fired, dict.fromkeys(fired, row))
+            self._apply_events(fired, dict.fromkeys(fired, row))
 
-    def _holding(self) -> BoolArray:
+    def _find_holding_events(self) -> BoolArray:
         """Return a mask of the events by states whose condition holds now, `(events,)`.
 
         A trigger at zero holds if it is rising.
         """
         jumps, p, u = self.setting.jumps, self.setting.p, self.y[: self.D]
         held = np.zeros(len(jumps.events), dtype=bool)
-        g = jumps.triggers(self.now, u, p)
-        f = self.rhs(self.y, self.now)[: self.D].copy()
+        g = jumps.evaluate_triggers(self.now, u, p)
+        f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
         for k, event in enumerate(jumps.by_state):
-            pace = jumps.pace(k, self.now, u, p, f)
+            pace = jumps.compute_trigger_rate(k, self.now, u, p, f)
             near = abs(g[k]) <= TRIGGER_AT_ZERO * max(abs(pace) * max(abs(self.now), 1.0), 1e-300)
             held[event] = pace >= 0 if near else g[k] >= 0
         return held
 
-    def _bend(self, f: FloatArray, row: FloatArray | None) -> None:
+    def _update_at_switch(self, f: FloatArray, row: FloatArray | None) -> None:
         """Update the sensitivities at a jump of the right-hand side: `S⁺ = S + (f - f⁺) dτ`.
 
         Parameters
@@ -426,13 +430,13 @@ class Course:
         row : ndarray, (J + D,), or None
             `dτ`; None if nothing depends on the time of the jump.
         """
-        self._count()
+        self._count_jump()
         if row is not None:
-            beyond = self.rhs(self.y, self.now)[: self.D].copy()
+            beyond = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
             S = self.y[self.D :].reshape(-1, self.D)
             S += row[:, None] * (f - beyond)[None]
 
-    def _jump(self, which: int, row: FloatArray | None, before: FloatArray | None = None) -> None:
+    def _apply_event(self, which: int, row: FloatArray | None, before: FloatArray | None = None) -> None:
         """Apply an event: `u⁺ = R(u, p)` and `S⁺ = R_u (S + f dτ) + R_p + R_t dτ - f⁺ dτ`.
 
         Parameters
@@ -444,31 +448,31 @@ class Course:
         before : ndarray, (D,), optional
             States from which new values are computed, if earlier events of the same time must not count.
         """
-        self._count()
+        self._count_jump()
         jumps, D, J = self.setting.jumps, self.D, self.J
         signals = self.inputs[self.signal.start : self.switches.stop].copy()
         at = self.y[:D] if before is None else before
-        u, by_u, by_p, by_t = jumps.after(which, self.now, at, self.setting.p, signals)
+        u, by_u, by_p, by_t = jumps.compute_states_after(which, self.now, at, self.setting.p, signals)
         if before is not None:
-            kept = ~jumps.set_by(which)
+            kept = ~jumps.find_set_states(which)
             u[kept] = self.y[:D][kept]
         S = self.y[D:].reshape(-1, D).T  # no rows without sensitivities
         if self.columns > 1:
             if row is not None:
-                S = S + self.rhs(self.y, self.now)[:D, None] * row[None]
+                S = S + self.evaluate_rhs(self.y, self.now)[:D, None] * row[None]
             S = by_u @ S
             S[:, :J] += by_p
             if row is not None:
                 S = S + by_t[:, None] * row[None]
         self.y[:D] = u
-        self.inputs[self.switches] = jumps.switched(self.now, u, self.setting.p)
+        self.inputs[self.switches] = jumps.evaluate_switches(self.now, u, self.setting.p)
         if self.columns > 1:
             if row is not None:
-                S = S - self.rhs(self.y, self.now)[:D, None] * row[None]
+                S = S - self.evaluate_rhs(self.y, self.now)[:D, None] * row[None]
             self.y[D:] = S.T.ravel()
 
-    def _count(self) -> None:
+    def _count_jump(self) -> None:
         """Count a jump; give up after `MAX_EVENTS`."""
         self.jump_count += 1
         if self.jump_count > MAX_EVENTS:
-            raise _Spent
+            raise _BudgetSpent

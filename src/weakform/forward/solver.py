@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike
 from ..model.inputs import Inputs
 from ..model.model import Model
 from ..support.array_types import BoolArray, FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import DataError
-from ..support.wording import suggestion
-from .initial_value_problem import Setting
-from .jumps import jumps_of
-from .piecewise_solution import Course
+from ..support.wording import suggest_name
+from .initial_value_problem import InitialValueProblem
+from .jumps import get_jumps
+from .piecewise_solution import PiecewiseSolver
 from .simulation_status import SimulationStatus
 
 MAX_EVALUATIONS = 150_000
@@ -36,7 +36,7 @@ if it changes its sign: a relative tolerance alone would be zero when a state pa
 
 
 @dataclass(frozen=True, repr=False)
-class Simulation(Tidy):
+class Simulation(CompactRepr):
     """A forward solution.
 
     Attributes
@@ -75,11 +75,11 @@ class Simulation(Tidy):
 
 
 @np.errstate(all="ignore")
-def begin(model: Model, p: ArrayLike) -> dict[str, float]:
+def evaluate_initial_values(model: Model, p: ArrayLike) -> dict[str, float]:
     """Return the initial values that the model gives, by state, for parameters `(J,)`."""
     if not model.initial:
         return {}
-    values = model.map("g")(np.zeros(1), np.ones((1, len(model.states))), np.array(p, dtype=float))[0]
+    values = model.build_map("g")(np.zeros(1), np.ones((1, len(model.states))), np.array(p, dtype=float))[0]
     return {s: float(v) for s, v in zip(model.states, values, strict=True) if s in model.initial}
 
 
@@ -143,11 +143,11 @@ def simulate(
     0.7358
     """
     D, J, own = len(model.states), len(model.parameters), False
-    p = _by_name(p, model.parameters, "parameters")
+    p = _order_by_name(p, model.parameters, "parameters")
     if u0 is not None:
-        u0 = _by_name(u0, model.states, "initial states")
+        u0 = _order_by_name(u0, model.states, "initial states")
     if u0 is None:
-        given = begin(model, p) if np.shape(p) == (J,) else {}
+        given = evaluate_initial_values(model, p) if np.shape(p) == (J,) else {}
         lacking = [state for state in model.states if state not in given]
         if lacking:
             raise DataError(f"The model gives no initial value of {lacking[0]!r}; give all initial states as u0.")
@@ -166,11 +166,11 @@ def simulate(
     extra = int(own and grid[0] > 0)
     grid = np.append(np.zeros(extra), grid)
     # A fit appends the values of switches to the inputs; they are left out, because the solution computes switches.
-    driven = None if inputs is None or not model.inputs else inputs.columns(range(len(model.inputs)))
-    if (model.inputs and driven is None) or (inputs is not None and not model.driven):
+    driven = None if inputs is None or not model.inputs else inputs.select_columns(range(len(model.inputs)))
+    if (model.inputs and driven is None) or (inputs is not None and not model.driving_names):
         needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
         raise DataError(f"The model needs {needed}; received {'none' if inputs is None else 'some'}.")
-    sizes = _sizes(initial)
+    sizes = _measure_initial_sizes(initial)
     columns = 1 + (J + D if sensitivities else 0)
     start, tolerances = np.zeros((columns, D)), np.empty((columns, D))
     start[0], tolerances[0] = initial, rtol * MIN_STATE_SHARE * sizes if atol is None else atol
@@ -183,24 +183,24 @@ def simulate(
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
         """Solve with the current tolerances; see `Course.run`."""
-        setting = Setting(
+        setting = InitialValueProblem(
             model,
             parameters,
             driven,
-            jumps_of(model),
+            get_jumps(model),
             rtol,
             atol=tolerances,
             budget=max_evaluations,
             held=held,
-            open=open_end,
+            open_end=open_end,
         )
-        return Course(setting, start, grid).run()
+        return PiecewiseSolver(setting, start, grid).solve()
 
     solved, status, evaluations = solve()
     if atol is None and status is SimulationStatus.SUCCESS:
         # A state that falls by decades needs the same relative accuracy at its end as at its beginning: if it fell
         # below the size that the tolerances assume, solve again with smaller ones.
-        least = rtol * _least(solved[:, 0])
+        least = rtol * _find_smallest_sizes(solved[:, 0])
         if (least < tolerances[0]).any():
             tolerances[0] = np.minimum(tolerances[0], least)
             second = solve()
@@ -208,7 +208,7 @@ def simulate(
                 solved, status, evaluations = second[0], second[1], evaluations + second[2]
     solved, grid = solved[extra:], grid[extra:]
     states = solved[:, 0]
-    seen = partial(_seen, model, parameters, states, grid, driven)
+    seen = partial(_evaluate_observables, model, parameters, states, grid, driven)
     if not sensitivities:
         return Simulation(grid, states, status, evaluations=evaluations, seen=seen)
     by_parameters = solved[:, 1 : 1 + J].transpose(0, 2, 1)
@@ -217,7 +217,7 @@ def simulate(
 
 
 @np.errstate(all="ignore")
-def _seen(
+def _evaluate_observables(
     model: Model, p: FloatArray, states: FloatArray, times: FloatArray, driven: Inputs | None
 ) -> dict[str, FloatArray]:
     """Compute the named expressions of a model along a solution.
@@ -238,14 +238,14 @@ def _seen(
         return {}
     parts = [] if driven is None else [driven(times)]
     if model.switches:
-        jumps = jumps_of(model)
-        parts.append(np.stack([jumps.switched(float(t), u, p) for t, u in zip(times, states, strict=True)]))
+        jumps = get_jumps(model)
+        parts.append(np.stack([jumps.evaluate_switches(float(t), u, p) for t, u in zip(times, states, strict=True)]))
     signals = np.column_stack(parts) if parts else None
-    values = model.map("h", tuple(model.observables))(times, states, p, signals)
+    values = model.build_map("h", tuple(model.observables))(times, states, p, signals)
     return dict(zip(model.observables, values.T, strict=True))
 
 
-def _by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what: str) -> ArrayLike:
+def _order_by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what: str) -> ArrayLike:
     """Return values in the order of the names if they are a mapping; other values unchanged.
 
     Parameters
@@ -259,7 +259,7 @@ def _by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what
         return values
     for name in values:
         if name not in names:
-            guess = suggestion(str(name), names)
+            guess = suggest_name(str(name), names)
             raise DataError(f"{name!r} is not one of the {what}, which are: {', '.join(names)}.{guess}")
     lacking = [name for name in names if name not in values]
     if lacking:
@@ -267,14 +267,14 @@ def _by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str], what
     return [float(values[name]) for name in names]
 
 
-def _sizes(initial: FloatArray) -> FloatArray:
+def _measure_initial_sizes(initial: FloatArray) -> FloatArray:
     """Return the initial size of each state, `(D,)`; for a state at zero the smallest size of the others."""
     size = np.abs(initial)
     nonzero = size[size > 0]
     return np.where(size > 0, size, float(nonzero.min()) if len(nonzero) else 1.0)
 
 
-def _least(states: FloatArray) -> FloatArray:
+def _find_smallest_sizes(states: FloatArray) -> FloatArray:
     """Return the smallest size at which each state must be resolved, `(D,)`.
 
     It is the smallest size of a state that keeps its sign, and a small share of the largest size of any other.

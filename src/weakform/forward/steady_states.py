@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import symengine as se
 
-from ..model.expression_map import Map
+from ..model.expression_map import ExpressionMap
 from ..model.model import Model
 from ..support.array_types import BoolArray, FloatArray
-from .jumps import jumps_of
+from .jumps import get_jumps
 from .solver import simulate
 
 PROBES_PER_STATE = 8
@@ -62,7 +62,7 @@ _FOLLOW = _FollowPolicy()
 
 
 @dataclass(frozen=True)
-class Steady:
+class SteadyState:
     """A steady state.
 
     Attributes
@@ -83,7 +83,7 @@ class Steady:
 
 
 @np.errstate(all="ignore")
-def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) -> FloatArray:
+def find_conserved_directions(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) -> FloatArray:
     """Find the conserved quantities of a model.
 
     Parameters
@@ -107,7 +107,7 @@ def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) ->
     # Positive states within a factor of e² of the given size: a logarithm or a root in f is a number there.
     states = size * np.exp(rng.uniform(-2, 2, (PROBES_PER_STATE * (D + 1), D)))
     signals = np.tile(driven, (len(states), 1)) if len(driven) else None
-    f = model.map("f")(np.zeros(len(states)), states, p, signals)
+    f = model.build_map("f")(np.zeros(len(states)), states, p, signals)
     f = f[np.isfinite(f).all(axis=1)]
     if not len(f):
         return np.zeros((D, 0))
@@ -122,14 +122,14 @@ def conserved(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray) ->
     return np.asarray(N / np.maximum(np.linalg.norm(N, axis=0), 1e-300))
 
 
-def steady_state(
+def find_steady_state(
     model: Model,
     p: FloatArray,
     u0: FloatArray,
     begin: float = 0.0,
     *,
     happened: BoolArray | None = None,
-) -> Steady | None:
+) -> SteadyState | None:
     """Find the steady state that the model reaches from a state.
 
     Parameters
@@ -148,24 +148,24 @@ def steady_state(
     Steady, or None
         None if the model does not come to rest.
     """
-    D, J, jumps, f_map = len(u0), len(p), jumps_of(model), model.map("f")
+    D, J, jumps, f_map = len(u0), len(p), get_jumps(model), model.build_map("f")
 
     def linearise(u: FloatArray, t: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return f `(D,)`, F `(D, D)` and f_p `(D, J)` at a state and time."""
-        signals = jumps.switched(t, u, p)
-        f, F, fp = f_map.linearised(np.array([t]), u[None], p, signals[None] if len(signals) else None)
+        signals = jumps.evaluate_switches(t, u, p)
+        f, F, fp = f_map.linearise(np.array([t]), u[None], p, signals[None] if len(signals) else None)
         return f[0], F[0], fp[0]
 
-    signals = jumps.switched(begin, u0, p)
-    N = conserved(model, p, u0, signals)
-    depends_on_time = jumps.any or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
+    signals = jumps.evaluate_switches(begin, u0, p)
+    N = find_conserved_directions(model, p, u0, signals)
+    depends_on_time = jumps.has_jumps or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
     before, u, t, span = u0, u0.copy(), begin, 0.0
     while True:
         size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
         f, F, _ = linearise(u, t)
         if not np.isfinite(f).all() or not np.isfinite(F).all():
             return None
-        slowest, stable = _slowest(F, N.shape[1])
+        slowest, stable = _find_slowest_rate(F, N.shape[1])
         relative = float(np.max(np.abs(f) / size, initial=0.0)) / slowest
         moved = float(np.max(np.abs(u - before) / size, initial=0.0))
         # An unstable steady state is kept only if the model begins exactly there.
@@ -176,7 +176,7 @@ def steady_state(
         longest = _FOLLOW.max_duration * max(_FOLLOW.first_duration / slowest, 1.0)
         if span > longest or t - begin > _FOLLOW.max_duration * _FOLLOW.first_duration / slowest:
             return None
-        done = happened if t == begin else jumps.holding(t, u, p)
+        done = happened if t == begin else jumps.find_holding_events(t, u, p)
         clock = t if depends_on_time else 0.0  # far from zero a short step is lost in rounding
         solved = simulate(model, p, u, [clock, clock + span], held=done, max_evaluations=_FOLLOW.max_evaluations)
         if not solved.success and stable and relative < _FOLLOW.max_rate:
@@ -203,7 +203,7 @@ def steady_state(
         A = np.vstack([F, N.T])
     # If the equations do not determine the state, or the conserved quantities depend on parameters, the linear system
     # above does not hold: take the sensitivities of the forward solution that leads to the steady state.
-    if np.linalg.matrix_rank(A) < D or _moves(model, p, u0, signals, N):
+    if np.linalg.matrix_rank(A) < D or _has_parameter_dependent_conservation(model, p, u0, signals, N):
         solved = simulate(
             model,
             p,
@@ -215,15 +215,15 @@ def steady_state(
         )
         if not solved.success or solved.by_parameters is None or solved.by_initial is None:
             return None
-        return Steady(solved.states[-1], solved.by_parameters[-1], solved.by_initial[-1], t - begin)
+        return SteadyState(solved.states[-1], solved.by_parameters[-1], solved.by_initial[-1], t - begin)
     right = np.zeros((len(A), J + D))
     right[:D, :J] = -fp
     right[D:, J:] = N.T
     du = np.linalg.lstsq(A, right, rcond=None)[0]
-    return Steady(u, du[:, :J], du[:, J:], t - begin)
+    return SteadyState(u, du[:, :J], du[:, J:], t - begin)
 
 
-def _slowest(F: FloatArray, conserved: int) -> tuple[float, bool]:
+def _find_slowest_rate(F: FloatArray, conserved_count: int) -> tuple[float, bool]:
     """Return the slowest rate of the linearised model, and True if it is stable.
 
     Parameters
@@ -233,13 +233,15 @@ def _slowest(F: FloatArray, conserved: int) -> tuple[float, bool]:
         Number of conserved quantities, whose rates are zero and are left out.
     """
     values = np.linalg.eigvals(F)
-    values = values[np.argsort(np.abs(values))][conserved:]
+    values = values[np.argsort(np.abs(values))][conserved_count:]
     rates = np.abs(values)
     rates = rates[rates > 1e-17 * max(float(rates.max(initial=0.0)), 1e-300)]
     return (float(rates.min()) if len(rates) else 1.0), bool((values.real <= 1e-9 * np.abs(values)).all())
 
 
-def _moves(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray, N: FloatArray) -> bool:
+def _has_parameter_dependent_conservation(
+    model: Model, p: FloatArray, u: FloatArray, driven: FloatArray, N: FloatArray
+) -> bool:
     """Return True if the conserved quantities depend on parameters.
 
     Parameters
@@ -252,7 +254,7 @@ def _moves(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray, N: Fl
         The conserved directions at p; see `conserved`.
     """
     for j in range(len(p)) if N.size else ():
-        moved = conserved(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
+        moved = find_conserved_directions(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
         if moved.shape != N.shape:
             return True
         # The bases differ; what counts is the part of the new one outside the span of N.
@@ -262,7 +264,7 @@ def _moves(model: Model, p: FloatArray, u: FloatArray, driven: FloatArray, N: Fl
     return False
 
 
-class AtRest(Map):
+class SteadyInitialValues(ExpressionMap):
     """Initial values that are a steady state, as a function of the parameters.
 
     Parameters
@@ -273,11 +275,11 @@ class AtRest(Map):
         Initial values from which it comes to rest.
     """
 
-    def __init__(self, model: Model, begins: Map) -> None:
-        super().__init__([se.Integer(0)] * len(model.states), model.states, model.driven, model.parameters)
-        self.model, self.begins = model.resting, begins
+    def __init__(self, model: Model, begins: ExpressionMap) -> None:
+        super().__init__([se.Integer(0)] * len(model.states), model.states, model.driving_names, model.parameters)
+        self.model, self.begins = model.resting_model, begins
 
-    def linearised(
+    def linearise(
         self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Compute steady states and their derivatives.
@@ -297,14 +299,14 @@ class AtRest(Map):
             Zeros.
         by_parameters : ndarray, (n, D, J)
         """
-        first, _, by_p = self.begins.linearised(t, u, p, inputs)
+        first, _, by_p = self.begins.linearise(t, u, p, inputs)
         n, D, J = len(t), self.D, self.J
         values, slopes = np.full((n, D), np.nan), np.zeros((n, D, J))
         for k in range(n):
             own = p if p.ndim == 1 else p[k]
             if not (np.isfinite(first[k]).all() and np.isfinite(own).all()):
                 continue
-            steady = steady_state(self.model, own, first[k], float(t[k]))
+            steady = find_steady_state(self.model, own, first[k], float(t[k]))
             if steady is not None:
                 values[k] = steady.state
                 slopes[k] = steady.by_parameters + steady.by_initial @ by_p[k]
@@ -312,4 +314,4 @@ class AtRest(Map):
 
     def __call__(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
         """Compute steady states, `(n, D)`; see `linearised` for the arguments."""
-        return self.linearised(t, u, p, inputs)[0]
+        return self.linearise(t, u, p, inputs)[0]

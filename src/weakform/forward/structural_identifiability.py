@@ -17,9 +17,9 @@ from fractions import Fraction
 import numpy as np
 
 from ..data import Dataset
-from ..data.matching import inputs_of
+from ..data.matching import collect_inputs
 from ..model import Model
-from ..model.naming import initial_name
+from ..model.naming import format_initial_name
 from ..support.array_types import BoolArray, FloatArray
 from .solver import simulate
 
@@ -73,15 +73,19 @@ class Freedom:
     scalings: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def determined(self) -> tuple[str, ...]:
+    def determined_monomials(self) -> tuple[str, ...]:
         """Monomials that no scaling changes, such as `a·b^2/c`: the data can determine only these."""
-        return tuple(_monomial(self.names, m) for m in _orthogonal(self.scalings)) if self.scalings else ()
+        return (
+            tuple(_format_monomial(self.names, m) for m in _find_orthogonal_vectors(self.scalings))
+            if self.scalings
+            else ()
+        )
 
     def __str__(self) -> str:
         some = " or ".join(self.names) if len(self.names) < 4 else f"one of {', '.join(self.names)}"
         count = len(self.scalings)
         advice = f"fix {some}" if count < 2 else f"fix {count} of {', '.join(self.names)}"
-        monomials = self.determined
+        monomials = self.determined_monomials
         if not monomials:
             if len(self.names) == 1:
                 return (
@@ -98,7 +102,7 @@ class Freedom:
         return f"{words}; {advice}, or measure something else."
 
 
-def _monomial(names: Sequence[str], exponents: Sequence[int]) -> str:
+def _format_monomial(names: Sequence[str], exponents: Sequence[int]) -> str:
     """Write a monomial, such as `a·b^2/c`."""
     above = [f"{n}^{e}" if e > 1 else n for n, e in zip(names, exponents, strict=True) if e > 0]
     below = [f"{n}^{-e}" if e < -1 else n for n, e in zip(names, exponents, strict=True) if e < 0]
@@ -106,7 +110,7 @@ def _monomial(names: Sequence[str], exponents: Sequence[int]) -> str:
     return "·".join(above) + (f"/{divisor}" if below else "")
 
 
-def _orthogonal(rows: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
+def _find_orthogonal_vectors(rows: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
     """Find a basis of whole-number vectors orthogonal to all rows, with many zeros, in exact arithmetic.
 
     Parameters
@@ -142,7 +146,7 @@ def _orthogonal(rows: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ForwardExperiment:
     """A model and its measurements, analysed by forward solutions.
 
     Attributes
@@ -168,10 +172,10 @@ class Experiment:
         several = len(self.data.trajectories) > 1
         for q in self.data.trajectories[:MAX_TRAJECTORIES]:
             where = f" of {q.label}" if several else ""
-            names += [f"{initial_name(s)}{where}" for s in self.model.states if s not in self.model.initial]
+            names += [f"{format_initial_name(s)}{where}" for s in self.model.states if s not in self.model.initial]
         return tuple(names)
 
-    def sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
+    def compute_sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
         """Compute `θ ∂h/∂θ` of all measured values at one point.
 
         Parameters
@@ -190,8 +194,8 @@ class Experiment:
         parts = []
         count = min(len(self.data.trajectories), MAX_TRAJECTORIES)
         for k, q in enumerate(self.data.trajectories[:MAX_TRAJECTORIES]):
-            model, inputs = self.model.of(k), inputs_of(self.model, self.data, k)
-            start, _, by_p = model.map("g").linearised(np.zeros(1), initial[k][None], p)
+            model, inputs = self.model.for_trajectory(k), collect_inputs(self.model, self.data, k)
+            start, _, by_p = model.build_map("g").linearise(np.zeros(1), initial[k][None], p)
             u0 = np.where(given, start[0], initial[k])
             before = int(q.times[0] > self.begins[k])
             grid = np.concatenate([[self.begins[k]], q.times]) if before else q.times
@@ -209,7 +213,7 @@ class Experiment:
                 return None
             driven = None if inputs is None else inputs(q.times)
             states = solved.states[before:]
-            _, hu, hp = model.map("h", self.data.names or self.model.states).linearised(q.times, states, p, driven)
+            _, hu, hp = model.build_map("h", self.data.names or self.model.states).linearise(q.times, states, p, driven)
             by_u0 = solved.by_initial[before:]
             # Parameters act through the states, through given initial values, and in the observables themselves.
             total = hu @ (solved.by_parameters[before:] + by_u0 @ np.where(given[:, None], by_p[0], 0.0)) + hp
@@ -223,7 +227,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Complete:
+class FullyMeasuredExperiment:
     """A model all of whose states are measured, analysed by its right-hand side along the data.
 
     No forward solution is needed: parameters without effect on the right-hand side cannot be determined.
@@ -246,7 +250,7 @@ class Complete:
         """Names of the free parameters."""
         return tuple(name for name, free in zip(self.model.parameters, self.free, strict=True) if free)
 
-    def sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
+    def compute_sensitivities(self, p: FloatArray, initial: Sequence[FloatArray]) -> FloatArray | None:
         """Compute `θ ∂f/∂θ`, relative to the size of each equation, at one point.
 
         Parameters
@@ -264,9 +268,12 @@ class Complete:
         parts = []
         for k, q in enumerate(self.data.trajectories[:MAX_TRAJECTORIES]):
             thinned = slice(None, None, max(1, len(q.times) // MAX_SAMPLES))
-            inputs = inputs_of(self.model, self.data, k)
+            inputs = collect_inputs(self.model, self.data, k)
             driven = None if inputs is None else inputs(q.times[thinned])
-            by_p = self.model.of(k).map("f").linearised(q.times[thinned], q.values[thinned], p, driven)[2] * p
+            by_p = (
+                self.model.for_trajectory(k).build_map("f").linearise(q.times[thinned], q.values[thinned], p, driven)[2]
+                * p
+            )
             parts.append(by_p[np.isfinite(by_p).all(axis=(1, 2))])
         rows = np.concatenate(parts)
         size = np.sqrt(np.mean(np.sum(rows**2, axis=2), axis=0)) if len(rows) else np.ones(rows.shape[1])
@@ -274,8 +281,8 @@ class Complete:
         return rows.reshape(-1, len(p))[:, self.free] if len(rows) else None
 
 
-def freedoms(
-    experiment: Experiment | Complete, points: Sequence[tuple[FloatArray, Sequence[FloatArray]]]
+def find_freedoms(
+    experiment: ForwardExperiment | FullyMeasuredExperiment, points: Sequence[tuple[FloatArray, Sequence[FloatArray]]]
 ) -> list[Freedom]:
     """Find directions in the parameters along which the measurements do not change.
 
@@ -291,8 +298,8 @@ def freedoms(
         Scalings with a common name in one entry; all other directions together in the last one.
     """
     with np.errstate(all="ignore"):
-        sensitivities = [experiment.sensitivities(p, initial) for p, initial in points]
-    spaces = [_null_space(S) for S in sensitivities if S is not None]
+        sensitivities = [experiment.compute_sensitivities(p, initial) for p, initial in points]
+    spaces = [_compute_null_space(S) for S in sensitivities if S is not None]
     # One point alone could have a null vector by coincidence.
     if len(spaces) < 2:
         return []
@@ -301,13 +308,13 @@ def freedoms(
     if not size:
         return []
     names = np.array(experiment.names)
-    constant = _common(spaces)
-    vectors = [_whole(vector) for vector in _sparse(constant).T] if constant.shape[1] else []
+    constant = _intersect_spaces(spaces)
+    vectors = [_scale_to_integers(vector) for vector in _reduce_to_echelon(constant).T] if constant.shape[1] else []
     scalings = [vector for vector in vectors if vector is not None]
-    result = _grouped(names, scalings)
+    result = _group_scalings(names, scalings)
     if size > len(scalings):
         tolerance = _NULL_SPACE.exponent_tolerance
-        moving = set(names[np.abs(_beyond(spaces[0], scalings)).max(axis=1) > tolerance])
+        moving = set(names[np.abs(_remove_scalings(spaces[0], scalings)).max(axis=1) > tolerance])
         # A scaling that shares a name with these directions becomes part of them.
         apart = [freedom for freedom in result if not moving & set(freedom.names)]
         moving |= {name for freedom in result if freedom not in apart for name in freedom.names}
@@ -315,7 +322,7 @@ def freedoms(
     return result
 
 
-def _beyond(space: FloatArray, scalings: list[tuple[int, ...]]) -> FloatArray:
+def _remove_scalings(space: FloatArray, scalings: list[tuple[int, ...]]) -> FloatArray:
     """Return the part of a null space `(names, n)` orthogonal to all scalings, with columns of largest entry one."""
     if scalings:
         Q, _ = np.linalg.qr(np.array(scalings, dtype=float).T)
@@ -324,7 +331,7 @@ def _beyond(space: FloatArray, scalings: list[tuple[int, ...]]) -> FloatArray:
     return np.asarray(space / np.maximum(np.abs(space).max(axis=0), np.finfo(float).tiny))
 
 
-def _grouped(names: FloatArray, scalings: list[tuple[int, ...]]) -> list[Freedom]:
+def _group_scalings(names: FloatArray, scalings: list[tuple[int, ...]]) -> list[Freedom]:
     """Group scalings that have a name in common, directly or through others; one `Freedom` for each group.
 
     Parameters
@@ -347,7 +354,7 @@ def _grouped(names: FloatArray, scalings: list[tuple[int, ...]]) -> list[Freedom
     ]
 
 
-def _null_space(S: FloatArray) -> FloatArray:
+def _compute_null_space(S: FloatArray) -> FloatArray:
     """Return the null vectors of S `(values, n)` as columns `(n, c)` of largest entry one."""
     norms = np.linalg.norm(S, axis=0)
     nonzero = norms > _NULL_SPACE.max_singular_value * norms.max(initial=0.0)
@@ -360,7 +367,7 @@ def _null_space(S: FloatArray) -> FloatArray:
     return np.asarray(null / np.maximum(np.abs(null).max(axis=0), np.finfo(float).tiny))
 
 
-def _common(spaces: list[FloatArray]) -> FloatArray:
+def _intersect_spaces(spaces: list[FloatArray]) -> FloatArray:
     """Return the directions that all null spaces share, as columns `(n, c)`: eigenvectors 1 of the mean projector."""
     projectors = []
     for space in spaces:
@@ -370,7 +377,7 @@ def _common(spaces: list[FloatArray]) -> FloatArray:
     return np.asarray(V[:, w > _NULL_SPACE.min_common_share])
 
 
-def _sparse(vectors: FloatArray) -> FloatArray:
+def _reduce_to_echelon(vectors: FloatArray) -> FloatArray:
     """Return a basis of the same space with many zeros, `(n, c)`: the reduced column echelon form."""
     A = vectors.T.copy()
     row = 0
@@ -389,7 +396,7 @@ def _sparse(vectors: FloatArray) -> FloatArray:
     return A.T
 
 
-def _whole(vector: FloatArray) -> tuple[int, ...] | None:
+def _scale_to_integers(vector: FloatArray) -> tuple[int, ...] | None:
     """Return a null vector `(n,)` scaled to small whole numbers, or None if that is impossible."""
     size = np.abs(vector)
     tolerance, largest = _NULL_SPACE.exponent_tolerance, _NULL_SPACE.max_factor

@@ -32,7 +32,7 @@ them; and where the ends in units of the linearised error differ by more than th
 instead. By judgement."""
 
 
-def pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...]) -> IntArray:
+def number_pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...]) -> IntArray:
     """Number the piece of the solution between two jumps that each time belongs to, `(time,)`.
 
     Parameters
@@ -46,7 +46,7 @@ def pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...]) -> Int
     return np.searchsorted(np.unique(np.concatenate(jumps)), times, side="right")
 
 
-def chosen_knots(u: FloatArray, error: FloatArray, asked: BoolArray, piece: IntArray) -> IntArray:
+def choose_band_times(u: FloatArray, error: FloatArray, is_requested: BoolArray, piece: IntArray) -> IntArray:
     """Choose the times at which the ends of a band are computed.
 
     If few times are requested, they are chosen, with a few evenly spaced ones: a fit pinned there can extend the band
@@ -70,13 +70,13 @@ def chosen_knots(u: FloatArray, error: FloatArray, asked: BoolArray, piece: IntA
         Their positions, increasing.
     """
     large = (error > 0) & (np.abs(u) > SMALLEST_SHARE_TO_PIN * np.abs(u).max())
-    requested = np.flatnonzero(large & asked)
-    if len(requested) <= MAX_BAND_TIMES and (large | ~asked | (error == 0)).all():
-        return np.union1d(requested, _some(np.flatnonzero(large), SUPPORTING_TIMES))
+    requested = np.flatnonzero(large & is_requested)
+    if len(requested) <= MAX_BAND_TIMES and (large | ~is_requested | (error == 0)).all():
+        return np.union1d(requested, _space_evenly(np.flatnonzero(large), SUPPORTING_TIMES))
     numbers = np.unique(piece[large])
     each = max(MAX_BAND_TIMES // max(len(numbers), 1), MIN_TIMES_PER_PIECE)
     some = [
-        _some(np.flatnonzero(large & (piece == number)), each)
+        _space_evenly(np.flatnonzero(large & (piece == number)), each)
         for number in numbers[:: 1 + len(numbers) // MAX_BAND_TIMES]
     ]
     # Requested times are reported without interpolation if there are few of them.
@@ -85,17 +85,19 @@ def chosen_knots(u: FloatArray, error: FloatArray, asked: BoolArray, piece: IntA
     return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *some]))
 
 
-def _some(where: IntArray, most: int) -> IntArray:
+def _space_evenly(where: IntArray, most: int) -> IntArray:
     """Return at most `most` of some positions, evenly spaced, the first and the last among them."""
     return where[np.unique(np.linspace(0, len(where) - 1, min(most, len(where))).round().astype(np.intp))]
 
 
-def rounding(u: FloatArray, log: bool) -> float:
+def find_rounding_level(u: FloatArray, log: bool) -> float:
     """Return the value below which a state `u` `(time,)` is rounding error; -inf unless it is on a log scale."""
     return SMALLEST_SHARE_RESOLVED * float(np.abs(u).max()) if log else -np.inf
 
 
-def between(times: FloatArray, knots: IntArray, distance: FloatArray, error: FloatArray, piece: IntArray) -> FloatArray:
+def interpolate_reach(
+    times: FloatArray, knots: IntArray, distance: FloatArray, error: FloatArray, piece: IntArray
+) -> FloatArray:
     """Interpolate how far a band reaches, from the band times to all times.
 
     In each piece between two jumps it is proportional to the linearised error; in a piece without band times, in the
@@ -128,16 +130,18 @@ def between(times: FloatArray, knots: IntArray, distance: FloatArray, error: Flo
         inside = (now > at[0]) & (now < at[-1])
         # Where the likelihood is far from quadratic the linearised error has no meaning as a unit: then distances
         # themselves are interpolated.
-        bent = inside & (_beside(now, at, share, np.maximum) > MAX_WIDENING * _beside(now, at, share, np.minimum))
+        bent = inside & (
+            _pick_neighbour(now, at, share, np.maximum) > MAX_WIDENING * _pick_neighbour(now, at, share, np.minimum)
+        )
         way = np.where(bent, np.interp(now, at, known), np.interp(now, at, share) * error[inside_piece])
-        most = np.where(inside, MAX_WIDENING * _beside(now, at, known, np.maximum), np.inf)
+        most = np.where(inside, MAX_WIDENING * _pick_neighbour(now, at, known, np.maximum), np.inf)
         way = np.minimum(way, most)
         lost, endless = (np.interp(now, at, bad.astype(float)) > 0 for bad in (np.isnan(far), np.isinf(far)))
         reach[inside_piece] = np.where(endless, np.inf, np.where(lost, np.nan, way))
     return reach
 
 
-def _beside(now: FloatArray, at: FloatArray, values: FloatArray, which: np.ufunc) -> FloatArray:
+def _pick_neighbour(now: FloatArray, at: FloatArray, values: FloatArray, which: np.ufunc) -> FloatArray:
     """Return the larger or the smaller (by `which`) of the values at the band times around each time, `(time,)`."""
     right = np.clip(np.searchsorted(at, now), 0, len(at) - 1)
     return np.asarray(which(values[right], values[np.maximum(right - 1, 0)]))

@@ -13,11 +13,11 @@ import numpy as np
 import symengine as se
 
 from ..model.expressions import parse_expression
-from ..model.naming import initial_name
+from ..model.naming import format_initial_name
 from ..results.records import Quantity
 from ..support.errors import FitError
-from .fitted_states import finite, joint, system
-from .intervals import BY_PROFILE, automatic, mean_reach
+from .fitted_states import compute_joint_covariance, get_system, make_covariance_finite
+from .intervals import BY_PROFILE, compute_mean_reach, get_default_intervals
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -35,30 +35,30 @@ below any change that matters. By judgement."""
 
 
 @np.errstate(all="ignore")
-def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
+def derive_quantity(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     """Evaluate an expression of the parameters, with its interval; see `FitResult.derived`."""
     single = len(fit.data.trajectories) == 1
-    beginnings = [initial_name(state) for state in fit.model.states] if single else []
+    beginnings = [format_initial_name(state) for state in fit.model.states] if single else []
     expr = parse_expression(expression, dict.fromkeys([*fit.model.parameters, *fit.tied, *beginnings]))
     tied = {se.Symbol(n): parse_expression(text, fit.model.parameters) for n, text in fit.tied.items()}
     expr = expr.subs(tied)
     names, estimate, covariance = list(fit.model.parameters), fit.estimate, fit.covariance
     more = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
     if more:
-        mean, joined = joint(fit, 0, finite(fit))
+        mean, joined = compute_joint_covariance(fit, 0, make_covariance_finite(fit))
         # From working coordinates of the initial state to its own.
-        slope = system(fit, 0).slopes(mean[None, len(names) :])[0]
+        slope = get_system(fit, 0).compute_slopes(mean[None, len(names) :])[0]
         turn = np.eye(len(mean))
         turn[len(names) :, len(names) :] = slope
         names, estimate, covariance = [*names, *beginnings], mean, turn @ joined @ turn.T
-    if (transformed := _of_one(fit, expr, level)) is not None:
+    if (transformed := _transform_profile_interval(fit, expr, level)) is not None:
         return Quantity(expression, *transformed)
     symbols = [se.Symbol(name) for name in names]
     values = dict(zip(symbols, map(float, estimate), strict=True))
-    value = _real(expr, values, expression)
-    gradient = np.array([_real(expr.diff(symbol), values, expression) for symbol in symbols])
+    value = _evaluate_real(expr, values, expression)
+    gradient = np.array([_evaluate_real(expr.diff(symbol), values, expression) for symbol in symbols])
     moved = dict(zip(names, gradient * estimate, strict=True))
-    if not _seen(fit, moved):
+    if not _is_identifiable(fit, moved):
         return Quantity(expression, value, math.inf, (-math.inf, math.inf), "cannot be determined")
     # An identifiable expression does not change along the free direction, so its variance is the same if one of the
     # parameters of that direction is held fixed, as a bound does: that one is left out.
@@ -72,7 +72,9 @@ def derived(fit: FitResult, expression: str, level: float = 0.95) -> Quantity:
     return Quantity(expression, value, error, (value - half, value + half), note)
 
 
-def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tuple[float, float], str] | None:
+def _transform_profile_interval(
+    fit: FitResult, expr: Any, level: float
+) -> tuple[float, float, tuple[float, float], str] | None:
     """Transform the profile interval of the only parameter of a monotonic expression, which the delta method cannot.
 
     Returns
@@ -85,21 +87,21 @@ def _of_one(fit: FitResult, expr: Any, level: float) -> tuple[float, float, tupl
     if len(inside) != 1 or len(expr.free_symbols) != 1 or inside[0] in fit.undetermined:
         return None
     j, symbol = fit.model.parameters.index(inside[0]), se.Symbol(inside[0])
-    ends, kinds = automatic(fit, level)
+    ends, kinds = get_default_intervals(fit, level)
     low, high = map(float, ends[j])
     if kinds[j] != BY_PROFILE or not (math.isfinite(low) and math.isfinite(high)):
         return None
     points = (*np.linspace(low, high, MONOTONICITY_POINTS), fit.estimate[j])
-    values = [_real(expr, {symbol: float(value)}, str(expr)) for value in points]
+    values = [_evaluate_real(expr, {symbol: float(value)}, str(expr)) for value in points]
     steps = np.diff(values[:-1])
     if not ((steps >= 0).all() or (steps <= 0).all()):
         return None
     first, last = sorted((values[0], values[-2]))
-    reach = mean_reach(np.array([[first, last]]), np.array(values[-1:]))
+    reach = compute_mean_reach(np.array([[first, last]]), np.array(values[-1:]))
     return values[-1], float(reach[0]) / fit.quantile(level), (first, last), kinds[j]
 
 
-def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
+def _is_identifiable(fit: FitResult, relative_gradient: dict[str, float]) -> bool:
     """Return True if an expression does not change along any direction that the data cannot identify.
 
     Parameters
@@ -109,12 +111,12 @@ def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
         `θ ∂g/∂θ` by name: the change of the expression for a relative change of each parameter.
     """
     for freedom in fit.freedoms:
-        parts = [moved.get(name, 0.0) for name in freedom.names]
+        parts = [relative_gradient.get(name, 0.0) for name in freedom.names]
         size = sum(map(abs, parts))
         if size == 0:
             continue
         if not freedom.scalings:
-            if _along_weakest(fit, freedom.names, parts) > MAX_CHANGE_ALONG_WEAKEST * size:
+            if _measure_weakest_change(fit, freedom.names, parts) > MAX_CHANGE_ALONG_WEAKEST * size:
                 return False
             continue
         along = [sum(n * part for n, part in zip(scaling, parts, strict=True)) for scaling in freedom.scalings]
@@ -123,7 +125,7 @@ def _seen(fit: FitResult, moved: dict[str, float]) -> bool:
     return True
 
 
-def _along_weakest(fit: FitResult, names: tuple[str, ...], parts: list[float]) -> float:
+def _measure_weakest_change(fit: FitResult, names: tuple[str, ...], parts: list[float]) -> float:
     """Compute the change of an expression along the direction of largest relative variance of some parameters.
 
     Parameters
@@ -148,7 +150,7 @@ def _along_weakest(fit: FitResult, names: tuple[str, ...], parts: list[float]) -
     return abs(float(np.linalg.eigh(relative)[1][:, -1] @ np.array(parts)))
 
 
-def _real(expr: Any, values: dict[Any, float], text: str) -> float:
+def _evaluate_real(expr: Any, values: dict[Any, float], text: str) -> float:
     """Evaluate an expression, which `text` names in errors, at values by symbol."""
     try:
         value = float(expr.subs(values))

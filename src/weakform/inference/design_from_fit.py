@@ -19,17 +19,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.dataset import Dataset
-from ..data.event_schedule import scheduled
-from ..data.matching import inputs_of
+from ..data.event_schedule import apply_doses
+from ..data.matching import collect_inputs
 from ..forward.solver import simulate
 from ..model.inputs import Inputs
 from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.wording import listed, suggestion
+from ..support.wording import list_names, suggest_name
 from .experiment_design import Design
-from .fitted_states import beginning, finite, joint, solved, system
+from .fitted_states import (
+    compute_joint_covariance,
+    get_initial_state,
+    get_system,
+    make_covariance_finite,
+    solve_forward,
+)
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -44,37 +50,45 @@ KEYS = ("times", "states", "initial", "doses", "sigma")
 """Keys of a candidate that is a mapping; see `FitResult.design`."""
 
 
-def plan(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
+def plan_experiments(fit: FitResult, candidates: Any, trajectory: int | str) -> Design:
     """Compute the standard errors to expect after each candidate experiment; see `FitResult.design`."""
-    from .prediction import numbered
+    from .prediction import find_trajectory_number
 
-    k = numbered(fit, trajectory)
+    k = find_trajectory_number(fit, trajectory)
     if fit.covariance_kind.startswith("none") or not (fit.sigma > 0).all():
         raise FitError("Noise-free data leave no errors to shrink.")
-    wanted = windows(fit, k) if candidates is None else _read(candidates)
-    _, C = joint(fit, k, finite(fit))
+    wanted = build_windows(fit, k) if candidates is None else _check_candidates(candidates)
+    _, C = compute_joint_covariance(fit, k, make_covariance_finite(fit))
     free = np.flatnonzero(~fit.fixed & ~fit.at_bound)
     J = len(fit.estimate)
     before = np.sqrt(np.maximum(C.diagonal()[free], 0.0))
     columns = fit.data.names or fit.model.states
     experiments, samples = {}, {}
     for name, candidate in wanted.items():
-        checked = measured(name, candidate, columns, fit.sigma)
+        checked = check_samples(name, candidate, columns, fit.sigma)
         if candidate.get("initial") is None and candidate.get("doses") is None:
-            K, covariance = _further(fit, k, checked), C
+            K, covariance = _continue_trajectory(fit, k, checked), C
         else:
-            model, inputs = _dosed(fit, k, candidate, checked.times)
-            begin, _ = beginning(fit, k)
-            K = anew(model, fit.estimate, candidate.get("initial"), checked, _kinds(fit), inputs=inputs, begin=begin)
+            model, inputs = _schedule_doses(fit, k, candidate, checked.times)
+            begin, _ = get_initial_state(fit, k)
+            K = compute_new_sensitivities(
+                model,
+                fit.estimate,
+                candidate.get("initial"),
+                checked,
+                _list_noise_kinds(fit),
+                inputs=inputs,
+                begin=begin,
+            )
             # The initial state of a new experiment is not that of the trajectory: only parameters are shared.
             covariance = C[:J, :J]
-        experiments[name] = np.sqrt(np.maximum(_updated(covariance, K).diagonal()[free], 0.0))
+        experiments[name] = np.sqrt(np.maximum(_update_covariance(covariance, K).diagonal()[free], 0.0))
         samples[name] = int(checked.counts.sum()) * len(checked.columns)
     names = tuple(fit.model.parameters[j] for j in free)
     return Design(names, before, experiments, samples)
 
 
-def positive(sigma: Any, count: int) -> FloatArray:
+def check_noise_levels(sigma: Any, count: int) -> FloatArray:
     """Validate σ, one number or one for each of `count` columns; return it as an array `(count,)`."""
     try:
         levels = np.asarray(sigma, dtype=float)
@@ -85,7 +99,7 @@ def positive(sigma: Any, count: int) -> FloatArray:
     return np.broadcast_to(levels, (count,)).copy()
 
 
-def windows(
+def build_windows(
     fit: FitResult,
     k: int,
     count: int = DEFAULT_WINDOWS,
@@ -119,19 +133,18 @@ def windows(
     if not low < high or not np.isfinite([low, high]).all():
         raise FitError(f"The windows must end after they begin; received {low:g} and {high:g}.")
     return {
-        f"{samples} more sample{'s' * (samples > 1)} between t = {_time(a, high - low)} and {_time(b, high - low)}": {
-            "times": np.linspace(a, b, samples + 2)[1:-1]
-        }
+        f"{samples} more sample{'s' * (samples > 1)} between t = {_format_time(a, high - low)} and "
+        f"{_format_time(b, high - low)}": {"times": np.linspace(a, b, samples + 2)[1:-1]}
         for a, b in pairwise(np.linspace(low, high, count + 1))
     }
 
 
-def _time(t: float, span: float) -> str:
+def _format_time(t: float, span: float) -> str:
     """Format a time to a hundredth of a span: years such as 1912.5 differ in their last digits."""
     return f"{t:.{max(0, 2 - int(np.floor(np.log10(span))))}f}"
 
 
-def _read(candidates: Any) -> dict[str, dict[str, Any]]:
+def _check_candidates(candidates: Any) -> dict[str, dict[str, Any]]:
     """Validate candidates; return them by name as mappings with the keys `KEYS`, `times` among them."""
     if not isinstance(candidates, Mapping):
         return {"these samples": {"times": candidates}}
@@ -170,7 +183,7 @@ class _Samples:
     sigma: FloatArray
 
 
-def measured(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: FloatArray) -> _Samples:
+def check_samples(name: str, experiment: Mapping[str, Any], columns: Sequence[str], sigma: FloatArray) -> _Samples:
     """Validate the times, columns and noise level of an experiment.
 
     Parameters
@@ -185,29 +198,31 @@ def measured(name: str, said: Mapping[str, Any], columns: Sequence[str], sigma: 
         Their noise levels, unless the experiment has its own.
     """
     try:
-        times, counts = np.unique(np.asarray(said["times"], dtype=float).ravel(), return_counts=True)
+        times, counts = np.unique(np.asarray(experiment["times"], dtype=float).ravel(), return_counts=True)
     except (TypeError, ValueError):
-        raise FitError(f"The times of {name!r} must be numbers; received {said['times']!r}.") from None
+        raise FitError(f"The times of {name!r} must be numbers; received {experiment['times']!r}.") from None
     if not len(times) or not np.isfinite(times).all():
-        raise FitError(f"The times of {name!r} must be finite numbers; received {said['times']!r}.")
-    chosen = list(said.get("states") or columns)
+        raise FitError(f"The times of {name!r} must be finite numbers; received {experiment['times']!r}.")
+    chosen = list(experiment.get("states") or columns)
     unknown = [column for column in chosen if column not in columns]
     if unknown:
         raise FitError(
-            f"{name!r} measures {unknown[0]!r}, whose noise is not known.{suggestion(unknown[0], columns)} "
-            f"There are: {listed(columns)}."
+            f"{name!r} measures {unknown[0]!r}, whose noise is not known.{suggest_name(unknown[0], columns)} "
+            f"There are: {list_names(columns)}."
         )
     levels = sigma[[list(columns).index(column) for column in chosen]]
-    own = said.get("sigma")
-    return _Samples(times, counts.astype(float), chosen, levels if own is None else positive(own, len(chosen)))
+    own = experiment.get("sigma")
+    return _Samples(
+        times, counts.astype(float), chosen, levels if own is None else check_noise_levels(own, len(chosen))
+    )
 
 
-def _kinds(fit: FitResult) -> dict[str, str]:
+def _list_noise_kinds(fit: FitResult) -> dict[str, str]:
     """Return the kind of noise of each measured column, by name."""
     return dict(zip(fit.data.names or fit.model.states, fit.data.noise, strict=True))
 
 
-def _rows(
+def _weigh_sensitivities(
     model: Model,
     solution: tuple[FloatArray, FloatArray],
     p: FloatArray,
@@ -233,12 +248,12 @@ def _rows(
     ndarray, (time x columns, n)
     """
     states, by = solution
-    h, hu, hp = model.map("h", tuple(checked.columns)).linearised(checked.times, states, p, inputs)
+    h, hu, hp = model.build_map("h", tuple(checked.columns)).linearise(checked.times, states, p, inputs)
     K = hu @ by
     K[:, :, : len(p)] += hp
     uncertain = np.column_stack(
         [
-            KINDS[kinds[name]].uncertainty(h[:, c], np.full(len(h), checked.sigma[c]))
+            KINDS[kinds[name]].compute_uncertainty(h[:, c], np.full(len(h), checked.sigma[c]))
             for c, name in enumerate(checked.columns)
         ]
     )
@@ -247,22 +262,29 @@ def _rows(
     return np.asarray((K / uncertain[:, :, None]).reshape(-1, K.shape[2]))
 
 
-def _further(fit: FitResult, k: int, checked: _Samples) -> FloatArray:
+def _continue_trajectory(fit: FitResult, k: int, checked: _Samples) -> FloatArray:
     """Compute the sensitivities `(rows, J + D)` of further samples of trajectory k, x₀ in working coordinates."""
-    (begin, _), times = beginning(fit, k), checked.times
+    (begin, _), times = get_initial_state(fit, k), checked.times
     if times[0] < begin:
         raise FitError(f"The trajectory begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
-    solution, before = solved(fit, k, times, sensitivities=True)
+    solution, before = solve_forward(fit, k, times, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
         raise FitError(f"The fitted model cannot be solved at these times: {solution.status.value}.")
-    slope = system(fit, k).slopes(solution.states[:1])[0]
+    slope = get_system(fit, k).compute_slopes(solution.states[:1])[0]
     by = np.concatenate([solution.by_parameters, solution.by_initial @ slope], axis=2)[before:]
-    inputs = inputs_of(fit.model, fit.data, k)
+    inputs = collect_inputs(fit.model, fit.data, k)
     driven = None if inputs is None else inputs(times)
-    return _rows(fit.model.of(k), (solution.states[before:], by), fit.estimate, checked, _kinds(fit), driven)
+    return _weigh_sensitivities(
+        fit.model.for_trajectory(k),
+        (solution.states[before:], by),
+        fit.estimate,
+        checked,
+        _list_noise_kinds(fit),
+        driven,
+    )
 
 
-def anew(
+def compute_new_sensitivities(
     model: Model,
     p: FloatArray,
     initial: Any,
@@ -299,9 +321,9 @@ def anew(
     if times[0] < begin:
         raise FitError(f"The experiment begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
     given = np.array([state in model.initial for state in model.states])
-    values, _, by_g = model.map("g").linearised(np.zeros(1), np.ones((1, len(given))), p, None)
+    values, _, by_g = model.build_map("g").linearise(np.zeros(1), np.ones((1, len(given))), p, None)
     known = dict(zip(np.array(model.states)[given], values[0][given], strict=True))
-    u0 = _initial(model, initial, known if fitted or initial is None else {})
+    u0 = _build_initial_state(model, initial, known if fitted or initial is None else {})
     grid = np.concatenate([[begin], times]) if times[0] > begin else times
     solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
@@ -311,7 +333,7 @@ def anew(
     if fitted:
         by_p = by_p + solution.by_initial @ np.where(given[:, None], by_g[0], 0.0)
     by = np.concatenate([by_p, solution.by_initial], axis=2)[-n:]
-    K = _rows(model, (solution.states[-n:], by), p, checked, kinds, driven)
+    K = _weigh_sensitivities(model, (solution.states[-n:], by), p, checked, kinds, driven)
     own = K[:, len(p) :][:, ~given]
     if fitted and own.size:
         Q = np.linalg.qr(own)[0]
@@ -319,7 +341,7 @@ def anew(
     return np.asarray(K[:, : len(p)])
 
 
-def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
+def _build_initial_state(model: Model, initial: Any, known: Mapping[str, float]) -> FloatArray:
     """Return the initial state `(D,)` of a new experiment.
 
     Parameters
@@ -330,42 +352,44 @@ def _initial(model: Model, said: Any, known: Mapping[str, float]) -> FloatArray:
     known : mapping of str to float
         Initial values that the model gives.
     """
-    if said is not None and not isinstance(said, Mapping):
-        values = said if isinstance(said, Sequence | np.ndarray) and not isinstance(said, str) else [said]
+    if initial is not None and not isinstance(initial, Mapping):
+        values = initial if isinstance(initial, Sequence | np.ndarray) and not isinstance(initial, str) else [initial]
         if len(values) != len(model.states):
-            raise FitError(f"The initial state needs {len(model.states)} numbers; received {said!r}.")
-        said = dict(zip(model.states, values, strict=True))
-    every = {**(said or {}), **known}
+            raise FitError(f"The initial state needs {len(model.states)} numbers; received {initial!r}.")
+        initial = dict(zip(model.states, values, strict=True))
+    every = {**(initial or {}), **known}
     wrong = [name for name in every if name not in model.states]
     lacking = [state for state in model.states if state not in every]
     if wrong or lacking:
         what = f"names {wrong[0]!r}" if wrong else f"lacks {lacking[0]!r}"
-        raise FitError(f"The initial state {what}; give a value for each of: {listed(model.states)}.")
+        raise FitError(f"The initial state {what}; give a value for each of: {list_names(model.states)}.")
     try:
         return np.array([float(every[state]) for state in model.states])
     except (TypeError, ValueError):
-        raise FitError(f"The initial state must be numbers; received {said!r}.") from None
+        raise FitError(f"The initial state must be numbers; received {initial!r}.") from None
 
 
-def _dosed(fit: FitResult, k: int, said: Mapping[str, Any], times: FloatArray) -> tuple[Model, Inputs | None]:
+def _schedule_doses(
+    fit: FitResult, k: int, experiment: Mapping[str, Any], times: FloatArray
+) -> tuple[Model, Inputs | None]:
     """Return the model of a new experiment, with the experiment's own doses, and its inputs."""
-    model = fit.model.of(k)
-    if said.get("doses") is None:
-        return model, inputs_of(fit.model, fit.data, k)
+    model = fit.model.for_trajectory(k)
+    if experiment.get("doses") is None:
+        return model, collect_inputs(fit.model, fit.data, k)
     bare = model.with_parts(events=fit.model.events, variants=())
-    if bare.driven:
+    if bare.driving_names:
         raise FitError(
             "An experiment with doses needs a model without inputs, infusions and switches; this one has some."
         )
     if len(times) < 2:
         raise FitError(f"An experiment with doses needs at least two samples; received {len(times)}.")
     # The values are never looked at: a data set is what the schedule of doses is computed from.
-    plain = Dataset(times, np.zeros((len(times), 1)), names=[model.states[0]], doses=said["doses"])
-    data, driven = scheduled(plain, bare)
-    return driven.of(0), inputs_of(driven, data, 0)
+    plain = Dataset(times, np.zeros((len(times), 1)), names=[model.states[0]], doses=experiment["doses"])
+    data, driven = apply_doses(plain, bare)
+    return driven.for_trajectory(0), collect_inputs(driven, data, 0)
 
 
-def _updated(C: FloatArray, K: FloatArray) -> FloatArray:
+def _update_covariance(C: FloatArray, K: FloatArray) -> FloatArray:
     """Update the covariance C `(n, n)` by measurements with sensitivities K `(rows, n)`."""
     KC = K @ C
     return np.asarray(C - KC.T @ np.linalg.solve(np.eye(len(K)) + KC @ K.T, KC))

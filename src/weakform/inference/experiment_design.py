@@ -9,8 +9,8 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.optional_imports import pandas
-from ..support.wording import suggestion
+from ..support.optional_imports import import_pandas
+from ..support.wording import suggest_name
 
 MAX_RATIO_WORTH_A_SENTENCE = 0.95
 """Ratio of a standard error after an experiment to that before, above which the experiment is said to add little. By
@@ -54,7 +54,7 @@ class Design:
             The name of the experiment.
         """
         if name not in self.names:
-            raise FitError(f"No free parameter {name!r}.{suggestion(name, self.names)}")
+            raise FitError(f"No free parameter {name!r}.{suggest_name(name, self.names)}")
         j = self.names.index(name)
         return min(self.experiments, key=lambda key: self.experiments[key][j])
 
@@ -85,16 +85,16 @@ class Design:
         pandas.DataFrame
             One row for each experiment, the first one `now`; one column for each parameter.
         """
-        pd = pandas()
+        pd = import_pandas()
 
         rows = {"now": self.before, **self.experiments}
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(self.names))
 
     def plot(self) -> Any:
         """Draw the remaining share of each standard error after each experiment; returns the matplotlib axes."""
-        from ..report.plots import planned
+        from ..report.plots import plot_design
 
-        return planned(self)
+        return plot_design(self)
 
     def __str__(self) -> str:
         known = np.isfinite(self.before).all()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data.matching import inputs_of, system_of
+from ..data.matching import build_system, collect_inputs
 from ..forward.solver import Simulation, simulate
-from ..linalg.symmetric_matrix import symmetric_inverse
-from ..model.naming import initial_name
+from ..linalg.symmetric_matrix import invert_symmetric
+from ..model.naming import format_initial_name
 from ..model.system import System
 from ..noise.kinds import KINDS, Kind
 from ..support.array_types import FloatArray
@@ -23,7 +23,7 @@ from ..support.errors import FitError
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
-RTOL = 1e-9
+FORWARD_TOLERANCE = 1e-9
 """Relative tolerance of forward solutions of the fitted model. Looser: the error of the solver would show beside small
 standard errors; tighter: more work for digits that nobody sees. By judgement."""
 UNLIMITED_RELATIVE_ERROR = 1e4
@@ -40,30 +40,30 @@ def is_complete(fit: FitResult) -> bool:
     return fit.data.names == fit.model.states and not fit.model.initial and not fit.nodes
 
 
-def system(fit: FitResult, k: int) -> System:
+def get_system(fit: FitResult, k: int) -> System:
     """Return the right-hand side of trajectory k.
 
     It is in working coordinates if all states are measured, else in the coordinates of the model.
     """
     if is_complete(fit):
-        return system_of(fit.model, fit.data, k)
+        return build_system(fit.model, fit.data, k)
     plain = ("gaussian",) * len(fit.model.states)
-    return fit.model.of(k).system(plain).driven_by(inputs_of(fit.model, fit.data, k))
+    return fit.model.for_trajectory(k).system(plain).with_inputs(collect_inputs(fit.model, fit.data, k))
 
 
-def beginning(fit: FitResult, k: int) -> tuple[float, FloatArray]:
+def get_initial_state(fit: FitResult, k: int) -> tuple[float, FloatArray]:
     """Return the initial time of trajectory k, and the fitted state at it, `(D,)`."""
     if fit.nodes:
         times, states = fit.nodes[k]
-        model = fit.model.of(k)
+        model = fit.model.for_trajectory(k)
         given = np.array([state in model.initial for state in model.states])
         # Initial values that the model gives are evaluated again: those on the mesh carry its rounding.
-        initial = model.map("g")(times[:1], states[:1], fit.estimate)[0]
+        initial = model.build_map("g")(times[:1], states[:1], fit.estimate)[0]
         return float(times[0]), np.where(given, initial, states[0])
     return float(fit.data.trajectories[k].times[0]), fit.denoised[k][0]
 
 
-def solved(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = False) -> tuple[Simulation, int]:
+def solve_forward(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = False) -> tuple[Simulation, int]:
     """Solve the fitted model over some times of trajectory k, from its fitted initial state.
 
     Parameters
@@ -82,17 +82,19 @@ def solved(fit: FitResult, k: int, times: FloatArray, sensitivities: bool = Fals
     before : int
         Number of its rows that come before `times[0]`: 1 if the initial time was added, else 0.
     """
-    begin, u0 = beginning(fit, k)
+    begin, u0 = get_initial_state(fit, k)
     before = int(times[0] > begin)
     grid = np.concatenate([[begin], times]) if before else times
-    inputs = inputs_of(fit.model, fit.data, k)
-    model = fit.model.of(k)
-    solution = simulate(model, fit.estimate, u0, grid, inputs=inputs, sensitivities=sensitivities, rtol=RTOL)
+    inputs = collect_inputs(fit.model, fit.data, k)
+    model = fit.model.for_trajectory(k)
+    solution = simulate(
+        model, fit.estimate, u0, grid, inputs=inputs, sensitivities=sensitivities, rtol=FORWARD_TOLERANCE
+    )
     return solution, before
 
 
 @dataclass(frozen=True)
-class Seen:
+class MeasuredColumns:
     """Measured columns of trajectory k as functions of its states.
 
     Attributes
@@ -112,24 +114,24 @@ class Seen:
     kinds: tuple[Kind, ...]
 
     @classmethod
-    def of(cls, fit: FitResult, k: int, every: bool = False) -> Seen:
+    def select(cls, fit: FitResult, k: int, with_states: bool = False) -> MeasuredColumns:
         """Select the measured expressions, or with `every` all measured columns, states among them."""
         columns = fit.data.names or fit.model.states
-        chosen = [d for d, name in enumerate(columns) if every or name not in fit.model.states]
+        chosen = [d for d, name in enumerate(columns) if with_states or name not in fit.model.states]
         kinds = tuple(KINDS[fit.data.noise[d]] for d in chosen)
         return cls(fit, k, tuple(columns[d] for d in chosen), kinds)
 
-    def values(self, times: FloatArray, states: FloatArray, p: FloatArray | None = None) -> FloatArray:
+    def compute_values(self, times: FloatArray, states: FloatArray, p: FloatArray | None = None) -> FloatArray:
         """Compute the columns `(time, K)` from states `(time, D)`; `p` `(J,)` is the estimate by default."""
         if not self.names:
             return np.empty((len(times), 0))
-        inputs = inputs_of(self.fit.model, self.fit.data, self.k)
+        inputs = collect_inputs(self.fit.model, self.fit.data, self.k)
         parameters = self.fit.estimate if p is None else p
-        return self.fit.model.of(self.k).map("h", self.names)(
+        return self.fit.model.for_trajectory(self.k).build_map("h", self.names)(
             times, states, parameters, None if inputs is None else inputs(times)
         )
 
-    def linearised(self, times: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def linearise(self, times: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Compute the columns at the estimate, and their derivatives by states and parameters.
 
         Returns
@@ -142,39 +144,41 @@ class Seen:
             D, J = len(self.fit.model.states), len(self.fit.model.parameters)
             n = len(times)
             return np.empty((n, 0)), np.empty((n, 0, D)), np.empty((n, 0, J))
-        inputs = inputs_of(self.fit.model, self.fit.data, self.k)
+        inputs = collect_inputs(self.fit.model, self.fit.data, self.k)
         return (
-            self.fit.model.of(self.k)
-            .map("h", self.names)
-            .linearised(times, states, self.fit.estimate, None if inputs is None else inputs(times))
+            self.fit.model.for_trajectory(self.k)
+            .build_map("h", self.names)
+            .linearise(times, states, self.fit.estimate, None if inputs is None else inputs(times))
         )
 
 
-def fitted(fit: FitResult, k: int) -> FloatArray:
+def compute_fitted_columns(fit: FitResult, k: int) -> FloatArray:
     """Compute the fitted values of the measured columns at the samples of trajectory k, `(time, K)`."""
     if is_complete(fit):
         return fit.denoised[k]
-    return Seen.of(fit, k, every=True).values(fit.data.trajectories[k].times, fit.denoised[k])
+    return MeasuredColumns.select(fit, k, with_states=True).compute_values(
+        fit.data.trajectories[k].times, fit.denoised[k]
+    )
 
 
 def compute_residuals(fit: FitResult) -> tuple[FloatArray, ...]:
     """Compute measured minus fitted values, `(time, columns)` for each trajectory; NaN for missing values."""
-    return tuple(q.values - fitted(fit, k) for k, q in enumerate(fit.data.trajectories))
+    return tuple(q.values - compute_fitted_columns(fit, k) for k, q in enumerate(fit.data.trajectories))
 
 
-def panels(fit: FitResult) -> tuple[str, ...]:
+def list_panels(fit: FitResult) -> tuple[str, ...]:
     """List what a picture of the fit shows: the measured columns, then the hidden states."""
     columns = fit.data.names or fit.model.states
     return (*columns, *(state for state in fit.model.states if state not in columns and state not in fit.model.hidden))
 
 
-def drawn(fit: FitResult, k: int) -> dict[str, FloatArray]:
+def collect_curves(fit: FitResult, k: int) -> dict[str, FloatArray]:
     """Return the fitted states and measured columns at the samples of trajectory k, by name, `(time,)` each."""
     states = dict(zip(fit.model.states, fit.denoised[k].T, strict=True))
-    return {**states, **dict(zip(fit.data.names or fit.model.states, fitted(fit, k).T, strict=True))}
+    return {**states, **dict(zip(fit.data.names or fit.model.states, compute_fitted_columns(fit, k).T, strict=True))}
 
 
-def beginning_by_parameters(fit: FitResult, k: int) -> tuple[FloatArray, FloatArray]:
+def differentiate_initial_state(fit: FitResult, k: int) -> tuple[FloatArray, FloatArray]:
     """Return how the initial state of trajectory k depends on fitted initial values and on parameters.
 
     Returns
@@ -184,19 +188,19 @@ def beginning_by_parameters(fit: FitResult, k: int) -> tuple[FloatArray, FloatAr
     G : ndarray, (D, J)
         `∂u₀/∂p` of the initial values that the model gives; zero for the others.
     """
-    model = fit.model.of(k)
+    model = fit.model.for_trajectory(k)
     given = np.array([state in model.initial for state in model.states])
-    _, u0 = beginning(fit, k)
-    _, _, by_p = model.map("g").linearised(np.zeros(1), u0[None], fit.estimate, None)
+    _, u0 = get_initial_state(fit, k)
+    _, _, by_p = model.build_map("g").linearise(np.zeros(1), u0[None], fit.estimate, None)
     return np.eye(len(given))[:, ~given], np.where(given[:, None], by_p[0], 0.0)
 
 
-def is_free(fit: FitResult) -> bool:
+def has_free_direction(fit: FitResult) -> bool:
     """Return True if some direction of parameters and initial values cannot be identified from the measured columns."""
     return bool(fit.freedoms) or bool(np.isinf(fit.covariance.diagonal()).any())
 
 
-def finite(fit: FitResult) -> FloatArray:
+def make_covariance_finite(fit: FitResult) -> FloatArray:
     """Return the covariance `(J, J)` with finite entries: zero for a parameter at a bound, large if infinite."""
     C = np.nan_to_num(fit.covariance, nan=0.0, posinf=0.0, neginf=0.0)
     unlimited = np.isinf(fit.covariance.diagonal())
@@ -204,7 +208,7 @@ def finite(fit: FitResult) -> FloatArray:
     return np.asarray(C)
 
 
-def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
+def _find_free_directions(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
     """Compute the directions of (parameters, initial state) along scalings that leave all measured columns unchanged.
 
     Parameters
@@ -219,10 +223,10 @@ def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
     -------
     ndarray, (scalings, J + D)
     """
-    _, u0 = beginning(fit, k)
+    _, u0 = get_initial_state(fit, k)
     several = f" of {fit.data.trajectories[k].label}" if len(fit.data.trajectories) > 1 else ""
     place = {name: j for j, name in enumerate(fit.model.parameters)}
-    place |= {f"{initial_name(s)}{several}": len(place) + d for d, s in enumerate(fit.model.states)}
+    place |= {f"{format_initial_name(s)}{several}": len(place) + d for d, s in enumerate(fit.model.states)}
     theta, J = np.concatenate([fit.estimate, u0]), len(fit.estimate)
     rows = []
     for freedom in fit.freedoms:
@@ -237,7 +241,7 @@ def _unseen(fit: FitResult, k: int, by_p: FloatArray) -> FloatArray:
     return np.array(rows).reshape(len(rows), len(theta))
 
 
-def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute the joint mean and covariance of the parameters and the initial state of trajectory k.
 
     With the sensitivities K_p and K₀ of the measured columns, over σ, initial values that are given by `g(p)` and the
@@ -260,29 +264,29 @@ def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray
         Of (p, x₀), x₀ in the coordinates of `system`.
     """
     q = fit.data.trajectories[k]
-    _, u0 = beginning(fit, k)
+    _, u0 = get_initial_state(fit, k)
     D, J = len(u0), len(fit.estimate)
-    solution, before = solved(fit, k, q.times, sensitivities=True)
+    solution, before = solve_forward(fit, k, q.times, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
         raise FitError(f"The fitted model could not be solved over the data: {solution.status.value}.")
     states = solution.states[before:]
-    coordinates = system(fit, k)
-    slope = coordinates.slopes(u0[None])[0]
+    coordinates = get_system(fit, k)
+    slope = coordinates.compute_slopes(u0[None])[0]
     by_x0, by_p = solution.by_initial[before:] @ slope, solution.by_parameters[before:]
     if is_complete(fit):
-        K0, Kp = coordinates.per_slope(states, by_x0), coordinates.per_slope(states, by_p)
+        K0, Kp = coordinates.divide_by_slopes(states, by_x0), coordinates.divide_by_slopes(states, by_p)
         E, G = np.eye(D), np.zeros((D, J))
     else:
-        columns = Seen.of(fit, k, every=True)
-        h, hu, hp = columns.linearised(q.times, states)
+        columns = MeasuredColumns.select(fit, k, with_states=True)
+        h, hu, hp = columns.linearise(q.times, states)
         scale = np.column_stack([kind.numeric_slope(c) for kind, c in zip(columns.kinds, h.T, strict=True)])[:, :, None]
         K0, Kp = hu @ by_x0 / scale, (hu @ by_p + hp) / scale
-        E, G = beginning_by_parameters(fit, k)
+        E, G = differentiate_initial_state(fit, k)
     sigma = np.where(fit.sigma > 0, fit.sigma, 1.0)
     weight = np.where(q.measured, 1 / (sigma * q.scales), 0.0)[:, :, None]
     K0, Kp = (np.nan_to_num(K * weight).reshape(weight.size, -1) for K in (K0, Kp))
     Kp, K0 = Kp + K0 @ G, K0 @ E
-    B = symmetric_inverse(K0.T @ K0) if E.size else np.zeros((0, 0))
+    B = invert_symmetric(K0.T @ K0) if E.size else np.zeros((0, 0))
     T = G - E @ B @ (K0.T @ Kp)
     covariance = np.zeros((J + D, J + D))
     covariance[:J, :J] = C
@@ -291,6 +295,6 @@ def joint(fit: FitResult, k: int, C: FloatArray) -> tuple[FloatArray, FloatArray
     # Noise-free data determine ξ exactly: the σ = 1 above is only a weight, and B is no covariance.
     covariance[J:, J:] = T @ C @ T.T + (E @ B @ E.T if (fit.sigma > 0).all() else 0.0)
     # A bound may stop the fit along a direction that the data cannot see; that does not make the direction determined.
-    free = _unseen(fit, k, G) * UNLIMITED_RELATIVE_ERROR
+    free = _find_free_directions(fit, k, G) * UNLIMITED_RELATIVE_ERROR
     covariance += free.T @ free
     return np.concatenate([fit.estimate, u0]), covariance

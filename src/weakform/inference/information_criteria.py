@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..noise.kinds import KINDS
-from .fitted_states import fitted
+from .fitted_states import compute_fitted_columns
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 
-def values(fit: FitResult) -> int:
+def count_values(fit: FitResult) -> int:
     """Count the measured values; repeated measurements count one by one."""
     return int((fit.data.measurements + fit.data.repeated_measurements).sum())
 
 
-def unknowns(fit: FitResult) -> int:
+def count_unknowns(fit: FitResult) -> int:
     """Count what was estimated: parameters, initial values that are not given, and σ."""
     free = int((~fit.fixed).sum())
-    model = fit.model.of(0)
+    model = fit.model.for_trajectory(0)
     initial = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)
     return free + initial + (len(fit.sigma) if fit.sigma_estimated else 0)
 
 
 @np.errstate(all="ignore")
-def maximum(fit: FitResult) -> float:
+def compute_max_log_likelihood(fit: FitResult) -> float:
     """Compute the log-likelihood at the σ that maximises it, or at the given σ.
 
     Returns
@@ -53,7 +53,7 @@ def maximum(fit: FitResult) -> float:
         m = n = 0.0
         for k, q in enumerate(fit.data.trajectories):
             measured = q.measured[:, d]
-            off = kind.to_working(q.values[measured, d]) - kind.to_working(fitted(fit, k)[measured, d])
+            off = kind.to_working(q.values[measured, d]) - kind.to_working(compute_fitted_columns(fit, k)[measured, d])
             m += float(np.sum((off / (fit.sigma[d] * q.scales[measured, d])) ** 2))
             n += float(measured.sum())
             # Repeats at one time are stored as their mean; their scatter about it belongs to the likelihood, too.
@@ -66,15 +66,15 @@ def maximum(fit: FitResult) -> float:
 
 def aic(fit: FitResult) -> float:
     """Compute Akaike's criterion, `2k - 2 log L`."""
-    return 2 * unknowns(fit) - 2 * maximum(fit)
+    return 2 * count_unknowns(fit) - 2 * compute_max_log_likelihood(fit)
 
 
 def aicc(fit: FitResult) -> float:
     """Compute Akaike's criterion with the correction for small samples; infinite if n <= k + 1."""
-    n, k = values(fit), unknowns(fit)
+    n, k = count_values(fit), count_unknowns(fit)
     return aic(fit) + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else math.inf
 
 
 def bic(fit: FitResult) -> float:
     """Compute Schwarz's criterion, `k log n - 2 log L`."""
-    return unknowns(fit) * math.log(max(values(fit), 1)) - 2 * maximum(fit)
+    return count_unknowns(fit) * math.log(max(count_values(fit), 1)) - 2 * compute_max_log_likelihood(fit)

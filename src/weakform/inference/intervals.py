@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..collocation.gauss_helmert import Solution
-from ..parameters.working_scale import Scale
+from ..parameters.working_scale import WorkingScale
 from ..results.records import Quantity
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import FitError
 from ..support.whole_numbers import is_whole
-from ..support.wording import counted, suggestion
+from ..support.wording import show_progress, suggest_name
 from .profile_time import TimeLimitReached, has_automatic_profiles, limit_automatic_profiles
-from .profiles import Profile, inside, profile
-from .refits import Refit, can_refit, refit_of
+from .profiles import Profile, compute_profile, select_inside
+from .refits import Refit, can_refit, prepare_refits
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -42,7 +42,7 @@ MIN_BOOTSTRAP_SPREAD = 0.1
 infinite: the refits did not move along a direction that the data do not determine
 (`test_bootstrap_intervals_of_unidentifiable_parameters_are_wide`)."""
 
-LOOSE = 0.05
+LOOSE_RELATIVE_ERROR = 0.05
 """Standard error, relative to the estimate, above which the curvature of the likelihood is checked; a parameter that is
 known better is moved too little for curvature to matter. Documented in docs/method.md. By judgement."""
 MAX_SAMPLES_ALWAYS_CHECKED = 600
@@ -59,7 +59,7 @@ MIN_GAIN_OF_BETTER_FIT = 2.0
 """Decrease of the misfit (twice the log-likelihood) below that of the fit from which on a point of a profile is
 reported as a better fit. Smaller ones are the flat floor of a valley. By judgement."""
 
-LEVEL = 0.95
+DEFAULT_LEVEL = 0.95
 """Coverage probability of default intervals, and of the intervals that standard errors belong to."""
 
 WALD, BY_PROFILE, BY_PROFILE_ON_ONE_SIDE = "", "by its profile", "by its profile on one side"
@@ -82,9 +82,9 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
         raise FitError(f"A bootstrap needs at least {MIN_BOOTSTRAP_RUNS} runs; received {runs!r}.")
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
-    refit = refit_of(fit)
-    draws = (refit.drawn(np.random.default_rng([seed, 3, k])) for k in range(runs))
-    estimates = [solution.p for solution in counted(draws, "bootstrap", runs) if solution is not None]
+    refit = prepare_refits(fit)
+    draws = (refit.refit_drawn_data(np.random.default_rng([seed, 3, k])) for k in range(runs))
+    estimates = [solution.p for solution in show_progress(draws, "bootstrap", runs) if solution is not None]
     if len(estimates) < runs * MIN_SHARE_OF_RUNS:
         raise FitError(
             f"Only {len(estimates)} of {runs} bootstrap runs converged; at least {MIN_SHARE_OF_RUNS:.0%} must. "
@@ -93,7 +93,7 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     return np.array(estimates)
 
 
-def quantity(fit: FitResult, name: str) -> Quantity:
+def get_quantity(fit: FitResult, name: str) -> Quantity:
     """Return a parameter, or an initial value such as `x(0)`, with its default interval."""
     names = fit.model.parameters
     if name not in names and name.endswith("(0)") and name[:-3] in fit.model.states:
@@ -102,9 +102,9 @@ def quantity(fit: FitResult, name: str) -> Quantity:
             return initial
         raise KeyError(f"{name!r} differs between trajectories: see fit.initial[{name[:-3]!r}].")
     if name not in names:
-        raise KeyError(f"No parameter {name!r}.{suggestion(str(name), names)} There are: {', '.join(names)}.")
+        raise KeyError(f"No parameter {name!r}.{suggest_name(str(name), names)} There are: {', '.join(names)}.")
     j = names.index(name)
-    ends, kinds = automatic(fit, LEVEL)
+    ends, kinds = get_default_intervals(fit, DEFAULT_LEVEL)
     low, high = ends[j]
     note = "fixed" if fit.fixed[j] else kinds[j]
     if fit.at_bound[j]:
@@ -138,15 +138,15 @@ def correlation_matrix(fit: FitResult) -> FloatArray:
 
 
 @np.errstate(all="ignore")
-def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
+def compute_intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
     """Compute intervals `(J, 2)` of one kind; see `FitResult.intervals`."""
     half = fit.quantile(level) * fit.wald_errors  # refuses a bad level
     if kind == "auto":
-        return automatic(fit, level)[0].copy()
+        return get_default_intervals(fit, level)[0].copy()
     if kind == "wald":
-        return Scale(fit.log_scale).intervals(fit.estimate, half)
+        return WorkingScale(fit.log_scale).compute_intervals(fit.estimate, half)
     if kind == "profile":
-        return _profiled(fit, level)
+        return _compute_profile_intervals(fit, level)
     if kind != "bootstrap":
         raise FitError(f"The kind must be 'auto', 'wald', 'profile' or 'bootstrap'; received {kind!r}.")
     if (runs, seed) not in fit.late.bootstraps:
@@ -161,7 +161,7 @@ def intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> 
 
 
 @np.errstate(all="ignore")
-def automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
+def get_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
     """Return default intervals, computed once: by the profile if a bound is near or the misfit is not quadratic.
 
     Returns
@@ -171,11 +171,11 @@ def automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]
         The kind of each interval; see `WALD`.
     """
     if level not in fit.late.automatic:
-        fit.late.automatic[level] = _automatic(fit, level)
+        fit.late.automatic[level] = _compute_default_intervals(fit, level)
     return fit.late.automatic[level]
 
 
-def overtaken(fit: FitResult) -> tuple[str, ...]:
+def describe_better_fit(fit: FitResult) -> tuple[str, ...]:
     """Return a sentence if a profile reached a better fit than the fit itself, else nothing."""
     gains = {}
     for curve in fit.late.curves.values():
@@ -192,14 +192,14 @@ def overtaken(fit: FitResult) -> tuple[str, ...]:
 
 
 @np.errstate(all="ignore")
-def errors(fit: FitResult) -> FloatArray:
+def compute_errors(fit: FitResult) -> FloatArray:
     """Compute standard errors that match the default intervals, `(J,)`; see `FitResult.errors`."""
-    (ends, kinds), wald = automatic(fit, LEVEL), fit.wald_errors
+    (ends, kinds), wald = get_default_intervals(fit, DEFAULT_LEVEL), fit.wald_errors
     by_profile = np.array([kind in (BY_PROFILE, BY_PROFILE_ON_ONE_SIDE) for kind in kinds])
-    return np.where(by_profile, mean_reach(ends, fit.estimate) / fit.quantile(LEVEL), wald)
+    return np.where(by_profile, compute_mean_reach(ends, fit.estimate) / fit.quantile(DEFAULT_LEVEL), wald)
 
 
-def mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
+def compute_mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
     """Compute the mean distance from values `(n,)` to the two ends `(n, 2)` of their intervals, `(n,)`.
 
     If a value is an end itself, as at a bound, it is the distance to the other end.
@@ -208,16 +208,18 @@ def mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
     return np.asarray(reach.sum(axis=1) / np.maximum((reach > 0).sum(axis=1), 1))
 
 
-def _automatic(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
+def _compute_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
     """Compute default intervals `(J, 2)` and their kinds; see `automatic`."""
-    ends = intervals(fit, level, "wald", 0, 0)
+    ends = compute_intervals(fit, level, "wald", 0, 0)
     kinds = [WALD] * len(ends)
     if fit.sigma_estimated and fit.goodness is not None and fit.goodness.freedom <= 0:
         return ends, tuple(np.where(fit.fixed, WALD, NO_DEGREES_OF_FREEDOM).tolist())
     open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
     # The covariance holds a parameter at its bound fixed, so that the errors of the others are too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
-    loose = (fit.wald_errors > LOOSE * np.abs(fit.estimate)) | (fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED)
+    loose = (fit.wald_errors > LOOSE_RELATIVE_ERROR * np.abs(fit.estimate)) | (
+        fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED
+    )
     # A user who chooses another covariance wants the intervals of that covariance.
     loose &= "covariance" not in fit.options.non_default_names
     suspects = [int(j) for j in np.flatnonzero(open_to & (beyond | loose))]
@@ -264,7 +266,7 @@ def _profile_suspects(
     z, unsettled = fit.quantile(level), list(suspects)
     with limit_automatic_profiles(fit) as watch:
         try:
-            refit = refit_of(fit, watch)
+            refit = prepare_refits(fit, watch)
         except TimeLimitReached:
             return unsettled
         except FitError:
@@ -273,23 +275,23 @@ def _profile_suspects(
         if refit.solves_equations and fit.status is Status.UNDETERMINED:
             return []
         with suppress(TimeLimitReached):
-            for j in counted(suspects, "intervals", len(suspects)):
-                if not beyond[j] and _parabolic(refit, j, wald[j], z):
+            for j in show_progress(suspects, "intervals", len(suspects)):
+                if not beyond[j] and _is_parabolic(refit, j, wald[j], z):
                     unsettled.remove(j)
-            _curves(fit, unsettled, level, refit)
+            _compute_profiles(fit, unsettled, level, refit)
     return unsettled
 
 
-def _curves(fit: FitResult, which: list[int], level: float, refit: Refit) -> list[Profile]:
+def _compute_profiles(fit: FitResult, which: list[int], level: float, refit: Refit) -> list[Profile]:
     """Compute the profiles of some parameters, each once, and keep them.
 
     If the profile of one parameter led another beyond the ends of its own, the other is followed again from there.
     """
     names, solutions = [fit.model.parameters[j] for j in which], list[Solution]()
     new = [name for name in names if (name, level) not in fit.late.curves]
-    for name in counted(new, "profile", len(new)):
-        fit.late.curves[name, level] = profile(fit, name, level, refit, solutions)
-    good = inside(fit, refit, solutions, fit.quantile(level))
+    for name in show_progress(new, "profile", len(new)):
+        fit.late.curves[name, level] = compute_profile(fit, name, level, refit, solutions)
+    good = select_inside(fit, refit, solutions, fit.quantile(level))
     # Profiles of a rejected model are not followed twice: its intervals are not to be trusted anyway.
     again = len(new) > 1 and fit.status is not Status.REJECTED
     for j, name in zip(which, names, strict=True) if again else ():
@@ -297,11 +299,11 @@ def _curves(fit: FitResult, which: list[int], level: float, refit: Refit) -> lis
         low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
         margin = MIN_OVERREACH * (high - low)
         if any(solution.p[j] < low - margin or solution.p[j] > high + margin for solution in good):
-            fit.late.curves[name, level] = profile(fit, name, level, refit, solutions)
+            fit.late.curves[name, level] = compute_profile(fit, name, level, refit, solutions)
     return [fit.late.curves[name, level] for name in names]
 
 
-def _parabolic(refit: Refit, j: int, ends: FloatArray, z: float) -> bool:
+def _is_parabolic(refit: Refit, j: int, ends: FloatArray, z: float) -> bool:
     """Return True if the misfit at both ends of Wald's interval of p_j is the z² that a parabola promises."""
     least = refit.compute_misfit(refit.best)
     for end in ends:
@@ -314,12 +316,12 @@ def _parabolic(refit: Refit, j: int, ends: FloatArray, z: float) -> bool:
     return True
 
 
-def _profiled(fit: FitResult, level: float) -> FloatArray:
+def _compute_profile_intervals(fit: FitResult, level: float) -> FloatArray:
     """Compute profile intervals `(J, 2)` of all free parameters; warn if an end could not be followed and is NaN."""
-    refit = refit_of(fit)
+    refit = prepare_refits(fit)
     ends = np.column_stack([fit.estimate, fit.estimate])
     free = np.flatnonzero(~fit.fixed)
-    for j, curve in zip(free, _curves(fit, free.tolist(), level, refit), strict=True):
+    for j, curve in zip(free, _compute_profiles(fit, free.tolist(), level, refit), strict=True):
         fit.late.profiles[curve.name] = curve
         ends[j] = curve.interval
     # Default intervals that were left without a profile for want of time can use these.

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..linalg.blas_threads import single_thread
-from ..optimize.independence_sampler import Walk
-from ..optimize.mcmc_diagnostics import effective, rhat
+from ..linalg.blas_threads import use_single_thread
+from ..optimize.independence_sampler import IndependenceSampler
+from ..optimize.mcmc_diagnostics import compute_effective_size, compute_rhat
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.optional_imports import extra, pandas
+from ..support.optional_imports import format_install_hint, import_pandas
 from ..support.whole_numbers import is_whole
-from ..support.wording import Progress
-from .posterior_density import At, Target
+from ..support.wording import ProgressLine
+from .posterior_density import DensityPoint, PosteriorDensity
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -138,7 +138,7 @@ class Posterior:
         pandas.DataFrame
             One row for each draw: the number of its chain, then all quantities.
         """
-        pd = pandas()
+        pd = import_pandas()
 
         chains, n, _ = self.draws.shape
         frame = pd.DataFrame(self.draws.reshape(-1, len(self.names)), columns=list(self.names))
@@ -150,7 +150,7 @@ class Posterior:
         try:
             import arviz
         except ImportError:
-            raise FitError(f"ArviZ is not installed; install it with: {extra('arviz')}") from None
+            raise FitError(f"ArviZ is not installed; install it with: {format_install_hint('arviz')}") from None
         parts = {name: self.draws[:, :, k] for k, name in enumerate(self.names)}
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict({"posterior": parts})
@@ -168,9 +168,9 @@ class Posterior:
         -------
         matplotlib axes
         """
-        from ..report.posterior_pairs import pairs
+        from ..report.posterior_pairs import plot_pairs
 
-        return pairs(self, names)
+        return plot_pairs(self, names)
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
@@ -197,7 +197,7 @@ class Posterior:
 
 
 @np.errstate(all="ignore")
-def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
+def draw_posterior(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
     """Draw from the posterior, with more steps for each draw until the chains have mixed; see `FitResult.sample`."""
     if not is_whole(draws, MIN_DRAWS) or not is_whole(chains, MIN_CHAINS):
         raise FitError(
@@ -207,21 +207,21 @@ def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     rng = np.random.default_rng([seed, 7])
     n = -(-draws // chains)
-    with single_thread():
-        target = Target(fit)
+    with use_single_thread():
+        target = PosteriorDensity(fit)
         try:
-            walk = Walk(target.at, len(target.estimate), chains, rng, target.tail)
+            walk = IndependenceSampler(target.evaluate, len(target.estimate), chains, rng, target.tail_degrees)
         except ValueError as error:
             raise FitError(f"No draws can be made: {error}.") from None
-        walk.warm_up(WARM_UP_STEPS)
-        bar = Progress(lambda: f"sample: {walk.steps} steps")
+        walk.warm_up_chains(WARM_UP_STEPS)
+        bar = ProgressLine(lambda: f"sample: {walk.steps} steps")
         posterior = None
         # Too few draws cannot reach the effective size that success needs, however many steps lie between them.
         for thin in STEPS_PER_DRAW if draws >= MIXING_POLICY.min_effective_size else STEPS_PER_DRAW[:1]:
             while len(walk.kept[0]) < thin * n:
-                walk.go_on(min(STEPS_BETWEEN_UPDATES, thin * n - len(walk.kept[0])))
+                walk.take_steps(min(STEPS_BETWEEN_UPDATES, thin * n - len(walk.kept[0])))
                 bar.update()
-            posterior = _told(target, walk, thin, rng)
+            posterior = _collect_draws(target, walk, thin, rng)
             if posterior.success:
                 break
         bar.close()
@@ -229,27 +229,29 @@ def sample(fit: FitResult, draws: int, chains: int, seed: int) -> Posterior:
     return posterior
 
 
-def _told(target: Target, walk: Walk[At], thin: int, rng: np.random.Generator) -> Posterior:
+def _collect_draws(
+    target: PosteriorDensity, walk: IndependenceSampler[DensityPoint], thin: int, rng: np.random.Generator
+) -> Posterior:
     """Collect every `thin`-th step of the chains, with a draw of σ for each, and the diagnostics of mixing."""
     kept = [chain[thin - 1 :: thin] for chain in walk.kept]
     theta = np.array([[at.theta for at in chain] for chain in kept])
     squares = np.array([[at.squares for at in chain] for chain in kept])
-    noise, sigma = target.noise(squares, rng)
-    names = (*target.names(), *noise)
-    whole = np.concatenate([target.natural(theta), sigma], axis=2)
+    noise, sigma = target.draw_noise_levels(squares, rng)
+    names = (*target.list_names(), *noise)
+    whole = np.concatenate([target.convert_to_natural(theta), sigma], axis=2)
     return Posterior(
         names,
         whole,
-        {name: rhat(whole[:, :, k]) for k, name in enumerate(names)},
-        {name: effective(whole[:, :, k]) for k, name in enumerate(names)},
+        {name: compute_rhat(whole[:, :, k]) for k, name in enumerate(names)},
+        {name: compute_effective_size(whole[:, :, k]) for k, name in enumerate(names)},
         accepted=walk.taken / walk.steps,
         lost=walk.lost / walk.steps,
         missed=len(target.fit.alternatives),
-        notes=_notes(target.fit, target),
+        notes=_list_notes(target.fit, target),
     )
 
 
-def _notes(fit: FitResult, target: Target) -> tuple[str, ...]:
+def _list_notes(fit: FitResult, target: PosteriorDensity) -> tuple[str, ...]:
     """Return remarks on what the posterior is conditional on: random effects, the status of the fit, flat priors."""
     notes = []
     if fit.population is not None:
@@ -261,7 +263,7 @@ def _notes(fit: FitResult, target: Target) -> tuple[str, ...]:
         )
     open_ended = [
         name
-        for j, name in enumerate(target.names()[: target.F])
+        for j, name in enumerate(target.list_names()[: target.F])
         if not (np.isfinite(target.low[j]) and np.isfinite(target.high[j]))
     ]
     with_prior = set() if fit.prior is None else {fit.model.parameters[j] for j in fit.prior.index}

@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..collocation.hidden_state_problem import LatentProblem
-from ..collocation.mesh_sensitivities import Meshed, Moving
-from ..data.event_schedule import unknown_times
-from ..estimators.forward_residuals import PartlySeen
+from ..collocation.hidden_state_problem import HiddenStateProblem
+from ..collocation.mesh_sensitivities import LinearisedSolutions, MeshSensitivities
+from ..data.event_schedule import describe_unknown_times
+from ..estimators.forward_residuals import PartlyObserved
 from ..noise.kinds import KINDS
-from ..parameters.working_scale import Scale
+from ..parameters.working_scale import WorkingScale
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from .fitted_states import beginning
+from .fitted_states import get_initial_state
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -75,7 +75,7 @@ TINY = 1e-300
 
 
 @dataclass(frozen=True)
-class At:
+class DensityPoint:
     """The density at a point.
 
     Attributes
@@ -93,7 +93,7 @@ class At:
     squares: FloatArray
 
 
-class Target:
+class PosteriorDensity:
     """The posterior density of a fit, in coordinates in which it is nearly normal.
 
     Parameters
@@ -114,39 +114,39 @@ class Target:
     """
 
     def __init__(self, fit: FitResult) -> None:
-        _check(fit)
+        _check_fit(fit)
         assert fit.shared is not None
         assert fit.index is not None
         self.fit, data = fit, fit.data
-        self.scale = Scale(fit.log_scale)
-        self.problem = LatentProblem.of(fit.model, fit.shared, fit.index, data, fit.sigma, fit.log_scale)
+        self.scale = WorkingScale(fit.log_scale)
+        self.problem = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, data, fit.sigma, fit.log_scale)
         self.free, self.given = ~fit.fixed, self.problem.functions.given
         self.F, self.B, self.T = int(self.free.sum()), int((~self.given).sum()), len(data.trajectories)
-        self.base = self.scale.working(fit.estimate)
-        self.prior = None if fit.prior is None else fit.prior.on(self.scale)
-        low, high = (self.scale.working(fit.bounds[:, end])[self.free] for end in (0, 1))
+        self.base = self.scale.to_working(fit.estimate)
+        self.prior = None if fit.prior is None else fit.prior.convert_to_scale(self.scale)
+        low, high = (self.scale.to_working(fit.bounds[:, end])[self.free] for end in (0, 1))
         self.low, self.high = low, high
         self.narrow = np.flatnonzero(np.isfinite(high - low) & (high > low))
-        begin = np.array([beginning(fit, k)[1][~self.given] for k in range(self.T)]).reshape(self.T, self.B)
+        begin = np.array([get_initial_state(fit, k)[1][~self.given] for k in range(self.T)]).reshape(self.T, self.B)
         self.estimate = np.concatenate([self.base[self.free], begin.ravel()])
         if len(self.estimate) > MAX_UNKNOWNS:
             raise FitError(
                 f"Draws are limited to {MAX_UNKNOWNS} unknowns; this fit has {len(self.estimate)}. "
                 "Use intervals(kind='profile')."
             )
-        meshes = tuple(times for times, _ in fit.nodes) if _is_fine(fit) else self.problem.meshes()
+        meshes = tuple(times for times, _ in fit.nodes) if _is_fine(fit) else self.problem.build_meshes()
         for _ in range(MAX_HALVINGS):
-            if self._on(meshes, begin):
+            if self._solve_on_mesh(meshes, begin):
                 break
-            meshes = tuple(_halved(mesh) for mesh in meshes)
+            meshes = tuple(_halve_mesh(mesh) for mesh in meshes)
         else:
             raise FitError(
                 "No draws can be made: no mesh is fine enough for this model. Use intervals(kind='profile')."
             )
-        self._levels()
-        self.Q = self._basis()
+        self._assign_noise_levels()
+        self.Q = self._compute_basis()
 
-    def _on(self, meshes: tuple[FloatArray, ...], begin: FloatArray) -> bool:
+    def _solve_on_mesh(self, meshes: tuple[FloatArray, ...], begin: FloatArray) -> bool:
         """Solve the model at the estimate on a mesh; return True if the mesh is fine enough for the data.
 
         It is if the residuals agree with those of an accurate forward solution.
@@ -158,21 +158,21 @@ class Target:
         begin : ndarray, (T, B)
             The fitted initial values of each trajectory.
         """
-        latent = PartlySeen(self.problem, REFERENCE_TOLERANCE, meshes=meshes).latent(self.base, tuple(begin))
+        latent = PartlyObserved(self.problem, REFERENCE_TOLERANCE, meshes=meshes).solve_on_mesh(self.base, tuple(begin))
         if latent is None:
             raise FitError("No draws can be made: the fitted model cannot be solved from its estimate.")
-        self.meshed = Meshed(self.problem.relaxed(meshes, self.fit.sigma, self.free))
-        exact, self.X = self.meshed.relaxed.residual(self.base, latent.point.X), latent.point.X
+        self.meshed = MeshSensitivities(self.problem.build_relaxed_model(meshes, self.fit.sigma, self.free))
+        exact, self.X = self.meshed.relaxed.compute_residual(self.base, latent.point.X), latent.point.X
         for _ in range(MAX_NEWTON_STEPS):
-            moving = self.meshed.moving(self.base, self.X)
-            if moving is None or not self._size(moving.step) < MAX_STEP:
+            moving = self.meshed.linearise_solutions(self.base, self.X)
+            if moving is None or not self._measure_step(moving.step) < MAX_STEP:
                 return False
             self.X = self.X + moving.step
-            if self._size(moving.step) < CONVERGED_STEP:
+            if self._measure_step(moving.step) < CONVERGED_STEP:
                 return bool(np.abs(moving.residuals - exact).max() < MAX_MESH_ERROR)
         return False
 
-    def _levels(self) -> None:
+    def _assign_noise_levels(self) -> None:
         """Assign each value to a noise level, and count the values of each level and the squares of its repeats.
 
         There is one level for each column, or with `own_noise` one for each column of each trajectory.
@@ -190,24 +190,24 @@ class Target:
                 self.within[part] += q.within / self.fit.sigma**2
                 self.counts[part] += q.repeats
 
-    def _size(self, step: FloatArray) -> float:
+    def _measure_step(self, step: FloatArray) -> float:
         """Return the largest change of a state in a step `(N, D)`, in units of the state's size."""
         return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + TINY)))
 
-    def _parameters(self, theta: FloatArray) -> FloatArray:
+    def _expand_parameters(self, theta: FloatArray) -> FloatArray:
         """Return all parameters `(J,)` on their scale, the free ones from theta `(d,)`."""
         p = self.base.copy()
         p[self.free] = theta[: self.F]
         return p
 
-    def _rows(self, theta: FloatArray, moving: Moving) -> tuple[FloatArray, FloatArray]:
+    def _stack_residuals(self, theta: FloatArray, moving: LinearisedSolutions) -> tuple[FloatArray, FloatArray]:
         """Return all residuals `(rows,)`, with those of priors and bounds, and their Jacobian `(rows, d)`."""
         d = len(theta)
-        r, J = [moving.residuals.ravel()], [self.meshed.spread(moving)]
+        r, J = [moving.residuals.ravel()], [self.meshed.expand_jacobian(moving)]
         if self.prior is not None:
-            p, more = self._parameters(theta), np.zeros((len(self.prior.index), d))
+            p, more = self._expand_parameters(theta), np.zeros((len(self.prior.index), d))
             more[:, : self.F] = self.prior.jacobian(p)[:, self.free]
-            r, J = [*r, self.prior.rows(p)[0]], [*J, more]
+            r, J = [*r, self.prior.compute_residuals(p)[0]], [*J, more]
         # A uniform prior between two bounds has the variance of width²/12.
         unit = np.sqrt(12) / (self.high - self.low)[self.narrow]
         more = np.zeros((len(unit), d))
@@ -215,17 +215,17 @@ class Target:
         middle = 0.5 * (self.low[self.narrow] + self.high[self.narrow])
         return np.concatenate([*r, unit * (theta[self.narrow] - middle)]), np.concatenate([*J, more])
 
-    def _basis(self) -> FloatArray:
+    def _compute_basis(self) -> FloatArray:
         """Compute Q, `(rows, d)`; raise if the posterior has no end along some direction."""
-        moving = self.meshed.moving(self.base, self.X)
+        moving = self.meshed.linearise_solutions(self.base, self.X)
         assert moving is not None
         self.first = moving
-        _, J = self._rows(self.estimate, moving)
+        _, J = self._stack_residuals(self.estimate, moving)
         size = np.linalg.norm(J, axis=0)
         size = np.where(size > 0, size, 1.0)
         _, values, vectors = np.linalg.svd(J / size, full_matrices=False)
         if values[-1] < MIN_SINGULAR_SHARE * values[0]:
-            names = self.names()
+            names = self.list_names()
             loose = [names[j] for j in np.flatnonzero(np.abs(vectors[-1]) > MIN_WEIGHT_IN_DIRECTION)]
             raise FitError(
                 f"The posterior has no end along {', '.join(loose) or names[0]}: neither the data nor bounds or priors "
@@ -233,16 +233,16 @@ class Target:
             )
         return np.asarray(np.linalg.qr(J)[0])
 
-    def at(self, z: FloatArray) -> At | None:
+    def evaluate(self, z: FloatArray) -> DensityPoint | None:
         """Evaluate the density at z `(d,)`; None if the Newton steps to θ(z) do not converge."""
         theta, X = self.estimate, self.X
         trajectory = self.meshed.relaxed.layout.trajectory
         # The first step is always from the estimate, so that its linearisation is computed once.
-        moving: Moving | None = self.first
+        moving: LinearisedSolutions | None = self.first
         for _ in range(MAX_NEWTON_STEPS):
             if moving is None:
                 return None
-            r, J = self._rows(theta, moving)
+            r, J = self._stack_residuals(theta, moving)
             try:
                 step = np.linalg.solve(self.Q.T @ J, z - self.Q.T @ r)
             except np.linalg.LinAlgError:
@@ -251,21 +251,21 @@ class Target:
                 [np.broadcast_to(step[: self.F], (self.T, self.F)), step[self.F :].reshape(self.T, self.B)], axis=1
             )
             moved = moving.step + np.einsum("ndf,nf->nd", moving.states, own[trajectory])
-            size = self._size(moved)
+            size = self._measure_step(moved)
             if not math.isfinite(size):
                 return None
             share = min(1.0, LONGEST_STEP / max(size, TINY))
             theta, X = theta + share * step, X + share * moved
             if size < CONVERGED_STEP:
-                return self._told(theta, r + J @ step, J)
-            moving = self.meshed.moving(self._parameters(theta), X)
+                return self._evaluate_density(theta, r + J @ step, J)
+            moving = self.meshed.linearise_solutions(self._expand_parameters(theta), X)
         return None
 
-    def _told(self, theta: FloatArray, r: FloatArray, J: FloatArray) -> At:
+    def _evaluate_density(self, theta: FloatArray, r: FloatArray, J: FloatArray) -> DensityPoint:
         """Evaluate the density at theta `(d,)`, zero beyond bounds, from residuals and Jacobian there."""
         free = theta[: self.F]
         if (free < self.low).any() or (free > self.high).any():
-            return At(-math.inf, theta, self.within)
+            return DensityPoint(-math.inf, theta, self.within)
         # Rows of priors and bounds come last, and are no residuals of data.
         of_data = r[: self.group.size]
         squares = np.bincount(self.group.ravel(), of_data * of_data, minlength=len(self.counts)) + self.within
@@ -273,12 +273,12 @@ class Target:
         if self.fit.sigma_estimated:
             value = -0.5 * float(self.counts @ np.log(np.maximum(squares, TINY)))
         if self.prior is not None:
-            value += self.prior.log_density(self._parameters(theta))
+            value += self.prior.log_density(self._expand_parameters(theta))
         sign, volume = np.linalg.slogdet(self.Q.T @ J)
-        return At(value - float(volume) if sign != 0 else -math.inf, theta, squares)
+        return DensityPoint(value - float(volume) if sign != 0 else -math.inf, theta, squares)
 
     @property
-    def tail(self) -> float:
+    def tail_degrees(self) -> float:
         """Degrees of freedom of the reference density: if σ is estimated it is Student's, as in linear regression."""
         freedom = float(self.counts.sum()) - len(self.estimate)
         return (
@@ -287,7 +287,7 @@ class Target:
             else NORMAL_TAIL_DEGREES
         )
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """List the names of the components of θ: free parameters, then fitted initial values."""
         fit = self.fit
         names = [name for name, free in zip(fit.model.parameters, self.free, strict=True) if free]
@@ -298,12 +298,12 @@ class Target:
             ]
         return names
 
-    def natural(self, theta: FloatArray) -> FloatArray:
+    def convert_to_natural(self, theta: FloatArray) -> FloatArray:
         """Convert draws of θ `(..., d)` from the scale of each parameter to its values."""
         log = np.append(self.fit.log_scale[self.free], np.zeros(self.T * self.B, dtype=bool))
         return np.where(log, np.exp(np.where(log, theta, 0.0)), theta)
 
-    def noise(self, squares: FloatArray, rng: np.random.Generator) -> tuple[list[str], FloatArray]:
+    def draw_noise_levels(self, squares: FloatArray, rng: np.random.Generator) -> tuple[list[str], FloatArray]:
         """Draw the noise levels given the squares `(..., groups)`; nothing if σ is given.
 
         Returns
@@ -322,7 +322,7 @@ class Target:
         return names, size * np.sqrt(squares / rng.chisquare(self.counts, size=squares.shape))
 
 
-def _check(fit: FitResult) -> None:
+def _check_fit(fit: FitResult) -> None:
     """Raise if no posterior can be drawn from a fit, with the reason and what to use instead."""
     for kind in fit.data.noise:
         if KINDS[kind].weigh is not None or KINDS[kind].density is not None:
@@ -340,7 +340,7 @@ def _check(fit: FitResult) -> None:
         raise FitError(f"Draws need a fit that has converged; this one has not: {fit.status.value}")
     if fit.shared is None or fit.index is None:
         raise FitError("This fit was saved by an older version, without the shared model that draws need; fit again.")
-    if unknown_times(fit.shared, len(fit.data.trajectories)):
+    if describe_unknown_times(fit.shared, len(fit.data.trajectories)):
         raise FitError(
             "Draws are not made for events at unknown times, since the likelihood has corners there; "
             "use intervals(kind='profile')."
@@ -355,7 +355,7 @@ def _is_fine(fit: FitResult) -> bool:
     )
 
 
-def _halved(mesh: FloatArray) -> FloatArray:
+def _halve_mesh(mesh: FloatArray) -> FloatArray:
     """Return a mesh with twice as many intervals; the two nodes of a jump stay two."""
     long = np.flatnonzero(np.diff(mesh) > 0)
     return np.insert(mesh, long + 1, mesh[long] + np.diff(mesh)[long] / 2)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.event_schedule import jump_times
+from ..data.event_schedule import find_jump_times
 from ..support.array_types import FloatArray
 from ..support.errors import DataError, FitError
 from ..support.progress import Watch
 from ..support.whole_numbers import is_whole
-from .fitted_states import beginning, finite, joint, solved
+from .fitted_states import compute_joint_covariance, get_initial_state, make_covariance_finite, solve_forward
 from .refits import can_refit
-from .state_bands import Band, Belief, Prediction
+from .state_bands import BandBuilder, JointEstimate, Prediction
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -30,7 +30,7 @@ LABELS_TO_LIST = 10
 """Labels of trajectories that an error message lists."""
 
 
-def numbered(fit: FitResult, trajectory: int | str) -> int:
+def find_trajectory_number(fit: FitResult, trajectory: int | str) -> int:
     """Return the number of a trajectory that is given by its number or its label."""
     labels = [q.label for q in fit.data.trajectories]
     if isinstance(trajectory, str) and trajectory in labels:
@@ -66,53 +66,53 @@ def predict(
             "Bands by the likelihood are computed for fits by method 'relaxed' that have converged, from their fitted "
             "initial values; use kind='sampling'."
         )
-    trajectory = numbered(fit, trajectory)
-    grid = _grid(times)
-    begin, _ = beginning(fit, trajectory)
+    trajectory = find_trajectory_number(fit, trajectory)
+    grid = _check_times(times)
+    begin, _ = get_initial_state(fit, trajectory)
     if initial is None:
         if grid[0] < begin:
             raise DataError(
                 f"The trajectory begins at t = {begin:g}; a prediction from its fitted initial state cannot go back to "
                 f"t = {grid[0]:g}. Give initial=[...], the state at the first of the times."
             )
-        mean, covariance = joint(fit, trajectory, finite(fit))
+        mean, covariance = compute_joint_covariance(fit, trajectory, make_covariance_finite(fit))
     else:
         begin = float(grid[0])
-        mean, covariance = _known(fit, initial)
-    band = Band(fit, trajectory, grid, begin, Belief(mean, covariance, told=initial is not None))
-    return band.prediction(level, z, kind, seed, watch)
+        mean, covariance = _build_known_start(fit, initial)
+    band = BandBuilder(fit, trajectory, grid, begin, JointEstimate(mean, covariance, is_given=initial is not None))
+    return band.build_prediction(level, z, kind, seed, watch)
 
 
 @np.errstate(all="ignore")
-def forward(fit: FitResult, trajectory: int) -> FloatArray:
+def solve_at_samples(fit: FitResult, trajectory: int) -> FloatArray:
     """Compute the forward solution at the samples of a trajectory, `(time, D)`; NaN from where the solver fails."""
-    solution, before = solved(fit, trajectory, fit.data.trajectories[trajectory].times)
+    solution, before = solve_forward(fit, trajectory, fit.data.trajectories[trajectory].times)
     return solution.states[before:]
 
 
-def follows(fit: FitResult, trajectory: int) -> bool:
+def is_solution_close(fit: FitResult, trajectory: int) -> bool:
     """Return True if the forward solution stays with the fitted states; that of a chaotic system leaves them."""
-    solution, states = forward(fit, trajectory), fit.denoised[trajectory]
+    solution, states = solve_at_samples(fit, trajectory), fit.denoised[trajectory]
     spread = np.sqrt(np.mean((states - states.mean(axis=0)) ** 2, axis=0))
     with np.errstate(invalid="ignore"):
         off = np.sqrt(np.mean((solution - states) ** 2, axis=0))
         return bool((off <= MAX_RELATIVE_DEPARTURE * spread).all())
 
 
-def fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
+def build_fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
     """Return the samples of a trajectory and points between them, a few hundred in all, for drawing."""
     times = fit.data.trajectories[trajectory].times
-    begin, _ = beginning(fit, trajectory)
+    begin, _ = get_initial_state(fit, trajectory)
     times = np.concatenate([[begin], times]) if begin < times[0] else times
     between = max(1, POINTS_TO_DRAW // len(times))
     parts = times[:-1, None] + np.diff(times)[:, None] * np.arange(between) / between
     fine = np.append(parts.ravel(), times[-1])
     # A jump needs a point on either side, or it would be drawn as a slope.
-    jumps = [t for t in jump_times(fit.model.of(trajectory)) if fine[0] < t < fine[-1]]
+    jumps = [t for t in find_jump_times(fit.model.for_trajectory(trajectory)) if fine[0] < t < fine[-1]]
     return np.unique([*fine, *jumps, *(np.nextafter(t, -np.inf) for t in jumps)]) if jumps else fine
 
 
-def _grid(times: ArrayLike) -> FloatArray:
+def _check_times(times: ArrayLike) -> FloatArray:
     """Validate the times of a prediction and return them as an array `(time,)`."""
     try:
         grid = np.atleast_1d(np.array(times, dtype=float))
@@ -123,7 +123,7 @@ def _grid(times: ArrayLike) -> FloatArray:
     return grid
 
 
-def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
+def _build_known_start(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
     """Return mean `(J + D,)` and covariance `(J + D, J + D)` of (p, x₀) if the user knows the initial state."""
     D, J = len(fit.model.states), len(fit.model.parameters)
     values = [initial.get(name, np.nan) for name in fit.model.states] if isinstance(initial, Mapping) else initial
@@ -134,14 +134,14 @@ def _known(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[Fl
     if u0.shape != (D,) or not np.isfinite(u0).all():
         raise DataError(f"The initial state must be {D} numbers ({', '.join(fit.model.states)}); received {initial!r}.")
     covariance = np.zeros((J + D, J + D))
-    covariance[:J, :J] = finite(fit)
+    covariance[:J, :J] = make_covariance_finite(fit)
     return np.concatenate([fit.estimate, u0]), covariance
 
 
-def fitted_trajectory(fit: FitResult, number: int | str, level: float, kind: str) -> Prediction:
+def get_fitted_trajectory(fit: FitResult, number: int | str, level: float, kind: str) -> Prediction:
     """Return the fitted trajectory with its band over the time of the data, computed once and then kept."""
-    number = numbered(fit, number)
+    number = find_trajectory_number(fit, number)
     key = (number, level, kind)
     if key not in fit.late.bands:
-        fit.late.bands[key] = fit.predict(fine_grid(fit, number), trajectory=number, level=level, kind=kind)
+        fit.late.bands[key] = fit.predict(build_fine_grid(fit, number), trajectory=number, level=level, kind=kind)
     return fit.late.bands[key]

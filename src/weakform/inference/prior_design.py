@@ -16,8 +16,8 @@ from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
 from ..support.errors import FitError
-from ..support.wording import listed, suggestion
-from .design_from_fit import anew, measured, positive
+from ..support.wording import list_names, suggest_name
+from .design_from_fit import check_noise_levels, check_samples, compute_new_sensitivities
 from .experiment_design import Design
 
 MIN_SINGULAR_SHARE = 1e-10
@@ -71,12 +71,12 @@ def design(
     >>> wf.design(model, {"r": 1, "K": 10}, times=plans, initial=[0.5], sigma=0.2).best("K")
     'late'
     """
-    p, columns, levels = _guessed(model, guess, sigma, states, noise)
+    p, columns, levels = _check_guess(model, guess, sigma, states, noise)
     unknown = [name for name in fixed if name not in model.parameters]
     free = np.array([name not in fixed for name in model.parameters])
     if isinstance(fixed, str) or unknown or not free.any():
         raise FitError(
-            f"fixed must be a list of some, but not all, of the parameters {listed(model.parameters)}; received "
+            f"fixed must be a list of some, but not all, of the parameters {list_names(model.parameters)}; received "
             f"{fixed!r}."
         )
     plans = times if isinstance(times, Mapping) else {"these samples": times}
@@ -87,15 +87,15 @@ def design(
         raise FitError(f"The model itself gives {both[0]}(0); leave it out of initial.")
     experiments, samples = {}, {}
     for name, when in plans.items():
-        checked = measured(str(name), {"times": when}, columns, levels)
-        K = anew(model, p, initial, checked, dict.fromkeys(columns, noise), fitted=True)
-        experiments[str(name)] = _first_errors(K[:, free])
+        checked = check_samples(str(name), {"times": when}, columns, levels)
+        K = compute_new_sensitivities(model, p, initial, checked, dict.fromkeys(columns, noise), fitted=True)
+        experiments[str(name)] = _compute_errors(K[:, free])
         samples[str(name)] = int(checked.counts.sum()) * len(checked.columns)
     names = tuple(name for name, is_free in zip(model.parameters, free, strict=True) if is_free)
     return Design(names, np.full(len(names), np.inf), experiments, samples)
 
 
-def _guessed(
+def _check_guess(
     model: Any, guess: Any, sigma: Any, states: Sequence[str] | None, noise: str
 ) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
     """Validate the arguments of `design`.
@@ -116,27 +116,27 @@ def _guessed(
     more = [name for name in guess if name not in model.parameters]
     if lacking or more:
         what = f"lacks {lacking[0]!r}" if lacking else f"names {more[0]!r}, which is not a parameter"
-        raise FitError(f"The guess {what}; give a value for each of: {listed(model.parameters)}.")
-    if model.driven:
+        raise FitError(f"The guess {what}; give a value for each of: {list_names(model.parameters)}.")
+    if model.driving_names:
         raise FitError(
             "A design before any data is for models without inputs; this model has some. Fit once, and use "
             "fit.design(...)."
         )
     if noise not in KINDS:
-        raise FitError(f"No kind of noise {noise!r}.{suggestion(noise, KINDS)} There are: {', '.join(KINDS)}.")
+        raise FitError(f"No kind of noise {noise!r}.{suggest_name(noise, KINDS)} There are: {', '.join(KINDS)}.")
     columns = tuple(states) if states is not None else model.states
     known = (*model.states, *model.observables)
     unknown = [name for name in columns if name not in known]
     if unknown:
-        raise FitError(f"No state {unknown[0]!r}.{suggestion(unknown[0], known)} There are: {listed(known)}.")
+        raise FitError(f"No state {unknown[0]!r}.{suggest_name(unknown[0], known)} There are: {list_names(known)}.")
     try:
         p = np.array([float(guess[name]) for name in model.parameters])
     except (TypeError, ValueError):
         raise FitError(f"The guess must be numbers; received {dict(guess)!r}.") from None
-    return p, columns, positive(sigma, len(columns))
+    return p, columns, check_noise_levels(sigma, len(columns))
 
 
-def _first_errors(K: FloatArray) -> FloatArray:
+def _compute_errors(K: FloatArray) -> FloatArray:
     """Compute standard errors `(J,)` from sensitivities `(rows, J)`; infinite for parameters they do not determine."""
     size = np.linalg.norm(K, axis=0)
     scaled = K / np.where(size > 0, size, 1.0)

@@ -105,7 +105,7 @@ class Route(Protocol[S]):
         """Return the next position outward from a refit that is not beyond the end."""
 
 
-def walk(route: Route[S], position: float, bracket: Bracket, z: float) -> float:
+def walk_to_end(route: Route[S], position: float, bracket: Bracket, z: float) -> float:
     """Walk outward until an end is bracketed, then close in on it.
 
     Parameters
@@ -143,7 +143,7 @@ def walk(route: Route[S], position: float, bracket: Bracket, z: float) -> float:
     return position
 
 
-def crossing(points: list[tuple[float, float]], z: float) -> float:
+def find_crossing(points: list[tuple[float, float]], z: float) -> float:
     """Return the distance at which the root of the misfit reaches z, interpolated linearly.
 
     Parameters

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..collocation.gauss_helmert import Solution
 from ..support.array_types import BoolArray, FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
-from .profile_walk import Bracket, Trial, crossing, walk
-from .refits import Refit, refit_of
+from .profile_walk import Bracket, Trial, find_crossing, walk_to_end
+from .refits import Refit, prepare_refits
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -83,7 +83,7 @@ BOUND_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
-class Profile(Tidy):
+class Profile(CompactRepr):
     """The profile likelihood of one parameter.
 
     Attributes
@@ -112,7 +112,7 @@ class Profile(Tidy):
     beside: tuple[str, ...] = ()
 
 
-def profile(
+def compute_profile(
     fit: FitResult,
     name: str,
     level: float = 0.95,
@@ -143,10 +143,10 @@ def profile(
     # The profile of a parameter that cannot be identified is flat; there is nothing to follow.
     if name in fit.undetermined:
         return Profile(name, fit.estimate[[j]], np.zeros(1), level, (-np.inf, np.inf))
-    refit = refit or refit_of(fit)
+    refit = refit or prepare_refits(fit)
     z = fit.quantile(level)
     points = _ProfilePoints(fit, refit, j, _choose_first_step(fit, refit, j, z), z=z, solutions=solutions)
-    good = inside(fit, refit, solutions, z)
+    good = select_inside(fit, refit, solutions, z)
     ends = [points.follow_to_end(sign, good) for sign in (-1.0, 1.0)]
     # An end that was bracketed is interpolated last, when the least misfit on both sides is known.
     low, high = (
@@ -157,7 +157,7 @@ def profile(
     return Profile(name, values, misfit, level, (low, high), neighbours)
 
 
-def inside(fit: FitResult, refit: Refit, solutions: list[Solution], z: float) -> list[Solution]:
+def select_inside(fit: FitResult, refit: Refit, solutions: list[Solution], z: float) -> list[Solution]:
     """Return the solutions with a misfit below that at an end, and with the signs of the estimate."""
     most = refit.compute_misfit(refit.best) + z**2
     return [s for s in solutions if refit.compute_misfit(s) < most and _has_signs_of_estimate(fit, s)]
@@ -242,7 +242,7 @@ class _ProfilePoints:
             reached = max(self.misfits, key=lambda value: sign * value) if np.isnan(end) else end
         value = float(farthest.p[self.j])
         if sign * (value - reached) > 0:
-            side = _Side(self, sign, farthest)
+            side = _ProfileSide(self, sign, farthest)
             again = side.solve(value) or farthest
             self._forget_end(sign)
             end = self._follow_from(sign, min(again, farthest, key=self.refit.compute_misfit))
@@ -250,9 +250,9 @@ class _ProfilePoints:
 
     def _follow_from(self, sign: float, first: Solution) -> float | None:
         """Follow the profile to one side from a solution; returns the end as `follow_to_end` does."""
-        side = _Side(self, sign, first)
+        side = _ProfileSide(self, sign, first)
         self.misfits[side.value] = side.misfit
-        walk(side, side.step_outward(), Bracket((side.value, side.compute_root(side.misfit))), self.z)
+        walk_to_end(side, side.step_outward(), Bracket((side.value, side.compute_root(side.misfit))), self.z)
         return side.end
 
     def _forget_end(self, sign: float) -> None:
@@ -267,10 +267,10 @@ class _ProfilePoints:
         best = min(self.misfits, key=lambda value: self.misfits[value])
         root = {value: float(np.sqrt(misfit - self.misfits[best])) for value, misfit in self.misfits.items()}
         side = [(abs(value - best), r) for value, r in root.items() if sign * (value - best) >= 0]
-        return best + sign * crossing(side, self.z)
+        return best + sign * find_crossing(side, self.z)
 
 
-class _Side:
+class _ProfileSide:
     """The route along a profile to one side; its positions are values of the parameter (`profile_walk.Route`).
 
     Parameters

@@ -15,21 +15,27 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ..collocation.continuation import EXACT, FINE, Point, Search, settle
-from ..collocation.gauss_helmert import Settings, Solution, solve
-from ..collocation.hidden_state_problem import Latent, LatentProblem
-from ..collocation.mesh import Mesh, Part
-from ..collocation.soft_constraint import Relaxed
-from ..data.matching import system_of
+from ..collocation.continuation import (
+    ESTIMATE_TOLERANCE,
+    EXACT_STIFFNESSES,
+    Point,
+    SearchSettings,
+    settle_on_exact_model,
+)
+from ..collocation.gauss_helmert import IterationSettings, Solution, solve_gauss_helmert
+from ..collocation.hidden_state_problem import HiddenStateProblem, MeshStates
+from ..collocation.mesh import Mesh, MeshPart
+from ..collocation.soft_constraint import RelaxedModel
+from ..data.matching import build_system
 from ..estimators import ESTIMATORS, Options, Task, output_error
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..optimize import Stop
 from ..parameters.priors import Priors
-from ..parameters.working_scale import Scale
+from ..parameters.working_scale import WorkingScale
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.progress import Watch
-from .fitted_states import fitted
+from .fitted_states import compute_fitted_columns
 from .profile_time import no_limit, raise_if_late
 
 if TYPE_CHECKING:
@@ -106,11 +112,13 @@ class Refit:
         self._restricted: dict[int, HeldSolver] = {}
         best = self.solver.solve(fit.estimate, states, self.free)
         raise_if_late(watch)
-        self.best = Solution.known(fit.estimate, states, fit.sigma, np.nan, Stop.STUCK) if best is None else best
+        self.best = (
+            Solution.without_information(fit.estimate, states, fit.sigma, np.nan, Stop.STUCK) if best is None else best
+        )
 
     def compute_misfit(self, solution: Solution) -> float:
         """Compute the misfit to the data and to the prior, twice the negative log-posterior up to a constant."""
-        return solution.misfit + (0.0 if self.fit.prior is None else 2 * self.fit.prior.value(solution.p))
+        return solution.misfit + (0.0 if self.fit.prior is None else 2 * self.fit.prior.compute_penalty(solution.p))
 
     def hold_parameter(self, j: int, value: float, near: Solution, slope: FloatArray | None = None) -> Solution | None:
         """Compute the best fit with p_j held at a value; raise `TimeLimitReached` if the watch ends it.
@@ -150,7 +158,7 @@ class Refit:
         raise_if_late(self.watch)  # the refit did not fail, it was stopped
         return None
 
-    def drawn(self, rng: np.random.Generator) -> Solution | None:
+    def refit_drawn_data(self, rng: np.random.Generator) -> Solution | None:
         """Fit to data drawn from the fitted states with the fitted noise; return None if that did not converge."""
         solver = self.solver.redraw_data(self.best, _draw_noise_level(self.fit, rng), rng)
         try:
@@ -165,7 +173,7 @@ class Refit:
         return self.solver.get_initial_state(solution, trajectory)
 
 
-def refit_of(fit: FitResult, watch: Watch | None = None) -> Refit:
+def prepare_refits(fit: FitResult, watch: Watch | None = None) -> Refit:
     """Prepare the refits of a fit; raise `FitError` if it cannot be repeated.
 
     Parameters
@@ -207,8 +215,8 @@ def _draw_prior(prior: Priors | None, rng: np.random.Generator) -> Priors | None
 
 
 def _draw_problem(
-    problem: LatentProblem, columns: list[FloatArray], noise: float, rng: np.random.Generator
-) -> LatentProblem:
+    problem: HiddenStateProblem, columns: list[FloatArray], noise: float, rng: np.random.Generator
+) -> HiddenStateProblem:
     """Return a problem with data drawn about fitted values, with σ multiplied by `noise`.
 
     `columns` are the fitted values `(time, K)` of each trajectory.
@@ -220,7 +228,7 @@ def _draw_problem(
             noisy = to_working(values[:, d]) + sigma[d] * q.scales[:, d] * rng.standard_normal(len(values))
             drawn[:, d] = np.where(q.measured[:, d], from_working(noisy), np.nan)
         parts.append(replace(q, values=drawn))
-    return replace(problem, data=problem.data.replaced(trajectories=tuple(parts)))
+    return replace(problem, data=problem.data.replace_attributes(trajectories=tuple(parts)))
 
 
 @dataclass(frozen=True)
@@ -232,12 +240,14 @@ class _MeshSolver:
 
     mesh: Mesh
     sigma: FloatArray
-    settings: Settings
+    settings: IterationSettings
     prior: Priors | None
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
         """Solve from a point nearby; see `HeldSolver`."""
-        return solve(self.mesh, self.sigma, p, states, replace(self.settings, free=free, prior=self.prior))
+        return solve_gauss_helmert(
+            self.mesh, self.sigma, p, states, replace(self.settings, free=free, prior=self.prior)
+        )
 
     def restrict_to(self, j: int, best: Solution, free: BoolArray) -> _MeshSolver:
         """Return the solver itself: all trajectories are refitted together."""
@@ -247,7 +257,7 @@ class _MeshSolver:
     def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _MeshSolver:
         """Return a solver for drawn data; see `RefitSolver`."""
         mesh, x = self.mesh, best.states
-        off = noise * np.sqrt(mesh.variances(self.sigma)) * rng.standard_normal(x.shape)
+        off = noise * np.sqrt(mesh.compute_variances(self.sigma)) * rng.standard_normal(x.shape)
         mesh = replace(mesh, data=np.where(mesh.measured, x + off, x))
         settings = replace(self.settings, tolerance=DRAWN_DATA_TOLERANCE)
         return replace(self, mesh=mesh, settings=settings, prior=_draw_prior(self.prior, rng))
@@ -261,17 +271,19 @@ def _build_mesh(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArray]:
     """Build the solver of a fit of which all states are measured, and return it with the fitted states."""
     parts, begin = [], []
     for k, (q, u) in enumerate(zip(fit.data.trajectories, fit.denoised, strict=True)):
-        system = system_of(fit.model, fit.data, k)
+        system = build_system(fit.model, fit.data, k)
         fitted_states, measured = system.to_working(u), q.measured
         # The transform may mix states, and would spread the NaN of a missing value: the fitted value stands in for it.
         data = np.where(measured, system.to_working(np.where(measured, q.values, u)), fitted_states)
-        parts.append(Part(system, q.times, data, measured, q.scale))
+        parts.append(MeshPart(system, q.times, data, measured, q.scale))
         begin.append(fitted_states)
-    mesh, states = Mesh.of(parts), np.concatenate(begin)
+    mesh, states = Mesh.from_parts(parts), np.concatenate(begin)
     for _ in range(fit.mesh.bit_length() - 1):
-        mesh, states = mesh.halved(fit.estimate, states)
+        mesh, states = mesh.halve_intervals(fit.estimate, states)
     # A profile moves parameters by many standard errors, which the safeguard against runaway directions would stop.
-    settings = Settings(~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], stop=watch, runaway=np.inf)
+    settings = IterationSettings(
+        ~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], should_stop=watch, runaway_errors=np.inf
+    )
     return _MeshSolver(mesh, fit.sigma, settings, fit.prior), states
 
 
@@ -282,22 +294,24 @@ class _RelaxedSolver:
     The states of its solutions are `(N, D)`, trajectory by trajectory, each with a node ahead of it.
     """
 
-    problem: LatentProblem
+    problem: HiddenStateProblem
     meshes: tuple[FloatArray, ...]
-    search: Search
+    search: SearchSettings
     prior: Priors | None
-    tolerance: float = FINE
+    tolerance: float = ESTIMATE_TOLERANCE
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution:
         """Solve from a point nearby; see `HeldSolver`."""
-        relaxed = self.problem.relaxed(self.meshes, self.problem.sigma, free)
-        point = settle(relaxed, Point(p, states), replace(self.search, prior=self.prior), self.tolerance)
+        relaxed = self.problem.build_relaxed_model(self.meshes, self.problem.sigma, free)
+        point = settle_on_exact_model(relaxed, Point(p, states), replace(self.search, prior=self.prior), self.tolerance)
         stop = Stop.ITERATIONS
         if point.done:
             # Where no step leads back onto the constraint, the states belong to other parameters.
             met = _compute_violation(relaxed, point) < MAX_CONSTRAINT_VIOLATION
             stop = Stop.STEP if met else Stop.STUCK
-        return Solution.known(point.p, point.X, relaxed.sigma, _sum_squares(relaxed, point.p, point.X), stop)
+        return Solution.without_information(
+            point.p, point.X, relaxed.sigma, _sum_squares(relaxed, point.p, point.X), stop
+        )
 
     def restrict_to(self, j: int, best: Solution, free: BoolArray) -> HeldSolver:
         """Return a solver for the trajectories that free parameters connect with parameter j."""
@@ -317,9 +331,9 @@ class _RelaxedSolver:
         """Return a solver for drawn data; see `RefitSolver`."""
         problem = self.problem
         # Observables do not depend on which parameters are free.
-        relaxed = problem.relaxed(self.meshes, problem.sigma, np.ones(len(best.p), dtype=bool))
+        relaxed = problem.build_relaxed_model(self.meshes, problem.sigma, np.ones(len(best.p), dtype=bool))
         ends = np.cumsum([len(q.times) for q in problem.data.trajectories])[:-1]
-        columns = np.split(relaxed.observables(best.p, best.states), ends)
+        columns = np.split(relaxed.compute_observables(best.p, best.states), ends)
         drawn = _draw_problem(problem, columns, noise, rng)
         # In units of the log-likelihood a step of s standard errors is s²/2.
         tolerance = DRAWN_DATA_TOLERANCE**2 / 2
@@ -331,16 +345,16 @@ class _RelaxedSolver:
 
 
 @np.errstate(all="ignore")
-def _sum_squares(relaxed: Relaxed, p: FloatArray, X: FloatArray) -> float:
+def _sum_squares(relaxed: RelaxedModel, p: FloatArray, X: FloatArray) -> float:
     """Compute the misfit to the data: the sum of squared residuals over σ."""
-    r = relaxed.residual(p, X)
+    r = relaxed.compute_residual(p, X)
     return float(np.sum(r * r))
 
 
 @np.errstate(all="ignore")
-def _compute_violation(relaxed: Relaxed, point: Point) -> float:
+def _compute_violation(relaxed: RelaxedModel, point: Point) -> float:
     """Compute by how much states miss the exact constraint: its weighted sum of squares."""
-    v, V = relaxed.constraint(point.p, point.X), relaxed.variances(point.X, EXACT[-1])
+    v, V = relaxed.compute_constraint(point.p, point.X), relaxed.compute_variances(point.X, EXACT_STIFFNESSES[-1])
     return float(np.sum(v * v / np.maximum(V, np.finfo(float).tiny)))
 
 
@@ -348,9 +362,9 @@ def _build_relaxed(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArra
     """Build the solver of a fit with hidden states, and return it with the fitted states."""
     assert fit.shared is not None
     assert fit.index is not None
-    problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
-    latent = Latent.of(fit.nodes, fit.estimate)
-    search = Search(fit.bounds[:, 0], fit.bounds[:, 1], stop=watch)
+    problem = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+    latent = MeshStates.from_nodes(fit.nodes, fit.estimate)
+    search = SearchSettings(fit.bounds[:, 0], fit.bounds[:, 1], stop=watch)
     return _RelaxedSolver(problem, latent.meshes, search, fit.prior), latent.point.X
 
 
@@ -385,13 +399,15 @@ class _ConnectedSolver:
         shared = problem.shared
         if shared.variants:
             shared = shared.with_parts(variants=[shared.variants[k] for k in which])
-        data = problem.data.replaced(trajectories=tuple(problem.data.trajectories[k] for k in which))
-        part = LatentProblem.of(problem.model, shared, index[which], data, problem.sigma, problem.functions.log)
+        data = problem.data.replace_attributes(trajectories=tuple(problem.data.trajectories[k] for k in which))
+        part = HiddenStateProblem.from_model(
+            problem.model, shared, index[which], data, problem.sigma, problem.functions.log
+        )
         nodes = np.repeat(np.arange(len(whole.meshes)), [len(mesh) + 1 for mesh in whole.meshes])
         rows = np.isin(nodes, which)
         meshes = tuple(whole.meshes[k] for k in which)
         own = np.isin(np.arange(len(free)), index[which])
-        misfit = _sum_squares(part.relaxed(meshes, part.sigma, free), best.p, best.states[rows])
+        misfit = _sum_squares(part.build_relaxed_model(meshes, part.sigma, free), best.p, best.states[rows])
         return cls(replace(whole, problem=part, meshes=meshes), best, rows, own, best.misfit - misfit)
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution:
@@ -399,7 +415,9 @@ class _ConnectedSolver:
         solution = self.inner.solve(np.where(self.own, p, self.best.p), states[self.rows], free & self.own)
         everywhere = self.best.states.copy()
         everywhere[self.rows] = solution.states
-        return Solution.known(solution.p, everywhere, solution.sigma, solution.misfit + self.rest, solution.stop)
+        return Solution.without_information(
+            solution.p, everywhere, solution.sigma, solution.misfit + self.rest, solution.stop
+        )
 
 
 @dataclass(frozen=True)
@@ -411,7 +429,7 @@ class _ForwardSolver:
 
     fit: FitResult
     task: Task
-    problem: LatentProblem
+    problem: HiddenStateProblem
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
         """Solve from a point nearby; see `HeldSolver`."""
@@ -421,9 +439,11 @@ class _ForwardSolver:
         outcome = output_error.search(task, p, tuple(states))
         if outcome.initial is None or not outcome.status.converged:
             return None
-        prior = 0.0 if task.prior is None else 2 * task.prior.value(outcome.estimate)
+        prior = 0.0 if task.prior is None else 2 * task.prior.compute_penalty(outcome.estimate)
         misfit = 2 * outcome.objective - prior
-        return Solution.known(outcome.estimate, np.stack(outcome.initial), self.fit.sigma, misfit, Stop.STEP)
+        return Solution.without_information(
+            outcome.estimate, np.stack(outcome.initial), self.fit.sigma, misfit, Stop.STEP
+        )
 
     def restrict_to(self, j: int, best: Solution, free: BoolArray) -> _ForwardSolver:
         """Return the solver itself: all trajectories are refitted together."""
@@ -433,7 +453,7 @@ class _ForwardSolver:
     def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _ForwardSolver:
         """Return a solver for drawn data; see `RefitSolver`."""
         del best  # it holds initial values only; the fit has the values of the columns
-        columns = [fitted(self.fit, k) for k in range(len(self.problem.data.trajectories))]
+        columns = [compute_fitted_columns(self.fit, k) for k in range(len(self.problem.data.trajectories))]
         drawn = _draw_problem(self.problem, columns, noise, rng)
         task = replace(self.task, problem=drawn, prior=_draw_prior(self.task.prior, rng))
         return replace(self, task=task, problem=drawn)
@@ -441,7 +461,9 @@ class _ForwardSolver:
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the initial state `(D,)` of a trajectory: fitted values, and those that the model gives."""
         functions = self.problem.functions
-        states = functions.g(np.zeros(1), np.ones((1, len(functions.given))), functions.own(solution.p, trajectory))[0]
+        states = functions.g(
+            np.zeros(1), np.ones((1, len(functions.given))), functions.select_parameters(solution.p, trajectory)
+        )[0]
         states[~functions.given] = solution.states[trajectory]
         return np.asarray(states)
 
@@ -450,9 +472,9 @@ def _build_forward(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArra
     """Build the solver of a fit by output error, and return it with the fitted initial values `(trajectories, B)`."""
     assert fit.shared is not None
     assert fit.index is not None
-    problem = LatentProblem.of(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+    problem = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
     # σ is held at its estimate: a profile compares likelihoods of one noise level.
-    problem = replace(problem, data=fit.data.replaced(sigma=fit.sigma))
+    problem = replace(problem, data=fit.data.replace_attributes(sigma=fit.sigma))
     natural = np.zeros(len(fit.estimate), dtype=bool)
     task = Task(
         problem=problem,
@@ -463,7 +485,7 @@ def _build_forward(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArra
         linear=natural,
         options=Options(),
         stop=watch,
-        scale=Scale(natural),
+        scale=WorkingScale(natural),
         prior=fit.prior,
     )
     begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]

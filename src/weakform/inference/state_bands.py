@@ -25,14 +25,20 @@ from ..estimators import ESTIMATORS
 from ..forward.solver import simulate
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
-from ..support.optional_imports import pandas
+from ..support.optional_imports import import_pandas
 from ..support.progress import Watch
-from ..support.wording import counted
-from .band_times import between, chosen_knots, pieces, rounding
-from .fitted_states import RTOL, UNDETERMINED_RELATIVE_ERROR, Seen, is_free, system
-from .intervals import LEVEL, MIN_SHARE_OF_RUNS
+from ..support.wording import show_progress
+from .band_times import choose_band_times, find_rounding_level, interpolate_reach, number_pieces
+from .fitted_states import (
+    FORWARD_TOLERANCE,
+    UNDETERMINED_RELATIVE_ERROR,
+    MeasuredColumns,
+    get_system,
+    has_free_direction,
+)
+from .intervals import DEFAULT_LEVEL, MIN_SHARE_OF_RUNS
 from .profile_time import TimeLimitReached, limit_automatic_profiles, no_limit
-from .refits import can_refit, refit_of
+from .refits import can_refit, prepare_refits
 from .state_profiles import MAX_REACH, SAME_TIME, BandRequest, StateProfiler
 
 if TYPE_CHECKING:
@@ -114,7 +120,7 @@ class Prediction:
         pandas.DataFrame
             Time is the index; each state has the columns `x`, `x_lower` and `x_upper`.
         """
-        pd = pandas()
+        pd = import_pandas()
 
         columns = {
             f"{name}{end}": self[name][:, k] for name in self.names for k, end in enumerate(("", "_lower", "_upper"))
@@ -128,7 +134,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Belief:
+class JointEstimate:
     """Mean and covariance of (p, x₀).
 
     Attributes
@@ -143,10 +149,10 @@ class Belief:
 
     mean: FloatArray
     covariance: FloatArray
-    told: bool
+    is_given: bool
 
 
-class Band:
+class BandBuilder:
     """The forward solution from the mean of (p, x₀), and its band.
 
     Parameters
@@ -161,10 +167,10 @@ class Band:
     belief : Belief
     """
 
-    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: Belief) -> None:
-        self.fit, self.initial_is_given, requested = fit, belief.told, times
+    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: JointEstimate) -> None:
+        self.fit, self.initial_is_given, requested = fit, belief.is_given, times
         # A state that has decayed at the requested times takes its band from earlier ones.
-        if self._pins("profile"):
+        if self._can_pin("profile"):
             end = max(requested[-1], fit.data.trajectories[trajectory].times[-1])
             times = np.union1d(requested, np.linspace(begin, end, SUPPORTING_POINTS))
         self.times, self.requested = times, np.isin(times, requested)
@@ -172,12 +178,12 @@ class Band:
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
         self.trajectory = trajectory
-        self.model, self.system = fit.model.of(trajectory), system(fit, trajectory)
-        self.expressions = Seen.of(fit, trajectory)
+        self.model, self.system = fit.model.for_trajectory(trajectory), get_system(fit, trajectory)
+        self.expressions = MeasuredColumns.select(fit, trajectory)
         self.kinds = (*self.system.kinds, *self.expressions.kinds)
         self.names = (*fit.model.states, *self.expressions.names)
 
-    def prediction(self, level: float, z: float, kind: str, seed: int, watch: Watch | None = None) -> Prediction:
+    def build_prediction(self, level: float, z: float, kind: str, seed: int, watch: Watch | None = None) -> Prediction:
         """Solve the model and compute its band.
 
         Parameters
@@ -195,24 +201,28 @@ class Band:
             kind `"auto"` is linearised if the time for automatic profiles is over.
         """
         states, values, K = self._linearise()
-        x = self._working(values)
+        x = self._convert_to_working(values)
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
         # A column that the data cannot determine has no band.
-        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & is_free(self.fit)
+        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & has_free_direction(
+            self.fit
+        )
         half = np.where(unlimited.any(axis=0), 0.0, half)
-        lower, upper, note = x - half, x + half, self._note()
-        curved = self._curved(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
+        lower, upper, note = x - half, x + half, self._describe_limits()
+        curved = (
+            self._find_nonlinear_columns(x, K, half) if kind == "auto" else np.full(len(self.names), kind == "profile")
+        )
         is_nonlinear = bool(curved.any())
-        sampled = kind == "sampling" or (is_nonlinear and not self._pins(kind))
+        sampled = kind == "sampling" or (is_nonlinear and not self._can_pin(kind))
         profiled = None
         if is_nonlinear and not sampled:
             columns = np.flatnonzero(curved)
             if kind == "auto":
                 profiled = self._profile_in_time(x, half / z, columns, z)
             else:
-                profiled = self._profiled(x, half / z, columns, z, watch=no_limit() if watch is None else watch)
-        sample = self._sampled(level, seed) if sampled else None
+                profiled = self._profile_columns(x, half / z, columns, z, watch=no_limit() if watch is None else watch)
+        sample = self._sample_solutions(level, seed) if sampled else None
         if sample is not None and sample[2]:
             note = f"{note} The model could not be solved for {sample[2]:.0%} of the draws.".strip()
         if sample is not None and (kind == "sampling" or np.isfinite(sample[0]).any()):
@@ -225,9 +235,9 @@ class Band:
                 note = f"{note} The band is linearised although solutions are nonlinear: treat it as rough.".strip()
             elif is_nonlinear:
                 note = f"{note} The time limit ended the band by the likelihood: it is linearised, and rough.".strip()
-            lower, upper = self._back(lower), self._back(upper)
+            lower, upper = self._convert_from_working(lower), self._convert_from_working(upper)
             if self.system.mix is not None:
-                half = z * np.sqrt(np.maximum(self._variance(states, K), 0.0))
+                half = z * np.sqrt(np.maximum(self._compute_variance(states, K), 0.0))
                 lower, upper = states - half, states + half
         lower, upper = np.where(unlimited, -np.inf, lower), np.where(unlimited, np.inf, upper)
         if unlimited.any():
@@ -253,30 +263,34 @@ class Band:
         n = len(self.times)
         p, u0 = self.mean[: self.J], self.mean[self.J :]
         inputs = self.system.inputs
-        solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=RTOL)
+        solved = simulate(self.model, p, u0, self.grid, inputs=inputs, sensitivities=True, rtol=FORWARD_TOLERANCE)
         if not solved.success or solved.by_parameters is None or solved.by_initial is None:
             raise FitError(
                 "The fitted model could not be solved over these times: the solution diverges, or needs too many "
                 "steps. Request shorter times."
             )
         states = solved.states[-n:]
-        K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.slopes(u0[None])[0]], axis=2)[-n:]
-        h, hu, hp = self.expressions.linearised(self.times, states)
+        K = np.concatenate([solved.by_parameters, solved.by_initial @ self.system.compute_slopes(u0[None])[0]], axis=2)[
+            -n:
+        ]
+        h, hu, hp = self.expressions.linearise(self.times, states)
         by_h = hu @ K
         by_h[:, :, : self.J] += hp
         by_h /= np.column_stack(
             [np.ones((n, 0)), *(k.numeric_slope(c) for k, c in zip(self.expressions.kinds, h.T, strict=True))]
         )[:, :, None]
         # A state that is zero, as at a known initial value, has no logarithm, and no band.
-        K = np.nan_to_num(np.concatenate([self.system.per_slope(states, K), by_h], axis=1), posinf=0.0, neginf=0.0)
+        K = np.nan_to_num(
+            np.concatenate([self.system.divide_by_slopes(states, K), by_h], axis=1), posinf=0.0, neginf=0.0
+        )
         return states, np.concatenate([states, h], axis=1), K
 
-    def _variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
+    def _compute_variance(self, states: FloatArray, K: FloatArray) -> FloatArray:
         """Compute the variance of the states in their own coordinates, `(time, D)`."""
-        by_u = self.system.slopes(states) @ K
+        by_u = self.system.compute_slopes(states) @ K
         return np.asarray(np.einsum("tdi,ij,tdj->td", by_u, self.covariance, by_u))
 
-    def _note(self) -> str:
+    def _describe_limits(self) -> str:
         """Return a remark on inputs outside the data, or on parameters without a standard error."""
         inputs = self.system.inputs
         if inputs is not None and (self.grid[0] < inputs.times[0] or self.grid[-1] > inputs.times[-1]):
@@ -285,22 +299,22 @@ class Band:
             return ""
         return "The band holds parameters at a bound, or without information, fixed at their estimates."
 
-    def _working(self, u: FloatArray) -> FloatArray:
+    def _convert_to_working(self, u: FloatArray) -> FloatArray:
         """Convert states `(n, D)`, or all columns `(n, names)`, to working coordinates."""
         kinds = self.kinds[: u.shape[1]]
-        lowest = [kind.lowest + (0.0 if kind.closed else np.finfo(float).tiny) for kind in kinds]
+        lowest = [kind.lowest + (0.0 if kind.includes_lowest else np.finfo(float).tiny) for kind in kinds]
         u = np.maximum(u, lowest)
         D = self.system.D
         more = [kind.to_working(c) for kind, c in zip(kinds[D:], u.T[D:], strict=True)]
         return np.column_stack([self.system.to_working(u[:, :D]), *more])
 
-    def _back(self, x: FloatArray) -> FloatArray:
+    def _convert_from_working(self, x: FloatArray) -> FloatArray:
         """Convert working coordinates `(n, D)`, or of all columns `(n, names)`, back to states and columns."""
         D = self.system.D
         more = [kind.from_working(c) for kind, c in zip(self.kinds[D:], x.T[D:], strict=False)]
         return np.column_stack([self.system.from_working(x[:, :D]), *more])
 
-    def _solved(self, theta: FloatArray) -> FloatArray | None:
+    def _solve_moved(self, theta: FloatArray) -> FloatArray | None:
         """Solve the model with (p, x₀) moved by theta `(J + D,)` from the mean, p inside its bounds.
 
         Returns
@@ -312,16 +326,18 @@ class Band:
         p = np.clip(self.mean[: self.J] + theta[: self.J], low, high)
         u0, moved = self.mean[self.J :], theta[self.J :]
         if moved.any():
-            u0 = self._back(self._working(u0[None]) + moved)[0]
+            u0 = self._convert_from_working(self._convert_to_working(u0[None]) + moved)[0]
         if not np.isfinite(u0).all():
             return None
         solved = simulate(self.model, p, u0, self.grid, inputs=self.system.inputs, rtol=DRAW_TOLERANCE)
         if not solved.success:
             return None
         states = solved.states[-len(self.times) :]
-        return self._working(np.concatenate([states, self.expressions.values(self.times, states, p)], axis=1))
+        return self._convert_to_working(
+            np.concatenate([states, self.expressions.compute_values(self.times, states, p)], axis=1)
+        )
 
-    def _factor(self) -> FloatArray:
+    def _compute_factor(self) -> FloatArray:
         """Return a square root of the covariance; its columns are the principal directions, the largest first."""
         scale = np.sqrt(np.maximum(self.covariance.diagonal(), 0.0))
         unit = np.where(scale > 0, scale, 1.0)
@@ -329,7 +345,7 @@ class Band:
         w, V = np.linalg.eigh(np.where(np.isfinite(scaled), scaled, 0.0))
         return np.asarray((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1] * unit[:, None])
 
-    def _curved(self, x: FloatArray, K: FloatArray, half: FloatArray) -> BoolArray:
+    def _find_nonlinear_columns(self, x: FloatArray, K: FloatArray, half: FloatArray) -> BoolArray:
         """Return which columns are too nonlinear for the delta method, `(names,)`.
 
         Solutions one standard deviation off along each principal direction are compared with their linearisation, at
@@ -345,39 +361,39 @@ class Band:
         half : ndarray, (time, names)
             Half-widths of the linearised band.
         """
-        factor = self._factor()
+        factor = self._compute_factor()
         most = half.max(axis=0)
         narrow = np.maximum(half, MIN_SHARE_OF_WIDEST * most)
         # A hidden state that is always positive has its band on a log scale if the linearised band goes below zero.
         hidden = np.array([name not in (self.fit.data.names or ()) for name in self.names])
         below = hidden & (x > 0).all(axis=0) & (x < half).any(axis=0)
-        curved = (most > 0) & (self._pins("auto") and (below | self._leans()))
+        curved = (most > 0) & (self._can_pin("auto") and (below | self._has_shifted_intervals()))
         for column in factor.T[:PRINCIPAL_DIRECTIONS]:
             for sign in (1.0, -1.0) if column.any() else ():
-                solved = self._solved(sign * column)
+                solved = self._solve_moved(sign * column)
                 if solved is None:
                     return np.asarray(most > 0)
                 off = np.abs(solved - x - sign * (K @ column))
                 curved |= (most > 0) & ~(off <= MAX_DEPARTURE_FROM_TANGENT * narrow).all(axis=0)
         return np.asarray(curved)
 
-    def _leans(self) -> bool:
+    def _has_shifted_intervals(self) -> bool:
         """Return True if a parameter is at its bound, or its interval is far from Wald's."""
         if self.fit.at_bound.any():
             return True
-        ends, wald = self.fit.intervals(LEVEL), self.fit.intervals(LEVEL, "wald")
+        ends, wald = self.fit.intervals(DEFAULT_LEVEL), self.fit.intervals(DEFAULT_LEVEL, "wald")
         return bool((np.abs(ends - wald).max(axis=1) > MAX_SHIFT_OF_ENDS * np.diff(wald)[:, 0]).any())
 
-    def _pins(self, kind: str) -> bool:
+    def _can_pin(self, kind: str) -> bool:
         """Return True if the band can come from the likelihood: the fit has hidden states on a mesh, and can be
         repeated.
 
         Unless the user asks for it, it must be cheap to repeat, too.
         """
-        return bool(self.fit.nodes) and self._refits and (kind == "profile" or self._cheap)
+        return bool(self.fit.nodes) and self._can_refit and (kind == "profile" or self._is_cheap_to_refit)
 
     @property
-    def _refits(self) -> bool:
+    def _can_refit(self) -> bool:
         """Whether the fit can be repeated from its estimate, with the fitted initial state."""
         return (
             can_refit(self.fit)
@@ -387,7 +403,7 @@ class Band:
         )
 
     @property
-    def _cheap(self) -> bool:
+    def _is_cheap_to_refit(self) -> bool:
         """Whether a refit is fast; one of many subjects with own parameters is not."""
         return self.fit.data.samples * int((~self.fit.fixed).sum()) <= MAX_WORK_TO_REFIT
 
@@ -397,11 +413,11 @@ class Band:
         """Compute the band by the likelihood; return None if the time for automatic profiles is over."""
         with limit_automatic_profiles(self.fit) as watch:
             try:
-                return self._profiled(x, error, columns, z, watch=watch)
+                return self._profile_columns(x, error, columns, z, watch=watch)
             except TimeLimitReached:
                 return None
 
-    def _profiled(
+    def _profile_columns(
         self, x: FloatArray, error: FloatArray, columns: IntArray, z: float, *, watch: Watch
     ) -> tuple[FloatArray, FloatArray, str]:
         """Compute the band by the likelihood in some columns, and by the delta method in the others.
@@ -426,21 +442,23 @@ class Band:
         lower, upper : ndarray, (time, names)
         note : str
         """
-        values = self._back(x)
+        values = self._convert_from_working(x)
         doses = self.fit.data.trajectories[self.trajectory].doses
-        piece = pieces(self.times, self.fit.nodes[self.trajectory][0], doses)
+        piece = number_pieces(self.times, self.fit.nodes[self.trajectory][0], doses)
         # A time just before a jump shares its mesh node with the state after it, and cannot be pinned.
         able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME_TIME * np.ptp(self.times)), False)
-        chosen = [chosen_knots(values[:, column], able * error[:, column], self.requested, piece) for column in columns]
+        chosen = [
+            choose_band_times(values[:, column], able * error[:, column], self.requested, piece) for column in columns
+        ]
         knots = np.unique(np.concatenate(chosen))
-        lower, upper = self._back(x - z * error), self._back(x + z * error)
+        lower, upper = self._convert_from_working(x - z * error), self._convert_from_working(x + z * error)
         if not len(knots):
             return lower, upper, ""
         profiler = StateProfiler(self.fit, self.trajectory, self.times[knots], self.names, watch)
         pins: list[tuple[FloatArray, BandRequest]] = []
         for column, own_knots in zip(columns, chosen, strict=True):
             u, kind = values[:, column], profiler.kinds[column]
-            least = rounding(u, profiler.logs[column])
+            least = find_rounding_level(u, profiler.logs[column])
             slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, least))
             # A standard error larger than the state itself would make a pin too weak to move it.
             most = 1.0 if profiler.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
@@ -448,13 +466,13 @@ class Band:
             pins.append(
                 (each, BandRequest(int(column), np.searchsorted(knots, own_knots), np.minimum(each[own_knots], most)))
             )
-        ends = profiler.ends([request for _, request in pins], z)
+        ends = profiler.find_ends([request for _, request in pins], z)
         for reach, (each, request), own_knots in zip(ends, pins, chosen, strict=True):
             column, u, kind = request.column, values[:, request.column], profiler.kinds[request.column]
-            least = rounding(u, profiler.logs[column])
+            least = find_rounding_level(u, profiler.logs[column])
             y = kind.to_working(np.maximum(u, least))
             for distance, sign, side in zip(reach * request.errors, (-1.0, 1.0), (lower, upper), strict=True):
-                far = between(self.times, own_knots, distance, each, piece) if len(own_knots) else z * each
+                far = interpolate_reach(self.times, own_knots, distance, each, piece) if len(own_knots) else z * each
                 moved = kind.from_working(y + np.where(each > 0, sign * far, 0.0))
                 side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), moved)
                 side[error[:, column] == 0, column] = u[error[:, column] == 0]
@@ -468,7 +486,7 @@ class Band:
         notes += ["At some times the band could not be followed, and is linearised."] * lost
         return lower, upper, " ".join(notes)
 
-    def _sampled(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
+    def _sample_solutions(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
         """Compute quantiles of solutions from drawn data or drawn (p, x₀).
 
         Returns
@@ -478,32 +496,37 @@ class Band:
         lost : float
             The share of the draws that could not be solved.
         """
-        can_repeat = self._refits and self._cheap
+        can_repeat = self._can_refit and self._is_cheap_to_refit
         slow = ESTIMATORS[self.fit.method].solves_equations
         count = NORMAL_DRAWS if not can_repeat else REFITS_BY_SOLVING if slow else REFITS_TO_DRAWN_DATA
-        draws = self._refitted(seed, count) if can_repeat else self._normal(seed)
+        draws = self._refit_draws(seed, count) if can_repeat else self._draw_normal(seed)
         solutions = [x for x in draws if x is not None]
         if len(solutions) < count * MIN_SHARE_OF_RUNS:
             blank = np.full((len(self.times), len(self.names)), np.nan)
             return blank, blank, 1 - len(solutions) / count
         # Quantiles of the states themselves: with correlated noise working coordinates mix several states.
-        lower, upper = np.quantile([self._back(x) for x in solutions], [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        lower, upper = np.quantile(
+            [self._convert_from_working(x) for x in solutions], [0.5 - level / 2, 0.5 + level / 2], axis=0
+        )
         return lower, upper, 1 - len(solutions) / count
 
-    def _refitted(self, seed: int, count: int) -> Iterator[FloatArray | None]:
+    def _refit_draws(self, seed: int, count: int) -> Iterator[FloatArray | None]:
         """Yield solutions `(time, names)` of fits to drawn data, in working coordinates; None for one that failed."""
-        refit = refit_of(self.fit)
-        draws = (refit.drawn(np.random.default_rng([seed, 4, k])) for k in range(count))
-        for solved in counted(draws, "band", count):
+        refit = prepare_refits(self.fit)
+        draws = (refit.refit_drawn_data(np.random.default_rng([seed, 4, k])) for k in range(count))
+        for solved in show_progress(draws, "band", count):
             if solved is None:
                 yield None
                 continue
-            moved = refit.get_initial_state(solved, self.trajectory) - self._working(self.mean[None, self.J :])[0]
-            yield self._solved(np.concatenate([solved.p - self.mean[: self.J], moved]))
+            moved = (
+                refit.get_initial_state(solved, self.trajectory)
+                - self._convert_to_working(self.mean[None, self.J :])[0]
+            )
+            yield self._solve_moved(np.concatenate([solved.p - self.mean[: self.J], moved]))
 
-    def _normal(self, seed: int) -> Iterator[FloatArray | None]:
+    def _draw_normal(self, seed: int) -> Iterator[FloatArray | None]:
         """Yield solutions `(time, names)` from normal draws of (p, x₀), in working coordinates; None if one failed."""
-        rng, factor = np.random.default_rng([seed, 4]), self._factor()
+        rng, factor = np.random.default_rng([seed, 4]), self._compute_factor()
         low, high = (
             np.append(side, np.full(self.system.D, np.copysign(np.inf, k)))
             for k, side in zip((-1, 1), self.fit.bounds.T, strict=True)
@@ -514,4 +537,4 @@ class Band:
                 theta = factor @ rng.standard_normal(len(factor))
                 if ((self.mean + theta >= low) & (self.mean + theta <= high)).all():
                     break
-            yield self._solved(theta)
+            yield self._solve_moved(theta)

@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.naming import initial_name
+from ..model.naming import format_initial_name
 from ..results.records import Quantity
 from ..support.array_types import FloatArray
 from ..support.errors import WeakformError
-from ..support.wording import suggestion
-from .fitted_states import UNDETERMINED_RELATIVE_ERROR, beginning, finite, is_complete, is_free, joint, system
-from .intervals import BY_PROFILE, LEVEL, MAX_SAMPLES_ALWAYS_CHECKED, TIME_ENDED, mean_reach, quantity
+from ..support.wording import suggest_name
+from .fitted_states import (
+    UNDETERMINED_RELATIVE_ERROR,
+    compute_joint_covariance,
+    get_initial_state,
+    get_system,
+    has_free_direction,
+    is_complete,
+    make_covariance_finite,
+)
+from .intervals import (
+    BY_PROFILE,
+    DEFAULT_LEVEL,
+    MAX_SAMPLES_ALWAYS_CHECKED,
+    TIME_ENDED,
+    compute_mean_reach,
+    get_quantity,
+)
 from .prediction import predict
 from .profile_time import TimeLimitReached, has_automatic_profiles, limit_automatic_profiles
 from .refits import can_refit
@@ -29,7 +44,7 @@ jump at the initial time: then the band belongs to the state after it. By judgem
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class StateBand:
     """One state over time with a pointwise band.
 
     Attributes
@@ -43,7 +58,7 @@ class Curve:
     upper: FloatArray
 
 
-class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
+class InitialValues(Mapping[str, "Quantity | dict[str, Quantity]"]):
     """Initial states by name: one quantity, or with several trajectories one for each of them by label."""
 
     def __init__(self, fit: FitResult) -> None:
@@ -66,39 +81,39 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
     def __getitem__(self, name: str) -> Quantity | dict[str, Quantity]:
         states = self.fit.model.states
         if name not in states:
-            raise KeyError(f"No state {name!r}.{suggestion(str(name), states)} There are: {', '.join(states)}.")
+            raise KeyError(f"No state {name!r}.{suggest_name(str(name), states)} There are: {', '.join(states)}.")
         labels = [q.label for q in self.fit.data.trajectories]
-        by_label = {label: self._one(name, k) for k, label in enumerate(labels)}
+        by_label = {label: self._compute_value(name, k) for k, label in enumerate(labels)}
         return by_label[labels[0]] if len(labels) == 1 else by_label
 
     @np.errstate(all="ignore")
-    def _one(self, name: str, k: int) -> Quantity:
+    def _compute_value(self, name: str, k: int) -> Quantity:
         """Return the initial value of one state in trajectory k, with its interval.
 
         It is the delta method's, or the likelihood's if a parameter sits at its bound or there are few samples, and the
         two differ by much. The likelihood is followed only as long as the time for automatic profiles allows.
         """
         fit, d = self.fit, self.fit.model.states.index(name)
-        _, u0 = beginning(fit, k)
-        model = fit.model.of(k)
+        _, u0 = get_initial_state(fit, k)
+        model = fit.model.for_trajectory(k)
         given = name in model.initial
         if str(model.initial.get(name)) in fit.model.parameters:
-            return replace(quantity(fit, str(model.initial[name])), name=f"{name}(0)")
-        _, covariance = joint(fit, k, finite(fit))
-        coordinates = system(fit, k)
+            return replace(get_quantity(fit, str(model.initial[name])), name=f"{name}(0)")
+        _, covariance = compute_joint_covariance(fit, k, make_covariance_finite(fit))
+        coordinates = get_system(fit, k)
         x = coordinates.to_working(u0[None])[0]
         J = len(fit.estimate)
         deviation = np.sqrt(max(float(covariance[J + d, J + d]), 0.0))
-        half = fit.quantile(LEVEL) * deviation
+        half = fit.quantile(DEFAULT_LEVEL) * deviation
         ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
-        error = float(deviation * coordinates.slopes(u0[None])[0][d, d])
+        error = float(deviation * coordinates.compute_slopes(u0[None])[0][d, d])
         note = "given" if given and not error else ""
-        if error > UNDETERMINED_RELATIVE_ERROR * abs(u0[d]) and is_free(fit):
+        if error > UNDETERMINED_RELATIVE_ERROR * abs(u0[d]) and has_free_direction(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         # The covariance holds a parameter at its bound fixed, and with few samples the delta method is too rough.
         doubtful = fit.at_bound.any() or fit.data.samples <= MAX_SAMPLES_ALWAYS_CHECKED
         try:
-            pinned = self._pinned(k, name, float(u0[d])) if error and doubtful else None
+            pinned = self._pin_value(k, name, float(u0[d])) if error and doubtful else None
         except TimeLimitReached:
             pinned, note = None, TIME_ENDED
         width = ends[1] - ends[0]
@@ -106,7 +121,7 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
             (ends, error), note = pinned, BY_PROFILE
         return Quantity(f"{name}(0)", float(u0[d]), error, (ends[0], ends[1]), note)
 
-    def _pinned(self, k: int, name: str, before: float) -> tuple[list[float], float] | None:
+    def _pin_value(self, k: int, name: str, before: float) -> tuple[list[float], float] | None:
         """Compute the interval of an initial value by the likelihood, with all parameters free to move.
 
         Parameters
@@ -124,14 +139,14 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
             The two ends and the standard error; None if the likelihood cannot be followed, or the fit is not to be
             trusted. Raises `TimeLimitReached` if the time for automatic profiles is over.
         """
-        fit, key = self.fit, (k, LEVEL, "beginning")
+        fit, key = self.fit, (k, DEFAULT_LEVEL, "beginning")
         if not (fit.nodes and can_refit(fit) and has_automatic_profiles(fit)):
             return None
         if key not in fit.late.bands:
             begin = fit.nodes[k][0][:1]
             with limit_automatic_profiles(fit) as watch:
                 try:
-                    band = predict(fit, begin, trajectory=k, level=LEVEL, kind="profile", watch=watch)
+                    band = predict(fit, begin, trajectory=k, level=DEFAULT_LEVEL, kind="profile", watch=watch)
                 except TimeLimitReached:
                     raise
                 except WeakformError:
@@ -141,11 +156,11 @@ class Beginnings(Mapping[str, "Quantity | dict[str, Quantity]"]):
         # At a dose or a jump the band belongs to the state after it.
         if not np.isclose(value, before, rtol=SAME_VALUE, atol=0.0):
             return None
-        reach = mean_reach(np.array([ends]), np.array([value]))
-        return ends, float(reach[0]) / fit.quantile(LEVEL)
+        reach = compute_mean_reach(np.array([ends]), np.array([value]))
+        return ends, float(reach[0]) / fit.quantile(DEFAULT_LEVEL)
 
 
-class States(Mapping[str, "Curve | dict[str, Curve]"]):
+class StateBands(Mapping[str, "StateBand | dict[str, StateBand]"]):
     """States and measured expressions over the time of the data, by name.
 
     Each is one curve with its band, or with several trajectories one curve for each of them by label.
@@ -169,17 +184,19 @@ class States(Mapping[str, "Curve | dict[str, Curve]"]):
     def __repr__(self) -> str:
         return f"<curves of {', '.join(self.names)}>"
 
-    def __getitem__(self, name: str) -> Curve | dict[str, Curve]:
+    def __getitem__(self, name: str) -> StateBand | dict[str, StateBand]:
         if name not in self.names:
-            raise KeyError(f"No state {name!r}.{suggestion(str(name), self.names)} There are: {', '.join(self.names)}.")
+            raise KeyError(
+                f"No state {name!r}.{suggest_name(str(name), self.names)} There are: {', '.join(self.names)}."
+            )
         by_label = {}
         for k, q in enumerate(self.fit.data.trajectories):
             band = self.fit.trajectory(k)
-            by_label[q.label] = Curve(band.times, *band[name].T)
+            by_label[q.label] = StateBand(band.times, *band[name].T)
         return next(iter(by_label.values())) if len(by_label) == 1 else by_label
 
 
-def shown_beginnings(fit: FitResult, most: int, measured: bool = False) -> list[tuple[str, Quantity]]:
+def list_initial_values(fit: FitResult, most: int, measured: bool = False) -> list[tuple[str, Quantity]]:
     """List the initial values that a report shows, with their labels.
 
     They are shown if states are hidden or some initial values are given. Initial values that are parameters are left
@@ -197,7 +214,10 @@ def shown_beginnings(fit: FitResult, most: int, measured: bool = False) -> list[
         return []
     rows: list[tuple[str, Quantity]] = []
     for state in fit.model.states:
-        if initial_name(state) in fit.model.parameters or str(fit.model.initial.get(state)) in fit.model.parameters:
+        if (
+            format_initial_name(state) in fit.model.parameters
+            or str(fit.model.initial.get(state)) in fit.model.parameters
+        ):
             continue
         try:
             initial = fit.initial[state]

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..collocation.continuation import Point, Search, settle
-from ..collocation.hidden_state_problem import LatentProblem, apart
-from ..data.matching import inputs_of
+from ..collocation.continuation import Point, SearchSettings, settle_on_exact_model
+from ..collocation.hidden_state_problem import HiddenStateProblem, separate_times
+from ..data.matching import collect_inputs
 from ..forward.solver import simulate
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.progress import Watch
-from .fitted_states import RTOL
+from .fitted_states import FORWARD_TOLERANCE
 from .profile_time import raise_if_late
-from .profile_walk import Bracket, Trial, crossing, walk
+from .profile_walk import Bracket, Trial, find_crossing, walk_to_end
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -183,10 +183,10 @@ class StateProfiler:
             at = np.searchsorted(rows, q.times)
             values[at, :K], scale[at, :K] = q.values, q.scales
             parts.append(replace(q, times=rows, values=values, scale=scale, within=None, repeats=None))
-        longer = fit.data.replaced(trajectories=tuple(parts))
-        jumping = LatentProblem.of(fit.model, fit.shared, fit.index, longer, fit.sigma)
+        longer = fit.data.replace_attributes(trajectories=tuple(parts))
+        jumping = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, longer, fit.sigma)
         nodes = enumerate(zip(parts, fit.nodes, strict=True))
-        meshes = [jumping.doubled(_extend_mesh(mesh, q.times), k) for k, (q, (mesh, _)) in nodes]
+        meshes = [jumping.with_jump_nodes(_extend_mesh(mesh, q.times), k) for k, (q, (mesh, _)) in nodes]
         states = [
             _solve_on_mesh(fit, k, mesh, x) for k, (mesh, (_, x)) in enumerate(zip(meshes, fit.nodes, strict=True))
         ]
@@ -201,17 +201,17 @@ class StateProfiler:
         for name, log in zip(names, self.logs, strict=True):
             kinds.setdefault(name, "lognormal" if log else "gaussian")
         self.kinds = [KINDS[kinds[name]] for name in names]
-        data = fit.data.replaced(
+        data = fit.data.replace_attributes(
             trajectories=tuple(parts),
             names=(*(fit.data.names or ()), *names),
             noise=(*fit.data.noise, *(kinds[name] for name in names)),
             sigma=sigma,
         )
-        problem = LatentProblem.of(fit.model, fit.shared, fit.index, data, sigma)
-        self.relaxed = problem.relaxed(tuple(meshes), sigma, ~fit.fixed)
-        self.search, self.watch = Search(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior, stop=watch), watch
+        problem = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, data, sigma)
+        self.relaxed = problem.build_relaxed_model(tuple(meshes), sigma, ~fit.fixed)
+        self.search, self.watch = SearchSettings(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior, stop=watch), watch
         X = np.concatenate([part for x in states for part in (x[:1], x)])
-        best = settle(self.relaxed, Point(fit.estimate, X), self.search, PIN_TOLERANCE)
+        best = settle_on_exact_model(self.relaxed, Point(fit.estimate, X), self.search, PIN_TOLERANCE)
         raise_if_late(watch)
         self.least = self._compute_misfit(best)
         self.best = self._measure(best)
@@ -220,14 +220,14 @@ class StateProfiler:
     @np.errstate(all="ignore")
     def _compute_misfit(self, point: Point) -> float:
         """Compute the misfit to the data and to the prior; pins do not count."""
-        r = self.relaxed.residual(point.p, point.X)
+        r = self.relaxed.compute_residual(point.p, point.X)
         prior = self.search.prior
-        return float(np.sum(r * r)) + (0.0 if prior is None else 2 * prior.value(point.p))
+        return float(np.sum(r * r)) + (0.0 if prior is None else 2 * prior.compute_penalty(point.p))
 
     @np.errstate(all="ignore")
     def _measure(self, point: Point) -> PinnedFit:
         """Compute the misfit of a point above the least, and the columns that may be pinned."""
-        h = self.relaxed.observables(point.p, point.X)[self.rows, self.K :]
+        h = self.relaxed.compute_observables(point.p, point.X)[self.rows, self.K :]
         at = np.column_stack([kind.to_working(column) for kind, column in zip(self.kinds, h.T, strict=True)])
         return PinnedFit(point, float(np.sqrt(max(self._compute_misfit(point) - self.least, 0.0))), at)
 
@@ -240,9 +240,9 @@ class StateProfiler:
         # Working coordinates are linear below a floor. It is put below both the pin and the beginning: between them a
         # logarithm must be one.
         lowest = min(target, float(near.at[knot, column]))
-        floor[place] = self.kinds[column].floor(self.kinds[column].from_working(np.array([lowest])))[0]
-        pinned = self.relaxed.on(replace(layout, data=data, weight=weights, floor=floor))
-        point = settle(pinned, near.point, self.search, PIN_TOLERANCE)
+        floor[place] = self.kinds[column].compute_linear_floor(self.kinds[column].from_working(np.array([lowest])))[0]
+        pinned = self.relaxed.with_layout(replace(layout, data=data, weight=weights, floor=floor))
+        point = settle_on_exact_model(pinned, near.point, self.search, PIN_TOLERANCE)
         if not (point.done and np.isfinite(point.value)):
             raise_if_late(self.watch)  # the fit did not fail, it was stopped
             return None
@@ -311,10 +311,10 @@ class StateProfiler:
         """
         side = _BandSide(self, request, n, sign, z)
         target = max(min(first, side.farthest), side.begin[0] + PIN_POLICY.lead * (z - side.begin[1]))
-        target = walk(side, target, Bracket(side.begin), z)
+        target = walk_to_end(side, target, Bracket(side.begin), z)
         return side.conclude(target)
 
-    def ends(self, requests: list[BandRequest], z: float) -> list[FloatArray]:
+    def find_ends(self, requests: list[BandRequest], z: float) -> list[FloatArray]:
         """Compute how far bands reach below and above the fit.
 
         Parameters
@@ -419,7 +419,7 @@ class _BandSide:
         least = max(beyond, *(distance for distance, root in self.points if root < z))
         # A pin that is nearer than the farthest good one, and fits worse, was on another branch.
         points = [(distance, root) for distance, root in self.points if root < z or distance > least]
-        reach = max(crossing(points, z), beyond)
+        reach = max(find_crossing(points, z), beyond)
         if np.isinf(reach):
             is_nearly_there = max(root for _, root in points) > z - PIN_POLICY.close_root
             reach = least if self.is_held or is_nearly_there else np.inf
@@ -447,8 +447,15 @@ def _extend_mesh(mesh: FloatArray, rows: FloatArray) -> FloatArray:
 
 def _solve_on_mesh(fit: FitResult, k: int, mesh: FloatArray, states: FloatArray) -> FloatArray:
     """Solve the fitted model on the nodes of a mesh, from the first of its fitted states; `(nodes, D)`."""
-    inputs = inputs_of(fit.model, fit.data, k)
-    solved = simulate(fit.model.of(k), fit.estimate, states[0], apart(mesh), inputs=inputs, rtol=RTOL)
+    inputs = collect_inputs(fit.model, fit.data, k)
+    solved = simulate(
+        fit.model.for_trajectory(k),
+        fit.estimate,
+        states[0],
+        separate_times(mesh),
+        inputs=inputs,
+        rtol=FORWARD_TOLERANCE,
+    )
     if not solved.success:
         raise FitError("The fitted model could not be solved over these times. Request shorter times.")
     return solved.states

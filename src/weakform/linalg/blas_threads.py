@@ -12,7 +12,7 @@ from typing import Any
 
 
 @cache
-def _controller() -> Any:
+def _get_thread_controller() -> Any:
     """Return the controller of the thread pools of the BLAS libraries that are loaded."""
     import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controller looks for libraries)
     from threadpoolctl import ThreadpoolController
@@ -20,7 +20,7 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-class _Single(AbstractContextManager[None]):
+class _SingleThreadContext(AbstractContextManager[None]):
     """A context with one BLAS thread; `depth` counts the contexts that are open, and only the outermost sets the limit.
 
     Setting the limit asks every loaded library, which is slow compared with the small products inside.
@@ -29,16 +29,16 @@ class _Single(AbstractContextManager[None]):
     depth = 0
 
     def __enter__(self) -> None:
-        _Single.depth += 1
-        outermost = _Single.depth == 1
-        self.limiter = _controller().limit(limits=1, user_api="blas") if outermost else nullcontext()
+        _SingleThreadContext.depth += 1
+        outermost = _SingleThreadContext.depth == 1
+        self.limiter = _get_thread_controller().limit(limits=1, user_api="blas") if outermost else nullcontext()
         self.limiter.__enter__()
 
     def __exit__(self, *details: Any) -> None:
-        _Single.depth -= 1
+        _SingleThreadContext.depth -= 1
         self.limiter.__exit__(*details)
 
 
-def single_thread() -> AbstractContextManager[None]:
+def use_single_thread() -> AbstractContextManager[None]:
     """Return a context in which BLAS uses one thread; contexts may be nested, and inner ones have no effect."""
-    return _Single()
+    return _SingleThreadContext()

@@ -49,7 +49,7 @@ class Factor:
     C: FloatArray
     logdet: float
 
-    def forward(self, r: FloatArray) -> FloatArray:
+    def substitute_forward(self, r: FloatArray) -> FloatArray:
         """Compute y of the forward substitution, `(B, b, ...)`, from r of the same shape."""
         y = np.array(r)
         C = self.C
@@ -59,7 +59,7 @@ class Factor:
 
     def whiten(self, r: FloatArray) -> FloatArray:
         """Compute `R⁻¹ y`, `(B, b, m)`, whose Gram matrix is `rᵀ S⁻¹ r`, from r `(B, b, m)`."""
-        return np.asarray(self.Rinv @ self.forward(r))
+        return np.asarray(self.Rinv @ self.substitute_forward(r))
 
     def solve(self, r: FloatArray) -> FloatArray:
         """Compute `S⁻¹ r`, `(B, b, m)`, from r `(B, b, m)`."""
@@ -73,7 +73,7 @@ class Factor:
             z[k] -= C[k].T @ z[k + 1]
         return z
 
-    def inverse(self) -> tuple[FloatArray, FloatArray]:
+    def compute_inverse_blocks(self) -> tuple[FloatArray, FloatArray]:
         """Compute the tridiagonal part of S⁻¹: diagonal blocks `(B, b, b)` and lower blocks `(B - 1, b, b)`."""
         diagonal: FloatArray = self.Rinv.transpose(0, 2, 1) @ self.Rinv
         lower = np.empty_like(self.C)
@@ -84,7 +84,7 @@ class Factor:
         np.negative(lower, out=lower)
         return diagonal, lower
 
-    def traces(
+    def compute_traces(
         self, J: int, inverse_diagonal: FloatArray, chunks: Iterable[tuple[FloatArray, FloatArray]]
     ) -> FloatArray:
         """Compute `tr(S⁻¹ D_i S⁻¹ D_j)`.
@@ -119,16 +119,16 @@ class Factor:
             k += T.shape[1]
             Tinv = self.Rinv[first:k].transpose(0, 2, 1) @ self.Rinv[first:k]
             U = Tinv @ T
-            total += _inner(U, U.transpose(0, 1, 3, 2))
+            total += _compute_inner_products(U, U.transpose(0, 1, 3, 2))
             if E.size:
                 previous = self.Rinv[first + none - 1 : k - 1]
                 Tprevious = previous.transpose(0, 2, 1) @ previous
-                total += 2 * _inner(inverse_diagonal[first + none : k] @ E, E @ Tprevious)
+                total += 2 * _compute_inner_products(inverse_diagonal[first + none : k] @ E, E @ Tprevious)
             before = before.copy()  # the next chunk may overwrite the array of which this is a part
         return total
 
 
-def _inner(left: FloatArray, right: FloatArray) -> FloatArray:
+def _compute_inner_products(left: FloatArray, right: FloatArray) -> FloatArray:
     """Compute the inner products `⟨left_i, right_j⟩`, `(J, J)`, of arrays `(J, ...)`."""
     J = len(left)
     return np.asarray(left.reshape(J, -1) @ right.reshape(J, -1).T)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.lapack import dpbtrf, dtbtrs
 
 from ..support.array_types import FloatArray, IntArray
-from .kernels import call, library
+from .kernels import call_kernel, load_library
 from .symmetric_matrix import NotPositiveDefinite
 
 
@@ -39,26 +39,28 @@ class Chain:
         """Compute `A d`, `(intervals, D)` or `(intervals, D, n)`, from d `(nodes, D)` or `(nodes, D, n)`."""
         M, D, _ = self.left.shape
         columns = np.ascontiguousarray(d).reshape(len(d), D, -1)
-        if library() is None:
+        if load_library() is None:
             result = self.left @ columns[self.begin] + self.right @ columns[self.begin + 1]
         else:
             result = np.empty((M, D, columns.shape[2]))
-            call("chain_apply", (M, D, columns.shape[2]), (self.begin, self.left, self.right, columns, result))
+            call_kernel("chain_apply", (M, D, columns.shape[2]), (self.begin, self.left, self.right, columns, result))
         return result.reshape(M, *d.shape[1:])
 
-    def transposed(self, z: FloatArray, nodes: int) -> FloatArray:
+    def apply_transposed(self, z: FloatArray, nodes: int) -> FloatArray:
         """Compute `Aᵀ z`, `(nodes, D)` or `(nodes, D, n)`, from z `(intervals, D)` or `(intervals, D, n)`."""
         M, D, _ = self.left.shape
         columns = np.ascontiguousarray(z).reshape(M, D, -1)
         result = np.zeros((nodes, D, columns.shape[2]))
-        if library() is None:
+        if load_library() is None:
             result[self.begin] += self.left.transpose(0, 2, 1) @ columns
             result[self.begin + 1] += self.right.transpose(0, 2, 1) @ columns
         else:
-            call("chain_transposed", (M, D, columns.shape[2]), (self.begin, self.left, self.right, columns, result))
+            call_kernel(
+                "chain_transposed", (M, D, columns.shape[2]), (self.begin, self.left, self.right, columns, result)
+            )
         return result.reshape(nodes, *z.shape[1:])
 
-    def covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
+    def factorise_covariance(self, v: FloatArray) -> ChainFactor | BandFactor:
         """Factorise S.
 
         Parameters
@@ -75,16 +77,18 @@ class Chain:
         ------
         NotPositiveDefinite
         """
-        if library() is None:
-            return self._banded(v)
+        if load_library() is None:
+            return self._factorise_banded(v)
         M, D, _ = self.left.shape
         T, X = np.empty((M, D, D)), np.empty((M, D, D))
-        failure = call("chain_factor", (M, D), (self.begin, self.left, self.right, np.ascontiguousarray(v), T, X))
+        failure = call_kernel(
+            "chain_factor", (M, D), (self.begin, self.left, self.right, np.ascontiguousarray(v), T, X)
+        )
         if failure:
             raise NotPositiveDefinite(f"interval {failure} of {M}")
         return ChainFactor(self.begin, T, X)
 
-    def _banded(self, v: FloatArray) -> BandFactor:
+    def _factorise_banded(self, v: FloatArray) -> BandFactor:
         """Factorise S in LAPACK's lower band storage; v is `(nodes, D)`."""
         M, D, _ = self.left.shape
         before, after = v[self.begin][:, None, :], v[self.begin + 1][:, None, :]
@@ -124,17 +128,17 @@ class ChainFactor:
 
     def whiten(self, b: FloatArray) -> FloatArray:
         """Compute `L⁻¹ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
-        return self._solved("chain_whiten", b)
+        return self._run_kernel("chain_whiten", b)
 
-    def back(self, b: FloatArray) -> FloatArray:
+    def solve_transposed(self, b: FloatArray) -> FloatArray:
         """Compute `L⁻ᵀ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
-        return self._solved("chain_back", b)
+        return self._run_kernel("chain_back", b)
 
-    def _solved(self, kernel: str, b: FloatArray) -> FloatArray:
+    def _run_kernel(self, kernel: str, b: FloatArray) -> FloatArray:
         """Apply one of the kernels that solve with L to a copy of b, `(rows,)` or `(rows, n)`."""
         M, D, _ = self.T.shape
         solved = np.array(b, dtype=float, order="C")
-        call(kernel, (M, D, solved.size // max(len(b), 1)), (self.begin, self.T, self.X, solved))
+        call_kernel(kernel, (M, D, solved.size // max(len(b), 1)), (self.begin, self.T, self.X, solved))
         return solved
 
 
@@ -152,13 +156,13 @@ class BandFactor:
 
     def whiten(self, b: FloatArray) -> FloatArray:
         """Compute `L⁻¹ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
-        return self._solved(b, "N")
+        return self._solve_triangular(b, "N")
 
-    def back(self, b: FloatArray) -> FloatArray:
+    def solve_transposed(self, b: FloatArray) -> FloatArray:
         """Compute `L⁻ᵀ b`, of the shape of b: `(rows,)` or `(rows, n)`."""
-        return self._solved(b, "T")
+        return self._solve_triangular(b, "T")
 
-    def _solved(self, b: FloatArray, how: str) -> FloatArray:
+    def _solve_triangular(self, b: FloatArray, how: str) -> FloatArray:
         """Solve with L (`how` is "N") or Lᵀ ("T") for b, `(rows,)` or `(rows, n)`."""
         if not b.size:  # LAPACK would write beyond the end of an empty array
             return b
@@ -166,7 +170,7 @@ class BandFactor:
         return np.asarray(solved).reshape(b.shape)
 
 
-def march(left: FloatArray, right: FloatArray, q: FloatArray) -> FloatArray | None:
+def solve_recursion(left: FloatArray, right: FloatArray, q: FloatArray) -> FloatArray | None:
     """Solve the recursion `Y_0 = 0`, `right_m Y_{m+1} = -(left_m Y_m + q_m)` from node to node.
 
     Parameters
@@ -183,9 +187,9 @@ def march(left: FloatArray, right: FloatArray, q: FloatArray) -> FloatArray | No
     """
     N, D, n = q.shape
     Y = np.zeros((N, D, n))
-    if library() is not None:
+    if load_library() is not None:
         inputs = [np.ascontiguousarray(array) for array in (left, right, q)]
-        return None if call("chain_march", (N, D, n), (*inputs, np.empty(D * D), Y)) else Y
+        return None if call_kernel("chain_march", (N, D, n), (*inputs, np.empty(D * D), Y)) else Y
     try:
         solved = np.linalg.solve(right[:-1], np.concatenate([left[:-1], q[:-1]], axis=2))
     except np.linalg.LinAlgError:

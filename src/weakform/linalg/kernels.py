@@ -22,7 +22,7 @@ KERNELS_THAT_CAN_FAIL = ("chain_factor", "chain_march", "saddle_factor")
 
 
 @cache
-def library() -> Any:
+def load_library() -> Any:
     """Load the shared library; return None if it is missing, cannot be loaded, or is turned off by the environment."""
     if os.environ.get("WEAKFORM_KERNELS") == "0":
         return None
@@ -38,13 +38,13 @@ def library() -> Any:
 
 
 @cache
-def _kernel(name: str, sizes: int, arrays: int) -> Any:
+def _get_kernel(name: str, sizes: int, arrays: int) -> Any:
     """Return a function of the library, which takes `sizes` 64-bit integers and then `arrays` pointers."""
     returned = ctypes.c_int64 if name in KERNELS_THAT_CAN_FAIL else None
-    return ctypes.CFUNCTYPE(returned, *[ctypes.c_int64] * sizes, *[ctypes.c_void_p] * arrays)((name, library()))
+    return ctypes.CFUNCTYPE(returned, *[ctypes.c_int64] * sizes, *[ctypes.c_void_p] * arrays)((name, load_library()))
 
 
-def call(name: str, sizes: tuple[int, ...], arrays: Sequence[FloatArray | IntArray]) -> int:
+def call_kernel(name: str, sizes: tuple[int, ...], arrays: Sequence[FloatArray | IntArray]) -> int:
     """Run a kernel.
 
     Parameters
@@ -66,4 +66,4 @@ def call(name: str, sizes: tuple[int, ...], arrays: Sequence[FloatArray | IntArr
     for array in arrays:
         assert array.flags.c_contiguous
         pointers.append(array.ctypes.data)
-    return int(_kernel(name, len(sizes), len(arrays))(*sizes, *pointers) or 0)
+    return int(_get_kernel(name, len(sizes), len(arrays))(*sizes, *pointers) or 0)

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.linalg.lapack import dgbtrf, dgbtrs
 
 from ..support.array_types import FloatArray
-from .kernels import call, library
+from .kernels import call_kernel, load_library
 from .symmetric_matrix import NotPositiveDefinite
 
 
-class Saddle:
+class SaddlePointSystem:
     """The factorised saddle-point system.
 
     Parameters
@@ -36,14 +36,14 @@ class Saddle:
     def __init__(self, H: FloatArray, left: FloatArray, right: FloatArray, V: FloatArray) -> None:
         N, D = V.shape
         self.D = D
-        if library() is None:
-            self.upper, self.lower, self.pivots, failure = _by_lapack(H, left, right, V)
+        if load_library() is None:
+            self.upper, self.lower, self.pivots, failure = _factorise_by_lapack(H, left, right, V)
         else:
             rows, k = 2 * D * N, 2 * D - 1
             self.upper, self.lower = np.zeros((rows, 2 * k + 1)), np.empty((rows, k))
             self.pivots = np.empty(rows, dtype=np.int64)
             inputs = [np.ascontiguousarray(array) for array in (H, left, right, V)]
-            failure = call("saddle_factor", (N, D), (*inputs, self.upper, self.lower, self.pivots))
+            failure = call_kernel("saddle_factor", (N, D), (*inputs, self.upper, self.lower, self.pivots))
         if failure:
             raise NotPositiveDefinite("the step")
 
@@ -70,13 +70,13 @@ class Saddle:
             return np.array(b)
         pivots = self.pivots[part] - part.start
         if len(self.lower):
-            call("saddle_solve", (rows, k, columns), (self.upper[part], self.lower[part], pivots, solved))
+            call_kernel("saddle_solve", (rows, k, columns), (self.upper[part], self.lower[part], pivots, solved))
         else:
             solved, _ = dgbtrs(self.upper[:, part], k, k, solved, pivots.astype(np.int32))
         return np.asarray(solved).reshape(b.shape)
 
 
-def _by_lapack(
+def _factorise_by_lapack(
     H: FloatArray, left: FloatArray, right: FloatArray, V: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Factorise the system without the compiled kernel, by LAPACK.

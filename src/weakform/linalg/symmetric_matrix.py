@@ -6,7 +6,7 @@ import numpy as np
 
 from ..support.array_types import FloatArray
 
-SINGULAR = 1e-12
+MIN_SCALED_EIGENVALUE = 1e-12
 """Smallest eigenvalue that an information matrix scaled to a unit diagonal is assumed to have; dimensionless. A smaller
 one, or a negative one from rounding, is raised to it, so that the variance of a direction without information is very
 large, but neither infinite nor negative. By judgement: well above the rounding error of 2e-16."""
@@ -41,7 +41,7 @@ def scaled_eigendecomposition(matrix: FloatArray, scale: FloatArray) -> tuple[Fl
     return values, vectors
 
 
-def symmetric_inverse(matrix: FloatArray, below: float = np.inf) -> FloatArray:
+def invert_symmetric(matrix: FloatArray, max_eigenvalue: float = np.inf) -> FloatArray:
     """Compute the inverse of a symmetric positive semi-definite matrix, such as the covariance from the information.
 
     The matrix is scaled to a unit diagonal first, so that the units of the parameters do not matter. Eigenvalues are
@@ -67,6 +67,6 @@ def symmetric_inverse(matrix: FloatArray, below: float = np.inf) -> FloatArray:
     if some.any():
         scale = np.sqrt(diagonal[some])
         w, V = scaled_eigendecomposition(matrix[np.ix_(some, some)], scale)
-        weights = np.where(w < below, 1 / np.maximum(w, SINGULAR), 0.0)
+        weights = np.where(w < max_eigenvalue, 1 / np.maximum(w, MIN_SCALED_EIGENVALUE), 0.0)
         inverse[np.ix_(some, some)] = (V * weights) @ V.T / np.outer(scale, scale)
     return inverse

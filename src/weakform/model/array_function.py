@@ -67,24 +67,24 @@ class Function:
         ndarray, (D,) or (n, D)
             The derivatives of the states, in the shape of `u`.
         """
-        rows = self._rows(t, u, p, inputs)
-        return self._shaped(self.model.map("f")(*rows), u)
+        rows = self._check_arguments(t, u, p, inputs)
+        return self._drop_row_axis(self.model.build_map("f")(*rows), u)
 
     def by_states(
         self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
     ) -> FloatArray:
         """Return the Jacobian `∂f/∂u`, `(D, D)` for `u` `(D,)`, or `(n, D, D)` for `u` `(n, D)`."""
-        return self._shaped(self.model.map("f").linearised(*self._rows(t, u, p, inputs))[1], u)
+        return self._drop_row_axis(self.model.build_map("f").linearise(*self._check_arguments(t, u, p, inputs))[1], u)
 
     def by_parameters(self, t: ArrayLike, u: ArrayLike, p: ParameterValues, inputs: ArrayLike = ()) -> FloatArray:
         """Return the Jacobian `∂f/∂p`, `(D, J)` for `u` `(D,)`, or `(n, D, J)` for `u` `(n, D)`."""
-        return self._shaped(self.model.map("f").linearised(*self._rows(t, u, p, inputs))[2], u)
+        return self._drop_row_axis(self.model.build_map("f").linearise(*self._check_arguments(t, u, p, inputs))[2], u)
 
-    def _shaped(self, values: FloatArray, u: ArrayLike) -> FloatArray:
+    def _drop_row_axis(self, values: FloatArray, u: ArrayLike) -> FloatArray:
         """Drop the leading axis of `values` `(n, …)` if `u` was a single state `(D,)`."""
         return values[0] if np.ndim(u) == 1 else values
 
-    def _rows(
+    def _check_arguments(
         self, t: ArrayLike, u: ArrayLike, p: ParameterValues, inputs: ArrayLike
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
         """Check the arguments; return times `(n,)`, states `(n, D)`, parameters `(J,)`, inputs `(n, I)` or None."""

@@ -25,7 +25,7 @@ It keeps differentiation and compilation from filling the memory. By judgement.
 """
 
 
-def affordable(expressions: Iterable[Expr]) -> None:
+def check_derivative_cost(expressions: Iterable[Expr]) -> None:
     """Raise `ModelError` if the derivatives of the expressions could be too long to compile.
 
     A term of n operations has at most n derivatives of at most n operations each, so n² bounds their length.
@@ -38,46 +38,46 @@ def affordable(expressions: Iterable[Expr]) -> None:
         )
 
 
-def combined(weights: FloatArray, expressions: list[Expr]) -> Expr:
+def combine_linearly(weights: FloatArray, expressions: list[Expr]) -> Expr:
     """Return `Σ weight·expression` for weights `(n,)` and n expressions."""
     # Zero weights and zero expressions are skipped, so that structural zeros stay zeros.
     terms = [se.RealDouble(float(w)) * e for w, e in zip(weights, expressions, strict=True) if w != 0 and e != 0]
     return se.Add(*terms) if terms else se.Integer(0)
 
 
-def divide(expr: Expr, by: Expr) -> Expr:
+def divide_terms(expr: Expr, by: Expr) -> Expr:
     """Return `expr/by`, divided term by term."""
     if by == 1:
         return expr
     return se.Add(*[term / by for term in expr.args]) if expr.is_Add else expr / by
 
 
-def multiply(expr: Expr, by: Expr) -> Expr:
+def multiply_terms(expr: Expr, by: Expr) -> Expr:
     """Return `expr*by`, multiplied term by term."""
     if by == 1:
         return expr
     return se.Add(*[term * by for term in expr.args]) if expr.is_Add else expr * by
 
 
-def expanded(expr: Expr) -> Expr:
+def expand_if_short(expr: Expr) -> Expr:
     """Multiply an expression out so that terms cancel, or return it unchanged if that would make it too long."""
-    return expr.expand(deep=False) if _terms(expr) <= MAX_EXPANDED_TERMS else expr
+    return expr.expand(deep=False) if _bound_expanded_terms(expr) <= MAX_EXPANDED_TERMS else expr
 
 
-def _terms(expr: Expr) -> int:
+def _bound_expanded_terms(expr: Expr) -> int:
     """Return an upper bound of the number of terms of an expression once it is multiplied out."""
     if expr.is_Add:
-        return sum(map(_terms, expr.args))
+        return sum(map(_bound_expanded_terms, expr.args))
     if expr.is_Mul:
-        return math.prod(map(_terms, expr.args))
+        return math.prod(map(_bound_expanded_terms, expr.args))
     if expr.is_Pow and expr.args[1].is_Integer:
         # The multinomial expansion of (a_1 + … + a_n)^k has C(n + k - 1, k) terms.
-        inside, power = _terms(expr.args[0]), abs(int(expr.args[1]))
+        inside, power = _bound_expanded_terms(expr.args[0]), abs(int(expr.args[1]))
         return math.comb(inside + power - 1, power)
     return 1
 
 
-def curved(expressions: Iterable[Expr], names: Sequence[str]) -> BoolArray:
+def find_curved_pairs(expressions: Iterable[Expr], names: Sequence[str]) -> BoolArray:
     """Return the pairs of the n names with `∂²e/∂p_i∂p_j ≠ 0` for some expression e, as a mask `(n, n)`."""
     symbols = [se.Symbol(name) for name in names]
     n = len(symbols)
@@ -88,6 +88,6 @@ def curved(expressions: Iterable[Expr], names: Sequence[str]) -> BoolArray:
             first = expr.diff(symbols[i])
             for j in present:
                 # A second derivative is zero only if its terms cancel, as those of (a + u)² - a² do, so it is expanded.
-                if j <= i and not is_curved[i, j] and expanded(first.diff(symbols[j])) != 0:
+                if j <= i and not is_curved[i, j] and expand_if_short(first.diff(symbols[j])) != 0:
                     is_curved[i, j] = is_curved[j, i] = True
     return is_curved

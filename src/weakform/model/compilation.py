@@ -16,7 +16,7 @@ MAX_CACHED_FUNCTIONS = 256
 """Number of compiled functions that are kept for reuse; the least recently used ones are dropped. By judgement."""
 
 
-def compiled(names: Sequence[str], expressions: Sequence[Expr]) -> Any:
+def compile_expressions(names: Sequence[str], expressions: Sequence[Expr]) -> Any:
     """Compile expressions to a function of one row of values, or of many rows.
 
     SymEngine calls common subexpressions x0, x1, … without regard to names that occur in no expression, such as those
@@ -34,11 +34,11 @@ def compiled(names: Sequence[str], expressions: Sequence[Expr]) -> Any:
         A function of `(n,)` or `(rows, n)` that returns `(K,)` or `(rows, K)`. Equal arguments give the same function
         as long as it is in the cache.
     """
-    return _compiled(tuple(names), tuple(se.sympify(expr) for expr in expressions))
+    return _compile_cached(tuple(names), tuple(se.sympify(expr) for expr in expressions))
 
 
 @lru_cache(maxsize=MAX_CACHED_FUNCTIONS)
-def _compiled(names: tuple[str, ...], expressions: tuple[Expr, ...]) -> Any:
+def _compile_cached(names: tuple[str, ...], expressions: tuple[Expr, ...]) -> Any:
     """Compile expressions, with hashable arguments for the cache; see `compiled`."""
     safe = [f"{name}_of_the_model" if re.fullmatch(r"x\d+", name) else name for name in names]
     replacements = {se.Symbol(name): se.Symbol(new) for name, new in zip(names, safe, strict=True) if name != new}

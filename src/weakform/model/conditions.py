@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import symengine as se
 
-from .events import TIME, switch_name
+from .events import TIME_SYMBOL, format_switch_name
 from .function_table import Expr
-from .parse_tree import Nested, Value, shown
-from .tokenizer import Source, Token
+from .parse_tree import NestingGuard, ParsedExpression, describe_token
+from .tokenizer import SourceText, Token
 
 MAX_SWITCHES = 100
 """Number of distinct switches in one model above which the model is refused. By judgement."""
@@ -16,76 +16,78 @@ COMPARISON_OPERATORS = ("<", "<=", ">", ">=")
 LOGICAL_OPERATORS = ("and", "or")
 
 
-class Conditions:
+class ConditionParser:
     """The part of the parser that reads `if(t < 10, a, b)` and `piecewise(a, t < 10, b)`; see `expressions`."""
 
-    source: Source
+    source: SourceText
     tokens: list[Token]
     position: int
     nesting: int
     switches: dict[str, Expr] | None
 
     @property
-    def next(self) -> Token:
+    def next_token(self) -> Token:
         """The next token."""
         raise NotImplementedError
 
-    def take(self) -> Token:
+    def take_token(self) -> Token:
         """Read one token."""
         raise NotImplementedError
 
-    def expect(self, text: str) -> Token:
+    def expect_token(self, text: str) -> Token:
         """Read the token `text`, or raise `ModelError` if the next token is a different one."""
         raise NotImplementedError
 
-    def expression(self) -> Value:
+    def parse_sum(self) -> ParsedExpression:
         """Parse a sum of terms."""
         raise NotImplementedError
 
-    def join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
+    def join_values(
+        self, place: Token, left: ParsedExpression, right: ParsedExpression, expr: Expr
+    ) -> ParsedExpression:
         """Return `expr`, made of two parts, with its size and depth, or raise `ModelError` beyond the limits."""
         raise NotImplementedError
 
-    def condition(self) -> Value:
+    def parse_condition(self) -> ParsedExpression:
         """Parse comparisons joined by `and` and `or` to an expression that is 1 where they hold and 0 elsewhere."""
-        left = self._both()
-        while self.next.text == "or":
-            op, right = self.take(), self._both()
+        left = self._parse_conjunction()
+        while self.next_token.text == "or":
+            op, right = self.take_token(), self._parse_conjunction()
             # a or b = a + b - ab for indicators a, b in {0, 1}.
-            left = self.join(op, left, right, left.expr + right.expr - left.expr * right.expr)
+            left = self.join_values(op, left, right, left.expr + right.expr - left.expr * right.expr)
         return left
 
-    def _both(self) -> Value:
+    def _parse_conjunction(self) -> ParsedExpression:
         """Parse comparisons joined by `and`: the product of their indicators."""
-        left = self._compared()
-        while self.next.text == "and":
-            op, right = self.take(), self._compared()
-            left = self.join(op, left, right, left.expr * right.expr)
+        left = self._parse_comparison()
+        while self.next_token.text == "and":
+            op, right = self.take_token(), self._parse_comparison()
+            left = self.join_values(op, left, right, left.expr * right.expr)
         return left
 
-    def _compared(self) -> Value:
+    def _parse_comparison(self) -> ParsedExpression:
         """Parse one comparison, a negated one, or a condition in parentheses, and register its switch."""
-        begin = self.next
+        begin = self.next_token
         if begin.text == "not":
-            self.take()
-            with Nested(self, begin):
-                condition = self._compared()
-            return Value(_not(condition.expr), condition.size + 1, condition.depth)
+            self.take_token()
+            with NestingGuard(self, begin):
+                condition = self._parse_comparison()
+            return ParsedExpression(_negate_condition(condition.expr), condition.size + 1, condition.depth)
         if begin.text == "(" and self._encloses_condition():
-            self.take()
-            with Nested(self, begin):
-                condition = self.condition()
-            self.expect(")")
+            self.take_token()
+            with NestingGuard(self, begin):
+                condition = self.parse_condition()
+            self.expect_token(")")
             return condition
-        left, op = self.expression(), self.take()
+        left, op = self.parse_sum(), self.take_token()
         if op.text not in COMPARISON_OPERATORS:
-            raise self.source.error(op, f"expected a comparison such as t < 10 here, found {shown(op)}.")
-        right = self.expression()
+            raise self.source.build_error(op, f"expected a comparison such as t < 10 here, found {describe_token(op)}.")
+        right = self.parse_sum()
         symbols = {str(symbol) for value in (left, right) for symbol in value.expr.free_symbols}
         if self.switches is None:
-            raise self.source.error(begin, "a switch is allowed only in equations and in named expressions.")
+            raise self.source.build_error(begin, "a switch is allowed only in equations and in named expressions.")
         if symbols & self.switches.keys():
-            raise self.source.error(
+            raise self.source.build_error(
                 begin, "the condition of a switch cannot contain another switch; write the times themselves."
             )
         rises = op.text in (">", ">=")
@@ -93,21 +95,24 @@ class Conditions:
         strict = op.text in ("<", ">")
         trigger = left.expr - right.expr if rises != strict else right.expr - left.expr
         if trigger.is_Number or not symbols:
-            raise self.source.error(begin, "both sides of this comparison are numbers, so it never switches.")
+            raise self.source.build_error(begin, "both sides of this comparison are numbers, so it never switches.")
         # A trigger that is linear in time is brought to the one form t - c, so that t < c and t >= c share a switch.
-        rate = trigger.diff(TIME)
+        rate = trigger.diff(TIME_SYMBOL)
         falls = bool(rate.is_Number and rate < 0)
         if rate.is_Number and rate != 0:
-            trigger = TIME + trigger.subs({TIME: 0}) / rate
+            trigger = TIME_SYMBOL + trigger.subs({TIME_SYMBOL: 0}) / rate
         falls ^= strict
-        name = switch_name(trigger)
+        name = format_switch_name(trigger)
         self.switches[name] = trigger
         if len(self.switches) > MAX_SWITCHES:
-            raise self.source.error(begin, f"the model has more than {MAX_SWITCHES} switches.")
+            raise self.source.build_error(begin, f"the model has more than {MAX_SWITCHES} switches.")
         symbol = se.Symbol(name)
-        indicator = Value(1 - symbol if falls else symbol)
-        return self.join(
-            op, Value(indicator.expr, left.size, left.depth), Value(None, right.size, right.depth), indicator.expr
+        indicator = ParsedExpression(1 - symbol if falls else symbol)
+        return self.join_values(
+            op,
+            ParsedExpression(indicator.expr, left.size, left.depth),
+            ParsedExpression(None, right.size, right.depth),
+            indicator.expr,
         )
 
     def _encloses_condition(self) -> bool:
@@ -121,37 +126,37 @@ class Conditions:
                 return True
         return False
 
-    def switch(self, token: Token) -> Value:
+    def parse_switch(self, token: Token) -> ParsedExpression:
         """Parse the arguments of `if(condition, a, b)` or `piecewise(a, condition, ..., b)` after the word `token`."""
-        opening, pieces = self.take(), []
-        with Nested(self, opening):
+        opening, pieces = self.take_token(), []
+        with NestingGuard(self, opening):
             if token.text == "if":
-                condition = self.condition()
-                self.expect(",")
-                pieces.append((self.expression(), condition))
-                self.expect(",")
-                value = self.expression()
+                condition = self.parse_condition()
+                self.expect_token(",")
+                pieces.append((self.parse_sum(), condition))
+                self.expect_token(",")
+                value = self.parse_sum()
             else:
-                value = self.expression()
-                while self.next.text == ",":
-                    self.take()
-                    condition = self.condition()
+                value = self.parse_sum()
+                while self.next_token.text == ",":
+                    self.take_token()
+                    condition = self.parse_condition()
                     pieces.append((value, condition))
-                    if self.next.text == ")":  # without a last value the expression is zero elsewhere
-                        value = Value(se.Integer(0), constant=True)
+                    if self.next_token.text == ")":  # without a last value the expression is zero elsewhere
+                        value = ParsedExpression(se.Integer(0), constant=True)
                         break
-                    self.expect(",")
-                    value = self.expression()
-        self.expect(")")
+                    self.expect_token(",")
+                    value = self.parse_sum()
+        self.expect_token(")")
         # value = c·piece + (1 - c)·value from the last piece to the first: the first condition that holds decides.
         for piece, condition in reversed(pieces):
-            expr = condition.expr * piece.expr + _not(condition.expr) * value.expr
-            size = Value(None, piece.size + condition.size, max(piece.depth, condition.depth))
-            value = self.join(token, value, size, expr)
+            expr = condition.expr * piece.expr + _negate_condition(condition.expr) * value.expr
+            size = ParsedExpression(None, piece.size + condition.size, max(piece.depth, condition.depth))
+            value = self.join_values(token, value, size, expr)
         return value
 
 
-def _not(condition: Expr) -> Expr:
+def _negate_condition(condition: Expr) -> Expr:
     """Return one minus a condition; the negation of a negated single switch is the switch itself."""
     negated = 1 - condition
     return se.expand(negated) if len(condition.free_symbols) == 1 else negated

@@ -11,7 +11,7 @@ PARTIAL_FUNCTIONS = ("log", "asin", "acos", "atanh", "acosh", "acoth", "asec", "
 """SymEngine's names of functions that are not defined for all real numbers."""
 
 
-def ends_somewhere(expressions: Iterable[Any], states: Iterable[str]) -> bool:
+def has_limited_domain(expressions: Iterable[Any], states: Iterable[str]) -> bool:
     """Return True if an expression may be undefined for some states.
 
     This is the case if a state occurs in a logarithm, a root, a power that is not a whole number, or another function

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import symengine as se
 
 from ..support.errors import ModelError
-from ..support.wording import suggestion
-from .events import TIME, Event
+from ..support.wording import suggest_name
+from .events import TIME_SYMBOL, Event
 from .expressions import Parser
-from .function_table import FUNCTIONS, NAME_CORRECTIONS, RESERVED, Expr
-from .naming import initial_name, meaning, natural
-from .parse_tree import Value, shown
-from .tokenizer import Source, Token
+from .function_table import FUNCTIONS, NAME_CORRECTIONS, RESERVED_NAMES, Expr
+from .naming import describe_reserved_name, format_initial_name, natural_sort_key
+from .parse_tree import ParsedExpression, describe_token
+from .tokenizer import SourceText, Token
 
 INITIAL_VALUE = -1
 """Marks a line with the initial value of a state, where other lines have the order of an equation."""
@@ -81,33 +81,35 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
     ModelError
         If the text is not a model; the message shows the line and points at the column.
     """
-    source = Source(text)
-    plain, event_lines = _divided(source.tokens())
-    statements = _statements(source, plain)
+    source = SourceText(text)
+    plain, event_lines = _split_events(source.tokenize())
+    statements = _split_statements(source, plain)
     states = [name.text for name, order, _ in statements if order > 0]
     hidden = [f"{name.text}'" for name, order, _ in statements if order == 2]
     defined = {name.text: name for name, order, _ in statements if order == 0}
     if not states:
         prime = f" Is a prime missing, as in {next(iter(defined))}' = ...?" if defined else ""
         raise ModelError(f"The model has no equations. Write one line for each state, such as: u1' = -p1*u1.{prime}")
-    names = {name: Value(se.Symbol(name)) for name in ("t", *states, *hidden, *inputs)}
-    parameters: dict[str, Value] = {name: Value(se.Symbol(name)) for name in declared or ()}
-    initial_values = {name: Value(se.Symbol(initial_name(name))) for name in (*states, *hidden)}
+    names = {name: ParsedExpression(se.Symbol(name)) for name in ("t", *states, *hidden, *inputs)}
+    parameters: dict[str, ParsedExpression] = {name: ParsedExpression(se.Symbol(name)) for name in declared or ()}
+    initial_values = {name: ParsedExpression(se.Symbol(format_initial_name(name))) for name in (*states, *hidden)}
 
-    def resolve_unknown(token: Token) -> Value:
+    def resolve_unknown(token: Token) -> ParsedExpression:
         """Return the symbol of a parameter, a new one if none are declared, or raise `ModelError`."""
         if token.text in parameters:
             return parameters[token.text]
         if token.text in defined:
-            raise source.error(token, f"{token.text!r} is used before it is defined; move its line up.")
+            raise source.build_error(token, f"{token.text!r} is used before it is defined; move its line up.")
         if declared is not None:
-            guess = suggestion(token.text, [*declared, *states, *defined])
-            raise source.error(token, f"{token.text!r} is not a declared parameter, a state or a definition.{guess}")
+            guess = suggest_name(token.text, [*declared, *states, *defined])
+            raise source.build_error(
+                token, f"{token.text!r} is not a declared parameter, a state or a definition.{guess}"
+            )
         if token.text in NAME_CORRECTIONS:
-            raise source.error(
+            raise source.build_error(
                 token, f"{token.text!r} would be a parameter here; write {NAME_CORRECTIONS[token.text]}."
             )
-        return parameters.setdefault(token.text, Value(se.Symbol(token.text)))
+        return parameters.setdefault(token.text, ParsedExpression(se.Symbol(token.text)))
 
     expressions: dict[str, Expr] = {}
     observables: dict[str, Expr] = {}
@@ -122,11 +124,13 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             second = (
                 f": it needs {name.text}'' = ..." if order == INITIAL_VELOCITY and state not in initial_values else ""
             )
-            raise source.error(name, f"{state!r} {reason}{second}.")
+            raise source.build_error(name, f"{state!r} {reason}{second}.")
         if order >= 0 and (name.text in expressions or (not order and name.text in names)):
-            raise source.error(name, f"{name.text!r} has two equations.")
-        if name.text in RESERVED or name.text in FUNCTIONS:
-            raise source.error(name, f"{name.text!r} is reserved: it is {meaning(name.text)}. Rename it.")
+            raise source.build_error(name, f"{name.text!r} has two equations.")
+        if name.text in RESERVED_NAMES or name.text in FUNCTIONS:
+            raise source.build_error(
+                name, f"{name.text!r} is reserved: it is {describe_reserved_name(name.text)}. Rename it."
+            )
         parser = Parser(
             source,
             tokens,
@@ -135,14 +139,16 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             initial_values if order < 0 else None,
             switches=switches if order >= 0 else None,
         )
-        value = parser.expression()
-        if parser.next.kind != "end":
-            raise source.error(parser.next, f"expected the end of the equation, found {parser.next.text!r}.")
+        value = parser.parse_sum()
+        if parser.next_token.kind != "end":
+            raise source.build_error(
+                parser.next_token, f"expected the end of the equation, found {parser.next_token.text!r}."
+            )
         if order < 0:
             wrong = sorted(str(symbol) for symbol in value.expr.free_symbols & time_dependent)
             if wrong:
                 hint = f"; write {wrong[0]}(0) for its initial value" if wrong[0] in states else ""
-                raise source.error(
+                raise source.build_error(
                     name, f"the initial value of {state} depends on {wrong[0]!r}, which changes in time{hint}."
                 )
             initial[state] = value.expr
@@ -152,10 +158,10 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
         elif order:
             expressions[name.text] = value.expr
         elif name.text in parameters:
-            raise source.error(name, f"{name.text!r} is declared as a parameter, but defined here.")
+            raise source.build_error(name, f"{name.text!r} is declared as a parameter, but defined here.")
         else:
             # One level deeper than its expression, so that chains of definitions stay within the limit of nesting.
-            names[name.text] = Value(value.expr, value.size, value.depth + 1, value.constant)
+            names[name.text] = ParsedExpression(value.expr, value.size, value.depth + 1, value.constant)
             observables[name.text] = value.expr
     every = (*states, *hidden)
     events: list[Event] = []
@@ -163,16 +169,16 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
     for tokens in event_lines:
         parser = Parser(source, tokens, names, resolve_unknown, switches={})
         if tokens[0].text != "steady":
-            events += _events(parser, every)
+            events += _parse_events(parser, every)
         elif steady is not None:
-            raise source.error(tokens[0], "there are two lines that begin with steady; write one.")
+            raise source.build_error(tokens[0], "there are two lines that begin with steady; write one.")
         else:
-            steady = _steady(parser, (*inputs, *parameters))
+            steady = _parse_steady(parser, (*inputs, *parameters))
     if steady is not None:  # the search for the steady state starts from 1 where no initial value is given
         for state in every:
             initial.setdefault(state, se.Integer(1))
-    initial, free = resolved_initial(initial)
-    ordered = declared if declared is not None else tuple(sorted(parameters, key=natural))
+    initial, free = resolve_initial_values(initial)
+    ordered = declared if declared is not None else tuple(sorted(parameters, key=natural_sort_key))
     return Equations(
         every,
         (*ordered, *free),
@@ -186,7 +192,7 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
     )
 
 
-def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Names]:
+def resolve_initial_values(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Names]:
     """Express initial values in terms of parameters alone.
 
     An initial value that another one refers to and that is not given is a parameter, `x(0)`.
@@ -208,7 +214,7 @@ def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Name
     ModelError
         If an initial value depends on itself.
     """
-    symbols = {se.Symbol(initial_name(state)): expr for state, expr in initial.items()}
+    symbols = {se.Symbol(format_initial_name(state)): expr for state, expr in initial.items()}
     resolved: dict[str, Expr] = {}
     for state, expr in initial.items():
         current = se.sympify(expr)
@@ -225,7 +231,7 @@ def resolved_initial(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Name
     return {**resolved, **{name[:-3]: se.Symbol(name) for name in free}}, tuple(free)
 
 
-def _divided(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
+def _split_events(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
     """Split the tokens into those of equations and the lines of events, which begin with `at t`, `when` or `steady`."""
     plain: list[Token] = []
     event_lines: list[list[Token]] = []
@@ -245,51 +251,53 @@ def _divided(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
     return plain, event_lines
 
 
-def _events(parser: Parser, states: Names) -> list[Event]:
+def _parse_events(parser: Parser, states: Names) -> list[Event]:
     """Parse a line such as `at t = 10, 20: x = 0, y = y/2` or `when x > 5: x = 0`; return one event for each time."""
-    source, first = parser.source, parser.take()
+    source, first = parser.source, parser.take_token()
     triggers = []
     if first.text == "at":
-        parser.expect("t")
-        parser.expect("=")
+        parser.expect_token("t")
+        parser.expect_token("=")
         while True:
-            place, time = parser.next, parser.expression().expr
+            place, time = parser.next_token, parser.parse_sum().expr
             wrong = sorted({str(s) for s in time.free_symbols} & {"t", *states})
             if wrong:
-                raise source.error(place, f"the event time depends on {wrong[0]!r}; write when ... for such an event.")
-            triggers.append(TIME - time)
-            if parser.next.text != ",":
+                raise source.build_error(
+                    place, f"the event time depends on {wrong[0]!r}; write when ... for such an event."
+                )
+            triggers.append(TIME_SYMBOL - time)
+            if parser.next_token.text != ",":
                 break
-            parser.take()
+            parser.take_token()
     else:
-        place = parser.next
-        condition = parser.condition().expr
+        place = parser.next_token
+        condition = parser.parse_condition().expr
         assert parser.switches is not None
         name, trigger = next(iter(parser.switches.items()))
         if condition not in (se.Symbol(name), 1 - se.Symbol(name)):
-            raise source.error(
+            raise source.build_error(
                 place, "the condition of an event is one comparison, such as x > 5; write one line for each comparison."
             )
         # A negated switch, 1 - s, rises where the trigger falls.
         triggers.append(trigger if condition == se.Symbol(name) else -trigger)
         parser.switches.clear()
-    parser.expect(":")
-    after = _assignments(parser, states, "is not a state, so it cannot jump")
+    parser.expect_token(":")
+    after = _parse_assignments(parser, states, "is not a state, so it cannot jump")
     if parser.switches:
-        raise source.error(first, "an event cannot contain a switch; write one event for each case.")
+        raise source.build_error(first, "an event cannot contain a switch; write one event for each case.")
     return [Event(trigger, after, waits=first.text != "at") for trigger in triggers]
 
 
-def _steady(parser: Parser, allowed: Names) -> dict[str, Expr]:
+def _parse_steady(parser: Parser, allowed: Names) -> dict[str, Expr]:
     """Parse a line such as `steady` or `steady: dose = 0, k = 1`: the values with which the system was at rest."""
-    parser.take()
-    if parser.next.kind == "end":
+    parser.take_token()
+    if parser.next_token.kind == "end":
         return {}
-    parser.expect(":")
-    return _assignments(parser, allowed, "is neither a parameter nor an input")
+    parser.expect_token(":")
+    return _parse_assignments(parser, allowed, "is neither a parameter nor an input")
 
 
-def _assignments(parser: Parser, allowed: Names, not_allowed: str) -> dict[str, Expr]:
+def _parse_assignments(parser: Parser, allowed: Names, not_allowed: str) -> dict[str, Expr]:
     """Parse `x = 0, y = y/2` up to the end of the line.
 
     Parameters
@@ -302,21 +310,23 @@ def _assignments(parser: Parser, allowed: Names, not_allowed: str) -> dict[str, 
     """
     source, values = parser.source, dict[str, Expr]()
     while True:
-        name = parser.take()
+        name = parser.take_token()
         if name.text not in allowed or name.text in values:
             reason = "has two values" if name.text in values else not_allowed
-            raise source.error(name, f"{shown(name)} {reason}.{suggestion(name.text, allowed)}")
-        parser.expect("=")
-        values[name.text] = parser.expression().expr
-        if parser.next.text != ",":
+            raise source.build_error(name, f"{describe_token(name)} {reason}.{suggest_name(name.text, allowed)}")
+        parser.expect_token("=")
+        values[name.text] = parser.parse_sum().expr
+        if parser.next_token.text != ",":
             break
-        parser.take()
-    if parser.next.kind != "end":
-        raise source.error(parser.next, f"expected ',' or the end of the line, found {shown(parser.next)}.")
+        parser.take_token()
+    if parser.next_token.kind != "end":
+        raise source.build_error(
+            parser.next_token, f"expected ',' or the end of the line, found {describe_token(parser.next_token)}."
+        )
     return values
 
 
-def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:
+def _split_statements(source: SourceText, tokens: list[Token]) -> list[tuple[Token, int, list[Token]]]:
     """Split tokens into statements.
 
     Returns
@@ -342,10 +352,10 @@ def _statements(source: Source, tokens: list[Token]) -> list[tuple[Token, int, l
             continue
         equals = [i for i, token in enumerate(body) if token.text == "="]
         if not equals:
-            raise source.error(body[0], "expected an equation such as u1' = -p1*u1, but there is no '='.")
+            raise source.build_error(body[0], "expected an equation such as u1' = -p1*u1, but there is no '='.")
         if len(equals) > 1:
-            raise source.error(body[equals[1]], "a second '=' in one equation; write one equation per line.")
-        name, order = _left_side(source, body[: equals[0]], body[equals[0]])
+            raise source.build_error(body[equals[1]], "a second '=' in one equation; write one equation per line.")
+        name, order = _parse_left_side(source, body[: equals[0]], body[equals[0]])
         stop = Token("end", "", body[-1].line, body[-1].column + len(body[-1].text)) if body else end
         statements.append((name, order, [*body[equals[0] + 1 :], stop]))
     return statements
@@ -361,7 +371,7 @@ ORDER_BY_SUFFIX = {
 """What may follow a name on the left, and the order of the equation (0 for a definition)."""
 
 
-def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Token, int]:
+def _parse_left_side(source: SourceText, tokens: list[Token], equals: Token) -> tuple[Token, int]:
     """Return the name on the left of an equation and the order of the equation, or raise `ModelError`.
 
     Parameters
@@ -382,7 +392,7 @@ def _left_side(source: Source, tokens: list[Token], equals: Token) -> tuple[Toke
             return state, 1
         if words == [n, "/", "dt"] and n.startswith("d") and len(n) > 1:
             return Token("name", n[1:], state.line, state.column + 1), 1
-    raise source.error(
+    raise source.build_error(
         tokens[0] if tokens else equals,
         "the left-hand side must be name', d/dt name or dname/dt for an equation, a name for a definition, or name(0) "
         "for an initial value.",

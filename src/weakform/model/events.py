@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import symengine as se
 
-from .expression_text import to_text
+from .expression_text import format_expression
 from .function_table import Expr
 
-TIME = se.Symbol("t")
+TIME_SYMBOL = se.Symbol("t")
 """The symbol of time."""
 
 
@@ -48,9 +48,9 @@ class Event:
     @property
     def time(self) -> Expr | None:
         """The time of the event as an expression of parameters; None if it depends on states."""
-        return known_time(self.trigger)
+        return find_known_time(self.trigger)
 
-    def changed(self, change: Callable[[Expr], Expr]) -> Event:
+    def map_expressions(self, change: Callable[[Expr], Expr]) -> Event:
         """Return the event with `change` applied to every expression."""
         return replace(self, trigger=change(self.trigger), after={s: change(e) for s, e in self.after.items()})
 
@@ -60,15 +60,19 @@ class Event:
         return f"{when}: {assignments}"
 
 
-def known_time(trigger: Expr) -> Expr | None:
+def find_known_time(trigger: Expr) -> Expr | None:
     """Return c if a trigger is `t - c` and c does not depend on time, else None.
 
     The caller has to check whether c depends on states, whose names are not available here.
     """
-    return -trigger.subs({TIME: 0}) if trigger.diff(TIME) == 1 else None
+    return -trigger.subs({TIME_SYMBOL: 0}) if trigger.diff(TIME_SYMBOL) == 1 else None
 
 
-def switch_name(trigger: Expr) -> str:
+def format_switch_name(trigger: Expr) -> str:
     """Return the name of the switch that is 1 while `trigger >= 0`."""
-    time = known_time(trigger)
-    return f"if(t >= {to_text(time)}, 1, 0)" if time is not None else f"if({to_text(trigger)} >= 0, 1, 0)"
+    time = find_known_time(trigger)
+    return (
+        f"if(t >= {format_expression(time)}, 1, 0)"
+        if time is not None
+        else f"if({format_expression(trigger)} >= 0, 1, 0)"
+    )

@@ -14,11 +14,11 @@ import numpy as np
 import symengine as se
 
 from ..support.array_types import FloatArray, IntArray
-from .bounded_algebra import affordable
-from .compilation import compiled
+from .bounded_algebra import check_derivative_cost
+from .compilation import compile_expressions
 from .function_table import Expr
 
-BESIDE = 1e-300
+ZERO_STATE_SUBSTITUTE = 1e-300
 """Value that replaces a state of zero where a derivative is not finite at zero, in units of the state.
 
 The derivative of `x^n` by n is `x^n log x`, which for n > 0 tends to zero with x, but is not a number at x = 0. At
@@ -26,7 +26,7 @@ The derivative of `x^n` by n is `x^n log x`, which for n > 0 tends to zero with 
 """
 
 
-class Map:
+class ExpressionMap:
     """A function `h(t, u, inputs, p)` with values in K dimensions.
 
     Parameters
@@ -48,26 +48,26 @@ class Map:
         self._u, self._p = ([se.Symbol(n) for n in names] for names in (states, parameters))
         self._names = ["t", *states, *inputs, *parameters]
         self._compiled: dict[bool, Any] = {}
-        self._places: dict[bool, IntArray] = {}
+        self._positions: dict[bool, IntArray] = {}
 
-    def _function(self, derivatives: bool) -> Any:
+    def _compile_function(self, derivatives: bool) -> Any:
         """Return the compiled function of the values, or of the values and their derivatives."""
         if derivatives not in self._compiled:
             # The position of each number in one flat array: K values, then KD derivatives by states, then KJ by
             # parameters.
             entries: list[tuple[int, Expr]] = [(k, e) for k, e in enumerate(self._expressions) if e != 0]
             if derivatives:
-                affordable(self._expressions)
+                check_derivative_cost(self._expressions)
                 for first, symbols in ((self.K, self._u), (self.K * (1 + self.D), self._p)):
                     for k, e in enumerate(self._expressions):
                         present, place = e.free_symbols, first + k * len(symbols)
                         entries += [(place + j, e.diff(s)) for j, s in enumerate(symbols) if s in present]
                 entries = [(place, e) for place, e in entries if e != 0]
-            self._places[derivatives] = np.array([place for place, _ in entries], dtype=np.intp)
-            self._compiled[derivatives] = compiled(self._names, [e for _, e in entries] or [se.Integer(0)])
+            self._positions[derivatives] = np.array([place for place, _ in entries], dtype=np.intp)
+            self._compiled[derivatives] = compile_expressions(self._names, [e for _, e in entries] or [se.Integer(0)])
         return self._compiled[derivatives]
 
-    def _beside_zero(self, function: Any, rows: FloatArray, values: FloatArray) -> None:
+    def _replace_derivatives_at_zero(self, function: Any, rows: FloatArray, values: FloatArray) -> None:
         """Replace derivatives that are not finite at states of zero by those next to zero, in place.
 
         Parameters
@@ -85,13 +85,13 @@ class Map:
         invalid = ~np.isfinite(values).all(axis=1) & (rows[:, states] == 0).any(axis=1)
         if invalid.any():
             near = rows[invalid]
-            near[:, states] = np.where(near[:, states] == 0, BESIDE, near[:, states])
+            near[:, states] = np.where(near[:, states] == 0, ZERO_STATE_SUBSTITUTE, near[:, states])
             near_values = np.asarray(function(near)).reshape(int(invalid.sum()), -1)
             # Only derivatives are replaced: a value that is not finite at zero is a real pole.
-            slopes = self._places[True] >= self.K
+            slopes = self._positions[True] >= self.K
             values[invalid] = np.where(slopes & ~np.isfinite(values[invalid]), near_values, values[invalid])
 
-    def _rows(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None) -> FloatArray:
+    def _stack_arguments(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None) -> FloatArray:
         """Return the arguments as rows `(t, u, inputs, p)`, `(n, 1 + D + I + J)`."""
         rows = np.empty((len(t), 1 + self.D + self.I + self.J))
         rows[:, 0] = t
@@ -115,31 +115,33 @@ class Map:
         -------
         ndarray, (n, K)
         """
-        function, places = self._function(False), self._places[False]
+        function, places = self._compile_function(False), self._positions[False]
         if not len(places):
             return np.zeros((len(t), self.K))
-        values = np.asarray(function(self._rows(t, u, p, inputs))).reshape(len(t), -1)
+        values = np.asarray(function(self._stack_arguments(t, u, p, inputs))).reshape(len(t), -1)
         if len(places) == self.K:
             return values
         full = np.zeros((len(t), self.K))
         full[:, places] = values
         return full
 
-    def nonzeros(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
+    def evaluate_nonzeros(
+        self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
+    ) -> FloatArray:
         """Evaluate the structural nonzeros of values, and of derivatives by states and by parameters.
 
         Parameters are those of `__call__`. Returns an array `(n, columns)`, whose columns `pattern` describes.
         """
-        function = self._function(True)
-        if not len(self._places[True]):
+        function = self._compile_function(True)
+        if not len(self._positions[True]):
             return np.zeros((len(t), 0))
-        rows = self._rows(t, u, p, inputs)
+        rows = self._stack_arguments(t, u, p, inputs)
         values = np.asarray(function(rows)).reshape(len(t), -1)
-        self._beside_zero(function, rows, values)
+        self._replace_derivatives_at_zero(function, rows, values)
         return values
 
     @cached_property
-    def pattern(self) -> tuple[IntArray, tuple[int, int, int]]:
+    def sparsity_pattern(self) -> tuple[IntArray, tuple[int, int, int]]:
         """The meaning of the columns of `nonzeros`.
 
         Returns
@@ -149,15 +151,15 @@ class Map:
         tuple of int
             The numbers of columns with values, derivatives by states, and derivatives by parameters, in this order.
         """
-        self._function(True)
-        K, D, places = self.K, self.D, self._places[True]
+        self._compile_function(True)
+        K, D, places = self.K, self.D, self._positions[True]
         ends = np.searchsorted(places, [K, K * (1 + D)])
         by_u, by_p = places[ends[0] : ends[1]] - K, places[ends[1] :] - K * (1 + D)
         first = np.concatenate([places[: ends[0]], by_u // max(D, 1), by_p // max(self.J, 1)])
         second = np.concatenate([np.zeros(ends[0], dtype=np.intp), by_u % max(D, 1), by_p % max(self.J, 1)])
         return np.column_stack([first, second]).astype(np.intp), (int(ends[0]), len(by_u), len(by_p))
 
-    def linearised(
+    def linearise(
         self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Evaluate the values and their first derivatives.
@@ -176,6 +178,6 @@ class Map:
         n, K, D, J = len(t), self.K, self.D, self.J
         # nonzeros compiles the function, which fills self._places, before the index is read.
         full = np.zeros((n, K * (1 + D + J)))
-        full[:, self._places[True]] = self.nonzeros(t, u, p, inputs)
+        full[:, self._positions[True]] = self.evaluate_nonzeros(t, u, p, inputs)
         end = K * (1 + D)
         return full[:, :K], full[:, K:end].reshape(n, K, D), full[:, end:].reshape(n, K, J)

@@ -33,11 +33,11 @@ class Dialect:
     title: str = ""
 
 
-OWN = Dialect("**", {name: name for name in FUNCTIONS}, title="text")
+NATIVE_DIALECT = Dialect("**", {name: name for name in FUNCTIONS}, title="text")
 """The syntax that `parse_expression` reads back as the same expression, with numbers exact to the last bit."""
 
 
-def to_text(expr: Expr, dialect: Dialect = OWN) -> str:
+def format_expression(expr: Expr, dialect: Dialect = NATIVE_DIALECT) -> str:
     """Write an expression as text; raise `ModelError` for a function that the dialect does not have."""
     if expr.is_Symbol:
         return dialect.names.get(str(expr), str(expr))
@@ -49,15 +49,15 @@ def to_text(expr: Expr, dialect: Dialect = OWN) -> str:
         number = str(expr) if expr.is_Rational else repr(float(expr))
         return f"({number})" if number.startswith("-") or "/" in number else number
     if expr.is_Add:
-        return "(" + " + ".join(to_text(term, dialect) for term in expr.args) + ")"
+        return "(" + " + ".join(format_expression(term, dialect) for term in expr.args) + ")"
     if expr.is_Mul:
-        return "*".join(to_text(factor, dialect) for factor in expr.args)
+        return "*".join(format_expression(factor, dialect) for factor in expr.args)
     if expr.is_Pow:
         base, exponent = expr.args
         if base == se.E:
-            return f"exp({to_text(exponent, dialect)})"
-        return f"({to_text(base, dialect)}){dialect.power}({to_text(exponent, dialect)})"
+            return f"exp({format_expression(exponent, dialect)})"
+        return f"({format_expression(base, dialect)}){dialect.power}({format_expression(exponent, dialect)})"
     name = type(expr).__name__.lower()
     if name not in dialect.functions:
         raise ModelError(f"The function {name!r} cannot be written as {dialect.title}.")
-    return f"{dialect.functions[name]}({', '.join(to_text(argument, dialect) for argument in expr.args)})"
+    return f"{dialect.functions[name]}({', '.join(format_expression(argument, dialect) for argument in expr.args)})"

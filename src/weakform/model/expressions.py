@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import symengine as se
 
-from ..support.wording import suggestion
-from .conditions import LOGICAL_OPERATORS, Conditions
+from ..support.wording import suggest_name
+from .conditions import LOGICAL_OPERATORS, ConditionParser
 from .function_table import FUNCTIONS, NON_SMOOTH_FUNCTIONS, SWITCH_FUNCTIONS, Expr
-from .parse_tree import MAX_NESTING_DEPTH, Nested, Value, shown
-from .tokenizer import Source, Token
+from .parse_tree import MAX_NESTING_DEPTH, NestingGuard, ParsedExpression, describe_token
+from .tokenizer import SourceText, Token
 
 MAX_EXPRESSION_SIZE = 20_000
 """Number of terms and operations in one expression above which it is refused. By judgement."""
@@ -50,7 +50,7 @@ It is just below the largest floating-point number, 1.8e308. By judgement.
 """
 
 
-class Parser(Conditions):
+class Parser(ConditionParser):
     """A parser of one expression at a time from a list of tokens.
 
     Parameters
@@ -69,83 +69,87 @@ class Parser(Conditions):
 
     def __init__(
         self,
-        source: Source,
+        source: SourceText,
         tokens: list[Token],
-        names: Mapping[str, Value],
-        unknown: Callable[[Token], Value],
-        at_zero: Mapping[str, Value] | None = None,
+        names: Mapping[str, ParsedExpression],
+        resolve_unknown: Callable[[Token], ParsedExpression],
+        initial_values: Mapping[str, ParsedExpression] | None = None,
         *,
         switches: dict[str, Expr] | None = None,
     ) -> None:
-        self.source, self.tokens, self.names, self.unknown = source, tokens, names, unknown
-        self.at_zero, self.switches = at_zero or {}, switches
+        self.source, self.tokens, self.names, self.resolve_unknown = source, tokens, names, resolve_unknown
+        self.initial_values, self.switches = initial_values or {}, switches
         self.position = 0
         self.nesting = 0
 
     @property
-    def next(self) -> Token:
+    def next_token(self) -> Token:
         """The next token."""
         return self.tokens[self.position]
 
-    def take(self) -> Token:
+    def take_token(self) -> Token:
         """Read one token."""
         token = self.tokens[self.position]
         self.position += token.kind != "end"
         return token
 
-    def expect(self, text: str) -> Token:
+    def expect_token(self, text: str) -> Token:
         """Read the token `text`, or raise `ModelError` if the next token is a different one."""
-        token = self.take()
+        token = self.take_token()
         if token.text != text:
-            raise self.source.error(token, f"expected {text!r}, found {shown(token)}.")
+            raise self.source.build_error(token, f"expected {text!r}, found {describe_token(token)}.")
         return token
 
-    def expression(self) -> Value:
+    def parse_sum(self) -> ParsedExpression:
         """Parse a sum of terms."""
-        left = self.term()
-        while self.next.text in ("+", "-"):
-            op, right = self.take(), self.term()
-            left = self.join(op, left, right, left.expr + right.expr if op.text == "+" else left.expr - right.expr)
+        left = self.parse_product()
+        while self.next_token.text in ("+", "-"):
+            op, right = self.take_token(), self.parse_product()
+            left = self.join_values(
+                op, left, right, left.expr + right.expr if op.text == "+" else left.expr - right.expr
+            )
         return left
 
-    def term(self) -> Value:
+    def parse_product(self) -> ParsedExpression:
         """Parse a product of factors."""
-        left = self.factor()
-        while self.next.text in ("*", "/"):
-            op, right = self.take(), self.factor()
+        left = self.parse_signed_power()
+        while self.next_token.text in ("*", "/"):
+            op, right = self.take_token(), self.parse_signed_power()
             if op.text == "/" and right.expr == 0:
-                raise self.source.error(op, "division by zero.")
-            left = self.join(op, left, right, left.expr * right.expr if op.text == "*" else left.expr / right.expr)
+                raise self.source.build_error(op, "division by zero.")
+            left = self.join_values(
+                op, left, right, left.expr * right.expr if op.text == "*" else left.expr / right.expr
+            )
         return left
 
-    def factor(self) -> Value:
+    def parse_signed_power(self) -> ParsedExpression:
         """Parse a signed power; the sign binds weaker than the power, as in mathematics: -2**2 is -4."""
         negative = False
-        while self.next.text in ("+", "-"):
-            negative ^= self.take().text == "-"
-        value = self.power()
-        return Value(-value.expr, value.size + 1, value.depth, value.constant) if negative else value
+        while self.next_token.text in ("+", "-"):
+            negative ^= self.take_token().text == "-"
+        value = self.parse_power()
+        return ParsedExpression(-value.expr, value.size + 1, value.depth, value.constant) if negative else value
 
-    def power(self) -> Value:
+    def parse_power(self) -> ParsedExpression:
         """Parse an atom, or an atom raised to a factor (right-associative)."""
-        base = self.atom()
-        if self.next.text not in ("**", "^"):
+        base = self.parse_atom()
+        if self.next_token.text not in ("**", "^"):
             return base
-        op, begin = self.take(), self.tokens[self.position - 2]
-        with Nested(self, op):
-            exponent = self.factor()
+        op, begin = self.take_token(), self.tokens[self.position - 2]
+        with NestingGuard(self, op):
+            exponent = self.parse_signed_power()
         if begin.text in ("e", "E") and begin.text not in self.names and not exponent.constant:
-            raise self.source.error(
+            raise self.source.build_error(
                 begin, f"{begin.text!r} is not a number here; write exp(...) for the exponential function."
             )
-        return self._power(op, base, exponent)
+        return self._raise_to_power(op, base, exponent)
 
-    def _power(self, op: Token, base: Value, exponent: Value) -> Value:
+    def _raise_to_power(self, op: Token, base: ParsedExpression, exponent: ParsedExpression) -> ParsedExpression:
         """Return `base**exponent`, or raise `ModelError` if it is a constant that is too large or not real."""
         if exponent.constant:
-            power = _number(exponent.expr)
+            power = _evaluate_constant(exponent.expr)
             if power is None or abs(power) > MAX_CONSTANT_EXPONENT:
-                raise self.source.error(
+                raise self.source.build_error(
                     op, f"the exponent is too large: a constant exponent must be within ±{MAX_CONSTANT_EXPONENT}."
                 )
             if base.constant:
@@ -155,113 +159,121 @@ class Parser(Conditions):
                 except (OverflowError, ZeroDivisionError, RuntimeError):
                     result = math.nan
                 if isinstance(result, complex) or not abs(result) < MAX_CONSTANT_POWER:
-                    raise self.source.error(op, "this constant power is not a finite real number.")
+                    raise self.source.build_error(op, "this constant power is not a finite real number.")
                 if abs(result) > MAX_EXACT_CONSTANT:
-                    return Value(se.RealDouble(result), constant=True)
-        return self.join(op, base, exponent, base.expr**exponent.expr)
+                    return ParsedExpression(se.RealDouble(result), constant=True)
+        return self.join_values(op, base, exponent, base.expr**exponent.expr)
 
-    def atom(self) -> Value:
+    def parse_atom(self) -> ParsedExpression:
         """Parse a number, a name, a function call or an expression in parentheses."""
-        token = self.take()
+        token = self.take_token()
         if token.kind == "number":
-            value = self._literal(token)
+            value = self._parse_number(token)
         elif token.text == "(":
-            with Nested(self, token):
-                value = self.expression()
-            self.expect(")")
-        elif token.kind == "name" and (initial_value := self._beginning(token)) is not None:
+            with NestingGuard(self, token):
+                value = self.parse_sum()
+            self.expect_token(")")
+        elif token.kind == "name" and (initial_value := self._parse_initial_value(token)) is not None:
             value = initial_value
-        elif token.kind == "name" and self.next.text == "(":
-            return self._call(token)
+        elif token.kind == "name" and self.next_token.text == "(":
+            return self._parse_call(token)
         elif token.kind == "name":
-            value = self._name(token)
+            value = self._resolve_name(token)
         else:
-            raise self.source.error(token, f"expected a number, a name or '(', found {shown(token)}.")
-        if (self.next.kind in ("number", "name") and self.next.text not in LOGICAL_OPERATORS) or self.next.text == "(":
-            raise self.source.error(
-                self.next, f"an operator is missing before {shown(self.next)} (write * for a product)."
+            raise self.source.build_error(token, f"expected a number, a name or '(', found {describe_token(token)}.")
+        if (
+            self.next_token.kind in ("number", "name") and self.next_token.text not in LOGICAL_OPERATORS
+        ) or self.next_token.text == "(":
+            raise self.source.build_error(
+                self.next_token,
+                f"an operator is missing before {describe_token(self.next_token)} (write * for a product).",
             )
         return value
 
-    def _beginning(self, token: Token) -> Value | None:
+    def _parse_initial_value(self, token: Token) -> ParsedExpression | None:
         """Parse `name(0)` or `name'(0)` after its name; return None, without reading, if it is not an initial value."""
-        prime = int(self.next.text == "'")
+        prime = int(self.next_token.text == "'")
         name = token.text + "'" * prime
         after = [t.text for t in self.tokens[self.position + prime : self.position + prime + 4]]
         if after[:3] != ["(", "0", ")"]:
             return None
         # The initial value of one trajectory has a label behind it, as in x(0)_a.
         label = f"{name}(0){after[3]}" if len(after) > 3 else ""
-        if label in self.at_zero or name in self.at_zero:
-            self.position += prime + (4 if label in self.at_zero else 3)
-            return self.at_zero[label if label in self.at_zero else name]
+        if label in self.initial_values or name in self.initial_values:
+            self.position += prime + (4 if label in self.initial_values else 3)
+            return self.initial_values[label if label in self.initial_values else name]
         return None
 
-    def _literal(self, token: Token) -> Value:
+    def _parse_number(self, token: Token) -> ParsedExpression:
         """Return the number of a token, exact if it is an integer of moderate size."""
         number = float(token.text)
         if not math.isfinite(number):
-            raise self.source.error(token, f"the number {token.text} is too large.")
+            raise self.source.build_error(token, f"the number {token.text} is too large.")
         exact = token.text.isdigit() and number < MAX_EXACT_CONSTANT
-        return Value(se.Integer(int(token.text)) if exact else se.RealDouble(number), constant=True)
+        return ParsedExpression(se.Integer(int(token.text)) if exact else se.RealDouble(number), constant=True)
 
-    def _name(self, token: Token) -> Value:
+    def _resolve_name(self, token: Token) -> ParsedExpression:
         """Return the expression of a name, or of a first derivative `name'`."""
         if token.text == "pi":
-            return Value(se.pi, constant=True)
-        if self.next.text == "'":
-            prime = self.take()
+            return ParsedExpression(se.pi, constant=True)
+        if self.next_token.text == "'":
+            prime = self.take_token()
             if f"{token.text}'" not in self.names:
-                raise self.source.error(
+                raise self.source.build_error(
                     prime,
                     f"{token.text}' is allowed on the right only where there is an equation {token.text}'' = ...",
                 )
             return self.names[f"{token.text}'"]
         if token.text in self.names:
             return self.names[token.text]
-        return self.unknown(token)
+        return self.resolve_unknown(token)
 
-    def _call(self, token: Token) -> Value:
+    def _parse_call(self, token: Token) -> ParsedExpression:
         """Parse the arguments of a function call and apply the function named by `token`."""
         if token.text in SWITCH_FUNCTIONS:
-            return self.switch(token)
+            return self.parse_switch(token)
         if token.text.lower() in NON_SMOOTH_FUNCTIONS:
-            raise self.source.error(
+            raise self.source.build_error(
                 token,
-                f"{token.text!r} is not smooth; the right-hand side must be twice differentiable.{_rounded(token)}",
+                f"{token.text!r} is not smooth; the right-hand side must be twice "
+                f"differentiable.{_suggest_smooth_form(token)}",
             )
         if token.text not in FUNCTIONS:
             if token.text in self.names:
-                raise self.source.error(token, f"{token.text!r} is a variable, not a function (write * for a product).")
+                raise self.source.build_error(
+                    token, f"{token.text!r} is a variable, not a function (write * for a product)."
+                )
             function_names = ", ".join(sorted(FUNCTIONS))
-            raise self.source.error(
+            raise self.source.build_error(
                 token,
-                f"unknown function {token.text!r}.{suggestion(token.text, FUNCTIONS)} Known functions: "
+                f"unknown function {token.text!r}.{suggest_name(token.text, FUNCTIONS)} Known functions: "
                 f"{function_names}.",
             )
         arity, function = FUNCTIONS[token.text]
-        opening = self.take()
-        with Nested(self, opening):
-            arguments = [self.expression()]
-            while self.next.text == ",":
-                self.take()
-                arguments.append(self.expression())
-        self.expect(")")
+        opening = self.take_token()
+        with NestingGuard(self, opening):
+            arguments = [self.parse_sum()]
+            while self.next_token.text == ",":
+                self.take_token()
+                arguments.append(self.parse_sum())
+        self.expect_token(")")
         if len(arguments) != arity:
-            raise self.source.error(
+            raise self.source.build_error(
                 token, f"{token.text} takes {arity} argument{'s' * (arity > 1)}, received {len(arguments)}."
             )
         if token.text == "pow":
-            return self._power(token, *arguments)
+            return self._raise_to_power(token, *arguments)
         try:
             expr = function(*(argument.expr for argument in arguments))
         except RuntimeError as error:
-            raise self.source.error(token, f"this is never a finite real number: {error}.") from None
+            raise self.source.build_error(token, f"this is never a finite real number: {error}.") from None
         size, depth = sum(a.size for a in arguments), max(a.depth for a in arguments)
-        inner = Value(arguments[0].expr, size, depth, all(a.constant for a in arguments))
-        return self.join(token, inner, Value(None, 0, 0, True), expr)
+        inner = ParsedExpression(arguments[0].expr, size, depth, all(a.constant for a in arguments))
+        return self.join_values(token, inner, ParsedExpression(None, 0, 0, True), expr)
 
-    def join(self, place: Token, left: Value, right: Value, expr: Expr) -> Value:
+    def join_values(
+        self, place: Token, left: ParsedExpression, right: ParsedExpression, expr: Expr
+    ) -> ParsedExpression:
         """Return `expr`, made of two parts, with its size and depth.
 
         Parameters
@@ -281,20 +293,20 @@ class Parser(Conditions):
         size, depth = left.size + right.size + 1, max(left.depth, right.depth) + 1
         constant = left.constant and right.constant
         if size > MAX_EXPRESSION_SIZE:
-            raise self.source.error(
+            raise self.source.build_error(
                 place, f"the expression has more than {MAX_EXPRESSION_SIZE:,} terms and operations."
             )
         # Long sums and products are flat in SymEngine, so only functions and powers count as depth.
         if place.text in ("+", "-", "*", "/"):
             depth -= 1
         if depth > MAX_NESTING_DEPTH:
-            raise self.source.error(place, f"functions and powers are nested more than {MAX_NESTING_DEPTH} deep.")
-        if (constant or expr.is_Number) and _number(expr) is None:
-            raise self.source.error(place, "this constant is not a finite real number.")
-        return Value(expr, size, depth, constant)
+            raise self.source.build_error(place, f"functions and powers are nested more than {MAX_NESTING_DEPTH} deep.")
+        if (constant or expr.is_Number) and _evaluate_constant(expr) is None:
+            raise self.source.build_error(place, "this constant is not a finite real number.")
+        return ParsedExpression(expr, size, depth, constant)
 
 
-def _number(expr: Expr) -> float | None:
+def _evaluate_constant(expr: Expr) -> float | None:
     """Return the value of a constant expression, or None if it is not a finite real number."""
     try:
         value = float(expr)
@@ -303,7 +315,7 @@ def _number(expr: Expr) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _rounded(token: Token) -> str:
+def _suggest_smooth_form(token: Token) -> str:
     """Return a sentence that suggests the smooth form of `min` or `max`; an empty text for other functions."""
     name = token.text.lower()
     if name not in ("min", "max"):
@@ -312,7 +324,7 @@ def _rounded(token: Token) -> str:
 
 
 def parse_expression(
-    text: str, names: Iterable[str], what: str = "expression", switches: dict[str, Expr] | None = None
+    text: str, names: Iterable[str], description: str = "expression", switches: dict[str, Expr] | None = None
 ) -> Expr:
     """Parse one expression in the given names.
 
@@ -336,18 +348,18 @@ def parse_expression(
         If the text is not an expression in these names.
     """
     allowed = list(names)
-    source = Source(text, what)
+    source = SourceText(text, description)
 
-    def refuse_unknown(token: Token) -> Value:
-        raise source.error(
-            token, f"unknown name {token.text!r}.{suggestion(token.text, allowed)} Known names: {', '.join(allowed)}."
+    def refuse_unknown(token: Token) -> ParsedExpression:
+        raise source.build_error(
+            token, f"unknown name {token.text!r}.{suggest_name(token.text, allowed)} Known names: {', '.join(allowed)}."
         )
 
-    values = {name: Value(se.Symbol(name)) for name in allowed}
+    values = {name: ParsedExpression(se.Symbol(name)) for name in allowed}
     initial_values = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
     initial_values |= {name: value for name, value in values.items() if "(0)_" in name}
-    parser = Parser(source, source.tokens(), values, refuse_unknown, initial_values, switches=switches)
-    value = parser.expression()
-    if parser.next.kind != "end":
-        raise source.error(parser.next, f"expected the end, found {shown(parser.next)}.")
+    parser = Parser(source, source.tokenize(), values, refuse_unknown, initial_values, switches=switches)
+    value = parser.parse_sum()
+    if parser.next_token.kind != "end":
+        raise source.build_error(parser.next_token, f"expected the end, found {describe_token(parser.next_token)}.")
     return value.expr

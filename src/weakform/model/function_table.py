@@ -79,7 +79,7 @@ NON_SMOOTH_FUNCTIONS = {"min", "max", "sign", "floor", "ceil", "round", "mod", "
 SWITCH_FUNCTIONS = ("if", "piecewise")
 """Names of the functions that make a right-hand side switch."""
 
-RESERVED = {"t", "pi"}
+RESERVED_NAMES = {"t", "pi"}
 """Names that no state, parameter or input may have, besides those of functions."""
 
 NAME_CORRECTIONS = {"time": "t", "Time": "t", "Pi": "pi", "PI": "pi", "π": "pi", "exp": "exp(...)", "log": "log(...)"}

@@ -32,7 +32,7 @@ class Inputs:
     hold: tuple[bool, ...]
 
     @property
-    def jumps(self) -> FloatArray:
+    def jump_times(self) -> FloatArray:
         """The times at which a held input jumps."""
         held = self.values[:, list(self.hold)]
         changed = (np.diff(held, axis=0) != 0).any(axis=1)
@@ -48,11 +48,11 @@ class Inputs:
                 result[:, i] = np.interp(t, self.times, self.values[:, i])
         return result
 
-    def columns(self, order: Sequence[int]) -> Inputs:
+    def select_columns(self, order: Sequence[int]) -> Inputs:
         """Return the inputs with the indices `order`, in this order."""
         return Inputs(self.times, self.values[:, list(order)], tuple(self.hold[i] for i in order))
 
-    def beside(self, other: Inputs) -> Inputs:
+    def merge_with(self, other: Inputs) -> Inputs:
         """Return these inputs followed by those of `other`, on the union of their times."""
         times = np.union1d(self.times, other.times)
         return Inputs(times, np.column_stack([self(times), other(times)]), (*self.hold, *other.hold))

@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..support.array_types import BoolArray
-from .bounded_algebra import curved
+from .bounded_algebra import find_curved_pairs
 from .function_table import Expr
 
 if TYPE_CHECKING:
     from .model import Model
 
 
-class Affine:
+class LinearityDetection:
     """The part of a model that detects in which parameters it is linear.
 
     Attributes
@@ -32,15 +32,15 @@ class Affine:
     variants: tuple[Model, ...]
 
     @property
-    def everything(self) -> tuple[Expr, ...]:
+    def all_expressions(self) -> tuple[Expr, ...]:
         """All expressions of the model."""
         raise NotImplementedError
 
     @cached_property
-    def _curved(self) -> BoolArray:
+    def _curved_pairs(self) -> BoolArray:
         """The mask `(J, J)` of pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`."""
         models = self.variants or (self,)
-        return curved([e for m in models for e in m.everything], self.parameters)
+        return find_curved_pairs([e for m in models for e in m.all_expressions], self.parameters)
 
     def linear_among(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return parameters among `names` in which the equations are affine if all other parameters are fixed.
@@ -58,7 +58,7 @@ class Affine:
             In the order of the model's parameters.
         """
         # A greedy independent set in the graph of curved pairs, in the order of the number of such pairs.
-        is_curved = self._curved
+        is_curved = self._curved_pairs
         candidates = [self.parameters.index(name) for name in names]
         chosen: list[int] = []
         for i in sorted(candidates, key=lambda i: (int(is_curved[i, candidates].sum()), i)):

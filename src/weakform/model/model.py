@@ -15,25 +15,25 @@ from numpy.typing import ArrayLike
 
 from ..support.array_types import FloatArray
 from ..support.errors import ModelError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 from .equations import Names, read_equations
-from .events import Event, known_time
-from .expression_map import Map
+from .events import Event, find_known_time
+from .expression_map import ExpressionMap
 from .function_table import Expr
-from .linearity import Affine
-from .naming import checked_initial, checked_names, checked_observables, initial_name
+from .linearity import LinearityDetection
+from .naming import check_initial_values, check_names, check_observables, format_initial_name
 from .system import System
-from .tracing import RightHandSide, trace
-from .transformations import Changes
+from .tracing import RightHandSide, trace_function
+from .transformations import ModelTransformations
 
 if TYPE_CHECKING:
     from .array_function import Function
 
-INFUSION = "infusion_"
+INFUSION_PREFIX = "infusion_"
 """Prefix of the names of the inputs that infusions add to a model."""
 
 
-class Model(Changes, Affine):
+class Model(ModelTransformations, LinearityDetection):
     """A system of ordinary differential equations `u' = f(t, u, p)`.
 
     Parameters
@@ -106,13 +106,13 @@ class Model(Changes, Affine):
         self.steady = None if steady is None else dict(steady)
         self.events, self.switches = tuple(events), dict(switches or {})
         self.hidden, self.variants = tuple(hidden), tuple(variants)
-        plain = checked_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
+        plain = check_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
         self.states = (*plain, *self.hidden)
         # Names such as x(0) are no identifiers, so they are left out of the check.
-        initial_names = tuple(initial_name(state) for state in self.states)
+        initial_names = tuple(format_initial_name(state) for state in self.states)
         initial_parameters = [name for name in parameters if isinstance(name, str) and name.startswith(initial_names)]
-        self.inputs = checked_names(inputs, "inputs")
-        checked_names(
+        self.inputs = check_names(inputs, "inputs")
+        check_names(
             parameters if not initial_parameters else [n for n in parameters if n not in initial_parameters],
             "parameters",
         )
@@ -122,7 +122,7 @@ class Model(Changes, Affine):
             if both:
                 raise ModelError(f"{sorted(both)[0]!r} is both a state and {kind}; rename one.")
         if callable(f):
-            self.expressions = trace(f, self.states, self.parameters, self.inputs)
+            self.expressions = trace_function(f, self.states, self.parameters, self.inputs)
         elif isinstance(f, str) or not isinstance(f, Sequence):
             raise ModelError(
                 f"The first argument of Model must be a function f(t, u, p); received a {type(f).__name__}. "
@@ -131,18 +131,18 @@ class Model(Changes, Affine):
         else:
             self.expressions = tuple(f)
         if observe is not None:
-            names = checked_observables(observables, (*self.states, *self.parameters, *self.inputs))
-            traced = trace(observe, self.states, self.parameters, self.inputs, returns=names)
+            names = check_observables(observables, (*self.states, *self.parameters, *self.inputs))
+            traced = trace_function(observe, self.states, self.parameters, self.inputs, returns=names)
             observables = dict(zip(names, traced, strict=True))
         if not isinstance(observables, Mapping | None):
             raise ModelError("observables are names for the values that observe=h(t, u, p) returns; give observe, too.")
         self.observables: dict[str, Expr] = dict(observables or {})
-        self.initial = checked_initial(initial or {}, self.states, self.parameters)
+        self.initial = check_initial_values(initial or {}, self.states, self.parameters)
         if callable(f):
-            self._refuse_idle()
+            self._refuse_unused_names()
         self._systems: dict[Any, System] = {}
-        self._maps: dict[Any, Map] = {}
-        self.compiled: dict[str, Any] = {}
+        self._maps: dict[Any, ExpressionMap] = {}
+        self.compiled_functions: dict[str, Any] = {}
 
     @classmethod
     def from_text(cls, text: str, *, parameters: Sequence[str] | None = None, inputs: Sequence[str] = ()) -> Model:
@@ -173,8 +173,8 @@ class Model(Changes, Affine):
         ModelError
             If the text is not a model; the message shows the line and points at the column.
         """
-        declared = None if parameters is None else checked_names(parameters, "parameters")
-        driven = checked_names(inputs, "inputs")
+        declared = None if parameters is None else check_names(parameters, "parameters")
+        driven = check_names(inputs, "inputs")
         equations = read_equations(text, declared, driven)
         model = cls(
             equations.expressions,
@@ -188,32 +188,32 @@ class Model(Changes, Affine):
             switches=equations.switches,
             steady=equations.steady,
         )
-        model._refuse_idle()
+        model._refuse_unused_names()
         return model
 
-    def _refuse_idle(self) -> None:
+    def _refuse_unused_names(self) -> None:
         """Raise `ModelError` if a parameter or an input occurs in no expression of the model."""
-        used = self._used(self.observables)
+        used = self._collect_names(self.observables)
         idle = [name for name in (*self.parameters, *self.inputs) if name not in used]
         if idle:
             what = "parameter" if idle[0] in self.parameters else "input"
             raise ModelError(
                 f"The {what} {idle[0]!r} does not occur in the equations, so nothing can determine it. "
-                f"Remove it from the list.{suggestion(idle[0], used)}"
+                f"Remove it from the list.{suggest_name(idle[0], used)}"
             )
 
     @property
-    def driven(self) -> Names:
+    def driving_names(self) -> Names:
         """The names that the right-hand side depends on besides time, states and parameters: inputs, then switches."""
         return (*self.inputs, *self.switches)
 
-    def timed(self, trigger: Expr) -> Expr | None:
+    def find_firing_time(self, trigger: Expr) -> Expr | None:
         """Return the time at which a trigger fires as an expression of parameters.
 
         Return None if the time depends on states or inputs.
         """
         time_dependent = {se.Symbol(name) for name in (*self.states, *self.inputs)}
-        return None if (time := known_time(trigger)) is None or time.free_symbols & time_dependent else time
+        return None if (time := find_known_time(trigger)) is None or time.free_symbols & time_dependent else time
 
     @classmethod
     def from_sympy(
@@ -254,10 +254,10 @@ class Model(Changes, Affine):
         >>> wf.Model.from_sympy({x: -k*x}).parameters
         ('k',)
         """
-        from .sympy_bridge import parts
+        from .sympy_bridge import convert_sympy_equations
 
-        model = cls(**parts(equations, parameters, inputs), initial=initial)
-        model._refuse_idle()
+        model = cls(**convert_sympy_equations(equations, parameters, inputs), initial=initial)
+        model._refuse_unused_names()
         return model
 
     def to_sympy(self) -> dict[Any, Any]:
@@ -284,39 +284,39 @@ class Model(Changes, Affine):
 
         return Function(self)
 
-    def _used(self, observables: Mapping[str, Expr]) -> set[str]:
+    def _collect_names(self, observables: Mapping[str, Expr]) -> set[str]:
         """Return every name in the expressions of the model, with `observables` in place of its own."""
-        expressions = [*self.expressions, *observables.values(), *self.initial.values(), *self._happens]
+        expressions = [*self.expressions, *observables.values(), *self.initial.values(), *self._event_expressions]
         return {str(symbol) for expr in expressions for symbol in expr.free_symbols}
 
     @property
-    def _happens(self) -> list[Expr]:
+    def _event_expressions(self) -> list[Expr]:
         """The expressions of switches, of the state of rest and of events."""
         expressions = [*self.switches.values(), *(self.steady or {}).values()]
         return expressions + [expr for event in self.events for expr in (event.trigger, *event.after.values())]
 
     @property
-    def everything(self) -> tuple[Expr, ...]:
+    def all_expressions(self) -> tuple[Expr, ...]:
         """All expressions of the model."""
-        return (*self.expressions, *self.observables.values(), *self.initial.values(), *self._happens)
+        return (*self.expressions, *self.observables.values(), *self.initial.values(), *self._event_expressions)
 
     def with_parts(self, **changes: Any) -> Model:
         """Return the model with some arguments of the constructor replaced."""
-        return Model(**{**self._parts(), **changes})
+        return Model(**{**self._constructor_arguments(), **changes})
 
-    def _parts(self) -> dict[str, Any]:
+    def _constructor_arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor that make this model."""
         names = ("states", "parameters", "inputs", "hidden", "variants", "observables", "initial", "events", "switches")
         return {"f": self.expressions, "steady": self.steady, **{name: getattr(self, name) for name in names}}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._parts(),)
+        return _rebuild_model, (self._constructor_arguments(),)
 
-    def of(self, trajectory: int) -> Model:
+    def for_trajectory(self, trajectory: int) -> Model:
         """Return the model of one trajectory: this one, unless parameters are local."""
         return self.variants[trajectory] if self.variants else self
 
-    def map(self, what: str, names: Sequence[str] = ()) -> Map:
+    def build_map(self, what: str, names: Sequence[str] = ()) -> ExpressionMap:
         """Return a compiled function of the model; it is kept for the next call.
 
         Parameters
@@ -334,19 +334,19 @@ class Model(Changes, Affine):
                 "h": [measurable[name] for name in names],
                 "g": [self.initial.get(state, se.Integer(0)) for state in self.states],
             }[what]
-            self._maps[key] = Map(expressions, self.states, self.driven, self.parameters)
+            self._maps[key] = ExpressionMap(expressions, self.states, self.driving_names, self.parameters)
             if what == "g" and self.steady is not None:
-                from ..forward.steady_states import AtRest
+                from ..forward.steady_states import SteadyInitialValues
 
-                self._maps[key] = AtRest(self, self._maps[key])
+                self._maps[key] = SteadyInitialValues(self, self._maps[key])
         return self._maps[key]
 
     @property
-    def resting(self) -> Model:
+    def resting_model(self) -> Model:
         """The model before the initial time, at rest: without events, inputs and observables."""
-        values = {name: se.Integer(0) for name in self.inputs if name.startswith(INFUSION)} | (self.steady or {})
+        values = {name: se.Integer(0) for name in self.inputs if name.startswith(INFUSION_PREFIX)} | (self.steady or {})
         substitutions = {se.Symbol(name): e for name, e in values.items()}
-        changed = self._changed(self.parameters, lambda e: e.subs(substitutions))
+        changed = self._transform_expressions(self.parameters, lambda e: e.subs(substitutions))
         remaining = [n for n in self.inputs if any(se.Symbol(n) in e.free_symbols for e in changed.expressions)]
         if remaining:
             raise ModelError(
@@ -364,7 +364,7 @@ class Model(Changes, Affine):
             if s not in self.hidden
         ]
         lines += [f"{name} = {e}" for name, e in self.observables.items()]
-        initial_values = [(initial_name(s), str(e)) for s, e in self.initial.items()]
+        initial_values = [(format_initial_name(s), str(e)) for s, e in self.initial.items()]
         lines += [f"{name} = {text}" for name, text in initial_values if name != text]
         if self.steady is not None:
             assignments = ", ".join(f"{name} = {e}" for name, e in self.steady.items())
@@ -376,9 +376,9 @@ class Model(Changes, Affine):
         return f"<Model: states {', '.join(self.states)}; parameters {', '.join(self.parameters)}{driven}>\n{self}"
 
     def _repr_html_(self) -> str:
-        from ..report.mathml import equations
+        from ..report.mathml import render_equations
 
-        return equations(self)
+        return render_equations(self)
 
     def __call__(self, t: ArrayLike, u: ArrayLike, p: ArrayLike) -> FloatArray:
         """Evaluate the right-hand side `f(t, u, p)` of a model without inputs and switches.
@@ -411,10 +411,10 @@ class Model(Changes, Affine):
                 f"Expected {len(self.states)} states and {len(self.parameters)} parameters; "
                 f"received {rows.shape[1]} and {parameters.size}."
             )
-        if self.driven:
+        if self.driving_names:
             raise ModelError("A model with inputs or switches cannot be called as f(t, u, p); use simulate(...).")
         f = self.system(("gaussian",) * len(self.states)).evaluate(times, rows, parameters, ("f",))["f"]
-        return f.dense((len(self.states),)).T.reshape(values.shape)
+        return f.to_dense((len(self.states),)).T.reshape(values.shape)
 
     def system(self, noise: tuple[str, ...], covariance: FloatArray | None = None) -> System:
         """Return the right-hand side in the coordinates in which the noise is additive, with its derivatives.
@@ -434,10 +434,10 @@ class Model(Changes, Affine):
         key = (noise, None if covariance is None else covariance.tobytes())
         if key not in self._systems:
             mix = None if covariance is None else np.asarray(np.linalg.cholesky(covariance), dtype=float)
-            self._systems[key] = System(self.states, self.parameters, self.expressions, noise, self.driven, mix)
+            self._systems[key] = System(self.states, self.parameters, self.expressions, noise, self.driving_names, mix)
         return self._systems[key]
 
 
-def _rebuild(parts: dict[str, Any]) -> Model:
+def _rebuild_model(parts: dict[str, Any]) -> Model:
     """Return the model with these arguments of the constructor; called when a model is unpickled."""
     return Model(**parts)

@@ -9,12 +9,12 @@ from typing import Any
 import symengine as se
 
 from ..support.errors import ModelError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 from .expressions import parse_expression
-from .function_table import FUNCTIONS, RESERVED, Expr
+from .function_table import FUNCTIONS, RESERVED_NAMES, Expr
 
 
-def checked_names(names: Sequence[str], what: str) -> tuple[str, ...]:
+def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
     """Return the names as a tuple, or raise `ModelError` if one is no identifier, reserved or repeated.
 
     Parameters
@@ -28,29 +28,31 @@ def checked_names(names: Sequence[str], what: str) -> tuple[str, ...]:
     for name in names:
         if not name.isidentifier():
             raise ModelError(f"{name!r} in {what} is not a name (letters, digits and _, not starting with a digit).")
-        if name in RESERVED or name in FUNCTIONS:
-            raise ModelError(f"{name!r} in {what} is reserved: it is {meaning(name)}. Choose another name.")
+        if name in RESERVED_NAMES or name in FUNCTIONS:
+            raise ModelError(
+                f"{name!r} in {what} is reserved: it is {describe_reserved_name(name)}. Choose another name."
+            )
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise ModelError(f"{twice!r} occurs twice in {what}.")
     return tuple(names)
 
 
-def meaning(name: str) -> str:
+def describe_reserved_name(name: str) -> str:
     """Describe the meaning of a reserved name."""
     return {"t": "time", "pi": "the number π"}.get(name, "a function")
 
 
-def initial_name(state: str) -> str:
+def format_initial_name(state: str) -> str:
     """Return the name of the initial value of a state as a parameter: `x(0)`."""
     return f"{state}(0)"
 
 
-def checked_observables(observables: Any, taken: Sequence[str]) -> tuple[str, ...]:
+def check_observables(observables: Any, taken: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the values of `observe=`, or raise `ModelError` if one is not a name or is `taken`."""
     if isinstance(observables, Mapping) or observables is None:
         raise ModelError("observe=h(t, u, p) needs observables=[...], a name for each value that it returns.")
-    names = checked_names(observables, "observables")
+    names = check_names(observables, "observables")
     both = set(names) & set(taken)
     if both:
         raise ModelError(
@@ -59,7 +61,9 @@ def checked_observables(observables: Any, taken: Sequence[str]) -> tuple[str, ..
     return names
 
 
-def checked_initial(initial: Mapping[str, Any], states: Sequence[str], parameters: Sequence[str]) -> dict[str, Expr]:
+def check_initial_values(
+    initial: Mapping[str, Any], states: Sequence[str], parameters: Sequence[str]
+) -> dict[str, Expr]:
     """Return initial values as expressions by state, in the order of the states.
 
     Parameters
@@ -75,15 +79,15 @@ def checked_initial(initial: Mapping[str, Any], states: Sequence[str], parameter
     """
     if not isinstance(initial, Mapping):
         raise ModelError(f"initial must be a mapping from states to values, such as {{'x': 1}}; received {initial!r}.")
-    names = [*parameters, *map(initial_name, states)]
+    names = [*parameters, *map(format_initial_name, states)]
     values = {}
     for state, value in initial.items():
         if state not in states:
-            raise ModelError(f"initial has {state!r}, which is not a state.{suggestion(str(state), states)}")
+            raise ModelError(f"initial has {state!r}, which is not a state.{suggest_name(str(state), states)}")
         values[state] = parse_expression(value, names, f"initial {state}") if isinstance(value, str) else value
     return {state: se.sympify(values[state]) for state in states if state in values}
 
 
-def natural(name: str) -> list[tuple[int, str | int]]:
+def natural_sort_key(name: str) -> list[tuple[int, str | int]]:
     """Return a key that sorts names in natural order, p2 before p10."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]

@@ -9,7 +9,7 @@ from .function_table import Expr
 from .tokenizer import Token
 
 if TYPE_CHECKING:
-    from .conditions import Conditions
+    from .conditions import ConditionParser
 
 MAX_NESTING_DEPTH = 50
 """Depth of nested parentheses, functions and powers above which an expression is refused.
@@ -19,7 +19,7 @@ It bounds the recursion of the parser. By judgement.
 
 
 @dataclass(frozen=True)
-class Value:
+class ParsedExpression:
     """A parsed sub-expression and its size.
 
     Attributes
@@ -39,21 +39,21 @@ class Value:
     constant: bool = False
 
 
-class Nested:
+class NestingGuard:
     """A context that counts open parentheses, function calls and exponents, and refuses too many."""
 
-    def __init__(self, parser: Conditions, place: Token) -> None:
+    def __init__(self, parser: ConditionParser, place: Token) -> None:
         self.parser, self.place = parser, place
 
     def __enter__(self) -> None:
         self.parser.nesting += 1
         if self.parser.nesting > MAX_NESTING_DEPTH:
-            raise self.parser.source.error(self.place, f"nested more than {MAX_NESTING_DEPTH} deep.")
+            raise self.parser.source.build_error(self.place, f"nested more than {MAX_NESTING_DEPTH} deep.")
 
     def __exit__(self, *_: object) -> None:
         self.parser.nesting -= 1
 
 
-def shown(token: Token) -> str:
+def describe_token(token: Token) -> str:
     """Describe a token for error messages."""
     return {"end": "the end", "newline": "the end of the line"}.get(token.kind, repr(token.text))

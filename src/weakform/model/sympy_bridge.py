@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import symengine as se
 
 from ..support.errors import ModelError
-from .naming import natural
+from .naming import natural_sort_key
 
 if TYPE_CHECKING:
     from .model import Model
 
 
-def parts(equations: Mapping[Any, Any], parameters: Sequence[Any] | None, inputs: Sequence[Any]) -> dict[str, Any]:
+def convert_sympy_equations(
+    equations: Mapping[Any, Any], parameters: Sequence[Any] | None, inputs: Sequence[Any]
+) -> dict[str, Any]:
     """Convert equations in SymPy (or SymEngine) to arguments of `Model`; see `Model.from_sympy`.
 
     Returns
@@ -30,19 +32,19 @@ def parts(equations: Mapping[Any, Any], parameters: Sequence[Any] | None, inputs
     plain = {}
     for state, expression in equations.items():
         try:
-            plain[_name(state)] = se.sympify(_without_time(expression, equations))
+            plain[_read_name(state)] = se.sympify(_replace_state_functions(expression, equations))
         except (TypeError, ValueError, RuntimeError, AttributeError, se.SympifyError) as error:
             raise ModelError(f"The derivative of {state} is not an expression that can be read: {error}") from None
-    driven = [_name(symbol) for symbol in inputs]
+    driven = [_read_name(symbol) for symbol in inputs]
     used = {str(symbol) for expression in plain.values() for symbol in expression.free_symbols} - {"t", *plain, *driven}
-    names = sorted(used, key=natural) if parameters is None else [_name(symbol) for symbol in parameters]
+    names = sorted(used, key=natural_sort_key) if parameters is None else [_read_name(symbol) for symbol in parameters]
     unknown = sorted(used - set(names))
     if unknown:
         raise ModelError(f"{unknown[0]!r} is neither a state, an input nor one of the parameters.")
     return {"f": list(plain.values()), "states": list(plain), "parameters": names, "inputs": driven}
 
 
-def _name(symbol: Any) -> str:
+def _read_name(symbol: Any) -> str:
     """Return the name `x` of the symbol x, of the function x(t), or of the text `x`."""
     function = getattr(symbol, "func", None)
     if function is not None and getattr(symbol, "is_Function", False):
@@ -50,9 +52,9 @@ def _name(symbol: Any) -> str:
     return str(symbol)
 
 
-def _without_time(expression: Any, equations: Mapping[Any, Any]) -> Any:
+def _replace_state_functions(expression: Any, equations: Mapping[Any, Any]) -> Any:
     """Return an expression with the states that are functions of time replaced by symbols."""
-    functions = {state: se.Symbol(_name(state)) for state in equations if getattr(state, "is_Function", False)}
+    functions = {state: se.Symbol(_read_name(state)) for state in equations if getattr(state, "is_Function", False)}
     return expression.subs({state: str(symbol) for state, symbol in functions.items()}) if functions else expression
 
 

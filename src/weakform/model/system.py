@@ -21,8 +21,8 @@ import symengine as se
 
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray, IntArray
-from .bounded_algebra import affordable, combined, divide, multiply
-from .compilation import compiled
+from .bounded_algebra import check_derivative_cost, combine_linearly, divide_terms, multiply_terms
+from .compilation import compile_expressions
 from .function_table import Expr
 from .inputs import Inputs
 
@@ -65,7 +65,7 @@ class Tensor:
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
         return iter(zip(self.index, self.values, strict=True))
 
-    def dense(self, shape: tuple[int, ...]) -> FloatArray:
+    def to_dense(self, shape: tuple[int, ...]) -> FloatArray:
         """Return the full array `(*shape, time)`."""
         full = np.zeros((*shape, self.values.shape[1]))
         for index, value in self:
@@ -104,17 +104,17 @@ class System:
         self._q = inputs
         self._names = ["t", *states, *inputs, *parameters]
         self._slopes = [kind.slope(u) for kind, u in zip(self.kinds, self._u, strict=True)]
-        f = [divide(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
+        f = [divide_terms(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
         if mix is not None:
-            f = [combined(row, f) for row in np.linalg.inv(mix)]
+            f = [combine_linearly(row, f) for row in np.linalg.inv(mix)]
         self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }
-        self._alike = all(kind is self.kinds[0] for kind in self.kinds)
+        self._same_kind = all(kind is self.kinds[0] for kind in self.kinds)
         self._compiled: dict[tuple[str, ...], tuple[Any, int]] = {}
-        self._places: dict[tuple[str, ...], IntArray] = {}
+        self._column_indices: dict[tuple[str, ...], IntArray] = {}
 
-    def driven_by(self, inputs: Inputs | None) -> System:
+    def with_inputs(self, inputs: Inputs | None) -> System:
         """Return the system with the inputs of one trajectory; both share the compiled functions."""
         if inputs is None:
             return self
@@ -123,9 +123,9 @@ class System:
         return driven
 
     @property
-    def jumps(self) -> bool:
+    def has_jumps(self) -> bool:
         """Whether the right-hand side jumps in time because a held input does."""
-        return self.inputs is not None and len(self.inputs.jumps) > 0
+        return self.inputs is not None and len(self.inputs.jump_times) > 0
 
     @property
     def D(self) -> int:
@@ -146,16 +146,16 @@ class System:
         """Transform working coordinates `(time, D)` to states `(time, D)`; the result may be `x` itself."""
         if self.mix is not None:
             x = x @ self.mix.T
-        if self._alike:  # one call for all columns
+        if self._same_kind:  # one call for all columns
             return self.kinds[0].from_working(x)
         return np.column_stack([kind.from_working(column) for kind, column in zip(self.kinds, x.T, strict=True)])
 
-    def slopes(self, u: FloatArray) -> FloatArray:
+    def compute_slopes(self, u: FloatArray) -> FloatArray:
         """Return `∂u/∂x` `(time, D, D)` at states `(time, D)`."""
         s = np.column_stack([kind.numeric_slope(column) for kind, column in zip(self.kinds, u.T, strict=True)])
         return s[:, :, None] * (np.eye(self.D) if self.mix is None else self.mix)
 
-    def per_slope(self, u: FloatArray, K: FloatArray) -> FloatArray:
+    def divide_by_slopes(self, u: FloatArray, K: FloatArray) -> FloatArray:
         """Return `(∂x/∂u) K`: derivatives `K` of states turned into derivatives of working coordinates.
 
         Parameters
@@ -173,35 +173,35 @@ class System:
         K = K / s[:, :, None]
         return K if self.mix is None else np.asarray(np.linalg.solve(self.mix, K))
 
-    def structure(self, name: str) -> dict[tuple[int, ...], Expr]:
+    def differentiate_tensor(self, name: str) -> dict[tuple[int, ...], Expr]:
         """Return the structural nonzeros of a tensor of `TENSORS` as expressions by index.
 
         They are obtained by differentiating the parent tensor by the last letter, when they are first used.
         """
         if name not in self._tensors:
             letters = TENSORS[name]
-            parent = self.structure("f" + letters[:-1])
+            parent = self.differentiate_tensor("f" + letters[:-1])
             repeated = len(letters) > 1 and letters[-2] == letters[-1]
             result: dict[tuple[int, ...], Expr] = {}
-            affordable(parent.values())
+            check_derivative_cost(parent.values())
             for index, expr in parent.items():
-                by = self._by_states if letters[-1] == "u" else self._by_parameters
+                by = self._differentiate_by_states if letters[-1] == "u" else self._differentiate_by_parameters
                 for k, derivative in by(expr):
                     if derivative != 0 and not (repeated and k < index[-1]):
                         result[(*index, k)] = derivative
             self._tensors[name] = result
         return self._tensors[name]
 
-    def _by_parameters(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+    def _differentiate_by_parameters(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
         """Return pairs of index and derivative for the parameters that occur in an expression."""
         present = expr.free_symbols
         return ((k, expr.diff(symbol)) for k, symbol in enumerate(self._p) if symbol in present)
 
-    def _by_states(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
+    def _differentiate_by_states(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
         """Yield pairs of index and derivative by working coordinates, `∂/∂x = s ∂/∂u` or `∂/∂y = Lᵀ ∂/∂x`."""
         present = expr.free_symbols
         single = {
-            k: multiply(expr.diff(u), s)
+            k: multiply_terms(expr.diff(u), s)
             for k, (u, s) in enumerate(zip(self._u, self._slopes, strict=True))
             if u in present
         }
@@ -209,22 +209,27 @@ class System:
             yield from single.items()
             return
         for k, column in enumerate(self.mix.T):
-            yield k, combined(column, [single.get(b, se.Integer(0)) for b in range(self.D)])
+            yield k, combine_linearly(column, [single.get(b, se.Integer(0)) for b in range(self.D)])
 
     @property
-    def core(self) -> int:
+    def equations_id(self) -> int:
         """A number that is equal for systems with the same equations, whatever their inputs."""
         return id(self._compiled)
 
-    def places(self, names: tuple[str, ...]) -> IntArray:
+    def index_columns(self, names: tuple[str, ...]) -> IntArray:
         """Return the index of each column of `rows`, `(columns, 2)`: equation, then state or parameter, or 0."""
-        if names not in self._places:
-            indices = [index for name in names for index in self.structure(name)]
-            self._places[names] = np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
-        return self._places[names]
+        if names not in self._column_indices:
+            indices = [index for name in names for index in self.differentiate_tensor(name)]
+            self._column_indices[names] = np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
+        return self._column_indices[names]
 
-    def rows(
-        self, t: FloatArray, u: FloatArray, p: FloatArray, names: tuple[str, ...], driven: FloatArray | None = None
+    def evaluate_rows(
+        self,
+        t: FloatArray,
+        u: FloatArray,
+        p: FloatArray,
+        names: tuple[str, ...],
+        input_values: FloatArray | None = None,
     ) -> FloatArray:
         """Evaluate the structural nonzeros of tensors at all times.
 
@@ -244,7 +249,7 @@ class System:
         ndarray, (time, columns)
             The nonzeros of one tensor after those of another; see `places` for the indices.
         """
-        function, total = self._function(names)
+        function, total = self._compile_tensors(names)
         values = np.empty((len(t), total))
         # The compiled function reads rows (t, u, q, p) and writes rows; tiles keep both in cache.
         D, n = self.D, 1 + self.D + len(self._q)
@@ -256,18 +261,18 @@ class System:
             row = tile[: part.stop - start]
             row[:, 0] = t[part]
             row[:, 1 : 1 + D] = u[part]
-            if driven is not None:
-                row[:, 1 + D : n] = driven[part]
+            if input_values is not None:
+                row[:, 1 + D : n] = input_values[part]
             if p.ndim > 1:
                 row[:, n:] = p[part]
             function(row, out=values[part])
         return values
 
-    def _function(self, names: tuple[str, ...]) -> tuple[Any, int]:
+    def _compile_tensors(self, names: tuple[str, ...]) -> tuple[Any, int]:
         """Return the compiled function of some tensors, None without nonzeros, and how many numbers it returns."""
         if names not in self._compiled:
-            expressions = [e for name in names for e in self.structure(name).values()]
-            function = compiled(self._names, expressions) if expressions else None
+            expressions = [e for name in names for e in self.differentiate_tensor(name).values()]
+            function = compile_expressions(self._names, expressions) if expressions else None
             self._compiled[names] = function, len(expressions)
         function_and_count: tuple[Any, int] = self._compiled[names]
         return function_and_count
@@ -293,14 +298,14 @@ class System:
         dict of str to Tensor
         """
         driven = None if self.inputs is None else self.inputs(t, before)
-        _, total = self._function(names)
+        _, total = self._compile_tensors(names)
         values = np.empty((total, len(t)))
         for start in range(0, len(t), _TIMES_PER_TILE):
             part = slice(start, start + _TIMES_PER_TILE)
-            values[:, part] = self.rows(t[part], u[part], p, names, None if driven is None else driven[part]).T
+            values[:, part] = self.evaluate_rows(t[part], u[part], p, names, None if driven is None else driven[part]).T
         tensors, offset = {}, 0
         for name in names:
-            index = list(self.structure(name))
+            index = list(self.differentiate_tensor(name))
             tensors[name] = Tensor(index, values[offset : offset + len(index)])
             offset += len(index)
         return tensors

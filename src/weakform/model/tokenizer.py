@@ -41,7 +41,7 @@ class Token:
     column: int
 
 
-class Source:
+class SourceText:
     """A text, its tokens, and errors that point into it.
 
     Parameters
@@ -51,30 +51,30 @@ class Source:
         A description of the text for error messages.
     """
 
-    def __init__(self, text: str, what: str = "model") -> None:
+    def __init__(self, text: str, description: str = "model") -> None:
         if not isinstance(text, str):
-            raise ModelError(f"The {what} must be text; received a {type(text).__name__}.")
+            raise ModelError(f"The {description} must be text; received a {type(text).__name__}.")
         if len(text) > MAX_TEXT_CHARACTERS:
             raise ModelError(
-                f"The {what} has {len(text):,} characters, but at most {MAX_TEXT_CHARACTERS:,} are read. "
+                f"The {description} has {len(text):,} characters, but at most {MAX_TEXT_CHARACTERS:,} are read. "
                 "Give a model as equations only, and data as a table."
             )
-        self.text, self.what = text.translate(PRINTED_SIGNS), what
+        self.text, self.description = text.translate(PRINTED_SIGNS), description
         self.lines = text.split("\n")
 
-    def error(self, token: Token, reason: str) -> ModelError:
+    def build_error(self, token: Token, reason: str) -> ModelError:
         """Return a `ModelError` that shows the line of `token` with a caret below its column."""
         line = self.lines[token.line - 1].replace("\t", " ")
         # Of a long line only a part of 100 characters around the token is shown.
         start = max(0, token.column - 60)
         error = ModelError(
-            f"{self.what}, line {token.line}, column {token.column}: {reason}\n"
+            f"{self.description}, line {token.line}, column {token.column}: {reason}\n"
             f"  {line[start : start + 100]}\n  {' ' * (token.column - 1 - start)}^"
         )
         error.reason, error.place = reason, (token.line, token.column)
         return error
 
-    def tokens(self) -> list[Token]:
+    def tokenize(self) -> list[Token]:
         """Split the text into tokens; spaces, comments, and line ends inside parentheses are dropped."""
         tokens: list[Token] = []
         position, line, line_start, open_parentheses = 0, 1, 0, 0
@@ -83,7 +83,7 @@ class Source:
             match = _TOKEN_PATTERN.match(self.text, position)
             if match is None:
                 bad = Token("bad", self.text[position], line, column)
-                raise self.error(bad, _unexpected_character(bad.text))
+                raise self.build_error(bad, _describe_unexpected_character(bad.text))
             kind, word = str(match.lastgroup), match.group()
             if kind == "op":
                 open_parentheses += {"(": 1, ")": -1}.get(word, 0)
@@ -96,7 +96,7 @@ class Source:
         return tokens
 
 
-def _unexpected_character(character: str) -> str:
+def _describe_unexpected_character(character: str) -> str:
     """Return the reason for refusing a character, with what was expected in its place."""
     hints = {
         '"': "text in quotes is not part of a model",

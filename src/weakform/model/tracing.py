@@ -21,7 +21,7 @@ RightHandSide = Callable[..., Any]
 """A function `f(t, u, p)` or `f(t, u, p, inputs)` of plain NumPy."""
 
 
-class Traced:
+class TracedScalar:
     """A symbolic scalar that NumPy can compute with."""
 
     __slots__ = ("expr",)
@@ -33,7 +33,7 @@ class Traced:
     def __repr__(self) -> str:
         return f"Traced({self.expr})"
 
-    def _no_branch(self, *_: object) -> bool:
+    def _refuse_branch(self, *_: object) -> bool:
         """Refuse a comparison or a truth value."""
         raise ModelError(
             f"The right-hand side branches on the value of {self.expr}, or compares it. It is traced once with "
@@ -41,9 +41,9 @@ class Traced:
             "Use a smooth expression instead, for example 1/(1 + np.exp(-k*(t - t0))) for a switch."
         )
 
-    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _no_branch
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse_branch
 
-    def _no_number(self, *_: object) -> Any:
+    def _refuse_conversion(self, *_: object) -> Any:
         """Refuse a conversion to a number."""
         raise ModelError(
             f"The right-hand side needs the number behind {self.expr}, but it is traced with symbols: "
@@ -51,65 +51,65 @@ class Traced:
             "math.exp) and build the result as a list or with np.array([...])."
         )
 
-    __float__ = __int__ = __index__ = __complex__ = _no_number
+    __float__ = __int__ = __index__ = __complex__ = _refuse_conversion
 
     def __add__(self, other: Any) -> Any:
-        return _binary(self, other, lambda a, b: a + b)
+        return _apply_binary(self, other, lambda a, b: a + b)
 
     def __radd__(self, other: Any) -> Any:
-        return _binary(other, self, lambda a, b: a + b)
+        return _apply_binary(other, self, lambda a, b: a + b)
 
     def __sub__(self, other: Any) -> Any:
-        return _binary(self, other, lambda a, b: a - b)
+        return _apply_binary(self, other, lambda a, b: a - b)
 
     def __rsub__(self, other: Any) -> Any:
-        return _binary(other, self, lambda a, b: a - b)
+        return _apply_binary(other, self, lambda a, b: a - b)
 
     def __mul__(self, other: Any) -> Any:
-        return _binary(self, other, lambda a, b: a * b)
+        return _apply_binary(self, other, lambda a, b: a * b)
 
     def __rmul__(self, other: Any) -> Any:
-        return _binary(other, self, lambda a, b: a * b)
+        return _apply_binary(other, self, lambda a, b: a * b)
 
     def __truediv__(self, other: Any) -> Any:
-        return _binary(self, other, lambda a, b: a / b)
+        return _apply_binary(self, other, lambda a, b: a / b)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _binary(other, self, lambda a, b: a / b)
+        return _apply_binary(other, self, lambda a, b: a / b)
 
     def __pow__(self, other: Any) -> Any:
-        return _binary(self, other, lambda a, b: a**b)
+        return _apply_binary(self, other, lambda a, b: a**b)
 
     def __rpow__(self, other: Any) -> Any:
-        return _binary(other, self, lambda a, b: a**b)
+        return _apply_binary(other, self, lambda a, b: a**b)
 
-    def __neg__(self) -> Traced:
-        return Traced(-self.expr)
+    def __neg__(self) -> TracedScalar:
+        return TracedScalar(-self.expr)
 
-    def __pos__(self) -> Traced:
+    def __pos__(self) -> TracedScalar:
         return self
 
-    def __abs__(self) -> Traced:
-        return Traced(absolute(self.expr))
+    def __abs__(self) -> TracedScalar:
+        return TracedScalar(absolute(self.expr))
 
-    def square(self) -> Traced:
+    def square(self) -> TracedScalar:
         """Return the square; `np.square` calls this method."""
-        return Traced(self.expr**2)
+        return TracedScalar(self.expr**2)
 
-    def conjugate(self) -> Traced:
+    def conjugate(self) -> TracedScalar:
         """Return the value itself, as all quantities are real; `np.conj`, and so `np.vdot`, calls this method."""
         return self
 
-    def __getattr__(self, name: str) -> Callable[[], Traced]:
+    def __getattr__(self, name: str) -> Callable[[], TracedScalar]:
         arity, function = FUNCTIONS.get(name, (0, None))
         if arity != 1 or function is None:
             raise AttributeError(f"a traced value has no attribute {name!r}")
-        return lambda: Traced(function(self.expr))
+        return lambda: TracedScalar(function(self.expr))
 
 
-def _lift(value: Any) -> Expr | None:
+def _to_expression(value: Any) -> Expr | None:
     """Convert a traced value or a real number to an expression; return None for anything else."""
-    if isinstance(value, Traced):
+    if isinstance(value, TracedScalar):
         return value.expr
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
@@ -120,15 +120,15 @@ def _lift(value: Any) -> Expr | None:
     return None
 
 
-def _binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Any:
+def _apply_binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Any:
     """Apply an operation to two values, or return NotImplemented if one is neither traced nor a real number."""
-    a, b = _lift(left), _lift(right)
+    a, b = _to_expression(left), _to_expression(right)
     if a is None or b is None:
         return NotImplemented
-    return Traced(operation(a, b))
+    return TracedScalar(operation(a, b))
 
 
-def trace(
+def trace_function(
     f: RightHandSide,
     states: Sequence[str],
     parameters: Sequence[str],
@@ -157,10 +157,10 @@ def trace(
         If the function cannot be traced, or returns a wrong number or kind of values.
     """
     expected, what = (states, "derivative") if returns is None else (returns, "value")
-    t = Traced(se.Symbol("t"))
-    u = np.array([Traced(se.Symbol(name)) for name in states], dtype=object)
-    p = np.array([Traced(se.Symbol(name)) for name in parameters], dtype=object)
-    q = [np.array([Traced(se.Symbol(name)) for name in inputs], dtype=object)] if inputs else []
+    t = TracedScalar(se.Symbol("t"))
+    u = np.array([TracedScalar(se.Symbol(name)) for name in states], dtype=object)
+    p = np.array([TracedScalar(se.Symbol(name)) for name in parameters], dtype=object)
+    q = [np.array([TracedScalar(se.Symbol(name)) for name in inputs], dtype=object)] if inputs else []
     try:
         returned = f(t, u, p, *q)
     except ModelError:
@@ -178,7 +178,7 @@ def trace(
             f"The function returned {len(values)} values for {len(expected)} {kind} ({', '.join(expected)}); "
             f"return one {what} for each of them, in that order."
         )
-    expressions = [_lift(value) for value in values]
+    expressions = [_to_expression(value) for value in values]
     for name, value, expr in zip(expected, values, expressions, strict=True):
         if expr is None:
             raise ModelError(f"The {what} of {name} is a {type(value).__name__}, not a number or an expression.")

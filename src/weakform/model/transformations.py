@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import symengine as se
 
 from ..support.errors import ModelError
-from .bounded_algebra import expanded
-from .events import Event, switch_name
+from .bounded_algebra import expand_if_short
+from .events import Event, format_switch_name
 from .function_table import Expr
-from .naming import initial_name
+from .naming import format_initial_name
 
 if TYPE_CHECKING:
     from .model import Model
 
 
-class Changes:
+class ModelTransformations:
     """The part of a model that derives other models from it."""
 
     expressions: tuple[Expr, ...]
@@ -38,15 +38,15 @@ class Changes:
         """Return the model with some arguments of the constructor replaced."""
         raise NotImplementedError
 
-    def of(self, trajectory: int) -> Model:
+    def for_trajectory(self, trajectory: int) -> Model:
         """Return the model of one trajectory."""
         raise NotImplementedError
 
-    def _used(self, observables: Mapping[str, Expr]) -> set[str]:
+    def _collect_names(self, observables: Mapping[str, Expr]) -> set[str]:
         """Return every name in the expressions of the model, with `observables` in place of its own."""
         raise NotImplementedError
 
-    def _changed(
+    def _transform_expressions(
         self, parameters: Sequence[str], change: Callable[[Expr], Expr], variants: Sequence[Model] = ()
     ) -> Model:
         """Return the model with every expression changed, and with other parameters.
@@ -65,28 +65,28 @@ class Changes:
         for name, trigger in self.switches.items():
             # The name of a switch is its definition, so it changes with the trigger. If two switches become equal, the
             # second one keeps its old name.
-            new_name = switch_name(change(trigger))
+            new_name = format_switch_name(change(trigger))
             renamed[se.Symbol(name)] = se.Symbol(name if new_name in switches else new_name)
             switches[str(renamed[se.Symbol(name)])] = change(trigger)
         if renamed:
-            change = partial(_renamed, change=change, names=renamed)
+            change = partial(_rename_symbols, change=change, names=renamed)
         return self.with_parts(
             f=[change(e) for e in self.expressions],
             parameters=parameters,
             variants=variants,
             observables={name: change(e) for name, e in self.observables.items()},
             initial={name: change(e) for name, e in self.initial.items()},
-            events=[event.changed(change) for event in self.events],
+            events=[event.map_expressions(change) for event in self.events],
             switches=switches,
             steady=None if self.steady is None else {name: change(e) for name, e in self.steady.items()},
         )
 
     @staticmethod
-    def local_name(name: str, label: str) -> str:
+    def format_local_name(name: str, label: str) -> str:
         """Return the name of a local parameter in the trajectories with a label: `k_a`."""
-        return _joined(name, label)
+        return _join_label(name, label)
 
-    def localised(self, local: Mapping[str, Sequence[str]]) -> Model:
+    def localise_parameters(self, local: Mapping[str, Sequence[str]]) -> Model:
         """Return a model for several trajectories in which some parameters have separate values.
 
         Parameters
@@ -103,14 +103,14 @@ class Changes:
         for name, labels in local.items():
             by_name: dict[str, str] = {}
             for label in labels:
-                if by_name.setdefault(_joined(name, label), label) != label:
+                if by_name.setdefault(_join_label(name, label), label) != label:
                     raise ModelError(
-                        f"The labels {by_name[_joined(name, label)]!r} and {label!r} both give the parameter name "
-                        f"{_joined(name, label)!r}; rename one of them."
+                        f"The labels {by_name[_join_label(name, label)]!r} and {label!r} both give the parameter name "
+                        f"{_join_label(name, label)!r}; rename one of them."
                     )
         names: list[str] = []
         for name in self.parameters:
-            names += list(dict.fromkeys(_joined(name, label) for label in local[name])) if name in local else [name]
+            names += list(dict.fromkeys(_join_label(name, label) for label in local[name])) if name in local else [name]
         if len(set(names)) < len(names) or set(names) & {*self.states, *self.inputs}:
             raise ModelError(
                 f"The names of local parameters and of states and inputs must differ; the parameters would be "
@@ -119,11 +119,15 @@ class Changes:
         count = len(next(iter(local.values())))
         variants = []
         for k in range(count):
-            substitutions = {se.Symbol(n): se.Symbol(_joined(n, labels[k])) for n, labels in local.items()}
-            variants.append(self.of(k)._changed(names, partial(_substituted, substitutions=substitutions)))
-        return self._changed(names, lambda e: e, variants)
+            substitutions = {se.Symbol(n): se.Symbol(_join_label(n, labels[k])) for n, labels in local.items()}
+            variants.append(
+                self.for_trajectory(k)._transform_expressions(
+                    names, partial(_substitute_symbols, substitutions=substitutions)
+                )
+            )
+        return self._transform_expressions(names, lambda e: e, variants)
 
-    def substituted(self, values: Mapping[str, Expr], drop: bool) -> Model:
+    def substitute_parameters(self, values: Mapping[str, Expr], drop: bool) -> Model:
         """Return the model with expressions in place of parameters.
 
         Parameters
@@ -136,33 +140,33 @@ class Changes:
         substitutions = {se.Symbol(name): expr for name, expr in values.items()}
         names = tuple(name for name in self.parameters if not (drop and name in values))
         # Expanded, so that terms cancel: r*(1 - x/(2*r)) has no pole at zero.
-        variants = [variant.substituted(values, drop) for variant in self.variants]
-        return self._changed(
-            names, lambda e: expanded(e.subs(substitutions)) if drop else e.subs(substitutions), variants
+        variants = [variant.substitute_parameters(values, drop) for variant in self.variants]
+        return self._transform_expressions(
+            names, lambda e: expand_if_short(e.subs(substitutions)) if drop else e.subs(substitutions), variants
         )
 
-    def shifted(self, begin: float) -> Model:
+    def shift_time(self, begin: float) -> Model:
         """Return the model with time counted from `begin`."""
         t = se.Symbol("t")
-        return self._changed(self.parameters, lambda e: e.subs({t: t + begin}))
+        return self._transform_expressions(self.parameters, lambda e: e.subs({t: t + begin}))
 
-    def measured_by(self, names: Sequence[str]) -> Model:
+    def restrict_to_observables(self, names: Sequence[str]) -> Model:
         """Return the model with only the observables `names`, and only the parameters that then occur in it."""
         kept = {name: e for name, e in self.observables.items() if name in names}
-        used = self._used(kept).union(*(variant._used(kept) for variant in self.variants))
+        used = self._collect_names(kept).union(*(variant._collect_names(kept) for variant in self.variants))
         parameters = [name for name in self.parameters if name in used]
-        return self._with_variants(lambda _: {"parameters": parameters, "observables": kept})
+        return self._change_with_variants(lambda _: {"parameters": parameters, "observables": kept})
 
-    def beginning_at(self, states: Sequence[str]) -> Model:
+    def free_initial_values(self, states: Sequence[str]) -> Model:
         """Return the model with the initial values of some states as parameters, `x(0)`, if they are not given."""
-        free = {state: se.Symbol(initial_name(state)) for state in states if state not in self.initial}
+        free = {state: se.Symbol(format_initial_name(state)) for state in states if state not in self.initial}
         changes = {
-            "parameters": [*self.parameters, *map(initial_name, free)],
+            "parameters": [*self.parameters, *map(format_initial_name, free)],
             "initial": {**self.initial, **free},
         }
-        return self._with_variants(lambda _: changes)
+        return self._change_with_variants(lambda _: changes)
 
-    def _with_variants(self, change: Callable[[Changes], dict[str, Any]]) -> Model:
+    def _change_with_variants(self, change: Callable[[ModelTransformations], dict[str, Any]]) -> Model:
         """Return the model with parts replaced in it and in the models of its trajectories.
 
         Parameters
@@ -173,7 +177,7 @@ class Changes:
         variants = [variant.with_parts(**change(variant)) for variant in self.variants]
         return self.with_parts(**{**change(self), "variants": variants})
 
-    def infused(self, infusions: Mapping[str, tuple[str, Expr]], parameters: Sequence[str]) -> Model:
+    def add_infusions(self, infusions: Mapping[str, tuple[str, Expr]], parameters: Sequence[str]) -> Model:
         """Return the model with further inputs that add to the equations of states.
 
         Parameters
@@ -189,32 +193,32 @@ class Changes:
         f = [e + rates[state] for state, e in zip(self.states, self.expressions, strict=True)]
         return self.with_parts(f=f, parameters=parameters, inputs=(*self.inputs, *infusions))
 
-    def happening(self, events: Sequence[Sequence[Event]]) -> Model:
+    def add_events(self, events: Sequence[Sequence[Event]]) -> Model:
         """Return the model with further events, a sequence of them for each trajectory."""
         variants = [self.with_parts(events=(*self.events, *additional)) for additional in events]
         return self.with_parts(variants=variants)
 
-    def clocked(self, values: Mapping[str, float]) -> Model:
+    def fix_event_times(self, values: Mapping[str, float]) -> Model:
         """Return the model with numbers in place of parameters in the triggers of events and switches."""
         substitutions = {se.Symbol(name): se.RealDouble(value) for name, value in values.items()}
 
-        def fix_triggers(model: Changes) -> dict[str, Any]:
+        def fix_triggers(model: ModelTransformations) -> dict[str, Any]:
             events = [replace(event, trigger=event.trigger.subs(substitutions)) for event in model.events]
             return {"events": events, "switches": {name: e.subs(substitutions) for name, e in model.switches.items()}}
 
-        return self._with_variants(fix_triggers)
+        return self._change_with_variants(fix_triggers)
 
 
-def _joined(name: str, label: str) -> str:
+def _join_label(name: str, label: str) -> str:
     """Return `name_label` with every character of the label that is not allowed in a name replaced."""
     return f"{name}_{re.sub(r'[^0-9A-Za-z_]+', '_', label).strip('_')}"
 
 
-def _renamed(expr: Expr, change: Callable[[Expr], Expr], names: Mapping[Expr, Expr]) -> Expr:
+def _rename_symbols(expr: Expr, change: Callable[[Expr], Expr], names: Mapping[Expr, Expr]) -> Expr:
     """Apply `change` to an expression, then rename its symbols."""
     return change(expr).subs(names)
 
 
-def _substituted(expr: Expr, substitutions: Mapping[Expr, Expr]) -> Expr:
+def _substitute_symbols(expr: Expr, substitutions: Mapping[Expr, Expr]) -> Expr:
     """Return an expression with symbols replaced."""
     return expr.subs(substitutions)

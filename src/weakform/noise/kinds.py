@@ -35,7 +35,7 @@ MIN_COUNT_MEAN = 0.1
 """Smallest mean that is used for the standard deviation of counts, in counts. A fitted mean near zero, or below it,
 would otherwise give a count an unlimited weight. By judgement; tests/noise/test_kinds.py tests the intervals of counts
 with means down to 0.5."""
-TAIL = 4.0
+STUDENT_DEGREES = 4.0
 """Degrees of freedom ν of Student's distribution for noise with heavy tails. With fewer, outliers get less weight; with
 many, the noise is nearly normal. By judgement."""
 MEAN_WINDOW = 5
@@ -106,15 +106,15 @@ class Kind:
     relative: bool = False
     needs: str = "finite values"
     lowest: float = -np.inf
-    closed: bool = False
+    includes_lowest: bool = False
     weigh: Callable[[FloatArray, FloatArray, FloatArray], FloatArray] | None = None
     widen: Callable[[FloatArray, FloatArray], float] | None = None
     error: Callable[[FloatArray, FloatArray], FloatArray] | None = None
     density: Callable[[FloatArray], float] | None = None
-    least: float = 0.0
+    min_sigma: float = 0.0
     robust: bool = False
 
-    def rough(self, y: FloatArray) -> FloatArray:
+    def estimate_initial_scale(self, y: FloatArray) -> FloatArray:
         """Return the first standard deviations of values y relative to σ, `(n,)`, from a running mean of y (no NaN)."""
         if self.weigh is None or not len(y):
             return np.ones(len(y))
@@ -123,21 +123,21 @@ class Kind:
         sigma = DEVIATION_TO_SIGMA * float(np.median(np.abs(y - mean)))
         return self.weigh(y, mean, np.full(len(y), sigma if sigma > 0 else 1.0))
 
-    def uncertainty(self, u: FloatArray, sigma: FloatArray) -> FloatArray:
+    def compute_uncertainty(self, u: FloatArray, sigma: FloatArray) -> FloatArray:
         """Return one over the root of the information of a value about its mean u, for arrays u and sigma."""
         return np.asarray(sigma * self.numeric_slope(u) if self.error is None else self.error(u, sigma))
 
-    def floor(self, values: FloatArray) -> FloatArray:
+    def compute_linear_floor(self, values: FloatArray) -> FloatArray:
         """Return the state below which the working coordinate of each measured value is continued linearly, `(n,)`."""
         if not np.isfinite(self.lowest):
             return np.full(len(values), -np.inf)
         return self.lowest + CONTINUATION_SHARE * (values - self.lowest)
 
-    def allows(self, u: FloatArray) -> BoolArray:
+    def is_possible(self, u: FloatArray) -> BoolArray:
         """Return True for each value of u that is possible with this noise; NaN, a missing value, is."""
-        return ~(u < self.lowest) if self.closed else ~(u <= self.lowest)
+        return ~(u < self.lowest) if self.includes_lowest else ~(u <= self.lowest)
 
-    def sigma(self, u: FloatArray, ratio: float, by_state: bool = False) -> FloatArray:
+    def compute_sigma(self, u: FloatArray, ratio: float, by_state: bool = False) -> FloatArray:
         """Return σ in working coordinates for a noise ratio.
 
         Parameters
@@ -160,22 +160,22 @@ class Kind:
         return np.broadcast_to(ratio * size, u.shape[1:]).copy()
 
 
-def _same(x: FloatArray) -> FloatArray:
+def _return_unchanged(x: FloatArray) -> FloatArray:
     """Return the argument: the working coordinate is the state itself."""
     return x
 
 
-def _gaussian(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+def _draw_gaussian(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
     """Draw values with normal noise."""
     return np.asarray(u + sigma * rng.standard_normal(u.shape))
 
 
-def _lognormal(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+def _draw_lognormal(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
     """Draw values whose logarithm has normal noise."""
     return np.asarray(u * np.exp(sigma * rng.standard_normal(u.shape)))
 
 
-def _counts(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+def _draw_poisson(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
     """Draw Poisson counts with means u; σ must be 1."""
     if (sigma != 1.0).any():
         raise DataError(
@@ -189,7 +189,7 @@ def _counts(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> Float
     return rng.poisson(u).astype(float)
 
 
-def _overdispersed(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+def _draw_negative_binomial(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
     """Draw negative binomial counts with means u and `1/k = σ²`, as Poisson counts with gamma-distributed means."""
     if (u < 0).any() or (sigma <= 0).any():
         raise DataError(
@@ -199,17 +199,17 @@ def _overdispersed(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -
     return rng.poisson(u * rng.gamma(1 / sigma**2, sigma**2, size=u.shape)).astype(float)
 
 
-def _student(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
+def _draw_student(rng: np.random.Generator, u: FloatArray, sigma: FloatArray) -> FloatArray:
     """Draw values with noise of Student's distribution."""
-    return np.asarray(u + sigma * rng.standard_t(TAIL, size=u.shape))
+    return np.asarray(u + sigma * rng.standard_t(STUDENT_DEGREES, size=u.shape))
 
 
-def _count_scale(_y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
+def _weigh_poisson(_y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
     """Return the standard deviation √μ of Poisson counts."""
     return np.sqrt(np.maximum(mu, MIN_COUNT_MEAN))
 
 
-def _scatter_scale(y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
+def _weigh_negative_binomial(y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatArray:
     """Return the standard deviation √(μ + μ²/k) of negative binomial counts.
 
     1/k solves `mean((y - μ)²/(μ + μ²/k)) = 1`, and is zero if the values scatter less than Poisson counts.
@@ -228,62 +228,68 @@ def _scatter_scale(y: FloatArray, mu: FloatArray, _sigma: FloatArray) -> FloatAr
     return np.asarray(np.sqrt(mean + high * mean**2))
 
 
-def _tail_scale(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
+def _weigh_student(y: FloatArray, mu: FloatArray, sigma: FloatArray) -> FloatArray:
     """Return the standard deviation √((ν + e²)/(ν + 1)) that makes weighted least squares Student's likelihood."""
-    return np.asarray(np.sqrt((TAIL + ((y - mu) / sigma) ** 2) / (TAIL + 1)))
+    return np.asarray(np.sqrt((STUDENT_DEGREES + ((y - mu) / sigma) ** 2) / (STUDENT_DEGREES + 1)))
 
 
-def _tail_excess(e: FloatArray, scale: FloatArray) -> float:
+def _widen_student(e: FloatArray, scale: FloatArray) -> float:
     """Compute `E[ψ²] E[w]/E[ψ']²` with `ψ = w e`: the variance of an M-estimate over the one that its weights imply."""
     w = 1 / scale**2
-    slope = float(np.mean((TAIL + 1) * (TAIL - e**2) / (TAIL + e**2) ** 2))
+    slope = float(np.mean((STUDENT_DEGREES + 1) * (STUDENT_DEGREES - e**2) / (STUDENT_DEGREES + e**2) ** 2))
     return float(np.mean((w * e) ** 2)) * float(np.mean(w)) / max(slope, MIN_INFLUENCE_SLOPE) ** 2
 
 
-def _tail_density(e: FloatArray) -> float:
+def _sum_student_density(e: FloatArray) -> float:
     """Sum the log-density of Student's distribution over residuals e in units of σ."""
-    constant = math.lgamma((TAIL + 1) / 2) - math.lgamma(TAIL / 2) - 0.5 * math.log(TAIL * math.pi)
-    return len(e) * constant - (TAIL + 1) / 2 * float(np.sum(np.log1p(e**2 / TAIL)))
+    constant = (
+        math.lgamma((STUDENT_DEGREES + 1) / 2)
+        - math.lgamma(STUDENT_DEGREES / 2)
+        - 0.5 * math.log(STUDENT_DEGREES * math.pi)
+    )
+    return len(e) * constant - (STUDENT_DEGREES + 1) / 2 * float(np.sum(np.log1p(e**2 / STUDENT_DEGREES)))
 
 
-def _one(_: Any) -> Any:
+def _return_one(_: Any) -> Any:
     """Return the symbolic slope `du/dx = 1`."""
     return se.Integer(1)
 
 
-_GAUSSIAN = Kind(_same, _same, _one, np.ones_like, _gaussian, relative=True)
+_GAUSSIAN = Kind(_return_unchanged, _return_unchanged, _return_one, np.ones_like, _draw_gaussian, relative=True)
 _POISSON = Kind(
-    _same,
-    _same,
-    _one,
+    _return_unchanged,
+    _return_unchanged,
+    _return_one,
     np.ones_like,
-    _counts,
+    _draw_poisson,
     ratio=1.0,
     needs="values that are not negative",
     lowest=0.0,
-    closed=True,
-    weigh=_count_scale,
-    least=1.0,
+    includes_lowest=True,
+    weigh=_weigh_poisson,
+    min_sigma=1.0,
     error=lambda u, sigma: sigma * np.sqrt(np.maximum(u, MIN_COUNT_MEAN)),
 )
 KINDS: dict[str, Kind] = {
     "gaussian": _GAUSSIAN,
-    "lognormal": Kind(np.log, np.exp, lambda u: u, _same, _lognormal, needs="positive values", lowest=0.0),
+    "lognormal": Kind(
+        np.log, np.exp, lambda u: u, _return_unchanged, _draw_lognormal, needs="positive values", lowest=0.0
+    ),
     "poisson": _POISSON,
     "negative-binomial": replace(
         _POISSON,
-        draw=_overdispersed,
+        draw=_draw_negative_binomial,
         ratio=0.3,
-        weigh=_scatter_scale,
+        weigh=_weigh_negative_binomial,
         error=lambda u, sigma: np.sqrt(np.maximum(u, MIN_COUNT_MEAN) + (sigma * u) ** 2),
     ),
     "student": replace(
         _GAUSSIAN,
-        draw=_student,
-        weigh=_tail_scale,
-        widen=_tail_excess,
-        error=lambda u, sigma: sigma * np.sqrt((TAIL + 3) / (TAIL + 1)) * np.ones_like(u),
-        density=_tail_density,
+        draw=_draw_student,
+        weigh=_weigh_student,
+        widen=_widen_student,
+        error=lambda u, sigma: sigma * np.sqrt((STUDENT_DEGREES + 3) / (STUDENT_DEGREES + 1)) * np.ones_like(u),
+        density=_sum_student_density,
         robust=True,
     ),
 }

@@ -23,7 +23,7 @@ DERIVATIVE_ORDER = 6
 """Order of the derivative that the filter takes, as in the paper: polynomials of lower degree are removed."""
 MAX_HALF_WIDTH = 8
 """Largest half-width h of the stencil, in samples, as in the paper. A series of 33 samples or more uses it."""
-SHORTEST = 8
+MIN_FILTER_SAMPLES = 8
 """Number of samples from which the filter at even times can be used; a shorter series is filtered by divided
 differences. The shortest stencil (h = 3) has 7 points."""
 MIN_DIFFERENCE_POINTS = 3
@@ -32,7 +32,7 @@ straight line. A shorter series gives no filtered value. By judgement."""
 
 
 @cache
-def stencil(half_width: int) -> FloatArray:
+def build_stencil(half_width: int) -> FloatArray:
     """Return the stencil of the sixth derivative on `2·half_width + 1` equally spaced points, scaled to unit norm."""
     points = np.arange(-half_width, half_width + 1) / half_width
     # Exact for polynomials up to degree 2h: Σ c_m P_k(x_m) = P_k⁽⁶⁾(0), in the well-conditioned Chebyshev basis.
@@ -58,10 +58,10 @@ def estimate_sigma(x: FloatArray) -> FloatArray:
     """
     half_width = int(np.clip((len(x) - 1) // 4, DERIVATIVE_ORDER // 2, MAX_HALF_WIDTH))
     windows = np.lib.stride_tricks.sliding_window_view(x, 2 * half_width + 1, axis=0)
-    return np.asarray(np.sqrt(np.mean((windows @ stencil(half_width)) ** 2, axis=0)))
+    return np.asarray(np.sqrt(np.mean((windows @ build_stencil(half_width)) ** 2, axis=0)))
 
 
-def uneven_squares(t: FloatArray, x: FloatArray, scale: FloatArray) -> tuple[float, int]:
+def filter_uneven_series(t: FloatArray, x: FloatArray, scale: FloatArray) -> tuple[float, int]:
     """Filter one state at uneven times by divided differences of neighbouring samples.
 
     Parameters

@@ -1,6 +1,6 @@
 """Optimisation in a box, least squares and Markov chains; independent of differential equations."""
 
-from .second_order import Minimum, Stop, minimise, never
-from .step_rules import Cubic, Reaching, TrustRegion
+from .second_order import Minimum, Stop, minimise, never_stop
+from .step_rules import CubicRegularisation, ReachLimitedTrustRegion, TrustRegion
 
-__all__ = ["Cubic", "Minimum", "Reaching", "Stop", "TrustRegion", "minimise", "never"]
+__all__ = ["CubicRegularisation", "Minimum", "ReachLimitedTrustRegion", "Stop", "TrustRegion", "minimise", "never_stop"]

@@ -73,7 +73,7 @@ class _Reference:
         y = self.root @ rng.standard_normal(len(self.mean))
         return np.asarray(self.mean + y * math.sqrt(self.tail / rng.chisquare(self.tail)))
 
-    def learnt(self, past: FloatArray) -> _Reference:
+    def learn_from(self, past: FloatArray) -> _Reference:
         """Return a reference with the mean and shape of draws `(n, d)`; few draws are mixed with the standard shape."""
         n, d = past.shape
         share = n / (n + DRAWS_PER_DIMENSION * d)
@@ -81,7 +81,7 @@ class _Reference:
         return _Reference(past.mean(axis=0), np.linalg.cholesky(shape), self.tail)
 
 
-class Walk(Generic[E]):
+class IndependenceSampler(Generic[E]):
     """Chains from a density, in coordinates in which it is about standard normal.
 
     Parameters
@@ -113,12 +113,12 @@ class Walk(Generic[E]):
     ) -> None:
         self.density, self.rng = density, rng
         self.reference = _Reference(np.zeros(dimension), np.eye(dimension), tail)
-        self.points = [self._start(dimension) for _ in range(chains)]
+        self.points = [self._draw_start(dimension) for _ in range(chains)]
         self.kept: list[list[E]] = [[] for _ in self.points]
         self.local_period = 2
         self.steps = self.taken = self.lost = 0
 
-    def _start(self, dimension: int) -> tuple[FloatArray, E]:
+    def _draw_start(self, dimension: int) -> tuple[FloatArray, E]:
         """Draw the start of a chain `(d,)`, nearer to zero with each attempt that fails.
 
         Raises
@@ -135,7 +135,7 @@ class Walk(Generic[E]):
             width *= START_CONTRACTION
         raise ValueError(f"the density is zero or cannot be computed at any of {MAX_START_ATTEMPTS} random starts")
 
-    def _step(self, nearby: bool) -> list[float]:
+    def _take_step(self, is_local: bool) -> list[float]:
         """Take one step of each chain.
 
         Parameters
@@ -150,7 +150,7 @@ class Walk(Generic[E]):
         """
         reference, weights = self.reference, []
         for c, (z, current) in enumerate(self.points):
-            if nearby:
+            if is_local:
                 # Lengths of different magnitude serve directions of different width.
                 length = LOCAL_STEP_LENGTH / math.sqrt(len(z)) * math.exp(0.5 * self.rng.standard_normal())
                 trial = z + length * (reference.root @ self.rng.standard_normal(len(z)))
@@ -165,40 +165,40 @@ class Walk(Generic[E]):
                 continue
             weights.append(proposed.log - reference.log(trial))
             # A local step is symmetric: the ratio of densities. A draw from the reference: the ratio of weights.
-            ratio = proposed.log - current.log if nearby else weights[-1] - current.log + reference.log(z)
+            ratio = proposed.log - current.log if is_local else weights[-1] - current.log + reference.log(z)
             if chance < ratio:
                 self.points[c] = trial, proposed
                 self.taken += 1
         return weights
 
-    def warm_up(self, steps: int) -> None:
+    def warm_up_chains(self, steps: int) -> None:
         """Learn the reference in up to `steps` steps of each chain, and discard them."""
         past: list[FloatArray] = []
         best = (-1.0, self.reference)
         for _ in range(WARM_UP_ROUNDS):
             weights = []
             for i in range(steps // WARM_UP_ROUNDS):
-                proposed = self._step(nearby=i % 2 == 1)
+                proposed = self._take_step(is_local=i % 2 == 1)
                 weights += [] if i % 2 == 1 else proposed
                 past += [z for z, _ in self.points]
-            best = max(best, (_even(np.array(weights)), self.reference), key=lambda pair: pair[0])
+            best = max(best, (_compute_effective_share(np.array(weights)), self.reference), key=lambda pair: pair[0])
             if best[0] > GOOD_EFFECTIVE_SHARE:
                 break
             # The oldest third is dropped: chains began far from the density.
-            self.reference, past = self.reference.learnt(np.array(past)), past[len(past) // 3 :]
+            self.reference, past = self.reference.learn_from(np.array(past)), past[len(past) // 3 :]
         share, self.reference = best
         self.local_period = LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else 2
         self.steps = self.taken = self.lost = 0
 
-    def go_on(self, steps: int) -> None:
+    def take_steps(self, steps: int) -> None:
         """Take steps of each chain and keep all of them in `kept`."""
         for i in range(steps):
-            self._step(nearby=i % self.local_period == 0)
+            self._take_step(is_local=i % self.local_period == 0)
             for c, (_, current) in enumerate(self.points):
                 self.kept[c].append(current)
 
 
-def _even(logs: FloatArray) -> float:
+def _compute_effective_share(logs: FloatArray) -> float:
     """Compute the effective share of draws `(Σw)²/(n Σw²)` from the logarithms of w, `(n,)`."""
     if not np.isfinite(logs).any():
         return 0.0

@@ -13,7 +13,7 @@ TAIL_QUANTILES = (0.05, 0.95)
 """Quantiles whose effective sizes are those of the tails, as in the paper above."""
 
 
-def _scores(draws: FloatArray) -> FloatArray:
+def _compute_normal_scores(draws: FloatArray) -> FloatArray:
     """Return the normal scores of the ranks of draws `(chains, n)`, with Blom's offsets."""
     from scipy.special import ndtri
     from scipy.stats import rankdata
@@ -22,22 +22,25 @@ def _scores(draws: FloatArray) -> FloatArray:
     return np.asarray(ndtri((ranks - 0.375) / (draws.size + 0.25)))
 
 
-def _split(draws: FloatArray) -> FloatArray:
+def _split_chains(draws: FloatArray) -> FloatArray:
     """Split each chain of draws `(chains, n)` into halves, `(2 chains, n // 2)`, so that trends show as differences."""
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 
 
-def rhat(draws: FloatArray) -> float:
+def compute_rhat(draws: FloatArray) -> float:
     """Compute the larger of split R̂ of ranks and of folded ranks, for draws `(chains, n)`.
 
     Ranks are sensitive to chains at different locations, folded ranks to chains of different width.
     """
     folded = np.abs(draws - np.median(draws))
-    return max(_rhat(_split(_scores(draws))), _rhat(_split(_scores(folded))))
+    return max(
+        _compute_plain_rhat(_split_chains(_compute_normal_scores(draws))),
+        _compute_plain_rhat(_split_chains(_compute_normal_scores(folded))),
+    )
 
 
-def _rhat(z: FloatArray) -> float:
+def _compute_plain_rhat(z: FloatArray) -> float:
     """Compute R̂ of z `(chains, n)` from the variances within and between chains; NaN for constant chains."""
     n = z.shape[1]
     within = float(np.mean(z.var(axis=1, ddof=1)))
@@ -45,19 +48,22 @@ def _rhat(z: FloatArray) -> float:
     return float(np.sqrt(((n - 1) / n * within + between / n) / within)) if within > 0 else float("nan")
 
 
-def effective(draws: FloatArray) -> float:
+def compute_effective_size(draws: FloatArray) -> float:
     """Compute the smaller of the effective sizes of the bulk and of the tails of draws `(chains, n)`."""
     ends = np.quantile(draws, TAIL_QUANTILES)
-    return min(_effective(_scores(draws)), *(_effective((draws <= end).astype(float)) for end in ends))
+    return min(
+        _compute_plain_effective_size(_compute_normal_scores(draws)),
+        *(_compute_plain_effective_size((draws <= end).astype(float)) for end in ends),
+    )
 
 
-def _effective(values: FloatArray) -> float:
+def _compute_plain_effective_size(values: FloatArray) -> float:
     """Compute the effective size of values `(chains, n)` from autocorrelations; NaN for constant chains.
 
     The sum of autocorrelations ends before the first pair of lags with a negative sum, and the sums of pairs may not
     increase (Geyer's initial monotone sequence).
     """
-    z = _split(values)
+    z = _split_chains(values)
     m, n = z.shape
     centred = z - z.mean(axis=1, keepdims=True)
     size = 1 << (2 * n - 1).bit_length()  # padded with zeros, so that the convolution does not wrap around

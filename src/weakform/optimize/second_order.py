@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ..support.array_types import FloatArray
-from .step_rules import STEP_FAILURES, quadratic
+from .step_rules import STEP_FAILURES, evaluate_quadratic
 
 MAX_REFUSED_STEPS = 60
 """Number of trial steps of an iteration.
@@ -126,7 +126,7 @@ class Minimum:
     hessian: FloatArray | None = None
 
 
-def never(objective: float) -> bool:
+def never_stop(objective: float) -> bool:
     """Return False: a stop function that never stops."""
     del objective
     return False
@@ -165,8 +165,8 @@ def minimise(
     *,
     tolerance: float = 1e-8,
     max_iterations: int = 200,
-    enough: float = 0.0,
-    stop: Callable[[float], bool] = never,
+    min_predicted_decrease: float = 0.0,
+    stop: Callable[[float], bool] = never_stop,
 ) -> Minimum:
     """Minimise `objective(x, order)` over the box.
 
@@ -209,7 +209,7 @@ def minimise(
         return Minimum(x, value, reason, iterations, evaluations, gradient=g, hessian=H)
 
     for iteration in range(max_iterations):
-        d, largest = _scales(g, H, largest)
+        d, largest = _compute_scales(g, H, largest)
         # At a bound, a gradient that points out of the box is no reason to go on.
         free = ~(((x <= lower) & (g > 0)) | ((x >= upper) & (g < 0)))
         if np.linalg.norm((g / d)[free]) <= tolerance:
@@ -231,10 +231,10 @@ def minimise(
                 s = rule.step(g, H, d, low, high)
             except STEP_FAILURES:
                 return finish(Stop.STUCK, iteration)
-            predicted = -quadratic(g, H, s)
+            predicted = -evaluate_quadratic(g, H, s)
             if not predicted > 0:
                 break
-            if predicted < enough:
+            if predicted < min_predicted_decrease:
                 return finish(Stop.VALUE, iteration)
             moved = np.clip(x + s, lower, upper)
             trial = objective(moved, 0).value
@@ -279,7 +279,7 @@ def _finite_derivatives(evaluated: Evaluated) -> tuple[FloatArray, FloatArray] |
     return (g, H) if np.isfinite(g).all() and np.isfinite(H).all() else None
 
 
-def _scales(g: FloatArray, H: FloatArray, largest: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _compute_scales(g: FloatArray, H: FloatArray, largest: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute the scales `d_j = √|H_jj|`, not below a share of the largest so far.
 
     Parameters

@@ -54,7 +54,7 @@ HARD_CASE_SHARE = 1e-6
 By judgement."""
 
 
-def quadratic(g: FloatArray, H: FloatArray, s: FloatArray) -> float:
+def evaluate_quadratic(g: FloatArray, H: FloatArray, s: FloatArray) -> float:
     """Compute the quadratic model `m(s) = gᵀs + ½ sᵀHs`."""
     return float(g @ s + 0.5 * s @ (H @ s))
 
@@ -92,7 +92,7 @@ def _diagonalise(g: FloatArray, H: FloatArray, d: FloatArray) -> tuple[FloatArra
     return w, V, V.T @ slope
 
 
-def _shift(w: FloatArray, a: FloatArray, excess: Callable[[float, float], float]) -> tuple[float, FloatArray]:
+def _find_shift(w: FloatArray, a: FloatArray, excess: Callable[[float, float], float]) -> tuple[float, FloatArray]:
     """Find the shift at which a decreasing function is zero, by bisection.
 
     Parameters
@@ -135,7 +135,7 @@ def _shift(w: FloatArray, a: FloatArray, excess: Callable[[float, float], float]
     return high, coefficients(high)
 
 
-def _on_sphere(w: FloatArray, a: FloatArray, radius: float) -> FloatArray:
+def _step_to_sphere(w: FloatArray, a: FloatArray, radius: float) -> FloatArray:
     """Find the step on the boundary of a trust region.
 
     `1/‖ŝ(λ)‖` is nearly linear in λ and concave, so that Newton's method on it rises to the solution in a few steps.
@@ -164,7 +164,7 @@ def _on_sphere(w: FloatArray, a: FloatArray, radius: float) -> FloatArray:
     return c
 
 
-def _first_radius(g: FloatArray, d: FloatArray, extent: FloatArray, share: float = FIRST_RADIUS_SHARE) -> float:
+def _compute_first_radius(g: FloatArray, d: FloatArray, extent: FloatArray, share: float = FIRST_RADIUS_SHARE) -> float:
     """Return a share of the scaled extent `(J,)` of the region; of no extent, the length of the scaled gradient."""
     return share * float(np.linalg.norm(d * extent)) or float(np.linalg.norm(g / d))
 
@@ -206,18 +206,18 @@ class TrustRegion:
 
     def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
         """Set the first radius to a share of the extent `(J,)` of the region; without one, to a gradient step."""
-        self.radius = _first_radius(g, d, extent, self.share)
+        self.radius = _compute_first_radius(g, d, extent, self.share)
 
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return a step `(J,)` between `low` and `high` that decreases the model."""
-        plain = self._solve(g, H, d, self.radius)
+        plain = self._solve_in_sphere(g, H, d, self.radius)
         if ((plain >= low) & (plain <= high)).all():
             return plain
         # The active set releases a bound only once, so that another candidate may be better.
-        candidates = [self._active_set(g, H, d, low, high), self._cauchy(g, H, d, low, high)]
-        return min([*candidates, np.clip(plain, low, high)], key=lambda s: quadratic(g, H, s))
+        candidates = [self._step_by_active_set(g, H, d, low, high), self._compute_cauchy_step(g, H, d, low, high)]
+        return min([*candidates, np.clip(plain, low, high)], key=lambda s: evaluate_quadratic(g, H, s))
 
-    def _solve(self, g: FloatArray, H: FloatArray, d: FloatArray, radius: float) -> FloatArray:
+    def _solve_in_sphere(self, g: FloatArray, H: FloatArray, d: FloatArray, radius: float) -> FloatArray:
         """Return the minimiser `(J,)` of the model within a radius, without bounds."""
         w, V, a = _diagonalise(g, H, d)
         tiny = RELATIVE_FLATNESS * max(abs(w[0]), abs(w[-1]), DIVISION_GUARD)
@@ -226,7 +226,7 @@ class TrustRegion:
             newton = np.where(w > tiny, -a / np.where(w > tiny, w, 1.0), 0.0)
             if np.linalg.norm(newton) <= radius:
                 return np.asarray(V @ newton / d)
-        c = _on_sphere(w, a, radius)
+        c = _step_to_sphere(w, a, radius)
         short = radius**2 - float(c @ c)
         if w[0] < -tiny and short > HARD_CASE_SHARE * radius**2:
             # The hard case: ĝ has no component along the lowest eigenvector. Extend the step along it to the radius.
@@ -234,7 +234,9 @@ class TrustRegion:
             c[0] += np.copysign(np.sqrt(short), -a[0] if a[0] else 1.0)
         return np.asarray(V @ c / d)
 
-    def _active_set(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    def _step_by_active_set(
+        self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
         """Return a step `(J,)` in the box by an active set, one bound after the other.
 
         The step moves towards the minimum over the free variables as far as the first bound, at which that variable is
@@ -250,7 +252,7 @@ class TrustRegion:
             radius = np.sqrt(max(remaining, (MIN_SHARE_OF_RADIUS_LEFT * self.radius) ** 2))
             reduced = g[free] + H[np.ix_(free, held)] @ s[held]
             target = s.copy()
-            target[free] = self._solve(reduced, H[np.ix_(free, free)], d[free], radius)
+            target[free] = self._solve_in_sphere(reduced, H[np.ix_(free, free)], d[free], radius)
             move = target - s
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(move > 0, (high - s) / move, np.where(move < 0, (low - s) / move, np.inf))
@@ -269,7 +271,9 @@ class TrustRegion:
             released |= wrong
         return s
 
-    def _cauchy(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    def _compute_cauchy_step(
+        self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
         """Return the Cauchy step `(J,)`: the best one along the scaled gradient, clipped to the box."""
         direction = -g / d**2
         direction = np.where((direction < 0) & (low == 0) | (direction > 0) & (high == 0), 0.0, direction)
@@ -292,7 +296,7 @@ class TrustRegion:
 
 
 @dataclass
-class Reaching(TrustRegion):
+class ReachLimitedTrustRegion(TrustRegion):
     """A trust region in which no step is longer than a share of the extent of the box in any coordinate.
 
     Attributes
@@ -339,7 +343,7 @@ _CUBIC = _CubicPolicy()
 
 
 @dataclass
-class Cubic:
+class CubicRegularisation:
     """Steps that minimise the model with `weight/3 ‖d∘s‖³` added.
 
     Attributes
@@ -354,13 +358,13 @@ class Cubic:
     def begin(self, g: FloatArray, d: FloatArray, extent: FloatArray) -> None:
         """Set the weight so that a gradient step has about the length of the first radius of a trust region."""
         # Without curvature the minimiser has c ‖ŝ‖² = ‖ĝ‖.
-        self.weight = float(np.linalg.norm(g / d)) / max(_first_radius(g, d, extent), DIVISION_GUARD) ** 2
+        self.weight = float(np.linalg.norm(g / d)) / max(_compute_first_radius(g, d, extent), DIVISION_GUARD) ** 2
 
     def step(self, g: FloatArray, H: FloatArray, d: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return the step `(J,)`; `low` and `high` are not used."""
         del low, high
         w, V, a = _diagonalise(g, H, d)
-        _, c = _shift(w, a, lambda shift, norm: self.weight * norm - shift)
+        _, c = _find_shift(w, a, lambda shift, norm: self.weight * norm - shift)
         return np.asarray(V @ c / d)
 
     def update(self, ratio: float, s: FloatArray, d: FloatArray) -> None:

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 
-PRIORS = ("normal", "lognormal")
+PRIOR_KINDS = ("normal", "lognormal")
 """Kinds of prior."""
 Bounds = tuple[float, float]
 Prior = tuple[str, float, float]
 
 
 @dataclass(frozen=True, repr=False)
-class Parameter(Tidy):
+class Parameter(CompactRepr):
     """The specification of one parameter of a fit; every field is optional.
 
     Attributes
@@ -66,8 +66,11 @@ Entries = dict[str, dict[str, Any]]
 """For each parameter, the fields of its `Parameter` that the user has specified."""
 
 
-def gathered(
-    names: tuple[str, ...], more: Sequence[str], parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+def gather_specifications(
+    names: tuple[str, ...],
+    local_names: Sequence[str],
+    parameters: Mapping[str, Any] | None,
+    keywords: Mapping[str, Any],
 ) -> Entries:
     """Gather the specifications of all parameters from the argument `parameters` and the other keywords of `fit`.
 
@@ -92,20 +95,22 @@ def gathered(
     FitError
         If a name is unknown, a value has a wrong form, or a parameter is specified in both forms.
     """
-    every = (*names, *more)
+    every = (*names, *local_names)
     entries: Entries = {name: {} for name in every}
     for key, field in _BY_KEYWORD.items():
         value = keywords.get(key)
         if key in ("bounds", "start") and value is not None and not isinstance(value, Mapping):
-            value = _in_order(names, key, value)
-        for name, entry in _by_name(every, key, value).items():
+            value = _assign_in_order(names, key, value)
+        for name, entry in _read_keyword(every, key, value).items():
             entries[name][field] = entry
-    for name, record in _named(every, parameters or {}, "parameters").items():
+    for name, record in _check_names(every, parameters or {}, "parameters").items():
         if entries[name]:
             key = next(key for key, field in _BY_KEYWORD.items() if field in entries[name])
             raise FitError(f"{name!r} is in parameters= and in {key}=; specify it in one of them only.")
-        spec = record if isinstance(record, Parameter) else Parameter(fixed=_fixed(name, record))
-        entries[name] = {key: getattr(spec, key) for key in KEYS if getattr(spec, key) != getattr(Parameter(), key)}
+        spec = record if isinstance(record, Parameter) else Parameter(fixed=_check_fixed_value(name, record))
+        entries[name] = {
+            key: getattr(spec, key) for key in PARAMETER_FIELDS if getattr(spec, key) != getattr(Parameter(), key)
+        }
     return entries
 
 
@@ -122,7 +127,7 @@ _BY_KEYWORD = {
 """The field of `Parameter` that each keyword of `fit` sets."""
 
 
-def _fixed(name: str, value: Any) -> Any:
+def _check_fixed_value(name: str, value: Any) -> Any:
     """Return the value at which an entry of `parameters` fixes a parameter; raise if it is not a number."""
     if isinstance(value, bool | str) or not np.isscalar(value):
         raise FitError(
@@ -132,7 +137,7 @@ def _fixed(name: str, value: Any) -> Any:
     return value
 
 
-def _by_name(names: tuple[str, ...], key: str, value: Any) -> Mapping[str, Any]:
+def _read_keyword(names: tuple[str, ...], key: str, value: Any) -> Mapping[str, Any]:
     """Return the entries of one keyword of `fit` by parameter; `value` is what the user passed."""
     if value is None:
         return {}
@@ -144,10 +149,10 @@ def _by_name(names: tuple[str, ...], key: str, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
             raise FitError(f"units must be a mapping from names to text; received {value!r}.")
         return {name: unit for name, unit in value.items() if name in names}
-    return _named(names, value, key)
+    return _check_names(names, value, key)
 
 
-def _in_order(names: tuple[str, ...], key: str, values: Any) -> dict[str, Any]:
+def _assign_in_order(names: tuple[str, ...], key: str, values: Any) -> dict[str, Any]:
     """Assign a list or array in the order of the model's parameters to their names; raise if its length is wrong."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
         raise FitError(f"{key} must be a mapping or a list; received {values!r}.")
@@ -160,20 +165,20 @@ def _in_order(names: tuple[str, ...], key: str, values: Any) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _named(names: tuple[str, ...], values: Any, what: str) -> Mapping[str, Any]:
+def _check_names(names: tuple[str, ...], values: Any, what: str) -> Mapping[str, Any]:
     """Return a mapping unchanged; raise if it is none or has an unknown name. `what` is its name in messages."""
     if not isinstance(values, Mapping):
         raise FitError(f"{what} must be a mapping from names to values, such as {{'p1': ...}}; received {values!r}.")
     for name in values:
         if name not in names:
             raise FitError(
-                f"Unknown parameter {name!r} in {what}.{suggestion(str(name), names)} The model's parameters: "
+                f"Unknown parameter {name!r} in {what}.{suggest_name(str(name), names)} The model's parameters: "
                 f"{', '.join(names)}. The initial value of a state x is called x(0)."
             )
     return values
 
 
-def number(value: Any, what: str) -> float:
+def check_number(value: Any, what: str) -> float:
     """Convert a value to a finite float; raise `FitError` if it is none. `what` names the value in the message."""
     try:
         result = float(value)
@@ -184,7 +189,7 @@ def number(value: Any, what: str) -> float:
     return result
 
 
-def checked(name: str, record: Parameter) -> Parameter:
+def check_parameter(name: str, record: Parameter) -> Parameter:
     """Check the specification of one parameter and convert its values to floats.
 
     Parameters
@@ -202,8 +207,8 @@ def checked(name: str, record: Parameter) -> Parameter:
     FitError
         If a value is impossible, or contradicts another one.
     """
-    fixed = None if record.fixed is None else number(record.fixed, f"the fixed value of {name!r}")
-    start = None if record.start is None else number(record.start, f"the start of {name!r}")
+    fixed = None if record.fixed is None else check_number(record.fixed, f"the fixed value of {name!r}")
+    start = None if record.start is None else check_number(record.start, f"the start of {name!r}")
     if fixed is not None and record.tied is not None:
         raise FitError(f"{name!r} is both fixed and tied; choose one of them.")
     if record.tied is not None and not isinstance(record.tied, str):
@@ -214,7 +219,7 @@ def checked(name: str, record: Parameter) -> Parameter:
         expected: type = bool if key == "log" else str
         if not isinstance(getattr(record, key), expected):
             raise FitError(f"{key} of {name!r} must be {expected.__name__}; received {getattr(record, key)!r}.")
-    bounds = None if record.bounds is None or record.tied is not None else _bounds(name, record.bounds, fixed)
+    bounds = None if record.bounds is None or record.tied is not None else _check_bounds(name, record.bounds, fixed)
     if record.log and bounds is not None:
         low, high = bounds
         if np.isfinite(low) and low < 0:
@@ -224,13 +229,13 @@ def checked(name: str, record: Parameter) -> Parameter:
     is_estimated = record.tied is None and fixed is None
     if record.log and start is not None and start <= 0 and is_estimated:
         raise FitError(f"{name!r} is on a log scale, and its start must be positive; received {start!r}.")
-    prior = None if record.prior is None else _prior(name, record.prior)
+    prior = None if record.prior is None else _check_prior(name, record.prior)
     if prior is not None and fixed is not None:
         raise FitError(f"{name!r} is fixed and has a prior, which would have no effect; remove one of them.")
     return replace(record, bounds=bounds, fixed=fixed, start=start, prior=prior)
 
 
-def _bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
+def _check_bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
     """Check a pair of bounds and return it as floats, infinite where there is no bound."""
     try:
         low, high = (np.nan if limit is None else float(limit) for limit in pair)
@@ -247,18 +252,21 @@ def _bounds(name: str, pair: Any, fixed: float | None) -> Bounds:
     return low, high
 
 
-def _prior(name: str, prior: Any) -> Prior:
+def _check_prior(name: str, prior: Any) -> Prior:
     """Check a prior `(kind, centre, spread)` and return it with floats."""
     try:
         kind, first, second = prior
     except (TypeError, ValueError):
         kind, first, second = "", 0.0, 0.0
-    if kind not in PRIORS:
+    if kind not in PRIOR_KINDS:
         raise FitError(
             f"The prior of {name!r} must be ('normal', mean, standard deviation) or ('lognormal', median, standard "
             f"deviation of the logarithm); received {prior!r}."
         )
-    m, s = number(first, f"the centre of the prior of {name!r}"), number(second, f"the spread of the prior of {name!r}")
+    m, s = (
+        check_number(first, f"the centre of the prior of {name!r}"),
+        check_number(second, f"the spread of the prior of {name!r}"),
+    )
     if s <= 0 or (kind == "lognormal" and m <= 0):
         raise FitError(
             f"The prior of {name!r} needs a positive spread, and a positive median if log-normal; received {prior!r}."
@@ -266,5 +274,5 @@ def _prior(name: str, prior: Any) -> Prior:
     return kind, m, s
 
 
-KEYS = tuple(field.name for field in fields(Parameter))
+PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
 """The fields of `Parameter`; a model file has the same keys."""

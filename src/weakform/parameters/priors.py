@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .working_scale import Scale
+from .working_scale import WorkingScale
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Priors:
     log_scale: BoolArray
 
     @classmethod
-    def of(cls, priors: Sequence[tuple[str, float, float] | None]) -> Priors | None:
+    def from_tuples(cls, priors: Sequence[tuple[str, float, float] | None]) -> Priors | None:
         """Build the priors of all parameters.
 
         Parameters
@@ -62,11 +62,11 @@ class Priors:
         spread = np.array([spread for _, (_, _, spread) in entries])
         return cls(np.array([j for j, _ in entries]), centre, spread, lognormal, np.zeros(len(entries), dtype=bool))
 
-    def on(self, scale: Scale) -> Priors:
+    def convert_to_scale(self, scale: WorkingScale) -> Priors:
         """Return the same priors as functions of q, the parameters on the scale of the estimators."""
         return replace(self, log_scale=scale.log[self.index])
 
-    def rows(self, p: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def compute_residuals(self, p: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Compute `ρ` and its first and second derivative by q, `(n,)` each, at the working parameters `(J,)`."""
         q = p[self.index]
         with np.errstate(all="ignore"):
@@ -78,7 +78,7 @@ class Priors:
             second = np.where(self.lognormal == self.log_scale, 0.0, np.where(self.lognormal, -1 / natural**2, natural))
         return (value - self.centre) / self.spread, first / self.spread, second / self.spread
 
-    def allowed(self, p: FloatArray) -> FloatArray:
+    def replace_impossible(self, p: FloatArray) -> FloatArray:
         """Replace values `(J,)` that are impossible under a log-normal prior (zero or negative) by its median."""
         p = p.copy()
         for j, centre, positive, logged in zip(self.index, self.centre, self.lognormal, self.log_scale, strict=True):
@@ -86,14 +86,14 @@ class Priors:
                 p[j] = np.exp(centre)
         return p
 
-    def value(self, p: FloatArray) -> float:
+    def compute_penalty(self, p: FloatArray) -> float:
         """Compute `½ Σ ρ²` at working parameters `(J,)`; infinite where a ρ is undefined."""
-        rho, _, _ = self.rows(p)
+        rho, _, _ = self.compute_residuals(p)
         return 0.5 * float(rho @ rho) if np.isfinite(rho).all() else np.inf
 
     def gradient(self, p: FloatArray) -> FloatArray:
         """Compute the gradient of `½ Σ ρ²`, `(J,)`."""
-        rho, first, _ = self.rows(p)
+        rho, first, _ = self.compute_residuals(p)
         g = np.zeros(len(p))
         np.add.at(g, self.index, rho * first)
         return g
@@ -107,18 +107,18 @@ class Priors:
         q = p[self.index]
         with np.errstate(all="ignore"):
             log_jacobian = np.where(self.log_scale, q, -np.log(q))
-        return float(log_jacobian[self.lognormal != self.log_scale].sum()) - self.value(p)
+        return float(log_jacobian[self.lognormal != self.log_scale].sum()) - self.compute_penalty(p)
 
     def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
         """Compute the Hessian of `½ Σ ρ²`, `(J, J)`; if not `exact`, only `Σ (∂ρ)²`, its information."""
-        rho, first, second = self.rows(p)
+        rho, first, second = self.compute_residuals(p)
         h = np.zeros(len(p))
         np.add.at(h, self.index, first**2 + (rho * second if exact else 0.0))
         return np.diag(h)
 
     def jacobian(self, p: FloatArray) -> FloatArray:
         """Compute `∂ρ/∂q`, `(n, J)`, at working parameters `(J,)`."""
-        _, first, _ = self.rows(p)
+        _, first, _ = self.compute_residuals(p)
         rows = np.zeros((len(self.index), len(p)))
         rows[np.arange(len(self.index)), self.index] = first
         return rows

@@ -17,7 +17,7 @@ from ..support.array_types import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
-class Scale:
+class WorkingScale:
     """The scale of each parameter.
 
     Attributes
@@ -28,27 +28,27 @@ class Scale:
 
     log: BoolArray
 
-    def working(self, p: FloatArray) -> FloatArray:
+    def to_working(self, p: FloatArray) -> FloatArray:
         """Convert parameters `(J,)` to q `(J,)`; the logarithm of a value that is not positive is minus infinity."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(self.log, np.log(np.maximum(p, 0.0)), p))
 
-    def natural(self, q: FloatArray) -> FloatArray:
+    def to_natural(self, q: FloatArray) -> FloatArray:
         """Convert q `(J,)` to parameters `(J,)`."""
         with np.errstate(over="ignore"):
             return np.asarray(np.where(self.log, np.exp(q), q))
 
-    def slope(self, p: FloatArray) -> FloatArray:
+    def compute_slope(self, p: FloatArray) -> FloatArray:
         """Compute `dp/dq`, `(J,)`, at parameters `(J,)`."""
         return np.where(self.log, p, 1.0)
 
-    def natural_covariance(self, p: FloatArray, covariance: FloatArray) -> FloatArray:
+    def to_natural_covariance(self, p: FloatArray, covariance: FloatArray) -> FloatArray:
         """Convert the covariance `(J, J)` of q to that of the parameters p `(J,)`; infinite variances stay infinite."""
-        slope = self.slope(p)
+        slope = self.compute_slope(p)
         with np.errstate(invalid="ignore"):
             return np.where(np.isinf(covariance), covariance, covariance * np.outer(slope, slope))
 
-    def intervals(self, p: FloatArray, half: FloatArray) -> FloatArray:
+    def compute_intervals(self, p: FloatArray, half: FloatArray) -> FloatArray:
         """Compute intervals `p ± half`, or `p exp(± half/p)` on a log scale, which are positive.
 
         Parameters
@@ -65,9 +65,9 @@ class Scale:
         ends[log] = p[log, None] * np.exp(np.outer(half[log] / p[log], [-1.0, 1.0]))
         return ends
 
-    def substituted(self, model: Model) -> Model:
+    def rewrite_model(self, model: Model) -> Model:
         """Return the model written in terms of q."""
         names = [name for name, log in zip(model.parameters, self.log, strict=True) if log]
         if not names:
             return model
-        return model.substituted({name: se.exp(se.Symbol(name)) for name in names}, drop=False)
+        return model.substitute_parameters({name: se.exp(se.Symbol(name)) for name in names}, drop=False)

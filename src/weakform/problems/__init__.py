@@ -8,7 +8,7 @@
 from functools import cache
 
 from ..support.errors import WeakformError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 from . import (
     edge_cases,
     fitzhugh_nagumo,
@@ -49,7 +49,7 @@ def names() -> tuple[str, ...]:
 @cache
 def at_the_edges() -> dict[str, Problem]:
     """Return the systems of `edges.toml` by name, on which fits fail most easily; `get` returns them, too."""
-    return {problem.name: problem for problem in edge_cases.read()}
+    return {problem.name: problem for problem in edge_cases.read_edge_cases()}
 
 
 def get(name: str) -> Problem:
@@ -72,7 +72,7 @@ def get(name: str) -> Problem:
     key = str(name).lower().replace("_", "-").replace(" ", "-")
     every = ALL if key in ALL else {**ALL, **at_the_edges()}  # the file of edge cases is read only if it is needed
     if key not in every:
-        raise WeakformError(f"No problem {name!r}.{suggestion(key, every)} There are: {', '.join(every)}.")
+        raise WeakformError(f"No problem {name!r}.{suggest_name(key, every)} There are: {', '.join(every)}.")
     return every[key]
 
 

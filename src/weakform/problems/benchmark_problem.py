@@ -14,10 +14,10 @@ from ..forward.solver import simulate
 from ..model.model import Model
 from ..noise.kinds import KINDS
 from ..support.array_types import FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import DataError
 from ..support.whole_numbers import is_whole
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 
 SOLUTION_RTOL = 1e-10
 """Relative tolerance of noise-free solutions, far below any noise that is simulated. By judgement."""
@@ -31,7 +31,7 @@ solvable."""
 
 
 @dataclass(frozen=True, repr=False)
-class Problem(Tidy):
+class Problem(CompactRepr):
     """A system of equations with its true parameters.
 
     Attributes
@@ -86,7 +86,7 @@ class Problem(Tidy):
     def with_noise(self, kind: str) -> Problem:
         """Return the same problem with another kind of noise."""
         if kind not in KINDS:
-            raise DataError(f"No noise {kind!r}.{suggestion(str(kind), KINDS)} There are: {', '.join(KINDS)}.")
+            raise DataError(f"No noise {kind!r}.{suggest_name(str(kind), KINDS)} There are: {', '.join(KINDS)}.")
         return replace(self, noise=kind)
 
     def start(self, seed: int) -> FloatArray:
@@ -115,7 +115,7 @@ class Problem(Tidy):
             raise DataError(
                 f"At least {MIN_STEPS} steps and a positive duration are needed; received {M!r} and {length:g}."
             )
-        times, states = _solve(self, int(M), length)
+        times, states = _solve_problem(self, int(M), length)
         return times.copy(), states.copy()
 
     def simulate(
@@ -154,14 +154,14 @@ class Problem(Tidy):
         if not (isinstance(ratio, numbers.Real) and np.isfinite(ratio) and ratio >= 0):
             raise DataError(f"The noise ratio must be a finite number that is not negative; received {noise!r}.")
         times, states = self.solution(M, duration)
-        sigma = kind.sigma(states, float(ratio), by_state)
+        sigma = kind.compute_sigma(states, float(ratio), by_state)
         values = kind.draw(np.random.default_rng([seed, 0]), states, sigma)
         truth = Truth(self.parameters, states, np.array(self.initial), sigma)
         return Dataset(times, values, noise=self.noise, names=self.model.states, truth=truth)
 
 
 @lru_cache(maxsize=64)
-def _solve(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
+def _solve_problem(problem: Problem, M: int, duration: float) -> tuple[FloatArray, FloatArray]:
     """Solve a problem; solutions are cached, because studies draw many data sets from the same one."""
     times = np.linspace(0.0, duration, M + 1)
     solved = simulate(

@@ -13,7 +13,7 @@ EDGE_CASE_SOURCE = "textbook equations, see edges.toml"
 """The source that is shown for these systems."""
 
 
-def read() -> tuple[Problem, ...]:
+def read_edge_cases() -> tuple[Problem, ...]:
     """Read all systems, in the order of the file; a parameter without bounds gets infinite ones."""
     text = (resources.files(__package__) / "edges.toml").read_text(encoding="utf-8")
     problems = []

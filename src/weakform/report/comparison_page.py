@@ -8,10 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from ..analysis.comparison import Comparison
-from ..inference.prediction import fine_grid
+from ..inference.prediction import build_fine_grid
 from ..support.errors import WeakformError
-from .html_blocks import document, figure, legend, section, series, table, thinned
-from .mathml import equations
+from .html_blocks import (
+    build_document,
+    build_figure,
+    build_legend,
+    build_section,
+    build_series,
+    build_table,
+    thin_columns,
+)
+from .mathml import render_equations
 
 COLOURS = ("fit", "truth", "good", "bad")
 """Names of colours of `page.css`; as many models are drawn, the best ones."""
@@ -23,21 +31,23 @@ MAX_TRAJECTORIES = 6
 """Trajectories that are drawn. By judgement."""
 
 
-def write(found: Comparison, path: str | Path) -> Path:
+def write_comparison(comparison: Comparison, path: str | Path) -> Path:
     """Write the page of a comparison to a file; returns its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(page(found), encoding="utf-8")
+    Path(path).write_text(build_comparison_page(comparison), encoding="utf-8")
     return Path(path)
 
 
 @np.errstate(all="ignore")
-def page(found: Comparison) -> str:
+def build_comparison_page(comparison: Comparison) -> str:
     """Build the whole page; returns its HTML."""
-    return document(f"weakform: {', '.join(r.name for r in found.rivals)}", sections(found))
+    return build_document(
+        f"weakform: {', '.join(r.name for r in comparison.rivals)}", build_comparison_sections(comparison)
+    )
 
 
 @np.errstate(all="ignore")
-def sections(found: Comparison) -> list[str]:
+def build_comparison_sections(comparison: Comparison) -> list[str]:
     """Build the sections of the page, in their order."""
     rows = [
         [
@@ -50,45 +60,49 @@ def sections(found: Comparison) -> list[str]:
             f"{r.weight:.3f}",
             r.verdict,
         ]
-        for r in found.rivals
+        for r in comparison.rivals
     ]
-    header = ["model", "log-likelihood", "free", "AICc", "BIC", f"Δ {found.criterion}", "weight", "fit"]
-    nested = "".join(f"<p>{escape(found.told(test))}</p>" for test in found.nested)
+    header = ["model", "log-likelihood", "free", "AICc", "BIC", f"Δ {comparison.criterion}", "weight", "fit"]
+    nested = "".join(f"<p>{escape(comparison.told(test))}</p>" for test in comparison.nested)
     return [
-        f'<section class="verdict" aria-label="Verdict"><p class="headline">{escape(found.sentence)}</p></section>',
-        section("Models side by side", table(header, rows) + nested),
-        section("Fits and extrapolation", _curves(found)),
+        '<section class="verdict" aria-label="Verdict"><p '
+        f'class="headline">{escape(comparison.sentence)}</p></section>',
+        build_section("Models side by side", build_table(header, rows) + nested),
+        build_section("Fits and extrapolation", _build_charts(comparison)),
         *(
-            section(r.name, f'<div class="wide">{equations(r.fit.model)}</div>{_estimates(found, r.name)}')
-            for r in found.rivals
+            build_section(
+                r.name,
+                f'<div class="wide">{render_equations(r.fit.model)}</div>{_build_estimates_table(comparison, r.name)}',
+            )
+            for r in comparison.rivals
         ),
     ]
 
 
-def _estimates(found: Comparison, name: str) -> str:
+def _build_estimates_table(comparison: Comparison, name: str) -> str:
     """Build the table of the estimates of one model."""
-    fit = found[name].fit
+    fit = comparison[name].fit
     ends = fit.intervals()
     rows = [
         [p, f"{v:.5g}", "fixed" if fixed else f"{low:.4g} to {high:.4g}"]
         for p, v, (low, high), fixed in zip(fit.model.parameters, fit.estimate, ends, fit.fixed, strict=True)
     ]
-    return table(["parameter", "estimate", "95% interval"], rows)
+    return build_table(["parameter", "estimate", "95% interval"], rows)
 
 
-def _curves(found: Comparison) -> str:
+def _build_charts(comparison: Comparison) -> str:
     """Build the charts of the first trajectories: each measured column, with the solution of each model.
 
     The solutions go on beyond the data, to show where the forecasts of the models differ.
     """
-    best = found.rivals[0].fit
-    drawn = [r for r in found.rivals[: len(COLOURS)] if r.fit.converged]
-    key = legend(("data", "data"), *((r.name, c) for r, c in zip(drawn, COLOURS, strict=False)))
+    best = comparison.rivals[0].fit
+    drawn = [r for r in comparison.rivals[: len(COLOURS)] if r.fit.converged]
+    key = build_legend(("data", "data"), *((r.name, c) for r, c in zip(drawn, COLOURS, strict=False)))
     figures = []
     for k, q in enumerate(best.data.trajectories[:MAX_TRAJECTORIES]):
         curves = {}
         for r in drawn:
-            grid = fine_grid(r.fit, k)
+            grid = build_fine_grid(r.fit, k)
             steps = np.arange(1, EXTRAPOLATION_POINTS + 1)
             beyond = grid[-1] + EXTRAPOLATION_SHARE * (grid[-1] - grid[0]) * steps / EXTRAPOLATION_POINTS
             try:
@@ -96,13 +110,13 @@ def _curves(found: Comparison) -> str:
             except WeakformError:  # a model that cannot be solved that far is left out of this chart
                 continue
         for d, name in enumerate(best.data.labels):
-            dt, du = thinned(q.times, q.values[:, d])
-            lines = [series("points", "data", (dt, du), "data")]
+            dt, du = thin_columns(q.times, q.values[:, d])
+            lines = [build_series("points", "data", (dt, du), "data")]
             for r, colour in zip(drawn, COLOURS, strict=False):
                 if r.name in curves and name in curves[r.name].names:
-                    t, u = thinned(curves[r.name].times, curves[r.name][name][:, 0])
-                    lines.append(series("line", r.name, (t, u), colour))
+                    t, u = thin_columns(curves[r.name].times, curves[r.name][name][:, 0])
+                    lines.append(build_series("line", r.name, (t, u), colour))
             where = f" of {q.label}" if q.label else ""
             label = f"{name}{where} against time: data and all models"
-            figures.append(figure(label, ("time", name + where), lines))
+            figures.append(build_figure(label, ("time", name + where), lines))
     return f'{key}<div class="pairs">{"".join(figures)}</div>'

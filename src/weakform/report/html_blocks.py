@@ -18,7 +18,7 @@ SMALL_CHART_HEIGHT = 190
 """Pixels, for one chart of many. By judgement."""
 
 
-def document(title: str, body: list[str]) -> str:
+def build_document(title: str, body: list[str]) -> str:
     """Build a complete page with its style sheet and scripts inside.
 
     Parameters
@@ -43,7 +43,7 @@ def document(title: str, body: list[str]) -> str:
     )
 
 
-def section(title: str, body: str, kind: str = "") -> str:
+def build_section(title: str, body: str, kind: str = "") -> str:
     """Build a section with a heading; returns an empty string for an empty body.
 
     Sections of kind `"minor"` are left out when the page is printed.
@@ -51,12 +51,16 @@ def section(title: str, body: str, kind: str = "") -> str:
     return f'<section class="{kind}"><h2>{escape(title)}</h2>{body}</section>' if body else ""
 
 
-def texts(title: str, texts: tuple[str, ...]) -> str:
+def build_list_section(title: str, sentences: tuple[str, ...]) -> str:
     """Build a section with a list of sentences; returns an empty string if there are none."""
-    return section(title, "<ul>" + "".join(f"<li>{escape(t)}</li>" for t in texts) + "</ul>") if texts else ""
+    return (
+        build_section(title, "<ul>" + "".join(f"<li>{escape(t)}</li>" for t in sentences) + "</ul>")
+        if sentences
+        else ""
+    )
 
 
-def table(header: list[str], rows: list[list[str]], classes: str = "") -> str:
+def build_table(header: list[str], rows: list[list[str]], classes: str = "") -> str:
     """Build a table that scrolls horizontally if it is too wide; all cells are escaped."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -65,18 +69,18 @@ def table(header: list[str], rows: list[list[str]], classes: str = "") -> str:
     )
 
 
-def plain(values: Any) -> list[float | None]:
+def to_json_numbers(values: Any) -> list[float | None]:
     """Convert numbers for a chart to 12 digits; None for those that are not finite, which JSON cannot hold."""
     return [float(f"{v:.12g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def thinned(*columns: FloatArray) -> tuple[FloatArray, ...]:
+def thin_columns(*columns: FloatArray) -> tuple[FloatArray, ...]:
     """Thin columns of equal length evenly, to at most `MAX_POINTS` points each."""
     step = max(1, -(-len(columns[0]) // MAX_POINTS))
     return tuple(column[::step] for column in columns)
 
 
-def figure(
+def build_figure(
     label: str,
     axes: tuple[str, str],
     series: list[dict[str, Any]],
@@ -114,13 +118,13 @@ def figure(
     return f'<figure><div class="chart"><script type="application/json">{description}</script></div>{below}</figure>'
 
 
-def spread(series: list[dict[str, Any]]) -> tuple[float, float] | None:
+def find_range(series: list[dict[str, Any]]) -> tuple[float, float] | None:
     """Return the smallest and the largest value of some series; None if there are none, or all are equal."""
     values = [v for s in series for key in ("y", "upper") if key in s for v in s[key] if v is not None]
     return (min(values), max(values)) if values and min(values) < max(values) else None
 
 
-def series(kind: str, name: str, points: tuple[Any, ...], colour: str, **more: Any) -> dict[str, Any]:
+def build_series(kind: str, name: str, points: tuple[Any, ...], colour: str, **more: Any) -> dict[str, Any]:
     """Build a series of a chart.
 
     Parameters
@@ -140,10 +144,10 @@ def series(kind: str, name: str, points: tuple[Any, ...], colour: str, **more: A
     dict
     """
     x, y = points
-    return {"kind": kind, "name": name, "x": plain(x), "y": plain(y), "colour": colour, **more}
+    return {"kind": kind, "name": name, "x": to_json_numbers(x), "y": to_json_numbers(y), "colour": colour, **more}
 
 
-def legend(*entries: tuple[str, str]) -> str:
+def build_legend(*entries: tuple[str, str]) -> str:
     """Build a legend from pairs of a label and the name of a colour."""
     items = "".join(
         f'<span><i style="background:var(--{colour})"></i>{escape(name)}</span>' for name, colour in entries

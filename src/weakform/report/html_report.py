@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..inference.fitted_states import panels
-from ..inference.intervals import overtaken
+from ..inference.fitted_states import list_panels
+from ..inference.intervals import describe_better_fit
 from ..inference.refits import can_refit
-from ..inference.state_estimates import shown_beginnings
+from ..inference.state_estimates import list_initial_values
 from ..support.array_types import FloatArray
 from ..support.errors import WeakformError
-from ..support.versions import __version__, versions
+from ..support.versions import __version__, describe_versions
 from . import svg_plots
-from .html_blocks import document, section, table, texts, thinned
-from .mathml import equations
-from .notebook_svg import still
-from .posterior_pairs import described
-from .text_report import chosen, number, pair
-from .verdict_text import verdict
+from .html_blocks import build_document, build_list_section, build_section, build_table, thin_columns
+from .mathml import render_equations
+from .notebook_svg import draw_fit_svg
+from .posterior_pairs import build_posterior_section
+from .text_report import describe_settings, format_interval, format_number
+from .verdict_text import judge_fit
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -37,7 +37,7 @@ MAX_CELL_TINT = 0.75
 
 
 @np.errstate(all="ignore")
-def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
+def write_report(fit: FitResult, path: str | Path, command: str = "") -> Path:
     """Write the page to a file; profiles are computed first if the fit has none.
 
     Parameters
@@ -58,18 +58,18 @@ def write(fit: FitResult, path: str | Path, command: str = "") -> Path:
         except WeakformError:  # the page is complete without profiles; with a part of them it would mislead
             fit.late.profiles.clear()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(page(fit, command), encoding="utf-8")
+    Path(path).write_text(build_page(fit, command), encoding="utf-8")
     return Path(path)
 
 
 @np.errstate(all="ignore")
-def page(fit: FitResult, command: str = "") -> str:
+def build_page(fit: FitResult, command: str = "") -> str:
     """Build the whole page; returns its HTML."""
-    return document(f"weakform: {', '.join(panels(fit))}", sections(fit, command))
+    return build_document(f"weakform: {', '.join(list_panels(fit))}", build_sections(fit, command))
 
 
 @np.errstate(all="ignore")
-def sections(fit: FitResult, command: str = "") -> list[str]:
+def build_sections(fit: FitResult, command: str = "") -> list[str]:
     """Build the sections of the page, in their order.
 
     Parameters
@@ -83,31 +83,33 @@ def sections(fit: FitResult, command: str = "") -> list[str]:
     list of str
         HTML; an empty string for a section without content.
     """
-    judgement = verdict(fit)
+    judgement = judge_fit(fit)
     reasons = "".join(f"<p>{escape(reason)}</p>" for reason in judgement.reasons)
     return [
         f'<section class="verdict {judgement.kind}" aria-label="Verdict">'
         f'<p class="headline">{escape(judgement.headline)}</p>'
         f"{reasons}</section>",
-        section("Equations", f'<div class="wide">{equations(fit.model)}</div>'),
-        section("Population", _population(fit)),
-        section("Estimates", _estimates(fit) + _tied(fit) + _beginnings(fit)),
-        texts("Warnings", (*overtaken(fit), *fit.warnings)),
-        section("Data and fitted trajectory", svg_plots.on_data(fit)),
-        section("Residuals", svg_plots.data_residuals(fit)),
-        section("Weak residuals", svg_plots.weak_residuals(fit)),
-        section("Profiles", svg_plots.profiles(fit)),
-        section("Posterior", "" if fit.posterior is None else described(fit.posterior)),
-        section("Correlations of the estimates", _correlations(fit)),
-        section("Starts", svg_plots.starts(fit), "minor"),
-        section("How this fit was found", _trace(fit)),
-        section("Settings", _chosen(fit)),
-        texts("Notes", (*fit.data.notes, *fit.notes)),
-        section("Reproduce this fit", _repeat(fit, command)),
+        build_section("Equations", f'<div class="wide">{render_equations(fit.model)}</div>'),
+        build_section("Population", _build_population_table(fit)),
+        build_section(
+            "Estimates", _build_estimates_table(fit) + _build_tied_table(fit) + _build_initial_values_table(fit)
+        ),
+        build_list_section("Warnings", (*describe_better_fit(fit), *fit.warnings)),
+        build_section("Data and fitted trajectory", svg_plots.build_data_charts(fit)),
+        build_section("Residuals", svg_plots.build_residual_charts(fit)),
+        build_section("Weak residuals", svg_plots.build_weak_residual_charts(fit)),
+        build_section("Profiles", svg_plots.build_profile_charts(fit)),
+        build_section("Posterior", "" if fit.posterior is None else build_posterior_section(fit.posterior)),
+        build_section("Correlations of the estimates", _build_correlations_table(fit)),
+        build_section("Starts", svg_plots.build_starts_summary(fit), "minor"),
+        build_section("How this fit was found", _build_trace_table(fit)),
+        build_section("Settings", _build_settings_list(fit)),
+        build_list_section("Notes", (*fit.data.notes, *fit.notes)),
+        build_section("Reproduce this fit", _build_reproduction_text(fit, command)),
     ]
 
 
-def _trace(fit: FitResult) -> str:
+def _build_trace_table(fit: FitResult) -> str:
     """Return the trace as a table: the strategies in their order, and why each was taken, not taken or skipped."""
     if fit.trace is None or not fit.trace.steps:
         return ""
@@ -117,15 +119,15 @@ def _trace(fit: FitResult) -> str:
         likelihood = "" if math.isnan(step.log_likelihood) else f"{step.log_likelihood:.2f}".replace("-", "−")
         why = f"{step.decision}: {step.reason}" + (f"; tried because {step.trigger}" if step.trigger else "")
         rows.append([step.strategy, *effort, likelihood, step.status, why])
-    return table(["strategy", "seconds", "starts", "log-likelihood", "status", "decision"], rows, "trace")
+    return build_table(["strategy", "seconds", "starts", "log-likelihood", "status", "decision"], rows, "trace")
 
 
-def _pair(ends: FloatArray) -> str:
+def _format_interval(interval: FloatArray) -> str:
     """Format an interval `(2,)` with minus signs in place of hyphens."""
-    return pair(ends).replace("-", "−")
+    return format_interval(interval).replace("-", "−")
 
 
-def _estimates(fit: FitResult) -> str:
+def _build_estimates_table(fit: FitResult) -> str:
     """Build the table of parameters.
 
     Units, notes and profile intervals have columns only if there are any, or, for the intervals, if they differ from
@@ -133,7 +135,7 @@ def _estimates(fit: FitResult) -> str:
     """
     ends = fit.intervals()
     header = ["parameter", "estimate", "95% interval", "standard error"]
-    profiled = _profiled(fit, ends)
+    profiled = _profiles_differ(fit, ends)
     header += ["95% profile interval"] if profiled else []
     units = any(name in fit.units for name in fit.model.parameters)
     header += ["bounds", *(["unit"] if units else []), "note"]
@@ -142,23 +144,26 @@ def _estimates(fit: FitResult) -> str:
         quantity = fit[name]
         has_error = not fit.fixed[j] and math.isfinite(quantity.error)
         has_interval = not fit.fixed[j] and (has_error or np.isfinite(ends[j]).any())
-        row = [name, number(quantity.value)]
-        row += [_pair(ends[j]) if has_interval else "none", number(quantity.error, 3) if has_error else ""]
+        row = [name, format_number(quantity.value)]
+        row += [
+            _format_interval(ends[j]) if has_interval else "none",
+            format_number(quantity.error, 3) if has_error else "",
+        ]
         if profiled:
             profile = fit.profiles.get(name)
-            row.append("" if profile is None else _pair(np.array(profile.interval)))
+            row.append("" if profile is None else _format_interval(np.array(profile.interval)))
         bounded = np.isfinite(fit.bounds[j]).any()
         remark = "prior" if fit.prior is not None and j in fit.prior.index else ""
-        row.append(_pair(fit.bounds[j]) if bounded else "")
+        row.append(_format_interval(fit.bounds[j]) if bounded else "")
         row += [fit.units.get(name, "")] if units else []
         row.append("; ".join(filter(None, (quantity.note, remark))))
         rows.append(row)
     if not any(row[-1] for row in rows):
         header, rows = header[:-1], [row[:-1] for row in rows]
-    return table(header, rows)
+    return build_table(header, rows)
 
 
-def _profiled(fit: FitResult, ends: FloatArray) -> bool:
+def _profiles_differ(fit: FitResult, ends: FloatArray) -> bool:
     """Return True if a profile interval differs visibly from the default interval `(J, 2)` of its parameter."""
     for name, profile in fit.profiles.items():
         default, by_profile = ends[fit.model.parameters.index(name)], np.array(profile.interval)
@@ -169,7 +174,7 @@ def _profiled(fit: FitResult, ends: FloatArray) -> bool:
     return False
 
 
-def _population(fit: FitResult) -> str:
+def _build_population_table(fit: FitResult) -> str:
     """Build the table of random effects, with an explanation; empty for a fit without a population."""
     if fit.population is None:
         return ""
@@ -177,45 +182,55 @@ def _population(fit: FitResult) -> str:
     rows = [
         [
             e.name,
-            number(e.mean),
-            pair(np.array(e.mean_interval)),
-            number(e.spread, 3),
-            pair(np.array(e.spread_interval)),
+            format_number(e.mean),
+            format_interval(np.array(e.mean_interval)),
+            format_number(e.spread, 3),
+            format_interval(np.array(e.spread_interval)),
             f"{e.shrinkage:.0%}",
         ]
         for e in fit.population.effects
     ]
-    return table(header, rows) + (
+    return build_table(header, rows) + (
         "<p>The spread is the standard deviation between subjects; for a log-normal parameter, that of the logarithm. "
         "The estimates of subjects with little information are pulled towards the typical value (shrinkage).</p>"
     )
 
 
-def _tied(fit: FitResult) -> str:
+def _build_tied_table(fit: FitResult) -> str:
     """Build the table of tied parameters; empty if there are none."""
     rows = []
     for name, expression in fit.tied.items():
         value = fit.derived(expression)
-        rows.append([name, expression, number(value.value), number(value.error, 3), _pair(np.array(value.interval))])
-    return table(["tied parameter", "expression", "value", "standard error", "95% interval"], rows) if rows else ""
+        rows.append(
+            [
+                name,
+                expression,
+                format_number(value.value),
+                format_number(value.error, 3),
+                _format_interval(np.array(value.interval)),
+            ]
+        )
+    return (
+        build_table(["tied parameter", "expression", "value", "standard error", "95% interval"], rows) if rows else ""
+    )
 
 
-def _beginnings(fit: FitResult) -> str:
+def _build_initial_values_table(fit: FitResult) -> str:
     """Build the table of initial values; empty if there are none to show."""
     rows = []
     given: dict[str, set[str]] = {}
-    for name, q in shown_beginnings(fit, svg_plots.MAX_TRAJECTORIES, measured=fit.success):
+    for name, q in list_initial_values(fit, svg_plots.MAX_TRAJECTORIES, measured=fit.success):
         if q.note:  # given values are usually the same in all trajectories: one line for each distinct value
-            given.setdefault(q.name, set()).add(number(q.value))
+            given.setdefault(q.name, set()).add(format_number(q.value))
             continue
-        rows.append([name, number(q.value), _pair(np.array(q.interval)), number(q.error, 3)])
+        rows.append([name, format_number(q.value), _format_interval(np.array(q.interval)), format_number(q.error, 3)])
     rows += [[name, value, "given", ""] for name, values in given.items() for value in sorted(values)]
     initial_times = {float(q.times[0]) for q in fit.data.trajectories} if not fit.model.initial else {0.0}
     suffix = f", t = {initial_times.pop():g}" if len(initial_times) == 1 and initial_times != {0.0} else ""
-    return table([f"initial value{suffix}", "estimate", "95% interval", "standard error"], rows) if rows else ""
+    return build_table([f"initial value{suffix}", "estimate", "95% interval", "standard error"], rows) if rows else ""
 
 
-def _correlations(fit: FitResult) -> str:
+def _build_correlations_table(fit: FitResult) -> str:
     """Build the correlation matrix as a coloured table; empty with fewer than two free parameters."""
     names, C = fit.model.parameters, fit.correlation
     # Fixed parameters, and those at a bound, have no correlations.
@@ -240,33 +255,35 @@ def _correlations(fit: FitResult) -> str:
     )
 
 
-def _chosen(fit: FitResult) -> str:
+def _build_settings_list(fit: FitResult) -> str:
     """Build the list of settings and of what the search did."""
-    rows = "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in chosen(fit))
+    rows = "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in describe_settings(fit))
     return f"<dl>{rows}</dl>"
 
 
-def _repeat(fit: FitResult, command: str) -> str:
+def _build_reproduction_text(fit: FitResult, command: str) -> str:
     """Build the section with the command line, the seed and the versions that repeat the fit."""
     line = f"<pre>{escape(command)}</pre>" if command else ""
     promise = "The same data, seed and versions give the same numbers."
-    return f"{line}<p>Seed {int(fit.seed)}; {escape(versions())}. {promise}</p>"
+    return f"{line}<p>Seed {int(fit.seed)}; {escape(describe_versions())}. {promise}</p>"
 
 
 @np.errstate(all="ignore")
-def fragment(fit: FitResult) -> str:
+def build_notebook_form(fit: FitResult) -> str:
     """Build the short form for notebooks: verdict, equations, estimates, charts and the first warnings."""
-    judgement = verdict(fit)
-    items = "".join(f"<li>{escape(text)}</li>" for text in (*overtaken(fit), *fit.warnings)[:MAX_NOTEBOOK_WARNINGS])
+    judgement = judge_fit(fit)
+    items = "".join(
+        f"<li>{escape(text)}</li>" for text in (*describe_better_fit(fit), *fit.warnings)[:MAX_NOTEBOOK_WARNINGS]
+    )
     return (
-        f"<div><p><b>{escape(judgement.headline)}</b></p>{equations(fit.model)}{_estimates(fit)}{still(fit)}"
+        f"<div><p><b>{escape(judgement.headline)}</b></p>{render_equations(fit.model)}{_build_estimates_table(fit)}{draw_fit_svg(fit)}"
         + (f"<ul>{items}</ul>" if items else "")
         + f"<p style='color:gray'>weakform {__version__}, method {escape(fit.method)}; "
         "<code>fit.report('fit.html')</code> writes the full page.</p></div>"
     )
 
 
-def sparkline(times: FloatArray, values: FloatArray, width: int = 220, height: int = 36) -> str:
+def draw_sparkline(times: FloatArray, values: FloatArray, width: int = 220, height: int = 36) -> str:
     """Draw a small curve as SVG, without axes.
 
     Parameters
@@ -285,7 +302,7 @@ def sparkline(times: FloatArray, values: FloatArray, width: int = 220, height: i
     measured = np.isfinite(values)
     if not measured.any():
         return ""
-    t, u = thinned(times[measured], values[measured])
+    t, u = thin_columns(times[measured], values[measured])
     span, size = (np.ptp(t) or 1.0), (np.ptp(u) or 1.0)
     points = " ".join(
         f"{2 + (width - 4) * (a - t[0]) / span:.1f},{height - 2 - (height - 4) * (b - u.min()) / size:.1f}"

@@ -27,7 +27,7 @@ MAX_DECIMAL = 1e6
 """Absolute value of a number that is not an integer. From here on, it is shown as a power of ten. By judgement."""
 
 
-def equations(model: Model) -> str:
+def render_equations(model: Model) -> str:
     """Build the MathML of all equations of a model, aligned at their equals signs.
 
     Differential equations come first, then named expressions and initial values; events follow as text.
@@ -47,17 +47,17 @@ def equations(model: Model) -> str:
         if name in model.hidden:  # x' of an equation of second order, which is shown as x″
             continue
         primes, right = ("″", right_sides[second_order[name]]) if name in second_order else ("′", expr)
-        cells = (("right", symbol(name, primes)), ("center", "<mo>=</mo>"), ("left", expression(right)))
-        rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
-    definitions = [(symbol(name), e) for name, e in model.observables.items()]
+        cells = (("right", render_symbol(name, primes)), ("center", "<mo>=</mo>"), ("left", render_expression(right)))
+        rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _style_cells(cells))}</mtr>")
+    definitions = [(render_symbol(name), e) for name, e in model.observables.items()]
     definitions += [
-        (f"<mrow>{symbol(name)}<mo>(</mo><mn>0</mn><mo>)</mo></mrow>", e)
+        (f"<mrow>{render_symbol(name)}<mo>(</mo><mn>0</mn><mo>)</mo></mrow>", e)
         for name, e in model.initial.items()
         if str(e) != f"{name}(0)"
     ]
     for left, right in definitions:
-        cells = (("right", left), ("center", "<mo>=</mo>"), ("left", expression(right)))
-        rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _aligned(cells))}</mtr>")
+        cells = (("right", left), ("center", "<mo>=</mo>"), ("left", render_expression(right)))
+        rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _style_cells(cells))}</mtr>")
     table = f'<math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math>'
     remarks = [str(event) for event in model.events]
     if model.steady is not None:
@@ -66,63 +66,63 @@ def equations(model: Model) -> str:
     return table + "".join(f"<p>{escape(line)}</p>" for line in remarks)
 
 
-def _aligned(cells: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+def _style_cells(cells: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     """Give each cell of a row its alignment, as CSS."""
     return [(f"text-align:{side};padding:0.25em 0.15em", body) for side, body in cells]
 
 
-def symbol(name: str, primes: str = "") -> str:
+def render_symbol(name: str, primes: str = "") -> str:
     """Typeset a name.
 
     Greek letters are shown as such, trailing digits and what follows `_` as an index, and `'` as a prime.
     """
     if name.endswith("'"):
-        return symbol(name[:-1], "′")
+        return render_symbol(name[:-1], "′")
     switch = re.fullmatch(r"if\((.+) >= (.+), 1, 0\)", name)
     if switch is not None:  # an Iverson bracket: 1 where the condition holds, 0 elsewhere
         return f"<mrow><mo>[</mo><mtext>{escape(switch[1])} ≥ {escape(switch[2])}</mtext><mo>]</mo></mrow>"
     match = re.fullmatch(r"([^\W\d_]+)(?:_?(\d+)|_(\w+))?", name)
     if match is None:
-        return _primed(f"<mi>{escape(name)}</mi>", primes)
+        return _add_primes(f"<mi>{escape(name)}</mi>", primes)
     stem, index = match.group(1), match.group(2) or match.group(3)
     shown = GREEK.get(stem.lower(), stem)
     if stem[:1].isupper() and stem.lower() in GREEK and len(stem) > 1:
         shown = shown.upper()
     body = f"<mi>{escape(shown)}</mi>"
-    return _primed(body if index is None else f"<msub>{body}<mtext>{escape(index)}</mtext></msub>", primes)
+    return _add_primes(body if index is None else f"<msub>{body}<mtext>{escape(index)}</mtext></msub>", primes)
 
 
-def _primed(body: str, primes: str) -> str:
+def _add_primes(body: str, primes: str) -> str:
     """Add primes as a superscript."""
     return f"<msup>{body}<mo>{primes}</mo></msup>" if primes else body
 
 
-def expression(expr: Expr) -> str:
+def render_expression(expr: Expr) -> str:
     """Typeset an expression."""
-    return _shown(expr)[0]
+    return _render(expr)[0]
 
 
-def _shown(expr: Expr) -> tuple[str, int]:
+def _render(expr: Expr) -> tuple[str, int]:
     """Typeset an expression; returns its MathML, and how strongly its outermost operation binds."""
     if expr.is_Symbol:
-        return symbol(str(expr)), _ATOM
+        return render_symbol(str(expr)), _ATOM
     if expr == se.pi:
         return "<mi>π</mi>", _ATOM
     if expr.is_Number:
-        return _number(expr)
+        return _render_number(expr)
     if expr.is_Add:
-        return _sum(expr), _SUM
+        return _render_sum(expr), _SUM
     if expr.is_Mul:
-        return _product(expr)
+        return _render_product(expr)
     if expr.is_Pow:
-        return _power(*expr.args)
+        return _render_power(*expr.args)
     name = type(expr).__name__.lower()
     name = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "log": "ln"}.get(name, name)
-    inside = "<mo>,</mo>".join(_shown(argument)[0] for argument in expr.args)
+    inside = "<mo>,</mo>".join(_render(argument)[0] for argument in expr.args)
     return f"<mrow><mi>{escape(name)}</mi><mo>(</mo>{inside}<mo>)</mo></mrow>", _ATOM
 
 
-def _number(expr: Expr) -> tuple[str, int]:
+def _render_number(expr: Expr) -> tuple[str, int]:
     """Typeset a number; a negative one binds like a sum."""
     value = float(expr)
     if expr.is_Rational and not expr.is_Integer:
@@ -140,30 +140,30 @@ def _number(expr: Expr) -> tuple[str, int]:
     return (f"<mrow><mo>-</mo>{body}</mrow>", _SUM) if value < 0 else (body, _ATOM)
 
 
-def _sum(expr: Expr) -> str:
+def _render_sum(expr: Expr) -> str:
     """Typeset a sum."""
     # Positive terms come first, so that a sum begins with a minus sign only if all its terms are negative.
     terms = sorted(
-        ((_negative(term), -term if _negative(term) else term) for term in expr.args), key=lambda pair: pair[0]
+        ((_is_negative(term), -term if _is_negative(term) else term) for term in expr.args), key=lambda pair: pair[0]
     )
     parts = []
     for k, (negative, term) in enumerate(terms):
         if negative or k:
             parts.append(f"<mo>{'-' if negative else '+'}</mo>")
-        parts.append(_wrapped(term, _PRODUCT))
+        parts.append(_parenthesise(term, _PRODUCT))
     return f"<mrow>{''.join(parts)}</mrow>"
 
 
-def _negative(term: Expr) -> bool:
+def _is_negative(term: Expr) -> bool:
     """Return True if a term has a negative numerical factor."""
     factors = term.args if term.is_Mul else (term,)
     return bool(factors[0].is_Number and float(factors[0]) < 0)
 
 
-def _product(expr: Expr) -> tuple[str, int]:
+def _render_product(expr: Expr) -> tuple[str, int]:
     """Typeset a product; factors with negative powers and denominators of fractions go below a fraction bar."""
-    if _negative(expr):
-        return f"<mrow><mo>-</mo>{_wrapped(-expr, _PRODUCT)}</mrow>", _SUM
+    if _is_negative(expr):
+        return f"<mrow><mo>-</mo>{_parenthesise(-expr, _PRODUCT)}</mrow>", _SUM
     numerator, denominator = [], []
     for factor in expr.args:
         if factor.is_Pow and factor.args[1].is_Number and float(factor.args[1]) < 0:
@@ -175,33 +175,33 @@ def _product(expr: Expr) -> tuple[str, int]:
         else:
             numerator.append(factor)
     if denominator:
-        return f"<mfrac>{_times(numerator)}{_times(denominator)}</mfrac>", _POWER
-    return _times(numerator), _PRODUCT
+        return f"<mfrac>{_render_factors(numerator)}{_render_factors(denominator)}</mfrac>", _POWER
+    return _render_factors(numerator), _PRODUCT
 
 
-def _times(factors: list[Expr]) -> str:
+def _render_factors(factors: list[Expr]) -> str:
     """Typeset factors side by side, numbers first."""
     if not factors:
         return "<mn>1</mn>"
     if len(factors) == 1:
-        return f"<mrow>{_shown(factors[0])[0]}</mrow>"
+        return f"<mrow>{_render(factors[0])[0]}</mrow>"
     ordered = sorted(factors, key=lambda f: not f.is_Number)
-    return f"<mrow>{_SPACE.join(_wrapped(factor, _PRODUCT) for factor in ordered)}</mrow>"
+    return f"<mrow>{_SPACE.join(_parenthesise(factor, _PRODUCT) for factor in ordered)}</mrow>"
 
 
-def _power(base: Expr, exponent: Expr) -> tuple[str, int]:
+def _render_power(base: Expr, exponent: Expr) -> tuple[str, int]:
     """Typeset a power: as a fraction, a root or with a superscript."""
     if exponent.is_Number and float(exponent) < 0:
         under = base if exponent == -1 else base ** (-exponent)
-        return f"<mfrac><mn>1</mn>{_times([under])}</mfrac>", _POWER
+        return f"<mfrac><mn>1</mn>{_render_factors([under])}</mfrac>", _POWER
     if base == se.E:
-        return f"<msup><mi>e</mi>{_times([exponent])}</msup>", _POWER
+        return f"<msup><mi>e</mi>{_render_factors([exponent])}</msup>", _POWER
     if exponent.is_Number and float(exponent) == 0.5:
-        return f"<msqrt>{_shown(base)[0]}</msqrt>", _ATOM
-    return f"<msup>{_wrapped(base, _ATOM)}{_times([exponent])}</msup>", _POWER
+        return f"<msqrt>{_render(base)[0]}</msqrt>", _ATOM
+    return f"<msup>{_parenthesise(base, _ATOM)}{_render_factors([exponent])}</msup>", _POWER
 
 
-def _wrapped(expr: Expr, least: int) -> str:
+def _parenthesise(expr: Expr, min_strength: int) -> str:
     """Typeset an expression, in parentheses if it binds more weakly than `least`."""
-    body, strength = _shown(expr)
-    return f"<mrow><mo>(</mo>{body}<mo>)</mo></mrow>" if strength < least else body
+    body, strength = _render(expr)
+    return f"<mrow><mo>(</mo>{body}<mo>)</mo></mrow>" if strength < min_strength else body

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..inference.fitted_states import drawn, panels
+from ..inference.fitted_states import collect_curves, list_panels
 from ..support.array_types import FloatArray
-from .html_blocks import thinned
+from .html_blocks import thin_columns
 from .plots import DATA, FIT
-from .svg_plots import forward, titled
+from .svg_plots import find_forward_solution, label_with_unit
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -48,22 +48,22 @@ LAYOUT = _PanelLayout()
 """The layout in use."""
 
 
-def still(fit: FitResult) -> str:
+def draw_fit_svg(fit: FitResult) -> str:
     """Draw data and fit of the first trajectory, one panel for each measured column and hidden state."""
     q, columns = fit.data.trajectories[0], fit.data.names or fit.model.states
-    band, parts = forward(fit, 0), []
-    for name in panels(fit)[:MAX_PANELS]:
+    band, parts = find_forward_solution(fit, 0), []
+    for name in list_panels(fit)[:MAX_PANELS]:
         values = q.values[:, columns.index(name)] if name in columns else np.full(len(q.times), np.nan)
         if band is None:
-            centre = drawn(fit, 0)[name]
+            centre = collect_curves(fit, 0)[name]
             curves = (q.times, centre, centre, centre)
         else:
             curves = (band.times, *band[name].T)
-        parts.append(_panel(titled(fit, name), (q.times, values), curves))
+        parts.append(_draw_panel(label_with_unit(fit, name), (q.times, values), curves))
     return "".join(parts)
 
 
-def _panel(title: str, points: tuple[FloatArray, FloatArray], curves: tuple[FloatArray, ...]) -> str:
+def _draw_panel(title: str, points: tuple[FloatArray, FloatArray], curves: tuple[FloatArray, ...]) -> str:
     """Draw one panel; returns an empty string if nothing is finite.
 
     Parameters
@@ -78,8 +78,8 @@ def _panel(title: str, points: tuple[FloatArray, FloatArray], curves: tuple[Floa
     -------
     str
     """
-    t, u = thinned(*points)
-    x, centre, low, high = thinned(*curves)
+    t, u = thin_columns(*points)
+    x, centre, low, high = thin_columns(*curves)
     values = np.concatenate([u, centre, low, high])
     values = values[np.isfinite(values)]
     if not len(values):

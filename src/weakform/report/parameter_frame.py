@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..support.optional_imports import pandas
+from ..support.optional_imports import import_pandas
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 
-def parameter_frame(fit: FitResult, level: float) -> Any:
+def build_parameter_frame(fit: FitResult, level: float) -> Any:
     """Build the data frame that `FitResult.to_frame` returns."""
-    pd = pandas()
+    pd = import_pandas()
     ends = fit.intervals(level)
     return pd.DataFrame(
         {

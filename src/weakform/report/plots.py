@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.accuracy_metrics import by_column
-from ..inference.fitted_states import drawn, panels
-from ..inference.prediction import numbered
+from ..analysis.accuracy_metrics import arrange_residuals_by_column
+from ..inference.fitted_states import collect_curves, list_panels
+from ..inference.prediction import find_trajectory_number
 from ..support.errors import WeakformError
-from ..support.optional_imports import extra
-from .svg_plots import MAX_TRAJECTORIES, forward, titled
+from ..support.optional_imports import format_install_hint
+from .svg_plots import MAX_TRAJECTORIES, find_forward_solution, label_with_unit
 
 if TYPE_CHECKING:
     from ..inference.experiment_design import Design
@@ -49,7 +49,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise WeakformError(
-            f"Plots need matplotlib, which is not installed. Install it with: {extra('plot')}"
+            f"Plots need matplotlib, which is not installed. Install it with: {format_install_hint('plot')}"
         ) from None
     return plt
 
@@ -97,8 +97,12 @@ def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
     ndarray of matplotlib axes
         `(panels,)` for one trajectory, else `(rows, columns)`.
     """
-    plt, names, trajectories = pyplot(), panels(fit), fit.data.trajectories
-    shown = list(range(min(len(trajectories), MAX_TRAJECTORIES))) if trajectory is None else [numbered(fit, trajectory)]
+    plt, names, trajectories = pyplot(), list_panels(fit), fit.data.trajectories
+    shown = (
+        list(range(min(len(trajectories), MAX_TRAJECTORIES)))
+        if trajectory is None
+        else [find_trajectory_number(fit, trajectory)]
+    )
     columns = min(len(shown), MAX_COLUMNS)
     blocks = -(-len(shown) // columns)
     size = (8, 1.2 + 2.1 * len(names)) if len(shown) == 1 else (2.6 * columns + 0.8, 0.8 + 1.8 * blocks * len(names))
@@ -107,17 +111,17 @@ def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
             len(names) * blocks, columns, figsize=size, sharex=len(shown) == 1, sharey="row", squeeze=False, num=None
         )
         for position, k in enumerate(shown):
-            prediction = forward(fit, k)
+            prediction = find_forward_solution(fit, k)
             for row, name in enumerate(names):
                 axis = axes[row * blocks + position // columns, position % columns]
-                _panel(axis, fit, k, name, prediction)
+                _draw_panel(axis, fit, k, name, prediction)
                 if position % columns == 0:
                     hidden = "" if name in (fit.data.names or fit.model.states) else "\n(not measured)"
-                    axis.set_ylabel(titled(fit, name) + hidden)
+                    axis.set_ylabel(label_with_unit(fit, name) + hidden)
                 if len(shown) > 1:
                     axis.set_title(trajectories[k].label, fontsize=9, loc="left")
                 if row == len(names) - 1 and position + columns >= len(shown):
-                    axis.set_xlabel(titled(fit, "time"))
+                    axis.set_xlabel(label_with_unit(fit, "time"))
         for axis in axes.flat:
             axis.set_visible(axis.has_data())
         if len(shown) == 1:
@@ -126,7 +130,7 @@ def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
     return np.asarray(axes[:, 0]) if len(shown) == 1 else axes
 
 
-def _panel(axis: Any, fit: FitResult, k: int, name: str, solved: Prediction | None) -> None:
+def _draw_panel(axis: Any, fit: FitResult, k: int, name: str, prediction: Prediction | None) -> None:
     """Draw one column of one trajectory; `solved` is None if the model cannot be solved over the data."""
     q, columns = fit.data.trajectories[k], fit.data.names or fit.model.states
     truth = fit.data.truth if k == 0 and name in fit.model.states else None
@@ -135,12 +139,12 @@ def _panel(axis: Any, fit: FitResult, k: int, name: str, solved: Prediction | No
     if truth is not None:
         column = truth.states[:, fit.model.states.index(name)]
         axis.plot(q.times, column, "--", color=TRUTH, lw=1.6, label="noise-free truth")
-    if solved is None:
-        axis.plot(q.times, drawn(fit, k)[name], color=FIT, lw=1.4, label="fitted states")
+    if prediction is None:
+        axis.plot(q.times, collect_curves(fit, k)[name], color=FIT, lw=1.4, label="fitted states")
         return
-    centre, low, high = solved[name].T
-    axis.plot(solved.times, centre, color=FIT, lw=1.4, label=f"fitted trajectory, {solved.level:.0%} band")
-    axis.fill_between(solved.times, low, high, color=FIT, alpha=0.2, lw=0)
+    centre, low, high = prediction[name].T
+    axis.plot(prediction.times, centre, color=FIT, lw=1.4, label=f"fitted trajectory, {prediction.level:.0%} band")
+    axis.fill_between(prediction.times, low, high, color=FIT, alpha=0.2, lw=0)
 
 
 @np.errstate(all="ignore")
@@ -155,13 +159,13 @@ def data_residuals(fit: FitResult) -> Any:
     -------
     ndarray of matplotlib axes, (columns, 3)
     """
-    plt, columns = pyplot(), by_column(fit)
+    plt, columns = pyplot(), arrange_residuals_by_column(fit)
     with plt.rc_context(STYLE):
         _, axes = plt.subplots(len(columns), 3, figsize=(10, 0.6 + 2.2 * len(columns)), squeeze=False)
         for row, column in zip(axes, columns, strict=True):
             for axis, x, y, title in (
-                (row[0], column.times, column.score, titled(fit, "time")),
-                (row[1], column.level, column.score, f"{titled(fit, column.name)}, fitted"),
+                (row[0], column.times, column.score, label_with_unit(fit, "time")),
+                (row[1], column.level, column.score, f"{label_with_unit(fit, column.name)}, fitted"),
                 (row[2], column.expected, np.sort(column.score), "normal quantile"),
             ):
                 axis.plot(x, y, ".", color=FIT, ms=4)
@@ -190,7 +194,7 @@ def residuals(fit: FitResult, trajectory: int | str = 0) -> Any:
     if not fit.weak_residuals:
         raise WeakformError("This fit has no weak residuals: the data are noise-free.")
     plt = pyplot()
-    centres, scores = fit.weak_residuals[numbered(fit, trajectory)]
+    centres, scores = fit.weak_residuals[find_trajectory_number(fit, trajectory)]
     names = fit.model.states
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(len(names), 1, figsize=(8, 1.0 + 1.5 * len(names)), sharex=True, squeeze=False)
@@ -273,7 +277,7 @@ def waterfall(fit: FitResult) -> Any:
     return axis
 
 
-def planned(design: Design) -> Any:
+def plot_design(design: Design) -> Any:
     """Draw the errors expected after each candidate experiment, one bar chart for each parameter.
 
     Parameters

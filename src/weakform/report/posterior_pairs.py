@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..support.errors import FitError
-from ..support.wording import suggestion
-from .html_blocks import figure, series, table
+from ..support.wording import suggest_name
+from .html_blocks import build_figure, build_series, build_table
 from .plots import FIT, STYLE, pyplot
-from .text_report import number
+from .text_report import format_number
 
 if TYPE_CHECKING:
     from ..inference.posterior import Posterior
@@ -25,20 +25,20 @@ HISTOGRAM_BINS = 30
 """Bars of a histogram. By judgement."""
 
 
-def chosen(posterior: Posterior, names: list[str] | None) -> list[str]:
+def select_quantities(posterior: Posterior, names: list[str] | None) -> list[str]:
     """Return the quantities to draw: those named, or the first `MAX_QUANTITIES`."""
     if names is None:
         return list(posterior.names[:MAX_QUANTITIES])
     unknown = [name for name in names if name not in posterior.names]
     if unknown:
         raise FitError(
-            f"Nothing called {unknown[0]!r} was drawn.{suggestion(unknown[0], posterior.names)} The draws are of: "
+            f"Nothing called {unknown[0]!r} was drawn.{suggest_name(unknown[0], posterior.names)} The draws are of: "
             f"{', '.join(posterior.names)}."
         )
     return list(names)
 
 
-def pairs(posterior: Posterior, names: list[str] | None = None) -> Any:
+def plot_pairs(posterior: Posterior, names: list[str] | None = None) -> Any:
     """Draw pairs of quantities below the diagonal, and the histogram of each quantity on it.
 
     Parameters
@@ -51,7 +51,7 @@ def pairs(posterior: Posterior, names: list[str] | None = None) -> Any:
     -------
     ndarray of matplotlib axes, (n, n)
     """
-    plt, names = pyplot(), chosen(posterior, names)
+    plt, names = pyplot(), select_quantities(posterior, names)
     n = len(names)
     with plt.rc_context(STYLE):
         _, axes = plt.subplots(n, n, figsize=(1.9 * n + 0.6, 1.9 * n + 0.4), squeeze=False)
@@ -76,30 +76,32 @@ def pairs(posterior: Posterior, names: list[str] | None = None) -> Any:
     return axes
 
 
-def described(posterior: Posterior) -> str:
+def build_posterior_section(posterior: Posterior) -> str:
     """Build the section of a page about a posterior: its table, the histogram of each quantity, and pairs."""
     ends = posterior.intervals()
     rows = []
     for name in posterior.names:
         x, (low, high) = posterior[name], ends[name]
-        interval = f"[{number(low)}, {number(high)}]"
+        interval = f"[{format_number(low)}, {format_number(high)}]"
         mixing = [f"{posterior.rhat[name]:.3f}", f"{posterior.effective[name]:.0f}"]
-        rows.append([name, number(float(x.mean())), number(float(x.std())), interval, *mixing])
+        rows.append([name, format_number(float(x.mean())), format_number(float(x.std())), interval, *mixing])
     chains, n = posterior.draws.shape[:2]
     mixing_text = "the chains have mixed" if posterior.success else f"do not trust them: {posterior.trouble}"
     intro = f"<p>{chains} chains of {n} draws from the posterior; {escape(mixing_text)}.</p>"
     notes = "".join(f"<p>{escape(note)}</p>" for note in posterior.notes)
-    names, figures = chosen(posterior, None), []
+    names, figures = select_quantities(posterior, None), []
     for name in names:
         counts, edges = np.histogram(posterior[name], HISTOGRAM_BINS)
         # The outline of the bars, which the chart draws as a line.
         x, y = np.repeat(edges, 2)[1:-1], np.repeat(counts, 2)
         figures.append(
-            figure(f"draws of {name}", (name, "draws"), [series("line", "draws", (x, y), "fit")], small=True)
+            build_figure(
+                f"draws of {name}", (name, "draws"), [build_series("line", "draws", (x, y), "fit")], small=True
+            )
         )
     for a, b in combinations(names, 2):
         step = max(1, len(posterior[a]) // MAX_PANEL_POINTS)
-        dots = [series("points", "draws", (posterior[a][::step], posterior[b][::step]), "fit")]
-        figures.append(figure(f"draws of {b} against {a}", (a, b), dots, small=True))
+        dots = [build_series("points", "draws", (posterior[a][::step], posterior[b][::step]), "fit")]
+        figures.append(build_figure(f"draws of {b} against {a}", (a, b), dots, small=True))
     header = ["quantity", "mean", "sd", "95% interval", "R̂", "effective size"]
-    return intro + table(header, rows) + notes + f'<div class="multiples">{"".join(figures)}</div>'
+    return intro + build_table(header, rows) + notes + f'<div class="multiples">{"".join(figures)}</div>'

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..diagnostics.goodness import DOUBTED, REJECTED, tail
-from ..inference.intervals import automatic, overtaken
-from ..inference.state_estimates import shown_beginnings
+from ..diagnostics.goodness import DOUBT_LEVEL, REJECTION_LEVEL, format_p_value
+from ..inference.intervals import describe_better_fit, get_default_intervals
+from ..inference.state_estimates import list_initial_values
 from ..results.status import Status
 from ..support.array_types import FloatArray
 
@@ -34,21 +34,21 @@ MAX_SHOWN_RELATIVE_ERROR = 100.0
 readable as a percentage."""
 
 
-def number(value: float, digits: int = 5) -> str:
+def format_number(value: float, digits: int = 5) -> str:
     """Format a number for a table; an empty string if it is not finite."""
     return "" if not np.isfinite(value) else f"{value:.{digits}g}"
 
 
-def pair(ends: FloatArray, digits: int = 4) -> str:
+def format_interval(interval: FloatArray, digits: int = 4) -> str:
     """Format an interval `(2,)` as `[low, high]`.
 
     An infinite end is printed as ∞; an end that could not be computed, NaN, is printed as a question mark.
     """
-    shown = ["?" if np.isnan(v) else number(v, digits) or ("-∞" if v < 0 else "∞") for v in ends]
+    shown = ["?" if np.isnan(v) else format_number(v, digits) or ("-∞" if v < 0 else "∞") for v in interval]
     return f"[{shown[0]}, {shown[1]}]"
 
 
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
+def format_table(header: list[str], rows: list[list[str]]) -> list[str]:
     """Align a table: the first column to the left, the others to the right; returns its lines."""
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
     lines = []
@@ -60,19 +60,19 @@ def table(header: list[str], rows: list[list[str]]) -> list[str]:
     return lines
 
 
-def wrapped(text: str, first: str, other: str) -> list[str]:
+def wrap_words(text: str, first_prefix: str, next_prefix: str) -> list[str]:
     """Wrap text into lines of at most `MAX_LINE_WIDTH` characters; `first` and `other` are put before the lines."""
-    lines, line = [], first
+    lines, line = [], first_prefix
     for word in text.split():
-        if len(line) + len(word) + 1 > MAX_LINE_WIDTH and line.strip() not in ("", first.strip()):
+        if len(line) + len(word) + 1 > MAX_LINE_WIDTH and line.strip() not in ("", first_prefix.strip()):
             lines.append(line.rstrip())
-            line = other
+            line = next_prefix
         line += word + " "
     return [*lines, line.rstrip()]
 
 
 @np.errstate(all="ignore")
-def report(fit: FitResult, truth: FloatArray | None = None) -> str:
+def format_report(fit: FitResult, truth: FloatArray | None = None) -> str:
     """Build the text that `print(fit)` shows.
 
     Parameters
@@ -87,26 +87,29 @@ def report(fit: FitResult, truth: FloatArray | None = None) -> str:
     """
     lines = [f"weakform fit: {fit.method}, {'converged' if fit.converged else 'NOT CONVERGED'}"]
     if not fit.success:
-        lines += wrapped(fit.message, "  ", "  ")
+        lines += wrap_words(fit.message, "  ", "  ")
     lines += [] if fit.population is None else ["", *str(fit.population).splitlines()]
-    lines += ["", *_parameters(fit, truth), *_beginnings(fit), ""]
-    lines += _correlations(fit)
-    for label, text in chosen(fit):
-        lines += wrapped(text, f"{label + ':':16s}", " " * 16)
-    for title, texts in (("Notes", (*fit.data.notes, *fit.notes)), ("Warnings", (*overtaken(fit), *fit.warnings))):
+    lines += ["", *_format_parameters(fit, truth), *_format_initial_values(fit), ""]
+    lines += _format_correlations(fit)
+    for label, text in describe_settings(fit):
+        lines += wrap_words(text, f"{label + ':':16s}", " " * 16)
+    for title, texts in (
+        ("Notes", (*fit.data.notes, *fit.notes)),
+        ("Warnings", (*describe_better_fit(fit), *fit.warnings)),
+    ):
         if texts:
             lines += ["", f"{title}:"]
             for text in texts:
-                lines += wrapped(text, "  - ", "    ")
+                lines += wrap_words(text, "  - ", "    ")
     return "\n".join(lines)
 
 
-def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
+def _format_parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
     """Return the lines of the table of parameters, then one line for each tied parameter."""
     header = ["parameter", "estimate", "error", "rel.", "95% interval", "bounds", ""]
     if truth is not None:
         header.insert(1, "truth")
-    (intervals, kinds), errors = automatic(fit, 0.95), fit.errors
+    (intervals, kinds), errors = get_default_intervals(fit, 0.95), fit.errors
     rows = []
     if any(name in fit.units for name in fit.model.parameters):
         header.insert(1 + (truth is not None), "unit")
@@ -123,38 +126,41 @@ def _parameters(fit: FitResult, truth: FloatArray | None) -> list[str]:
             remark = f"{remark}, {kinds[j]}" if remark else kinds[j]
         row = [
             name,
-            number(value),
-            number(error, 3) if has_error else "",
+            format_number(value),
+            format_number(error, 3) if has_error else "",
             f"{error / abs(value):.1%}"
             if has_error and value and error < MAX_SHOWN_RELATIVE_ERROR * abs(value)
             else "",
-            pair(intervals[j]) if has_interval else "none",
+            format_interval(intervals[j]) if has_interval else "none",
             "" if not np.isfinite([low, high]).any() else f"[{low:g}, {high:g}]",
             remark,
         ]
         if "unit" in header:
             row.insert(1, fit.units.get(name, ""))
         if truth is not None:
-            row.insert(1, number(truth[j]))
+            row.insert(1, format_number(truth[j]))
         rows.append(row)
-    lines = table(header, rows)
+    lines = format_table(header, rows)
     for name, expression in fit.tied.items():
         value = fit.derived(expression)
         low, high = value.interval
-        lines.append(f"  {name} = {expression} = {number(value.value)}, 95% [{number(low, 4)}, {number(high, 4)}]")
+        lines.append(
+            f"  {name} = {expression} = {format_number(value.value)}, 95% [{format_number(low, 4)}, "
+            f"{format_number(high, 4)}]"
+        )
     return lines
 
 
-def _beginnings(fit: FitResult) -> list[str]:
+def _format_initial_values(fit: FitResult) -> list[str]:
     """Return the lines of the table of initial values; empty if there is nothing to show."""
     rows = []
-    for name, q in shown_beginnings(fit, MAX_LISTED_ITEMS):
-        ends = pair(np.array(q.interval)) if np.isfinite(q.error) else q.note or "none"
-        rows.append([name, number(q.value), number(q.error, 3), ends if q.note != "given" else q.note])
-    return ["", *table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
+    for name, q in list_initial_values(fit, MAX_LISTED_ITEMS):
+        ends = format_interval(np.array(q.interval)) if np.isfinite(q.error) else q.note or "none"
+        rows.append([name, format_number(q.value), format_number(q.error, 3), ends if q.note != "given" else q.note])
+    return ["", *format_table(["initial value", "estimate", "error", "95% interval"], rows)] if rows else []
 
 
-def _correlations(fit: FitResult) -> list[str]:
+def _format_correlations(fit: FitResult) -> list[str]:
     """Return the line that lists strongly correlated parameters, the strongest first; empty if there are none."""
     names, C = fit.model.parameters, fit.correlation
     pairs = [
@@ -169,10 +175,10 @@ def _correlations(fit: FitResult) -> list[str]:
     shown = [f"{b}, {a}: {c:+.3f}" for _, a, b, c in pairs[:MAX_SHOWN_PAIRS]]
     more = f" and {len(pairs) - MAX_SHOWN_PAIRS} more" if len(pairs) > MAX_SHOWN_PAIRS else ""
     text = f"{'; '.join(shown)}{more}"
-    return [*wrapped(text, f"Correlations above {MIN_SHOWN_CORRELATION:g}:  ", "    "), ""]
+    return [*wrap_words(text, f"Correlations above {MIN_SHOWN_CORRELATION:g}:  ", "    "), ""]
 
 
-def _bases(fit: FitResult) -> list[str]:
+def _describe_test_functions(fit: FitResult) -> list[str]:
     """Describe the test functions of the trajectories, with equal descriptions merged."""
     D = len(fit.model.states)
     counts: dict[str, int] = {}
@@ -185,14 +191,14 @@ def _bases(fit: FitResult) -> list[str]:
     )
 
 
-def _likelihood(fit: FitResult) -> str:
+def _describe_likelihood(fit: FitResult) -> str:
     """Describe the log-likelihood of the data, or say why there is none."""
     if np.isnan(fit.log_likelihood):
         return "none: the fit has no states that obey the model, or the data are noise-free"
     return f"log-likelihood of the data {fit.log_likelihood:.8g}, with the sigma above"
 
 
-def agreeing(fit: FitResult) -> str:
+def describe_agreement(fit: FitResult) -> str:
     """Describe how many starts reached the best estimate."""
     by_likelihood = sum(s.behind <= LIKELIHOOD_TOLERANCE for s in fit.starts)
     if by_likelihood:
@@ -202,7 +208,7 @@ def agreeing(fit: FitResult) -> str:
     return f"{sum(abs(s.objective - best) <= tolerance for s in fit.starts)} reached the best objective"
 
 
-def _dosed(fit: FitResult) -> list[str]:
+def _count_doses(fit: FitResult) -> list[str]:
     """Count the doses into each state, one description per state."""
     counts: dict[str, int] = {}
     for dose in (dose for q in fit.data.trajectories for doses in q.doses for dose in doses.each):
@@ -210,7 +216,7 @@ def _dosed(fit: FitResult) -> list[str]:
     return [f"{count} dose{'s' * (count > 1)} into {state}" for state, count in counts.items()]
 
 
-def chosen(fit: FitResult) -> list[tuple[str, str]]:
+def describe_settings(fit: FitResult) -> list[tuple[str, str]]:
     """Describe data, noise, test functions, search and test of a fit, as pairs of a label and a text."""
     data = fit.data
     D = len(fit.model.states)
@@ -225,7 +231,7 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     gaps = data.samples * data.D - int(data.measurements.sum())
     spans += [f"{gaps} of {data.samples * data.D} values missing"] if gaps else []
     spans += [f"inputs {', '.join(fit.model.inputs)}"] if fit.model.inputs else []
-    spans += _dosed(fit)
+    spans += _count_doses(fit)
     kinds = data.noise[0] if len(set(data.noise)) == 1 else ", ".join(data.noise)
     sigma_source = "estimated" if fit.sigma_estimated else "given"
     sigmas = ", ".join(f"{name} {value:.3g}" for name, value in zip(data.labels, fit.sigma, strict=True))
@@ -235,9 +241,9 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
     rows = [
         ("data", "; ".join([*parts, *spans])),
         ("noise", f"{kinds}; sigma ({sigma_source}): {sigmas}"),
-        *(("test functions", text) for text in _bases(fit)),
-        ("starts", f"{len(fit.starts)} tried, {agreeing(fit)}; seed {fit.seed}"),
-        ("likelihood", _likelihood(fit)),
+        *(("test functions", text) for text in _describe_test_functions(fit)),
+        ("starts", f"{len(fit.starts)} tried, {describe_agreement(fit)}; seed {fit.seed}"),
+        ("likelihood", _describe_likelihood(fit)),
         ("computation", f"{fit.iterations} iteration{'s' * (fit.iterations != 1)}, {fit.seconds:.2f} s"),
         ("covariance", fit.covariance_kind),
     ]
@@ -246,8 +252,8 @@ def chosen(fit: FitResult) -> list[tuple[str, str]]:
         test_result = "the residuals look like noise"
         if fit.status is Status.MISSTATED:
             test_result = "the residuals differ from the assumed noise, see the warnings"
-        elif p < DOUBTED:
-            test_result = "REJECTED, see the warnings" if p < REJECTED else "doubtful, see the warnings"
-        test_text = test_result if fit.status is Status.MISSTATED else f"{test_result} ({tail(p)})"
+        elif p < DOUBT_LEVEL:
+            test_result = "REJECTED, see the warnings" if p < REJECTION_LEVEL else "doubtful, see the warnings"
+        test_text = test_result if fit.status is Status.MISSTATED else f"{test_result} ({format_p_value(p)})"
         rows.insert(-1, ("fit", "too few samples to test" if np.isnan(p) else test_text))
     return rows

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..diagnostics.goodness import DOUBTED, tail
+from ..diagnostics.goodness import DOUBT_LEVEL, format_p_value
 from ..diagnostics.practical_identifiability import POORLY_DETERMINED
-from ..inference.intervals import LEVEL, LOOSE, overtaken
+from ..inference.intervals import DEFAULT_LEVEL, LOOSE_RELATIVE_ERROR, describe_better_fit
 from ..results.status import Status
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
-def _ended(fit: FitResult, names: list[str]) -> list[str]:
+def _find_limited_by_bound(fit: FitResult, names: list[str]) -> list[str]:
     """Return those of the parameters `names` whose intervals end at a bound, though their estimates do not."""
     ends, limited = fit.intervals(), []
     for j, name in enumerate(fit.model.parameters):
@@ -52,7 +52,7 @@ def _ended(fit: FitResult, names: list[str]) -> list[str]:
     return limited
 
 
-def _beside(fit: FitResult, names: list[str]) -> dict[str, tuple[str, ...]]:
+def _find_limited_by_neighbours(fit: FitResult, names: list[str]) -> dict[str, tuple[str, ...]]:
     """Find poorly known parameters whose intervals are limited by the bounds of other parameters.
 
     A profile ends early where another parameter, which moves along with it, is stopped by its bound.
@@ -69,12 +69,12 @@ def _beside(fit: FitResult, names: list[str]) -> dict[str, tuple[str, ...]]:
         For each such parameter, the parameters at whose bounds its profile ended.
     """
     fit.intervals()
-    curves = {name: curve for (name, level), curve in fit.late.curves.items() if level == LEVEL}
-    is_loose = dict(zip(fit.model.parameters, LOOSE * np.abs(fit.estimate) < fit.errors, strict=True))
+    curves = {name: curve for (name, level), curve in fit.late.curves.items() if level == DEFAULT_LEVEL}
+    is_loose = dict(zip(fit.model.parameters, LOOSE_RELATIVE_ERROR * np.abs(fit.estimate) < fit.errors, strict=True))
     return {name: curves[name].beside for name in names if is_loose[name] and name in curves and curves[name].beside}
 
 
-def verdict(fit: FitResult) -> Verdict:
+def judge_fit(fit: FitResult) -> Verdict:
     """Judge a fit in words.
 
     Parameters
@@ -94,8 +94,8 @@ def verdict(fit: FitResult) -> Verdict:
             if not fit.errors[j] <= POORLY_DETERMINED * abs(fit.estimate[j])
             and (not fit.at_bound[j] or names[j] in fit.undetermined)
         ]
-    limited_by_bound = _ended(fit, [names[j] for j in free if names[j] not in loose])
-    limited_by_neighbours = _beside(
+    limited_by_bound = _find_limited_by_bound(fit, [names[j] for j in free if names[j] not in loose])
+    limited_by_neighbours = _find_limited_by_neighbours(
         fit, [names[j] for j in free if names[j] not in (*loose, *limited_by_bound) and not fit.at_bound[j]]
     )
     at_bound = [names[j] for j in free if fit.at_bound[j] and names[j] not in fit.undetermined]
@@ -151,7 +151,7 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict("bad", headline, (fit.message, *reasons))
     if fit.status is Status.UNDETERMINED:
         return Verdict("doubt", "The fit converged, but other parameter values fit equally well.", tuple(reasons))
-    if better := overtaken(fit):
+    if better := describe_better_fit(fit):
         return Verdict("bad", "There is a better fit than this one.", (*better, *reasons))
     if noise_free:
         return Verdict(
@@ -162,8 +162,10 @@ def verdict(fit: FitResult) -> Verdict:
         return Verdict(
             "doubt", f"The fit converged, but the model was not tested against the data ({label}).", tuple(reasons)
         )
-    if p < DOUBTED:
-        headline = f"The model is doubtful ({tail(p)}): about one correct model in {1 / p:.0f} looks like this."
+    if p < DOUBT_LEVEL:
+        headline = (
+            f"The model is doubtful ({format_p_value(p)}): about one correct model in {1 / p:.0f} looks like this."
+        )
         return Verdict("doubt", headline, tuple(reasons))
-    headline = f"The model fits: residuals look like noise ({tail(p)})."
+    headline = f"The model fits: residuals look like noise ({format_p_value(p)})."
     return Verdict("doubt" if loose or at_bound else "good", headline, tuple(reasons))

@@ -22,7 +22,7 @@ from ..parameters.priors import Priors
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .options import Options
 from .population import Population
-from .records import Alternative, BasisSummary, Late, Quantity, StartRecord
+from .records import Alternative, BasisSummary, LateResults, Quantity, StartRecord
 from .status import Status
 from .trace import Trace
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..inference.posterior import Posterior
     from ..inference.profiles import Profile
     from ..inference.state_bands import Prediction
-    from ..inference.state_estimates import Beginnings, States
+    from ..inference.state_estimates import InitialValues, StateBands
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class FitResult:
     freedoms: tuple[Freedom, ...] = ()
     population: Population | None = None
     trace: Trace | None = None
-    late: Late = field(default_factory=Late, repr=False, compare=False)
+    late: LateResults = field(default_factory=LateResults, repr=False, compare=False)
 
     # How the fit ended.
 
@@ -191,9 +191,9 @@ class FitResult:
         return {name: float(value) for name, value in zip(self.model.parameters, self.estimate, strict=True)}
 
     def __getitem__(self, name: str) -> Quantity:
-        from ..inference.intervals import quantity
+        from ..inference.intervals import get_quantity
 
-        return quantity(self, name)
+        return get_quantity(self, name)
 
     def __contains__(self, name: object) -> bool:
         return name in self.model.parameters
@@ -209,9 +209,9 @@ class FitResult:
         distance from the estimate to the two ends, divided by the quantile (at a bound, the distance to the other end):
         near a bound the covariance may understate the error many times.
         """
-        from ..inference.intervals import errors
+        from ..inference.intervals import compute_errors
 
-        return errors(self)
+        return compute_errors(self)
 
     @property
     def wald_errors(self) -> FloatArray:
@@ -266,9 +266,9 @@ class FitResult:
         >>> fit.intervals(0.9).shape
         (2, 2)
         """
-        from ..inference.intervals import intervals
+        from ..inference.intervals import compute_intervals
 
-        return intervals(self, level, kind, runs, seed)
+        return compute_intervals(self, level, kind, runs, seed)
 
     def quantile(self, level: float) -> float:
         """Return the half-width of an interval in standard errors.
@@ -312,9 +312,9 @@ class FitResult:
         >>> round(fit.derived("p1/p2").value, 1)  # the capacity
         1.0
         """
-        from ..inference.derived_quantities import derived
+        from ..inference.derived_quantities import derive_quantity
 
-        return derived(self, expression, level)
+        return derive_quantity(self, expression, level)
 
     def sample(self, draws: int = 2000, chains: int = 4, seed: int = 0) -> Posterior:
         """Draw from the posterior of parameters, initial values and σ, given the data, priors and bounds.
@@ -335,9 +335,9 @@ class FitResult:
         -------
         Posterior
         """
-        from ..inference.posterior import sample
+        from ..inference.posterior import draw_posterior
 
-        self.late.posterior[:] = [sample(self, draws, chains, seed)]
+        self.late.posterior[:] = [draw_posterior(self, draws, chains, seed)]
         return self.late.posterior[0]
 
     @property
@@ -348,18 +348,18 @@ class FitResult:
     # States, residuals and predictions.
 
     @property
-    def initial(self) -> Beginnings:
+    def initial(self) -> InitialValues:
         """Initial states of each trajectory with their intervals, by name: `fit.initial["S"]`."""
-        from ..inference.state_estimates import Beginnings
+        from ..inference.state_estimates import InitialValues
 
-        return Beginnings(self)
+        return InitialValues(self)
 
     @property
-    def states(self) -> States:
+    def states(self) -> StateBands:
         """States and measured expressions over time with their bands, by name: `fit.states["S"]`."""
-        from ..inference.state_estimates import States
+        from ..inference.state_estimates import StateBands
 
-        return States(self)
+        return StateBands(self)
 
     @property
     def residuals(self) -> tuple[FloatArray, ...]:
@@ -374,9 +374,9 @@ class FitResult:
 
         The model is solved from the fitted initial states; NaN if that fails.
         """
-        from ..analysis.accuracy_metrics import explained_shares
+        from ..analysis.accuracy_metrics import compute_explained_shares
 
-        return explained_shares(self)
+        return compute_explained_shares(self)
 
     def predict(
         self,
@@ -439,9 +439,9 @@ class FitResult:
         -------
         Prediction
         """
-        from ..inference.prediction import fitted_trajectory
+        from ..inference.prediction import get_fitted_trajectory
 
-        return fitted_trajectory(self, number, level, kind)
+        return get_fitted_trajectory(self, number, level, kind)
 
     # Which model, and what next.
 
@@ -479,9 +479,9 @@ class FitResult:
         -------
         Metrics
         """
-        from ..analysis.accuracy_metrics import measure_fit
+        from ..analysis.accuracy_metrics import compute_fit_metrics
 
-        return measure_fit(self, truth)
+        return compute_fit_metrics(self, truth)
 
     def missing_terms(self, candidates: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> MissingTerms:
         """Rank terms that the model may lack, and the equation that lacks them.
@@ -517,9 +517,9 @@ class FitResult:
         -------
         Design
         """
-        from ..inference.design_from_fit import plan
+        from ..inference.design_from_fit import plan_experiments
 
-        return plan(self, candidates, trajectory)
+        return plan_experiments(self, candidates, trajectory)
 
     # Text, tables, pictures and files.
 
@@ -544,9 +544,9 @@ class FitResult:
         >>> list(fit.to_frame().index)
         ['p1', 'p2']
         """
-        from ..report.parameter_frame import parameter_frame
+        from ..report.parameter_frame import build_parameter_frame
 
-        return parameter_frame(self, level)
+        return build_parameter_frame(self, level)
 
     def save(self, path: str | Path) -> Path:
         """Write the fit to a JSON file that `FitResult.load` reads.
@@ -591,15 +591,15 @@ class FitResult:
 
     def to_antimony(self) -> str:
         """Return the model as Antimony text, with its estimates and the first fitted initial state."""
-        from ..files.formats.sbml import fitted
+        from ..files.formats.sbml import write_fitted_antimony
 
-        return fitted(self)
+        return write_fitted_antimony(self)
 
     def to_sbml(self) -> str:
         """Return the model as an SBML document, with the same values as `to_antimony`; needs the extra `sbml`."""
-        from ..files.formats.sbml import fitted, to_sbml
+        from ..files.formats.sbml import to_sbml, write_fitted_antimony
 
-        return to_sbml(fitted(self))
+        return to_sbml(write_fitted_antimony(self))
 
     def report(self, path: str | Path, command: str = "") -> Path:
         """Write one self-contained HTML page: verdict, estimates, pictures, and how the fit was computed.
@@ -617,9 +617,9 @@ class FitResult:
         -------
         Path
         """
-        from ..report.html_report import write
+        from ..report.html_report import write_report
 
-        return write(self, path, command)
+        return write_report(self, path, command)
 
     def plot(self, trajectory: int | str | None = None) -> Any:
         """Draw data and fit with its band; needs the extra `plot`.
@@ -639,14 +639,14 @@ class FitResult:
         return states(self, trajectory)
 
     def __str__(self) -> str:
-        from ..report.text_report import report
+        from ..report.text_report import format_report
 
-        return report(self)
+        return format_report(self)
 
     def __repr__(self) -> str:
         return f"<FitResult: {self.method}, {self.status.name.lower()}>\n{self}"
 
     def _repr_html_(self) -> str:
-        from ..report.html_report import fragment
+        from ..report.html_report import build_notebook_form
 
-        return fragment(self)
+        return build_notebook_form(self)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
-from ..support.wording import suggestion
+from ..support.wording import suggest_name
 
 COMMON = ("tolerance", "max_iterations", "time_limit")
 """Options of every method."""
@@ -18,7 +18,7 @@ RESTRICTING = ("solver", "covariance", "residuals", "weak")
 
 
 @dataclass(frozen=True, repr=False)
-class Options(Tidy):
+class Options(CompactRepr):
     """Options of a fit; the defaults are the paper's.
 
     A method refuses an option that it does not use.
@@ -69,7 +69,7 @@ class Options(Tidy):
             names = [field.name for field in fields(cls)]
             for name in options:
                 if name not in names:
-                    raise FitError(f"Unknown option {name!r}.{suggestion(name, names)} Options: {', '.join(names)}.")
+                    raise FitError(f"Unknown option {name!r}.{suggest_name(name, names)} Options: {', '.join(names)}.")
             chosen = cls(**options)
         for name in ("tolerance", "time_limit"):
             if not isinstance(getattr(chosen, name), numbers.Real):

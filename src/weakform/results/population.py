@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..support.optional_imports import pandas
+from ..support.optional_imports import import_pandas
 
 SHRINKAGE_TO_REPORT = 0.3
 """Shrinkage (between 0 and 1) above which the text says that single subjects carry little information. By judgement."""
@@ -77,7 +77,7 @@ class Population:
         pandas.DataFrame
             One row for each subject, one column for each effect.
         """
-        pd = pandas()
+        pd = import_pandas()
 
         return pd.DataFrame({effect.name: effect.subjects for effect in self.effects})
 

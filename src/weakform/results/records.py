@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..support.array_types import FloatArray
-from ..support.compact_repr import Tidy
+from ..support.compact_repr import CompactRepr
 from .status import Status
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, repr=False)
-class StartRecord(Tidy):
+class StartRecord(CompactRepr):
     """One start of a search and its result.
 
     Attributes
@@ -80,7 +80,7 @@ class StartRecord(Tidy):
 
 
 @dataclass(frozen=True, repr=False)
-class Alternative(Tidy):
+class Alternative(CompactRepr):
     """Another estimate that fits equally well.
 
     Attributes
@@ -95,7 +95,7 @@ class Alternative(Tidy):
 
 
 @dataclass(frozen=True, repr=False)
-class BasisSummary(Tidy):
+class BasisSummary(CompactRepr):
     """The test functions that were chosen for one trajectory.
 
     Attributes
@@ -114,7 +114,7 @@ class BasisSummary(Tidy):
 
 
 @dataclass(eq=False)
-class Late:
+class LateResults:
     """Results that are computed on request after the fit and then kept; the only part of a result that changes.
 
     Attributes

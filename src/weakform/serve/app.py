@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..support.errors import WeakformError
-from .jobs import MAX_TIME_LIMIT, Office
+from .jobs import MAX_TIME_LIMIT, JobManager
 
 MAX_UPLOAD_BYTES = 200_000_000
 """Bytes of a table. Larger uploads are refused. By judgement."""
@@ -66,7 +66,7 @@ STATIC = {
 }
 
 
-class Guard:
+class RequestGuard:
     """Middleware that refuses requests which do not come from the page: other hosts or origins, or a wrong token.
 
     Attributes
@@ -87,7 +87,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        refusal = self._refusal(request)
+        refusal = self._find_refusal(request)
         if refusal:
             await Response(refusal, 403, headers=HEADERS, media_type="text/plain")(scope, receive, send)
             return
@@ -99,7 +99,7 @@ class Guard:
 
         await self.app(scope, receive, with_headers)
 
-    def _refusal(self, request: Request) -> str:
+    def _find_refusal(self, request: Request) -> str:
         """Return why a request is refused; empty if it is accepted."""
         if request.headers.get("host", "") not in self.hosts:
             return "This server only answers requests from this machine."
@@ -119,26 +119,26 @@ class Guard:
         return ""
 
 
-def _file(folder: str, name: str) -> Response:
+def _serve_file(folder: str, name: str) -> Response:
     """Answer with a file of the package."""
     data = (resources.files("weakform") / folder / name).read_bytes()
     return Response(data, media_type=STATIC[Path(name).suffix])
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _read_body(request: Request, max_bytes: int) -> bytes:
     """Read the body of a request; raises an error if it is longer than `most` bytes."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise WeakformError(f"The request is too large: at most {most // 1_000_000} MB are accepted.")
+        if size > max_bytes:
+            raise WeakformError(f"The request is too large: at most {max_bytes // 1_000_000} MB are accepted.")
         parts.append(part)
     return b"".join(parts)
 
 
-async def _asked(request: Request) -> dict[str, Any]:
+async def _read_json(request: Request) -> dict[str, Any]:
     """Read the JSON object in the body of a request."""
-    body = await _body(request, MAX_REQUEST_BYTES)
+    body = await _read_body(request, MAX_REQUEST_BYTES)
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):  # not JSON, or nested too deeply
@@ -148,33 +148,33 @@ async def _asked(request: Request) -> dict[str, Any]:
     return content
 
 
-def answered(act: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+def answer_as_json(handler: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
     """Wrap an endpoint: its result is sent as JSON, an error as `{"error": text}` with status 422."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            result = await act(request)
-            return result if isinstance(result, Response) else JSONResponse(_finite(result))
+            result = await handler(request)
+            return result if isinstance(result, Response) else JSONResponse(_replace_non_finite(result))
         except WeakformError as error:
-            return JSONResponse({"error": _finite(str(error))}, 422)
+            return JSONResponse({"error": _replace_non_finite(str(error))}, 422)
         except Exception as error:  # a bug: it is reported, and the server goes on
             return JSONResponse({"error": f"Internal error: {type(error).__name__}."}, 422)
 
     return endpoint
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     """Convert a value to what JSON can hold: None for numbers that are not finite, no unpaired surrogates in text."""
     if isinstance(value, dict):
-        return {_finite(str(key)): _finite(item) for key, item in value.items()}
+        return {_replace_non_finite(str(key)): _replace_non_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_replace_non_finite(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _named(name: str, endings: tuple[str, ...], what: str) -> str:
+def _clean_file_name(name: str, suffixes: tuple[str, ...], kind: str) -> str:
     """Return a harmless name for an uploaded file, with its suffix.
 
     Parameters
@@ -188,9 +188,9 @@ def _named(name: str, endings: tuple[str, ...], what: str) -> str:
     """
     file_name = Path(name.replace("\\", "/")).name
     suffix = Path(file_name).suffix.lower()
-    if suffix not in endings:
+    if suffix not in suffixes:
         raise WeakformError(
-            f"{file_name[:80]!r} cannot be read as a {what}: its name must end in one of {', '.join(endings)}."
+            f"{file_name[:80]!r} cannot be read as a {kind}: its name must end in one of {', '.join(suffixes)}."
         )
     stem = "".join(c if c.isalnum() or c in "-_. ()" else "_" for c in file_name[: -len(suffix)])
     while len(stem.encode()) > MAX_NAME_BYTES:
@@ -201,45 +201,45 @@ def _named(name: str, endings: tuple[str, ...], what: str) -> str:
 class Endpoints:
     """The requests that the page can make."""
 
-    def __init__(self, office: Office) -> None:
-        self.office = office
+    def __init__(self, office: JobManager) -> None:
+        self.jobs = office
 
-    def routes(self) -> list[Route]:
+    def build_routes(self) -> list[Route]:
         """Return all routes."""
         posts = {
-            "/api/words": self.words,
-            "/api/table": self.table,
-            "/api/sheet": self.sheet,
-            "/api/rows": self.rows,
-            "/api/model": self.model,
-            "/api/model-file": self.model_file,
-            "/api/check": self.check,
-            "/api/solve": self.solve,
-            "/api/guess": self.guess,
-            "/api/fit": self.fit,
-            "/api/fit/{name}/stop": self.stop,
-            "/api/export": self.export,
-            "/api/compare": self.compare,
-            "/api/gallery": self.gallery,
-            "/api/open": self.open,
+            "/api/words": self.list_words,
+            "/api/table": self.upload_table,
+            "/api/sheet": self.describe_sheet,
+            "/api/rows": self.read_rows,
+            "/api/model": self.parse_equations,
+            "/api/model-file": self.upload_model_file,
+            "/api/check": self.check_settings,
+            "/api/solve": self.solve_model,
+            "/api/guess": self.guess_parameters,
+            "/api/fit": self.start_fit,
+            "/api/fit/{name}/stop": self.stop_fit,
+            "/api/export": self.export_file,
+            "/api/compare": self.compare_fits,
+            "/api/gallery": self.open_example,
+            "/api/open": self.open_project,
         }
         return [
-            Route("/", lambda _: _file("serve/page", "index.html")),
-            Route("/page/{name}", self.static),
-            *(Route(path, answered(act), methods=["POST"]) for path, act in posts.items()),
-            Route("/api/fit/{name}", answered(self.progress), methods=["GET"]),
+            Route("/", lambda _: _serve_file("serve/page", "index.html")),
+            Route("/page/{name}", self.serve_static),
+            *(Route(path, answer_as_json(act), methods=["POST"]) for path, act in posts.items()),
+            Route("/api/fit/{name}", answer_as_json(self.report_progress), methods=["GET"]),
         ]
 
-    async def static(self, request: Request) -> Response:
+    async def serve_static(self, request: Request) -> Response:
         """Answer with a script or style sheet, of the page or of the report."""
         name = request.path_params["name"]
         for folder in ("serve/page", "report"):
             available = [file.name for file in (resources.files("weakform") / folder).iterdir()]
             if name in available and Path(name).suffix in STATIC:
-                return _file(folder, name)
+                return _serve_file(folder, name)
         return Response("No such file.", 404, media_type="text/plain")
 
-    async def ask(self, name: str, seconds: float = TASK_SECONDS, **arguments: Any) -> Any:
+    async def ask_worker(self, name: str, seconds: float = TASK_SECONDS, **arguments: Any) -> Any:
         """Let a worker do a task; errors name uploaded files as the user knows them.
 
         Parameters
@@ -257,76 +257,78 @@ class Endpoints:
             What the task returns.
         """
         try:
-            return await run_in_threadpool(lambda: self.office.ask(name, seconds, **arguments))
+            return await run_in_threadpool(lambda: self.jobs.ask_worker(name, seconds, **arguments))
         except WeakformError as error:
-            raise WeakformError(self.office.plain(str(error))) from None
+            raise WeakformError(self.jobs.strip_folders(str(error))) from None
 
-    async def words(self, _: Request) -> Any:
+    async def list_words(self, _: Request) -> Any:
         """Return the names of functions for the editor, and the list of examples."""
-        return await self.ask("words")
+        return await self.ask_worker("words")
 
-    async def table(self, request: Request) -> Any:
+    async def upload_table(self, request: Request) -> Any:
         """Receive an uploaded table."""
-        name = _named(request.query_params.get("name", "data.csv"), TABLE_SUFFIXES, "table")
-        body = await _body(request, MAX_UPLOAD_BYTES)
-        return await self._kept(name, body)
+        name = _clean_file_name(request.query_params.get("name", "data.csv"), TABLE_SUFFIXES, "table")
+        body = await _read_body(request, MAX_UPLOAD_BYTES)
+        return await self._store_table(name, body)
 
-    async def _kept(self, name: str, body: bytes) -> dict[str, Any]:
+    async def _store_table(self, name: str, body: bytes) -> dict[str, Any]:
         """Store a table and describe it; it is removed again if it cannot be read."""
-        table, folder = self.office.room()
+        table, folder = self.jobs.make_folder()
         path = folder / name
         path.write_bytes(body)
         try:
-            description = await self.ask("look_table", READING_SECONDS, path=str(path))
+            description = await self.ask_worker("look_table", READING_SECONDS, path=str(path))
         except WeakformError:
-            self.office.drop(folder)
+            self.jobs.remove_folder(folder)
             raise
-        self.office.keep_table(table, path)
+        self.jobs.keep_table(table, path)
         return {"table": table, "file": name, **description}
 
-    async def sheet(self, request: Request) -> Any:
+    async def describe_sheet(self, request: Request) -> Any:
         """Describe another sheet of a table."""
-        content = await _asked(request)
-        path = self.office.table(content.get("table"))
-        return await self.ask("look_table", READING_SECONDS, path=str(path), sheet=content.get("sheet"))
+        content = await _read_json(request)
+        path = self.jobs.find_table(content.get("table"))
+        return await self.ask_worker("look_table", READING_SECONDS, path=str(path), sheet=content.get("sheet"))
 
-    async def rows(self, request: Request) -> Any:
+    async def read_rows(self, request: Request) -> Any:
         """Return some rows of a table."""
-        content = await _asked(request)
-        path, first = self.office.table(content.get("table")), content.get("first", 0)
+        content = await _read_json(request)
+        path, first = self.jobs.find_table(content.get("table")), content.get("first", 0)
         if not isinstance(first, int):
             raise WeakformError("The first row must be a whole number.")
         return {
-            "rows": await self.ask("rows", READING_SECONDS, path=str(path), sheet=content.get("sheet"), first=first)
+            "rows": await self.ask_worker(
+                "rows", READING_SECONDS, path=str(path), sheet=content.get("sheet"), first=first
+            )
         }
 
-    async def model(self, request: Request) -> Any:
+    async def parse_equations(self, request: Request) -> Any:
         """Parse equations."""
-        content = await _asked(request)
+        content = await _read_json(request)
         text, inputs = content.get("equations", ""), content.get("inputs", [])
         if not isinstance(text, str) or not isinstance(inputs, list):
             raise WeakformError("The equations must be text, and the inputs a list of names.")
-        return await self.ask("look_model", MODEL_SECONDS, text=text, inputs=inputs)
+        return await self.ask_worker("look_model", MODEL_SECONDS, text=text, inputs=inputs)
 
-    async def model_file(self, request: Request) -> Any:
+    async def upload_model_file(self, request: Request) -> Any:
         """Receive an uploaded model file."""
-        name = _named(request.query_params.get("name", "model.toml"), MODEL_SUFFIXES, "model file")
-        _, folder = self.office.room()
-        (folder / name).write_bytes(await _body(request, MAX_REQUEST_BYTES))
-        return await self.ask("open_model", path=str(folder / name))
+        name = _clean_file_name(request.query_params.get("name", "model.toml"), MODEL_SUFFIXES, "model file")
+        _, folder = self.jobs.make_folder()
+        (folder / name).write_bytes(await _read_body(request, MAX_REQUEST_BYTES))
+        return await self.ask_worker("open_model", path=str(folder / name))
 
-    async def check(self, request: Request) -> Any:
+    async def check_settings(self, request: Request) -> Any:
         """Check model and data before a fit."""
-        content = await _asked(request)
-        path = self.office.table(content.get("table"))
-        findings = await self.ask("check", setup=content.get("setup"), path=str(path))
-        return {kind: [self.office.plain(line) for line in lines] for kind, lines in findings.items()}
+        content = await _read_json(request)
+        path = self.jobs.find_table(content.get("table"))
+        findings = await self.ask_worker("check", setup=content.get("setup"), path=str(path))
+        return {kind: [self.jobs.strip_folders(line) for line in lines] for kind, lines in findings.items()}
 
-    async def solve(self, request: Request) -> Any:
+    async def solve_model(self, request: Request) -> Any:
         """Solve the model with the values of the sliders."""
-        content = await _asked(request)
-        path = str(self.office.table(content["table"])) if content.get("table") else ""
-        return await self.ask(
+        content = await _read_json(request)
+        path = str(self.jobs.find_table(content["table"])) if content.get("table") else ""
+        return await self.ask_worker(
             "solve",
             MODEL_SECONDS,
             setup=content.get("setup") or {},
@@ -335,77 +337,79 @@ class Endpoints:
             initial=content.get("initial") or {},
         )
 
-    async def guess(self, request: Request) -> Any:
+    async def guess_parameters(self, request: Request) -> Any:
         """Estimate the parameters roughly."""
-        content = await _asked(request)
-        path = self.office.table(content.get("table"))
-        return await self.ask("guess", GUESS_SECONDS, setup=content.get("setup"), path=str(path))
+        content = await _read_json(request)
+        path = self.jobs.find_table(content.get("table"))
+        return await self.ask_worker("guess", GUESS_SECONDS, setup=content.get("setup"), path=str(path))
 
-    async def fit(self, request: Request) -> Any:
+    async def start_fit(self, request: Request) -> Any:
         """Start a fit; returns its name."""
-        content = await _asked(request)
-        setup, table = content.get("setup"), self.office.table(content.get("table"))
+        content = await _read_json(request)
+        setup, table = content.get("setup"), self.jobs.find_table(content.get("table"))
         if not isinstance(setup, dict):
             raise WeakformError("The settings of a fit must be a JSON object.")
         limit = setup.get("time_limit", DEFAULT_TIME_LIMIT)
         is_valid = isinstance(limit, int | float) and 0 < limit <= MAX_TIME_LIMIT
         limit = float(limit) if is_valid else DEFAULT_TIME_LIMIT
-        return {"fit": await run_in_threadpool(self.office.fit, setup, table, limit)}
+        return {"fit": await run_in_threadpool(self.jobs.start_fit, setup, table, limit)}
 
-    async def progress(self, request: Request) -> Any:
+    async def report_progress(self, request: Request) -> Any:
         """Report the state of a fit, and its result once it exists."""
-        job = self.office.job(request.path_params["name"])
-        error = self.office.plain(job.error)
+        job = self.jobs.find_job(request.path_params["name"])
+        error = self.jobs.strip_folders(job.error)
         return {"state": job.state, "progress": job.progress, "result": job.result, "error": error}
 
-    async def stop(self, request: Request) -> Any:
+    async def stop_fit(self, request: Request) -> Any:
         """Stop a fit."""
-        await run_in_threadpool(self.office.job(request.path_params["name"]).stop)
+        await run_in_threadpool(self.jobs.find_job(request.path_params["name"]).stop)
         return {}
 
-    async def export(self, request: Request) -> Any:
+    async def export_file(self, request: Request) -> Any:
         """Return a file to download."""
-        content = await _asked(request)
-        path = str(self.office.table(content["table"])) if content.get("table") else ""
-        saved = str(self.office.fitted(content["fit"])) if content.get("fit") else ""
-        text = await self.ask("export", kind=content.get("kind"), setup=content.get("setup"), path=path, saved=saved)
+        content = await _read_json(request)
+        path = str(self.jobs.find_table(content["table"])) if content.get("table") else ""
+        saved = str(self.jobs.find_saved_fit(content["fit"])) if content.get("fit") else ""
+        text = await self.ask_worker(
+            "export", kind=content.get("kind"), setup=content.get("setup"), path=path, saved=saved
+        )
         return Response(text, media_type="text/plain; charset=utf-8")
 
-    async def compare(self, request: Request) -> Any:
+    async def compare_fits(self, request: Request) -> Any:
         """Compare fits."""
-        content = await _asked(request)
+        content = await _read_json(request)
         fits = content.get("fits")
         if not isinstance(fits, list) or len(fits) < 2 or not all(isinstance(entry, dict) for entry in fits):
             raise WeakformError("A comparison needs at least two fits. Select two or more.")
-        paths = [(str(entry.get("name")), str(self.office.fitted(entry.get("fit")))) for entry in fits]
-        return await self.ask("side_by_side", COMPARISON_SECONDS, fits=paths)
+        paths = [(str(entry.get("name")), str(self.jobs.find_saved_fit(entry.get("fit")))) for entry in fits]
+        return await self.ask_worker("side_by_side", COMPARISON_SECONDS, fits=paths)
 
-    async def gallery(self, request: Request) -> Any:
+    async def open_example(self, request: Request) -> Any:
         """Return an example: its settings and its table."""
-        content = await _asked(request)
-        example = await self.ask("take", entry=str(content.get("name")))
-        return {**example, "table": await self._kept(example["file"], example["text"].encode())}
+        content = await _read_json(request)
+        example = await self.ask_worker("take", entry=str(content.get("name")))
+        return {**example, "table": await self._store_table(example["file"], example["text"].encode())}
 
-    async def open(self, request: Request) -> Any:
+    async def open_project(self, request: Request) -> Any:
         """Open a project: store its table and its fits, each in its own folder."""
-        _, folder = self.office.room()
-        (folder / "project.json").write_bytes(await _body(request, MAX_PROJECT_BYTES))
+        _, folder = self.jobs.make_folder()
+        (folder / "project.json").write_bytes(await _read_body(request, MAX_PROJECT_BYTES))
         try:
-            project = await self.ask("open_project", READING_SECONDS, folder=str(folder))
+            project = await self.ask_worker("open_project", READING_SECONDS, folder=str(folder))
         except WeakformError:
-            self.office.drop(folder)
+            self.jobs.remove_folder(folder)
             raise
         (folder / "project.json").unlink()  # its parts are in files of their own now
         table = None
         if project["table"] is not None:
-            name = _named(project["table"], TABLE_SUFFIXES, "table")
-            table = await self._kept(name, (folder / "table").read_bytes())
+            name = _clean_file_name(project["table"], TABLE_SUFFIXES, "table")
+            table = await self._store_table(name, (folder / "table").read_bytes())
         for entry, path in zip(project["fits"], project.pop("saved"), strict=True):
-            entry["fit"], _ = self.office.room()
-            self.office.saved[entry["fit"]] = Path(path)
+            entry["fit"], _ = self.jobs.make_folder()
+            self.jobs.saved[entry["fit"]] = Path(path)
         return {**project, "table": table}
 
 
-def application(office: Office, hosts: set[str], token: str) -> ASGIApp:
+def build_application(office: JobManager, hosts: set[str], token: str) -> ASGIApp:
     """Build the application of the server: all routes behind the guard."""
-    return Guard(Starlette(routes=Endpoints(office).routes()), hosts, token)
+    return RequestGuard(Starlette(routes=Endpoints(office).build_routes()), hosts, token)

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..support.errors import WeakformError
-from .task_process import MAX_WORKER_BYTES, Lost, Worker
+from .task_process import MAX_WORKER_BYTES, Worker, WorkerLost
 
 MAX_TIME_LIMIT = 3600.0
 """Seconds. A larger time limit of a fit is refused. By judgement."""
@@ -52,7 +52,7 @@ OVERTIME = _Overtime()
 """The times in use."""
 
 
-class Job:
+class FitJob:
     """A fit that is running or has ended.
 
     Attributes
@@ -87,15 +87,15 @@ class Job:
         self.result: dict[str, Any] | None = None
         self.end = time.monotonic() + OVERTIME.share * limit + OVERTIME.after_search
         self.worker = Worker(memory)
-        self.thread = threading.Thread(target=self._follow, daemon=True)
+        self.thread = threading.Thread(target=self._follow_worker, daemon=True)
         self.thread.start()
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """True until the fit has ended."""
         return self.state in ("running", "profiles")
 
-    def _follow(self) -> None:
+    def _follow_worker(self) -> None:
         """Give the fit to the worker and record its reports until it has ended; runs in its own thread."""
         try:
             self.worker.send("run_fit", {"setup": self.setup, "path": str(self.table), "saved": str(self.saved)})
@@ -106,21 +106,21 @@ class Job:
                 elif kind == "fitted":
                     self.result, self.state = what, "profiles"
                 elif kind == "refused":
-                    self._failed(what)
+                    self._record_failure(what)
                     return
                 else:
                     break
             self.state = "done"
         except WeakformError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
         except Exception as error:  # a bug: it is reported, and the server goes on
-            self._failed(f"Internal error: {type(error).__name__}: {error}")
+            self._record_failure(f"Internal error: {type(error).__name__}: {error}")
         finally:
-            _let_go(self.worker)
+            _kill_worker(self.worker)
 
-    def _failed(self, why: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         """Record a failure; a fit that has a result, of which only the profiles are incomplete, is done."""
-        self.state, self.error = ("done", "") if self.result is not None else ("failed", why)
+        self.state, self.error = ("done", "") if self.result is not None else ("failed", reason)
 
     def stop(self) -> None:
         """Stop the search, which then returns the best estimate so far, or end the computation of profiles."""
@@ -131,14 +131,14 @@ class Job:
             self.worker.stop()
 
 
-def _let_go(worker: Worker | None) -> None:
+def _kill_worker(worker: Worker | None) -> None:
     """Kill a worker, whatever its state."""
     if worker is not None:
         with contextlib.suppress(OSError, ValueError):
             worker.kill()
 
 
-class Office:
+class JobManager:
     """Runs the tasks of the page, and keeps its files in a temporary folder until `close`.
 
     Attributes
@@ -162,15 +162,15 @@ class Office:
         self.folder = Path(tempfile.mkdtemp(prefix="weakform-"))
         self.memory = memory
         self.tables: dict[str, Path] = {}
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, FitJob] = {}
         self.saved: dict[str, Path] = {}
-        self._desks: SimpleQueue[Worker | None] = SimpleQueue()
+        self._idle_workers: SimpleQueue[Worker | None] = SimpleQueue()
         for _ in range(SHORT_TASK_WORKERS):
-            self._desks.put(None)  # a worker is started with its first task
+            self._idle_workers.put(None)  # a worker is started with its first task
         self._lock = threading.Lock()
-        self._hired: list[Worker] = []
+        self._started_workers: list[Worker] = []
 
-    def ask(self, name: str, seconds: float = SHORT_TASK_SECONDS, **arguments: Any) -> Any:
+    def ask_worker(self, name: str, seconds: float = SHORT_TASK_SECONDS, **arguments: Any) -> Any:
         """Let a worker do a short task.
 
         Parameters
@@ -188,42 +188,42 @@ class Office:
             What the task returns.
         """
         try:
-            return self._asked(name, seconds, arguments)
-        except Lost as lost:
-            if not lost.died:
+            return self._ask_once(name, seconds, arguments)
+        except WorkerLost as lost:
+            if not lost.has_died:
                 raise
             # The worker was killed from outside: the task is repeated once by a new one.
-            return self._asked(name, seconds, arguments)
+            return self._ask_once(name, seconds, arguments)
 
-    def _asked(self, name: str, seconds: float, arguments: dict[str, Any]) -> Any:
+    def _ask_once(self, name: str, seconds: float, arguments: dict[str, Any]) -> Any:
         """Wait for a free worker, starting one if need be, and let it do a task; a lost worker is replaced later."""
         try:
-            worker = self._desks.get(timeout=seconds)
+            worker = self._idle_workers.get(timeout=seconds)
         except Empty:
-            raise Lost("All workers are busy. Try again in a moment.") from None
+            raise WorkerLost("All workers are busy. Try again in a moment.") from None
         try:
-            if worker is None or not worker.alive:
-                worker = self._hire()
+            if worker is None or not worker.is_alive:
+                worker = self._start_worker()
             return worker.ask(name, arguments, seconds)
-        except Lost:
-            _let_go(worker)
+        except WorkerLost:
+            _kill_worker(worker)
             worker = None
             raise
         finally:
-            self._desks.put(worker)
+            self._idle_workers.put(worker)
 
-    def _hire(self) -> Worker:
+    def _start_worker(self) -> Worker:
         """Start a worker and remember it for `close`."""
         worker = Worker(self.memory)
         with self._lock:
-            self._hired = [other for other in self._hired if other.alive] + [worker]
+            self._started_workers = [other for other in self._started_workers if other.is_alive] + [worker]
         return worker
 
-    def plain(self, text: str) -> str:
+    def strip_folders(self, text: str) -> str:
         """Return a message without the temporary folders in it."""
         return re.sub(re.escape(str(self.folder)) + r"/[^/]+/", "", text)
 
-    def room(self) -> tuple[str, Path]:
+    def make_folder(self) -> tuple[str, Path]:
         """Make a folder for files; returns its unguessable name and its path."""
         name = secrets.token_urlsafe(9)
         folder = self.folder / name
@@ -233,21 +233,21 @@ class Office:
     def keep_table(self, name: str, path: Path) -> None:
         """Remember where a table is; the oldest ones that no running fit reads are removed."""
         self.tables[name] = path
-        busy = {job.table for job in self.jobs.values() if job.running}
+        busy = {job.table for job in self.jobs.values() if job.is_running}
         for old in [name for name, location in self.tables.items() if location not in busy][:-MAX_KEPT_TABLES]:
-            self.drop(self.tables.pop(old).parent)
+            self.remove_folder(self.tables.pop(old).parent)
 
-    def drop(self, folder: Path) -> None:
+    def remove_folder(self, folder: Path) -> None:
         """Remove a folder that is no longer needed."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def table(self, name: object) -> Path:
+    def find_table(self, name: object) -> Path:
         """Return where a table is."""
         if not isinstance(name, str) or name not in self.tables:
             raise WeakformError("The server no longer has this table. Drop it on the page again.")
         return self.tables[name]
 
-    def fit(self, setup: dict[str, Any], table: Path, limit: float) -> str:
+    def start_fit(self, setup: dict[str, Any], table: Path, limit: float) -> str:
         """Start a fit.
 
         Parameters
@@ -265,24 +265,24 @@ class Office:
             Name of the fit, for `job` and `fitted`.
         """
         with self._lock:
-            if sum(job.running for job in self.jobs.values()) >= MAX_RUNNING_FITS:
+            if sum(job.is_running for job in self.jobs.values()) >= MAX_RUNNING_FITS:
                 raise WeakformError(
                     f"{MAX_RUNNING_FITS} fits are running already, the most at a time. Stop one, or wait for it."
                 )
-            name, folder = self.room()
-            self.jobs[name] = Job(setup, table, folder / "fit.json", limit, self.memory)
+            name, folder = self.make_folder()
+            self.jobs[name] = FitJob(setup, table, folder / "fit.json", limit, self.memory)
             self.saved[name] = folder / "fit.json"
             for old in list(self.jobs)[:-MAX_KEPT_FITS]:
                 del self.jobs[old]
         return name
 
-    def job(self, name: str) -> Job:
+    def find_job(self, name: str) -> FitJob:
         """Return a fit by its name."""
         if name not in self.jobs:
             raise WeakformError("The server does not know this fit; perhaps the server was restarted. Fit again.")
         return self.jobs[name]
 
-    def fitted(self, name: object) -> Path:
+    def find_saved_fit(self, name: object) -> Path:
         """Return where a fit is saved."""
         if not isinstance(name, str) or name not in self.saved or not self.saved[name].exists():
             raise WeakformError("The server no longer has this fit. Fit again.")
@@ -291,8 +291,8 @@ class Office:
     def close(self) -> None:
         """Kill all workers and remove all files."""
         for job in self.jobs.values():
-            if job.running:
-                _let_go(job.worker)
-        for worker in self._hired:  # including those with a task
-            _let_go(worker)
+            if job.is_running:
+                _kill_worker(job.worker)
+        for worker in self._started_workers:  # including those with a task
+            _kill_worker(worker)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -8,12 +8,12 @@ import socket
 import webbrowser
 
 from ..support.errors import WeakformError
-from ..support.optional_imports import extra
+from ..support.optional_imports import format_install_hint
 
 HOST = "127.0.0.1"
 
 
-def _end(*_: object) -> None:
+def _exit_on_signal(*_: object) -> None:
     """End the process, so that `finally` clauses run."""
     raise SystemExit(0)
 
@@ -31,12 +31,13 @@ def serve(port: int | None = None, browser: bool = True) -> None:
     try:
         import uvicorn
 
-        from .app import application
+        from .app import build_application
     except ImportError:
         raise WeakformError(
-            f"The page needs Starlette and uvicorn, which are not installed. Install them with: {extra('serve')}"
+            "The page needs Starlette and uvicorn, which are not installed. Install them with: "
+            f"{format_install_hint('serve')}"
         ) from None
-    from .jobs import Office
+    from .jobs import JobManager
 
     token = secrets.token_urlsafe(24)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
@@ -49,16 +50,16 @@ def serve(port: int | None = None, browser: bool = True) -> None:
         port = int(listening.getsockname()[1])
         address = f"http://{HOST}:{port}/?token={token}"
         print(address, flush=True)
-        office = Office()
+        office = JobManager()
         hosts = {f"{HOST}:{port}", f"localhost:{port}"}
-        config = uvicorn.Config(application(office, hosts, token), log_level="critical", access_log=False)
+        config = uvicorn.Config(build_application(office, hosts, token), log_level="critical", access_log=False)
         config.timeout_graceful_shutdown = 1
         if browser:
             webbrowser.open(address)
         print("Press Ctrl-C to stop the server.", flush=True)
         # SIGTERM and SIGHUP would end the process before the workers and files are removed.
         for sent in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-            signal.signal(sent, _end)
+            signal.signal(sent, _exit_on_signal)
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 from ..data.dataset import Dataset
 from ..estimators import ESTIMATORS
 from ..files.model_file import ModelFile, parse_model
-from ..files.table_for_model import Reading, measured, read_data
+from ..files.table_for_model import TableOptions, find_measured_columns, read_data
 from ..support.errors import FitError, ModelError
 from ..support.versions import __version__
 from ..support.whole_numbers import is_whole
@@ -23,7 +23,7 @@ MAX_STARTS = 1000
 
 
 @dataclass(frozen=True)
-class Setup:
+class PageSettings:
     """A model, how its table is read, and how it is fitted.
 
     Attributes
@@ -74,7 +74,7 @@ class Setup:
     file: str = "data.csv"
 
     @classmethod
-    def of(cls, given: Any) -> Setup:
+    def from_request(cls, content: Any) -> PageSettings:
         """Build settings from what the page sends; every entry is checked.
 
         Parameters
@@ -91,12 +91,12 @@ class Setup:
         ModelError, FitError
             If an entry has the wrong type or value.
         """
-        if not isinstance(given, Mapping) or not isinstance(given.get("equations"), str):
+        if not isinstance(content, Mapping) or not isinstance(content.get("equations"), str):
             raise ModelError("The page must send an object with the equations as text.")
         for key in ("inputs", "missing"):
-            if not isinstance(given.get(key) or [], list | tuple):
-                raise ModelError(f"{key} must be a list; received {given[key]!r}.")
-        fields = {key: value for key, value in given.items() if key in cls.__dataclass_fields__ and value is not None}
+            if not isinstance(content.get(key) or [], list | tuple):
+                raise ModelError(f"{key} must be a list; received {content[key]!r}.")
+        fields = {key: value for key, value in content.items() if key in cls.__dataclass_fields__ and value is not None}
         for key, kind in (("columns", str), ("noise", str), ("units", str)):
             entries = fields.get(key, {})
             if not isinstance(entries, Mapping) or not all(
@@ -110,8 +110,10 @@ class Setup:
         if fields["columns"].get("time") == "":
             raise ModelError("No column is the time. Choose one of the columns of the table.")
         fields["inputs"] = tuple(map(str, fields.get("inputs", ())))
-        fields["missing"] = tuple(v if isinstance(v, str) else _number(v, "missing") for v in fields.get("missing", ()))
-        fields["parameters"] = _parameters(fields.get("parameters", {}))
+        fields["missing"] = tuple(
+            v if isinstance(v, str) else _check_number(v, "missing") for v in fields.get("missing", ())
+        )
+        fields["parameters"] = _check_parameters(fields.get("parameters", {}))
         fields["file"] = Path(fields.get("file") or "data.csv").name
         settings = cls(**fields)
         if settings.method and settings.method not in ESTIMATORS:
@@ -122,16 +124,16 @@ class Setup:
             raise FitError(
                 f"The number of starts must be a whole number between 1 and {MAX_STARTS}; received {settings.starts!r}."
             )
-        if not 0 < _number(settings.time_limit, "time_limit") <= MAX_TIME_LIMIT:
+        if not 0 < _check_number(settings.time_limit, "time_limit") <= MAX_TIME_LIMIT:
             raise FitError(
                 f"The time limit must be between 0 and {MAX_TIME_LIMIT:g} s; received {settings.time_limit!r}."
             )
         return settings
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> TableOptions:
         """How the table is read."""
-        return Reading(sheet=self.sheet)
+        return TableOptions(sheet=self.sheet)
 
     @property
     def file_text(self) -> str:
@@ -144,17 +146,21 @@ class Setup:
         if self.hold:
             lines.append("hold = true")
         if self.trajectory:
-            lines.append(f"trajectory = {_text(self.trajectory)}")
+            lines.append(f"trajectory = {_quote_toml(self.trajectory)}")
         if self.missing:
             lines.append(f"missing = {json.dumps(self.missing, ensure_ascii=False)}")
         for name, entries in (("noise", self.noise), ("columns", self.columns), ("units", self.units)):
             if entries:
-                lines += ["", f"[{name}]", *(f"{_text(key)} = {_text(value)}" for key, value in entries.items())]
+                lines += [
+                    "",
+                    f"[{name}]",
+                    *(f"{_quote_toml(key)} = {_quote_toml(value)}" for key, value in entries.items()),
+                ]
         for name, record in self.parameters.items():
             settings = {key: value for key, value in record.items() if value is not None and value is not False}
             if settings:
-                lines += ["", f"[parameters.{_text(name)}]"]
-                lines += [f"{key} = {_value(value)}" for key, value in settings.items()]
+                lines += ["", f"[parameters.{_quote_toml(name)}]"]
+                lines += [f"{key} = {_format_toml(value)}" for key, value in settings.items()]
         return "\n".join(lines) + "\n"
 
     @property
@@ -167,7 +173,7 @@ class Setup:
         words += ["--sheet", self.sheet] if self.sheet else []
         return shlex.join([*words, "--report", "fit.html"])
 
-    def script(self, table: Path) -> str:
+    def write_script(self, table: Path) -> str:
         """Write a Python script that gives the same fit.
 
         Parameters
@@ -179,8 +185,8 @@ class Setup:
         -------
         str
         """
-        file = self.model()
-        names, kinds = measured(file, table, self.reading)
+        file = self.build_model_file()
+        names, kinds = find_measured_columns(file, table, self.reading)
         data_arguments: dict[str, Any] = {"time": self.columns.get("time"), "names": names}
         data_arguments |= {"noise": kinds} if set(kinds) != {"gaussian"} else {}
         data_arguments |= {"inputs": {n: self.columns.get(n, n) for n in self.inputs}} if self.inputs else {}
@@ -189,7 +195,7 @@ class Setup:
         fit_arguments: dict[str, Any] = {"method": self.method or None, "starts": self.starts}
         lines = [f'"""A fit that was set up on the page of weakform {__version__}."""', "", "import weakform as wf", ""]
         inputs = f", inputs={list(self.inputs)!r}" if self.inputs else ""
-        lines += [f'model = wf.Model.from_text("""\n{_inside(self.equations.strip())}\n"""{inputs})']
+        lines += [f'model = wf.Model.from_text("""\n{_escape_quotes(self.equations.strip())}\n"""{inputs})']
         lines += [f"data = wf.Dataset.from_csv(\n    {self.file!r},"]
         lines += [f"    {key}={value!r}," for key, value in data_arguments.items() if value is not None]
         lines += [")", "fit = wf.fit(", "    model,", "    data,", "    parameters={"]
@@ -197,7 +203,9 @@ class Setup:
             keys = ("bounds", "start", "log", "unit") if record.fixed is None else ("fixed", "unit")
             values = {key: getattr(record, key) for key in keys}
             arguments = ", ".join(
-                f"{key}={_python(v)}" for key, v in values.items() if v is not None and v is not False and v != ""
+                f"{key}={_format_python(v)}"
+                for key, v in values.items()
+                if v is not None and v is not False and v != ""
             )
             lines.append(f"        {name!r}: wf.Parameter({arguments}),")
         lines += ["    },", f"    units={self.units!r},"] if self.units else ["    },"]
@@ -205,7 +213,7 @@ class Setup:
         lines += [f'    options={{"time_limit": {float(self.time_limit)!r}}},', f"    seed={self.seed},", ")"]
         return "\n".join([*lines, "print(fit)", 'fit.report("fit.html")', ""])
 
-    def model(self) -> ModelFile:
+    def build_model_file(self) -> ModelFile:
         """Parse the model file of these settings; errors in the equations are located within the equations."""
         try:
             return replace(parse_model(self.file_text, "model.toml"), name="model.toml")
@@ -215,22 +223,22 @@ class Setup:
                 raise ModelError(str(error).removeprefix(prefix)) from None
             raise
 
-    def data(self, table: Path) -> Dataset:
+    def read_dataset(self, table: Path) -> Dataset:
         """Read the table as these settings say."""
-        return read_data(self.model(), table, self.reading)
+        return read_data(self.build_model_file(), table, self.reading)
 
 
-def _parameters(given: Any) -> dict[str, dict[str, Any]]:
+def _check_parameters(content: Any) -> dict[str, dict[str, Any]]:
     """Check the settings of the parameters; those without any are left out."""
-    if not isinstance(given, Mapping):
-        raise ModelError(f"parameters must map names to objects; received {given!r}.")
+    if not isinstance(content, Mapping):
+        raise ModelError(f"parameters must map names to objects; received {content!r}.")
     records: dict[str, dict[str, Any]] = {}
-    for name, record in given.items():
+    for name, record in content.items():
         if not isinstance(record, Mapping):
             raise ModelError(f"parameters.{name} must be an object; received {record!r}.")
         fixed = record.get("fixed")
         if fixed is not None:
-            records[str(name)] = {"fixed": _number(fixed, f"{name}, fixed")}
+            records[str(name)] = {"fixed": _check_number(fixed, f"{name}, fixed")}
             records[str(name)] |= {"unit": str(record["unit"])} if record.get("unit") else {}
             continue
         settings: dict[str, Any] = {}
@@ -238,10 +246,10 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
         if ends is not None and (not isinstance(ends, list | tuple) or len(ends) != 2):
             raise ModelError(f"The bounds of {name} must be two numbers; received {ends!r}.")
         if ends is not None and any(end is not None for end in ends):
-            low, high = (None if end is None else _number(end, f"{name}, bound") for end in ends)
+            low, high = (None if end is None else _check_number(end, f"{name}, bound") for end in ends)
             settings["bounds"] = [-float("inf") if low is None else low, float("inf") if high is None else high]
         if record.get("start") is not None:
-            settings["start"] = _number(record["start"], f"{name}, start")
+            settings["start"] = _check_number(record["start"], f"{name}, start")
         if record.get("log"):
             settings["log"] = True
         if record.get("unit"):
@@ -251,40 +259,40 @@ def _parameters(given: Any) -> dict[str, dict[str, Any]]:
     return records
 
 
-def _number(value: Any, what: str) -> float:
+def _check_number(value: Any, name: str) -> float:
     """Return a number as a float; raises an error for anything else, NaN and booleans included."""
     # JSON's true and false are integers in Python, and NaN is the only number that differs from itself.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise ModelError(f"{what} must be a number; received {value!r}.")
+        raise ModelError(f"{name} must be a number; received {value!r}.")
     try:
         return float(value)
     except OverflowError:
-        raise ModelError(f"{what} is too large for a floating-point number.") from None
+        raise ModelError(f"{name} is too large for a floating-point number.") from None
 
 
-def _text(word: str) -> str:
+def _quote_toml(word: str) -> str:
     """Quote a text for TOML."""
     return json.dumps(word, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     """Format a value for TOML."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_format_toml, value))}]"
     if isinstance(value, bool):
         return "true"
     if isinstance(value, str):
-        return _text(value)
+        return _quote_toml(value)
     return repr(float(value))
 
 
-def _python(value: Any) -> str:
+def _format_python(value: Any) -> str:
     """Format a value for Python; infinite bounds become None."""
     if isinstance(value, tuple):
         return f"({', '.join('None' if abs(end) == float('inf') else repr(end) for end in value)})"
     return repr(value)
 
 
-def _inside(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     """Escape a text for use between three double quotes in Python."""
     return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

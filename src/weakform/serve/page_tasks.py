@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 
 from ..data.dataset import Dataset
-from ..data.matching import inputs_of, match
+from ..data.matching import collect_inputs, match
 from ..files.model_file import ModelFile, read_model
-from ..files.preflight import examine
+from ..files.preflight import check_before_fit
 from ..fitting import fit
 from ..forward.solver import simulate
 from ..inference.refits import can_refit
 from ..model.function_table import FUNCTIONS
 from ..model.model import Model
-from ..report.html_blocks import plain, thinned
-from ..report.html_report import page, sections
-from ..report.mathml import equations
-from ..report.verdict_text import verdict
+from ..report.html_blocks import thin_columns, to_json_numbers
+from ..report.html_report import build_page, build_sections
+from ..report.mathml import render_equations
+from ..report.verdict_text import judge_fit
 from ..results.fit_result import FitResult
 from ..support.errors import FitError, ModelError, WeakformError
 from ..support.progress import Progress
 from . import examples, uploaded_tables
-from .page_settings import Setup
+from .page_settings import PageSettings
 
 NOT_A_PROJECT = "The file cannot be read: it is not a project of weakform."
 GUESS_TIME_LIMIT = 5.0
@@ -47,17 +47,17 @@ MAX_SHOWN_TRAJECTORIES = 6
 """Trajectories that are shown beside the sliders. By judgement."""
 
 
-def look_table(path: str, sheet: str | None = None) -> dict[str, Any]:
+def describe_table(path: str, sheet: str | None = None) -> dict[str, Any]:
     """Describe a table."""
-    return uploaded_tables.look(Path(path), sheet)
+    return uploaded_tables.describe_table(Path(path), sheet)
 
 
-def rows(path: str, sheet: str | None, first: int) -> list[list[str]]:
+def read_rows(path: str, sheet: str | None, first: int) -> list[list[str]]:
     """Return some rows of a table."""
-    return uploaded_tables.rows(Path(path), sheet, int(first))
+    return uploaded_tables.read_rows(Path(path), sheet, int(first))
 
 
-def look_model(text: str, inputs: list[str]) -> dict[str, Any]:
+def parse_equations(text: str, inputs: list[str]) -> dict[str, Any]:
     """Parse equations.
 
     Parameters
@@ -85,16 +85,16 @@ def look_model(text: str, inputs: list[str]) -> dict[str, Any]:
         "initial": {state: str(e) for state, e in model.initial.items()},
         "free": [state for state in model.states if state not in model.initial],
         "events": [str(event) for event in model.events],
-        "math": equations(model),
+        "math": render_equations(model),
     }
 
 
 def open_model(path: str) -> dict[str, Any]:
     """Read a model file as settings of the page."""
-    return _set(read_model(Path(path)))
+    return _convert_model_file(read_model(Path(path)))
 
 
-def _set(file: ModelFile) -> dict[str, Any]:
+def _convert_model_file(file: ModelFile) -> dict[str, Any]:
     """Convert a model file to settings of the page."""
 
     def convert_parameter(name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _set(file: ModelFile) -> dict[str, Any]:
     }
 
 
-def check(setup: dict[str, Any], path: str) -> dict[str, Any]:
+def check_settings(setup: dict[str, Any], path: str) -> dict[str, Any]:
     """Check model and data before a fit.
 
     Returns
@@ -124,29 +124,29 @@ def check(setup: dict[str, Any], path: str) -> dict[str, Any]:
     dict
         Sentences under `good`, `wrong` (no fit is possible) and `doubtful`.
     """
-    settings = Setup.of(setup)
+    settings = PageSettings.from_request(setup)
     try:
-        file = settings.model()
-        data = settings.data(Path(path))
+        file = settings.build_model_file()
+        data = settings.read_dataset(Path(path))
     except WeakformError as error:
         return {"good": [], "wrong": [str(error)], "doubtful": []}
-    findings = examine(file, data)
-    return {"good": findings.good, "wrong": findings.wrong, "doubtful": [*data.notes, *findings.doubtful]}
+    findings = check_before_fit(file, data)
+    return {"good": findings.facts, "wrong": findings.errors, "doubtful": [*data.notes, *findings.warnings]}
 
 
 @lru_cache(maxsize=4)
-def _read(text: str, path: str) -> tuple[Model, Dataset]:
+def _read_model_and_data(text: str, path: str) -> tuple[Model, Dataset]:
     """Read a model and its data; kept, because they are the same for all positions of the sliders."""
-    settings = Setup.of(json.loads(text))
-    data = settings.data(Path(path)) if path else Dataset([0.0, 5.0, 10.0], np.zeros((3, 1)))
-    file = settings.model()
+    settings = PageSettings.from_request(json.loads(text))
+    data = settings.read_dataset(Path(path)) if path else Dataset([0.0, 5.0, 10.0], np.zeros((3, 1)))
+    file = settings.build_model_file()
     if not path:
         return file.model, data
     matched = match(data, file.model)
     return matched.model, matched.data
 
 
-def solve(
+def solve_model(
     setup: dict[str, Any], path: str, values: dict[str, float], initial: dict[str, list[float]]
 ) -> dict[str, Any]:
     """Solve the model with the values of the sliders.
@@ -168,23 +168,23 @@ def solve(
         Charts with curves and data, the initial values in use, and remarks.
     """
     unchanging = {k: v for k, v in setup.items() if k not in ("parameters", "seed", "starts", "time_limit", "method")}
-    model, data = _read(json.dumps(unchanging), path)
+    model, data = _read_model_and_data(json.dumps(unchanging), path)
     columns = list(data.names or model.states) if path else []
     hidden = [s for s in model.states if s not in columns and s not in model.hidden]
-    p = np.array([_value(values, name, 1.0, name) for name in model.parameters])
+    p = np.array([_get_number(values, name, 1.0, name) for name in model.parameters])
     used_initial: dict[str, list[float]] = {}
     charts, trouble = [], ""
     for k, q in enumerate(data.trajectories[:MAX_SHOWN_TRAJECTORIES]):
-        own_model, inputs = model.of(k), inputs_of(model, data, k)
-        fixed_initial = own_model.map("g")(q.times[:1], np.zeros((1, len(own_model.states))), p)[0]
+        own_model, inputs = model.for_trajectory(k), collect_inputs(model, data, k)
+        fixed_initial = own_model.build_map("g")(q.times[:1], np.zeros((1, len(own_model.states))), p)[0]
         u0 = np.empty(len(own_model.states))
         for d, state in enumerate(own_model.states):
-            default = _first(q.values[:, columns.index(state)]) if state in columns else 1.0
+            default = _get_first_measured(q.values[:, columns.index(state)]) if state in columns else 1.0
             if state in own_model.initial:
                 u0[d] = fixed_initial[d]
                 continue
             sent = initial.get(state, [])
-            u0[d] = _value(dict(enumerate(sent)) if isinstance(sent, list) else {}, k, default, f"{state}(0)")
+            u0[d] = _get_number(dict(enumerate(sent)) if isinstance(sent, list) else {}, k, default, f"{state}(0)")
             used_initial.setdefault(state, []).append(float(u0[d]))
         # Initial values in the equations hold at t = 0.
         first = min(q.times[0], 0.0) if own_model.initial else q.times[0]
@@ -195,13 +195,19 @@ def solve(
         )
         names = [*columns, *hidden]
         reached = solved.states[: len(times)]
-        curve = own_model.map("h", names)(
+        curve = own_model.build_map("h", names)(
             times[: len(reached)], reached, p, None if inputs is None else inputs(times[: len(reached)])
         )
         for j, name in enumerate(names):
-            t, u = thinned(times[: len(reached)], curve[:, j])
-            points = [plain(column) for column in thinned(q.times, q.values[:, j])] if j < len(columns) else []
-            charts.append({"name": name, "label": q.label, "line": [plain(t), plain(u)], "dots": points})
+            t, u = thin_columns(times[: len(reached)], curve[:, j])
+            points = (
+                [to_json_numbers(column) for column in thin_columns(q.times, q.values[:, j])]
+                if j < len(columns)
+                else []
+            )
+            charts.append(
+                {"name": name, "label": q.label, "line": [to_json_numbers(t), to_json_numbers(u)], "dots": points}
+            )
     more = len(data.trajectories) - MAX_SHOWN_TRAJECTORIES
     return {
         "charts": charts,
@@ -211,21 +217,21 @@ def solve(
     }
 
 
-def _value(given: Mapping[Any, Any], key: object, default: float, name: str) -> float:
+def _get_number(numbers: Mapping[Any, Any], key: object, default: float, name: str) -> float:
     """Return a number that the page sent, or `default`; raises an error that calls it `name` if it is not one."""
-    value = given.get(key, default)
+    value = numbers.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ModelError(f"The value of {name} must be a number; received {value!r}.")
     return float(value)
 
 
-def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
+def guess_parameters(setup: dict[str, Any], path: str) -> dict[str, Any]:
     """Estimate the parameters roughly.
 
     Weak least squares is used, or the default method with little time if some states are not measured.
     """
-    settings = Setup.of(setup)
-    file, data = settings.model(), settings.data(Path(path))
+    settings = PageSettings.from_request(setup)
+    file, data = settings.build_model_file(), settings.read_dataset(Path(path))
     # Weak least squares needs no starts and no iterations, but every state.
     complete = match(data, file.model).complete
     arguments: dict[str, Any] = file.arguments() | ({"method": "wls"} if complete else {})
@@ -235,14 +241,14 @@ def guess(setup: dict[str, Any], path: str) -> dict[str, Any]:
     return {"values": {n: float(f"{v:.6g}") for n, v in result.params.items()}}
 
 
-def _first(values: Any) -> float:
+def _get_first_measured(values: Any) -> float:
     """Return the first measured value; 1 if there is none."""
     measured = values[np.isfinite(values)]
     return float(measured[0]) if len(measured) else 1.0
 
 
 def run_fit(
-    setup: dict[str, Any], path: str, saved: str, tell: Callable[[str, Any], None], stopped: Callable[[], bool]
+    setup: dict[str, Any], path: str, saved: str, send: Callable[[str, Any], None], should_stop: Callable[[], bool]
 ) -> None:
     """Fit; report the progress, then the result, then the result with profiles.
 
@@ -259,13 +265,13 @@ def run_fit(
     stopped : callable
         Returns True once the user has asked to stop.
     """
-    settings = Setup.of(setup)
-    file = settings.model()
-    data = settings.data(Path(path))
+    settings = PageSettings.from_request(setup)
+    file = settings.build_model_file()
+    data = settings.read_dataset(Path(path))
 
     def report_progress(progress: Progress) -> bool:
-        tell("progress", {**vars(progress), "words": str(progress)})
-        return stopped()
+        send("progress", {**vars(progress), "words": str(progress)})
+        return should_stop()
 
     arguments: dict[str, Any] = file.arguments() | ({"method": settings.method} if settings.method else {})
     result = fit(
@@ -278,46 +284,46 @@ def run_fit(
         callback=report_progress,
     )
     result.save(saved)
-    tell("fitted", told(result, settings))
-    if result.converged and can_refit(result) and not stopped():
+    send("fitted", describe_fit(result, settings))
+    if result.converged and can_refit(result) and not should_stop():
         try:
             result.intervals(kind="profile")
         except WeakformError:  # the fit without profiles has been sent already
             return
         result.save(saved)
-        tell("fitted", told(result, settings))
+        send("fitted", describe_fit(result, settings))
 
 
-def told(found: FitResult, made: Setup) -> dict[str, Any]:
+def describe_fit(result: FitResult, settings: PageSettings) -> dict[str, Any]:
     """Describe a fit for the page: the report as HTML, the verdict, the estimates and the initial values."""
-    judgement = verdict(found)
+    judgement = judge_fit(result)
     return {
-        "html": "".join(sections(found, made.command)),
+        "html": "".join(build_sections(result, settings.command)),
         "headline": judgement.headline,
         "kind": judgement.kind,
-        "success": found.success,
-        "converged": found.converged,
-        "method": found.method,
-        "bic": found.bic,
-        "seconds": found.seconds,
-        "estimates": found.params,
-        "initial": _begun(found),
+        "success": result.success,
+        "converged": result.converged,
+        "method": result.method,
+        "bic": result.bic,
+        "seconds": result.seconds,
+        "estimates": result.params,
+        "initial": _collect_initial_values(result),
     }
 
 
-def _begun(found: FitResult) -> dict[str, list[float]]:
+def _collect_initial_values(result: FitResult) -> dict[str, list[float]]:
     """Return the initial values of the trajectories that are shown, for each state."""
-    from ..inference.fitted_states import beginning
+    from ..inference.fitted_states import get_initial_state
 
     initial_states = np.array(
-        [beginning(found, k)[1] for k in range(min(len(found.data.trajectories), MAX_SHOWN_TRAJECTORIES))]
+        [get_initial_state(result, k)[1] for k in range(min(len(result.data.trajectories), MAX_SHOWN_TRAJECTORIES))]
     )
-    return dict(zip(found.model.states, initial_states.T.tolist(), strict=True))
+    return dict(zip(result.model.states, initial_states.T.tolist(), strict=True))
 
 
 def open_fit(saved: str, setup: dict[str, Any]) -> dict[str, Any]:
     """Describe a fit that was saved with a project."""
-    return told(FitResult.load(saved), Setup.of(setup))
+    return describe_fit(FitResult.load(saved), PageSettings.from_request(setup))
 
 
 def open_project(folder: str) -> dict[str, Any]:
@@ -355,7 +361,7 @@ def open_project(folder: str) -> dict[str, Any]:
     return {"table": name, "setup": project["setup"], "fits": fits, "saved": saved}
 
 
-def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
+def export_file(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
     """Write a file to download.
 
     Parameters
@@ -373,20 +379,20 @@ def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
     -------
     str
     """
-    settings = Setup.of(setup)
+    settings = PageSettings.from_request(setup)
     if kind == "model":
         return settings.file_text
     if kind == "command":
         return settings.command
     if kind == "script":
-        return settings.script(Path(path))
+        return settings.write_script(Path(path))
     if not saved:
         raise FitError("There is no fit yet.")
     if kind == "fit":
         return Path(saved).read_text(encoding="utf-8")
     result = FitResult.load(saved)
     if kind == "report":
-        return page(result, settings.command)
+        return build_page(result, settings.command)
     if kind == "estimates":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -400,38 +406,38 @@ def export(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
     raise FitError(f"There is no export {kind!r}.")
 
 
-def side_by_side(fits: list[tuple[str, str]]) -> dict[str, Any]:
+def compare_fits(fits: list[tuple[str, str]]) -> dict[str, Any]:
     """Compare fits of the same data, given as pairs of a name and where the fit is saved."""
     from ..analysis.comparison import compare
-    from ..report.comparison_page import sections as comparison_sections
+    from ..report.comparison_page import build_comparison_sections as comparison_sections
 
     comparison = compare({name: FitResult.load(saved) for name, saved in fits})
     return {"html": "".join(comparison_sections(comparison)), "sentence": comparison.sentence}
 
 
-def words() -> dict[str, Any]:
+def list_words() -> dict[str, Any]:
     """Return the names of functions, which the editor colours, and the list of examples."""
-    return {"functions": sorted(FUNCTIONS), "gallery": examples.listed()}
+    return {"functions": sorted(FUNCTIONS), "gallery": examples.list_examples()}
 
 
-def take(entry: str) -> dict[str, Any]:
+def open_example(entry: str) -> dict[str, Any]:
     """Return an example: its settings, its title, and its table as text."""
-    file, table = examples.opened(entry)
-    return {"setup": _set(file), "title": file.title, "file": f"{entry}.csv", "text": table}
+    file, table = examples.open_example(entry)
+    return {"setup": _convert_model_file(file), "title": file.title, "file": f"{entry}.csv", "text": table}
 
 
 TASKS: dict[str, Callable[..., Any]] = {
-    "look_table": look_table,
-    "rows": rows,
-    "look_model": look_model,
+    "look_table": describe_table,
+    "rows": read_rows,
+    "look_model": parse_equations,
     "open_model": open_model,
-    "check": check,
-    "solve": solve,
-    "guess": guess,
+    "check": check_settings,
+    "solve": solve_model,
+    "guess": guess_parameters,
     "open_project": open_project,
-    "export": export,
-    "side_by_side": side_by_side,
-    "words": words,
-    "take": take,
+    "export": export_file,
+    "side_by_side": compare_fits,
+    "words": list_words,
+    "take": open_example,
 }
 """The tasks by the names that the server uses; `run_fit`, which reports its progress, is called separately."""

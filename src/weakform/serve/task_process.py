@@ -21,7 +21,7 @@ JOIN_SECONDS = 5.0
 """Seconds to wait for a killed process. By judgement."""
 
 
-class Lost(WeakformError):
+class WorkerLost(WeakformError):
     """Error for a worker that has ended, or was stopped because it took too long.
 
     Attributes
@@ -30,10 +30,10 @@ class Lost(WeakformError):
         True if it ended itself or was killed from outside.
     """
 
-    died = False
+    has_died = False
 
 
-def run(pipe: Connection, memory: int) -> None:
+def run_worker(pipe: Connection, memory: int) -> None:
     """Do one task after the other, until the pipe is closed; this is what a worker process runs.
 
     Parameters
@@ -57,8 +57,8 @@ def run(pipe: Connection, memory: int) -> None:
             name, arguments = pipe.recv()
             try:
                 if name == "run_fit":
-                    stop = _Stop(pipe)
-                    page_tasks.run_fit(**arguments, tell=lambda kind, what: pipe.send((kind, what)), stopped=stop)
+                    stop = _StopRequest(pipe)
+                    page_tasks.run_fit(**arguments, send=lambda kind, what: pipe.send((kind, what)), should_stop=stop)
                     pipe.send(("done", None))
                 else:
                     pipe.send(("done", page_tasks.TASKS[name](**arguments)))
@@ -73,11 +73,11 @@ def run(pipe: Connection, memory: int) -> None:
             except Exception as error:  # a bug: it is reported, and the worker goes on
                 pipe.send(("refused", f"Internal error: {type(error).__name__}: {error}"))
             # Python rarely returns memory to the system: only the end of the process frees it.
-            if _taken() > MAX_IDLE_BYTES:
+            if _measure_peak_memory() > MAX_IDLE_BYTES:
                 return
 
 
-def _taken() -> int:
+def _measure_peak_memory() -> int:
     """Return the largest number of bytes that this process has used so far; 0 on Windows."""
     if sys.platform == "win32":
         return 0
@@ -87,16 +87,16 @@ def _taken() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak  # Linux counts kilobytes
 
 
-class _Stop:
+class _StopRequest:
     """Callable that returns True once the server has asked to stop."""
 
     def __init__(self, pipe: Connection) -> None:
-        self.pipe, self.asked = pipe, False
+        self.pipe, self.is_requested = pipe, False
 
     def __call__(self) -> bool:
         while self.pipe.poll():
-            self.asked = self.pipe.recv() == "stop" or self.asked
-        return self.asked
+            self.is_requested = self.pipe.recv() == "stop" or self.is_requested
+        return self.is_requested
 
 
 class Worker:
@@ -111,12 +111,12 @@ class Worker:
     def __init__(self, memory: int = MAX_WORKER_BYTES) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, child = context.Pipe()
-        self.process = context.Process(target=run, args=(child, memory), daemon=True)
+        self.process = context.Process(target=run_worker, args=(child, memory), daemon=True)
         self.process.start()
         child.close()
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """True if the process runs."""
         return self.process.is_alive()
 
@@ -125,7 +125,7 @@ class Worker:
         try:
             self.pipe.send((name, arguments))
         except (BrokenPipeError, OSError):
-            raise self._gone() from None
+            raise self._build_lost_error() from None
 
     def stop(self) -> None:
         """Ask it to stop its fit and return the best estimate so far."""
@@ -147,10 +147,10 @@ class Worker:
         try:
             if not self.pipe.poll(max(seconds, 0.0)):
                 self.kill()
-                raise Lost("The task took too long and was stopped.")
+                raise WorkerLost("The task took too long and was stopped.")
             return self.pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            raise self._gone() from None
+            raise self._build_lost_error() from None
 
     def ask(self, name: str, arguments: dict[str, Any], seconds: float) -> Any:
         """Give it a task and wait for the answer; raises an error if it is refused."""
@@ -167,11 +167,11 @@ class Worker:
         self.process.join(JOIN_SECONDS)
         self.pipe.close()
 
-    def _gone(self) -> Lost:
+    def _build_lost_error(self) -> WorkerLost:
         """Build the error that says how the process ended."""
         self.process.join(1.0)
         code = self.process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        lost = Lost(f"The worker process has ended ({how}), perhaps for lack of memory. Try again.")
-        lost.died = True
+        lost = WorkerLost(f"The worker process has ended ({how}), perhaps for lack of memory. Try again.")
+        lost.has_died = True
         return lost

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data.column_roles import time_column, wide
-from ..data.long_format import GROUPS
-from ..data.pandas_reader import sheet_names
+from ..data.column_roles import find_time_column, make_wide
+from ..data.long_format import GROUP_COLUMNS
+from ..data.pandas_reader import list_sheet_names
 from ..data.text_reader import Table, read_table
 from ..support.array_types import FloatArray
 from ..support.errors import DataError
@@ -48,7 +48,7 @@ PROBLEM_POLICY = _ProblemPolicy()
 """The thresholds in use."""
 
 
-def look(path: Path, sheet: str | None = None) -> dict[str, Any]:
+def describe_table(path: Path, sheet: str | None = None) -> dict[str, Any]:
     """Describe a table.
 
     Parameters
@@ -62,56 +62,56 @@ def look(path: Path, sheet: str | None = None) -> dict[str, Any]:
     dict
         Sheets, number of rows, columns, problems, notes and the first rows.
     """
-    table = _opened(str(path), sheet)
+    table = _read_cached(str(path), sheet)
     names = [name for name in table.columns if name not in table.errors.values()]
-    time = _time(table, names)
+    time = _find_time_column(table, names)
     columns: list[dict[str, Any]] = []
     problems: list[dict[str, Any]] = []
     for name in names:
-        column = _column(table, name)
+        column = _describe_column(table, name)
         column_problems = column.pop("problems")
-        role = _role(name, time, table.group, column)
+        role = _guess_role(name, time, table.group, column)
         columns.append({**column, "role": role})
         problems += column_problems if role != "" else []
-    count = table.rows
+    count = table.row_count
     return {
-        "sheets": sheet_names(path),
+        "sheets": list_sheet_names(path),
         "sheet": sheet,
         "rows": count,
         "columns": columns,
         "problems": sorted(problems, key=lambda problem: problem["row"])[:MAX_LISTED_PROBLEMS],
         "notes": list(table.notes),
-        "head": rows(path, sheet, 0),
+        "head": read_rows(path, sheet, 0),
     }
 
 
-def rows(path: Path, sheet: str | None, first: int) -> list[list[str]]:
+def read_rows(path: Path, sheet: str | None, first: int) -> list[list[str]]:
     """Return some rows as text, `ROWS_PER_REQUEST` from row `first` on, counted from 0."""
-    table = _opened(str(path), sheet)
+    table = _read_cached(str(path), sheet)
     names = [name for name in table.columns if name not in table.errors.values()]
-    last = min(first + ROWS_PER_REQUEST, table.rows)
-    return [[_shown(table.columns[name][k]) for name in names] for k in range(max(first, 0), last)]
+    last = min(first + ROWS_PER_REQUEST, table.row_count)
+    return [[_format_cell(table.columns[name][k]) for name in names] for k in range(max(first, 0), last)]
 
 
 @lru_cache(maxsize=2)
-def _opened(path: str, sheet: str | None) -> Table:
+def _read_cached(path: str, sheet: str | None) -> Table:
     """Read a table; the last two are kept, because the page asks for them repeatedly."""
-    return wide(read_table(Path(path), sheet))
+    return make_wide(read_table(Path(path), sheet))
 
 
-def _shown(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     """Format a cell; a missing value is an empty string."""
     if isinstance(value, float) and value != value:
         return ""
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _time(table: Table, names: list[str]) -> str:
+def _find_time_column(table: Table, names: list[str]) -> str:
     """Return the column that is named like a time, if it can be read as one; else the first column that can."""
-    named = time_column(names)
+    named = find_time_column(names)
     for name in dict.fromkeys([named, *names]):
         try:
-            times, _ = table.times(name)
+            times, _ = table.parse_times(name)
         except DataError:
             continue
         if len(times) and np.isfinite(times).all():
@@ -119,16 +119,16 @@ def _time(table: Table, names: list[str]) -> str:
     return named
 
 
-def _column(table: Table, name: str) -> dict[str, Any]:
+def _describe_column(table: Table, name: str) -> dict[str, Any]:
     """Describe a column: name, unit, kind, missing and distinct values, sparkline and problems."""
     values = table.columns[name]
     unit = re.search(r"[(\[]([^)\]]+)[)\]]\s*$", name)
     description: dict[str, Any] = {"name": name, "unit": unit.group(1).strip() if unit else "", "problems": []}
     try:
-        numbers, note = table.times(name)
+        numbers, note = table.parse_times(name)
         kind = "date" if note else "number"
     except DataError:
-        numbers, kind = _numbers(values), "number"
+        numbers, kind = _to_numbers(values), "number"
         words = [k for k, value in enumerate(values) if isinstance(value, str)]
         if len(words) > PROBLEM_POLICY.word_share * sum(isinstance(value, str) or value == value for value in values):
             return {
@@ -138,9 +138,13 @@ def _column(table: Table, name: str) -> dict[str, Any]:
                 "missing": 0,
                 "spark": [],
             }
-        description["problems"] = [_problem(k, name, values[k], "is not a number") for k in words[:MAX_LISTED_PROBLEMS]]
+        description["problems"] = [
+            _describe_problem(k, name, values[k], "is not a number") for k in words[:MAX_LISTED_PROBLEMS]
+        ]
     missing = np.isnan(numbers)
-    description["problems"] += [_problem(int(k), name, numbers[k], why) for k, why in _doubts(numbers)]
+    description["problems"] += [
+        _describe_problem(int(k), name, numbers[k], why) for k, why in _find_suspicious_values(numbers)
+    ]
     measured = np.flatnonzero(np.isfinite(numbers))
     drawn = measured[:: max(1, -(-len(measured) // SPARKLINE_POINTS))]
     return {
@@ -152,21 +156,21 @@ def _column(table: Table, name: str) -> dict[str, Any]:
     }
 
 
-def _numbers(values: Any) -> FloatArray:
+def _to_numbers(values: Any) -> FloatArray:
     """Return the numbers of a column; NaN for words."""
     return np.array([value if isinstance(value, int | float) else np.nan for value in values], dtype=float)
 
 
-def _problem(row: int, column: str, value: Any, why: str) -> dict[str, Any]:
+def _describe_problem(row: int, column: str, value: Any, reason: str) -> dict[str, Any]:
     """Describe a suspicious cell; `value` is what would have to be treated as missing."""
-    shown = _shown(float(value)) if isinstance(value, float | np.floating) else str(value)
+    shown = _format_cell(float(value)) if isinstance(value, float | np.floating) else str(value)
     number = float(value) if isinstance(value, float | np.floating) and np.isfinite(value) else None
-    text = f"Row {row + 1}, {column} = {shown.replace('-', '−')} {why}"
+    text = f"Row {row + 1}, {column} = {shown.replace('-', '−')} {reason}"
     missing = number if number is not None or not isinstance(value, str) else value.strip()
     return {"row": row, "column": column, "value": missing, "text": text}
 
 
-def _doubts(x: FloatArray) -> list[tuple[int, str]]:
+def _find_suspicious_values(x: FloatArray) -> list[tuple[int, str]]:
     """Find suspicious values of a column: infinite ones, codes for missing values, and values far from all others."""
     doubts = [(int(k), "is infinite") for k in np.flatnonzero(np.isinf(x))]
     finite = np.isfinite(x)
@@ -190,10 +194,10 @@ def _doubts(x: FloatArray) -> list[tuple[int, str]]:
     return doubts
 
 
-def _role(name: str, time: str, group: str | None, column: dict[str, Any]) -> str:
+def _guess_role(name: str, time: str, group: str | None, column: dict[str, Any]) -> str:
     """Guess what a column is: `"time"`, `"trajectory"`, `"measured"`, or an empty string for anything else."""
     if name == time:
         return "time"
-    if name == group or re.sub(r"[\s_]", "", name).lower() in GROUPS:
+    if name == group or re.sub(r"[\s_]", "", name).lower() in GROUP_COLUMNS:
         return "trajectory"
     return "measured" if column["kind"] == "number" else ""

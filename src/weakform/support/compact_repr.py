@@ -14,7 +14,7 @@ MAX_SHOWN_ELEMENTS = 6
 """Number of elements up to which an array or a sequence is written out; a longer one is summarised. By judgement."""
 
 
-class Tidy:
+class CompactRepr:
     """A base class that gives dataclasses (declared with `repr=False`) a compact representation."""
 
     if TYPE_CHECKING:
@@ -25,17 +25,17 @@ class Tidy:
         for field in fields(self):
             value = getattr(self, field.name)
             default = field.default if field.default_factory is MISSING else field.default_factory()
-            if field.repr and not _same(value, default):
-                shown.append(f"{field.name}={brief(value)}")
+            if field.repr and not _is_default(value, default):
+                shown.append(f"{field.name}={format_briefly(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def _same(value: Any, default: Any) -> bool:
+def _is_default(value: Any, default: Any) -> bool:
     """Return True if a field has its default value; an array that is not the default object itself never has."""
     return value is default or (type(value) is type(default) and not isinstance(value, np.ndarray) and value == default)
 
 
-def brief(value: Any) -> str:
+def format_briefly(value: Any) -> str:
     """Format a value briefly: floats with six digits, long arrays as their shape, long sequences as their length."""
     if isinstance(value, np.ndarray) and value.size > MAX_SHOWN_ELEMENTS:
         return f"<array {'×'.join(map(str, value.shape))}>"
@@ -46,5 +46,5 @@ def brief(value: Any) -> str:
     if isinstance(value, tuple | list) and len(value) > MAX_SHOWN_ELEMENTS:
         return f"<{len(value)} of {type(value[0]).__name__}>"
     if isinstance(value, tuple):
-        return f"({', '.join(map(brief, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(format_briefly, value))}{',' * (len(value) == 1)})"
     return repr(value)

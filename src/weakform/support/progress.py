@@ -94,11 +94,11 @@ class Watch:
         most are expected to fail, such as those that test candidate terms.
     """
 
-    def __init__(self, seconds: float, callback: Callback | None = None, alone: bool = False) -> None:
+    def __init__(self, seconds: float, callback: Callback | None = None, forbids_fallback: bool = False) -> None:
         if callback is not None and not callable(callback):
             raise FitError(f"callback must be a function of the progress; received {callback!r}.")
-        self.begin, self.alone = time.monotonic(), alone
-        self.end, self.asked, self.callback = self.begin + SEARCH_TIME_SHARE * seconds, False, callback
+        self.begin, self.forbids_fallback = time.monotonic(), forbids_fallback
+        self.end, self.stop_requested, self.callback = self.begin + SEARCH_TIME_SHARE * seconds, False, callback
         self.progress, self._last_report = Progress(), -math.inf
 
     def __call__(self, objective: float = math.nan) -> bool:
@@ -107,33 +107,33 @@ class Watch:
         if self.callback is not None and now - self._last_report >= CALLBACK_INTERVAL:
             if math.isfinite(objective):
                 self.progress = replace(self.progress, objective=float(objective))
-            self._tell(now)
-        return self.asked or now > self.end
+            self._report_progress(now)
+        return self.stop_requested or now > self.end
 
-    def tell(self, stage: str, start: int = 0, starts: int = 0, objective: float = math.nan) -> None:
+    def begin_stage(self, stage: str, start: int = 0, starts: int = 0, objective: float = math.nan) -> None:
         """Begin another stage, or another start within a stage; log it and report it to the callback."""
         now = time.monotonic()
         is_new_stage = stage != self.progress.stage or self._last_report == -math.inf
         self.progress = Progress(stage, start, starts, float(objective), now - self.begin)
         LOGGER.log(logging.INFO if is_new_stage else logging.DEBUG, "%s", self.progress)
         if self.callback is not None:
-            self._tell(now)
+            self._report_progress(now)
 
-    def _tell(self, now: float) -> None:
+    def _report_progress(self, now: float) -> None:
         """Call the callback, and note if it asks for a stop."""
         assert self.callback is not None
         self._last_report = now
         self.progress = replace(self.progress, seconds=now - self.begin)
         # Only True stops the fit: a callback may return anything else without meaning to, such as a number or a figure.
         if isinstance(answer := self.callback(self.progress), bool | np.bool_) and answer:
-            self.asked = True
+            self.stop_requested = True
 
-    def left(self) -> float:
+    def compute_seconds_left(self) -> float:
         """Return the seconds left for the search; 0 once the time is over or the user has requested a stop."""
         return 0.0 if self() else self.end - time.monotonic()
 
     @contextmanager
-    def on_interrupt(self) -> Iterator[None]:
+    def handle_interrupts(self) -> Iterator[None]:
         """Let the first Ctrl-C stop the search with the best estimate so far, and a second raise KeyboardInterrupt."""
         # Python allows signal handlers only in the main thread, and a handler that the caller has set is not replaced.
         is_main_thread = threading.current_thread() is threading.main_thread()
@@ -142,9 +142,9 @@ class Watch:
             return
 
         def request_stop(*_: object) -> None:
-            if self.asked:
+            if self.stop_requested:
                 raise KeyboardInterrupt
-            self.asked = True
+            self.stop_requested = True
 
         signal.signal(signal.SIGINT, request_stop)
         try:

@@ -15,11 +15,11 @@ MAX_LINE_LENGTH = 100
 """Characters of the line in a terminal; the rest is cut, because a line that wraps cannot be erased. By judgement."""
 
 
-class Bar:
+class ProgressBar:
     """A line with the progress of a fit, shown once the fit has run for `MIN_SECONDS_SHOWN`."""
 
     def __init__(self) -> None:
-        self.notebook = _notebook()
+        self.notebook = _get_notebook_display()
         self.terminal = self.notebook is None and sys.stderr is not None and sys.stderr.isatty()
         self.shown: Any = None
 
@@ -47,7 +47,7 @@ class Bar:
 
 
 @contextmanager
-def watching(seconds: float, callback: Callback | Watch | None) -> Iterator[Watch]:
+def provide_watch(seconds: float, callback: Callback | Watch | None) -> Iterator[Watch]:
     """Provide the `Watch` of a fit.
 
     Parameters
@@ -61,14 +61,14 @@ def watching(seconds: float, callback: Callback | Watch | None) -> Iterator[Watc
     if callback is not None:
         yield callback if isinstance(callback, Watch) else Watch(seconds, callback)
         return
-    bar = Bar()
+    bar = ProgressBar()
     try:
         yield Watch(seconds, bar)
     finally:
         bar.close()
 
 
-def _notebook() -> Any:
+def _get_notebook_display() -> Any:
     """Return IPython's `display` function in a notebook, else None."""
     if "ipykernel" not in sys.modules:
         return None

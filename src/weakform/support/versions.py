@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 __version__ = "1.2.0"
 
 
-def versions() -> str:
+def describe_versions() -> str:
     """Return the versions of weakform, Python, NumPy, SciPy and SymEngine in one line."""
     entries = [f"weakform {__version__}", f"python {platform.python_version()}"]
     for name in ("numpy", "scipy", "symengine"):

@@ -24,33 +24,33 @@ MAX_LISTED_NAMES = 20
 """Number of names that a message lists before it only counts the rest. By judgement."""
 
 
-def suggestion(name: str, candidates: Iterable[str]) -> str:
+def suggest_name(name: str, candidates: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the most similar candidate, or an empty string if none is similar."""
     close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=MIN_SUGGESTION_SIMILARITY)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     """Return a name in lower case, without underscores and spaces."""
     return name.lower().replace("_", "").replace(" ", "")
 
 
-def misspelt(name: str, candidates: Iterable[str]) -> bool:
+def is_misspelt(name: str, candidates: Iterable[str]) -> bool:
     """Return True if a name equals a candidate, ignoring case, underscores, spaces and a letter or two."""
-    plain = [_plain(candidate) for candidate in candidates]
-    return _plain(name) in plain or bool(
-        difflib.get_close_matches(_plain(name), plain, n=1, cutoff=MIN_MISSPELLING_SIMILARITY)
+    plain = [_normalise_name(candidate) for candidate in candidates]
+    return _normalise_name(name) in plain or bool(
+        difflib.get_close_matches(_normalise_name(name), plain, n=1, cutoff=MIN_MISSPELLING_SIMILARITY)
     )
 
 
-def slip(a: str, b: str) -> bool:
+def is_typo(a: str, b: str) -> bool:
     """Return True if two names differ by one typing error at most.
 
     Case, underscores and spaces do not count. A typing error is one letter that is wrong, missing or added, or two
     neighbouring characters that are swapped. The first letter must agree. A digit that is wrong, missing or added makes
     another name: rate1 and rate2 are different.
     """
-    plain = [_plain(name) for name in (a, b)]
+    plain = [_normalise_name(name) for name in (a, b)]
     if plain[0] == plain[1]:
         return True
     short, long = sorted(plain, key=len)
@@ -63,7 +63,7 @@ def slip(a: str, b: str) -> bool:
     return swapped or (len(off) == 1 and short[off[0]].isalpha() and long[off[0]].isalpha())
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """Join names with commas; of more than `MAX_LISTED_NAMES`, list the first ones and the total number."""
     names = list(names)
     return ", ".join(names[:MAX_LISTED_NAMES]) + (
@@ -71,7 +71,7 @@ def listed(names: Iterable[str]) -> str:
     )
 
 
-class Progress:
+class ProgressLine:
     """A line on a terminal that is rewritten as the work goes on; nothing is written to a pipe or a file.
 
     Parameters
@@ -98,10 +98,10 @@ class Progress:
             print(f"\r\033[K{self.line()}", file=self.out, flush=True)
 
 
-def counted(items: Iterable[T], label: str, total: int) -> Iterator[T]:
+def show_progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Iterate over items while a line such as `profile: 3 of 8` shows how many are done."""
     count = 0
-    bar = Progress(lambda: f"{label}: {count} of {total}")
+    bar = ProgressLine(lambda: f"{label}: {count} of {total}")
     for item in items:
         count += 1
         bar.update()

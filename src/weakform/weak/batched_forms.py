@@ -25,7 +25,7 @@ For longer ones the overhead of a pass is small beside its work, and a copy of t
 
 
 @dataclass(frozen=True)
-class Together:
+class FormBatch:
     """A batch of trajectories.
 
     Attributes
@@ -44,57 +44,57 @@ class Together:
         ends = np.cumsum([len(form.times) for form in self.members])[:-1]
         return np.split(self.form.denoise(p), ends)
 
-    def standardised(self, p: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    def standardise(self, p: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         """Return the centres and standardised weak residuals of each trajectory; see `WeakForm.standardised`."""
-        centres, scores = self.form.standardised(p)
+        centres, scores = self.form.standardise(p)
         # The functions that fill up the last block of a trajectory follow its own ones and are skipped.
         begins = np.cumsum([0, *(form.functions.blocks * form.functions.length for form in self.members)])
         parts = [slice(b, b + form.functions.count) for b, form in zip(begins, self.members, strict=False)]
         return [(centres[part], scores[:, part]) for part in parts]
 
 
-def joined(forms: Sequence[WeakForm]) -> tuple[Together, ...]:
+def batch_forms(forms: Sequence[WeakForm]) -> tuple[FormBatch, ...]:
     """Group consecutive forms that can be evaluated together into batches, in the same order."""
     groups: list[list[WeakForm]] = []
     for form in forms:
-        if groups and _alike(groups[-1][-1], form):
+        if groups and _can_share_batch(groups[-1][-1], form):
             groups[-1].append(form)
         else:
             groups.append([form])
-    return tuple(Together(g[0] if len(g) == 1 else _together(g), tuple(g)) for g in groups)
+    return tuple(FormBatch(g[0] if len(g) == 1 else _concatenate_forms(g), tuple(g)) for g in groups)
 
 
-def standardised(forms: Sequence[WeakForm], p: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
+def standardise_forms(forms: Sequence[WeakForm], p: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
     """Return the centres and standardised weak residuals of each trajectory; see `WeakForm.standardised`."""
-    return tuple(scores for group in joined(forms) for scores in group.standardised(p))
+    return tuple(scores for group in batch_forms(forms) for scores in group.standardise(p))
 
 
-def _alike(first: WeakForm, second: WeakForm) -> bool:
+def _can_share_batch(first: WeakForm, second: WeakForm) -> bool:
     """Return True if two short forms have the same equations without inputs, and blocks of the same size."""
     without_inputs = first.system.inputs is None and second.system.inputs is None
     same_blocks = first.functions.phi.shape[1:] == second.functions.phi.shape[1:]
     short = max(len(first.times), len(second.times)) <= MAX_BATCHED_SAMPLES
-    return first.system.core == second.system.core and without_inputs and same_blocks and short
+    return first.system.equations_id == second.system.equations_id and without_inputs and same_blocks and short
 
 
-def _together(forms: list[WeakForm]) -> WeakForm:
+def _concatenate_forms(forms: list[WeakForm]) -> WeakForm:
     """Concatenate forms with the same equations and blocks of the same size to one form."""
     parts = [form.functions for form in forms]
     begins = np.cumsum([0, *(part.samples for part in parts)])
     n = parts[0].phi.shape[2]
     # A window may reach beyond the last sample of its trajectory; in the batch the next trajectory is there, so the
     # width of each window is cut at the end of its own one.
-    widths = [np.minimum(np.minimum(_width(part), n), part.samples - part.start) for part in parts]
+    widths = [np.minimum(np.minimum(_count_window_samples(part), n), part.samples - part.start) for part in parts]
     functions = TestFunctions(
-        np.concatenate([_used(part, part.phi) for part in parts]),
-        np.concatenate([_used(part, part.dphi) for part in parts]),
+        np.concatenate([_clear_unused_functions(part, part.phi) for part in parts]),
+        np.concatenate([_clear_unused_functions(part, part.dphi) for part in parts]),
         np.concatenate([part.start + begin for part, begin in zip(parts, begins, strict=False)]),
         samples=int(begins[-1]),
         count=sum(part.blocks for part in parts) * parts[0].length,
         radius=min(part.radius for part in parts),
         description=parts[0].description,
         width=np.concatenate(widths),
-        empty=np.concatenate([_empty(part) for part in parts]),
+        empty=np.concatenate([_mask_empty_functions(part) for part in parts]),
     )
     return WeakForm(
         forms[0].system,
@@ -105,20 +105,20 @@ def _together(forms: list[WeakForm]) -> WeakForm:
     )
 
 
-def _width(part: TestFunctions) -> IntArray:
+def _count_window_samples(part: TestFunctions) -> IntArray:
     """Return the number of samples in each window, `(B,)`."""
     return np.full(part.blocks, part.phi.shape[2]) if part.width is None else part.width
 
 
-def _used(part: TestFunctions, values: FloatArray) -> FloatArray:
+def _clear_unused_functions(part: TestFunctions, values: FloatArray) -> FloatArray:
     """Return a copy of the functions `values` `(B, L, n)` in which those that are not used are zero."""
     copied = np.array(values)
-    copied[-1, part.used.stop :] = 0.0
+    copied[-1, part.used_functions.stop :] = 0.0
     return copied
 
 
-def _empty(part: TestFunctions) -> BoolArray:
+def _mask_empty_functions(part: TestFunctions) -> BoolArray:
     """Return a mask `(B, L)` of the places in the blocks of a trajectory that have no function."""
     empty = np.zeros((part.blocks, part.length), dtype=bool)
-    empty[-1, part.used.stop :] = True
+    empty[-1, part.used_functions.stop :] = True
     return empty

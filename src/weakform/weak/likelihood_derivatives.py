@@ -12,8 +12,8 @@ import numpy as np
 from ..linalg.block_tridiagonal import Factor
 from ..model.system import Tensor
 from ..support.array_types import FloatArray
-from .likelihood_evaluation import Computed, Evaluation
-from .residual_covariance import Pairs, derivative_weights
+from .likelihood_evaluation import Evaluation, EvaluationStatus
+from .residual_covariance import Pairs, build_derivative_weights
 
 if TYPE_CHECKING:
     from .weak_form import WeakForm
@@ -42,7 +42,7 @@ TRACE_POLICY = TracePolicy()
 """The thresholds in use."""
 
 
-class Derivatives:
+class LikelihoodDerivatives:
     """Gradient and Hessian at one point, from intermediate results of the value.
 
     Parameters
@@ -74,13 +74,13 @@ class Derivatives:
         self.J = form.system.J
         self.v = form.variances
         self.z = z
-        self.y, self.w = self._in_time(z)
-        self.inverse_diagonal, Q, lower = self._q()
+        self.y, self.w = self._transpose_to_time(z)
+        self.inverse_diagonal, Q, lower = self._compute_adjoint_matrix()
         dF = tensors["fup"]
         # Weights are needed only for the entries of F that depend on a parameter.
         dependent = {(a, c) for a, c, _ in dF.index}
         pairs_W = sorted({(max(a, b), min(a, b)) for a, c in dependent for b, e in F if e == c})
-        self.alpha, beta = form.blocks.adjoint(Q, lower, pairs_W, sorted(dependent))
+        self.alpha, beta = form.covariance_map.apply_adjoint(Q, lower, pairs_W, sorted(dependent))
         # V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc); α is symmetric and stored for a >= b.
         self.V: dict[tuple[int, int], FloatArray] = {}
         for a, c in dependent:
@@ -93,7 +93,7 @@ class Derivatives:
         for (a, c, j), value in dF:
             self.dF[j][a, c] = value
 
-    def _in_time(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _transpose_to_time(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `y = Φᵀz` and `w = Aᵀz = Fᵀy + Φ'ᵀz`, `(D, time)`, for `z` `(B, b, 1)`."""
         functions = self.form.functions
         blocks = z.reshape(functions.blocks, self.form.system.D, functions.length)
@@ -102,7 +102,7 @@ class Derivatives:
             w[b] += value * y[a]
         return y, w
 
-    def _q(self) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+    def _compute_adjoint_matrix(self) -> tuple[FloatArray | None, FloatArray, FloatArray]:
         """Return the diagonal blocks of S⁻¹, and the diagonal and lower blocks of Q = λS⁻¹ - zzᵀ.
 
         The blocks of S⁻¹ are None for λ = 0. The other blocks of Q are not needed, as S is block tridiagonal.
@@ -111,16 +111,16 @@ class Derivatives:
         zzT, low = z @ z.transpose(0, 2, 1), z[1:] @ z[:-1].transpose(0, 2, 1)
         if self.logdet_weight == 0.0:
             return None, -zzT, -low
-        diagonal, lower = self.factor.inverse()
+        diagonal, lower = self.factor.compute_inverse_blocks()
         return diagonal, self.logdet_weight * diagonal - zzT, self.logdet_weight * lower - low
 
-    def evaluation(self, value: float, order: int) -> Evaluation:
+    def build_evaluation(self, value: float, order: int) -> Evaluation:
         """Return `value` with its derivatives up to `order`; the status tells if they are not finite."""
         gradient = self.gradient()
         hessian = self.hessian() if order > 1 else None
         finite = np.isfinite(gradient).all() and (hessian is None or np.isfinite(hessian).all())
         if not finite:
-            return Evaluation(math.inf, status=Computed.NOT_FINITE)
+            return Evaluation(math.inf, status=EvaluationStatus.NOT_FINITE)
         return Evaluation(value, gradient, hessian)
 
     def gradient(self) -> FloatArray:
@@ -134,16 +134,16 @@ class Derivatives:
 
     def hessian(self) -> FloatArray:
         """Return the Hessian `∂_ij ℓ`, `(J, J)`."""
-        H = self._second_derivatives()
-        H += _symmetric(self._products_of_first_derivatives())
+        H = self._sum_second_derivatives()
+        H += _symmetrise(self._sum_derivative_products())
         # B_iᵀ S⁻¹ B_j = (L⁻¹B_i)ᵀ (L⁻¹B_j) with S = L Lᵀ.
-        B = self.factor.whiten(self._dS_times(self.y, self.w) - self.form.jacobian(self.tensors["fp"]))
+        B = self.factor.whiten(self._multiply_by_dS(self.y, self.w) - self.form.jacobian(self.tensors["fp"]))
         H += np.tensordot(B, B, axes=((0, 1), (0, 1)))
         if self.logdet_weight != 0.0:
-            H -= 0.5 * self.logdet_weight * self._traces()
+            H -= 0.5 * self.logdet_weight * self._compute_traces()
         return H
 
-    def _traces(self) -> FloatArray:
+    def _compute_traces(self) -> FloatArray:
         """Return the traces `tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`, `(J, J)`.
 
         They are exact for small problems. For large ones they are the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z` over random z with
@@ -152,9 +152,9 @@ class Derivatives:
         gradient is exact.
         """
         policy = TRACE_POLICY
-        if not self.form.large and self.form.size < policy.min_size:
+        if not self.form.is_large and self.form.size < policy.min_size:
             assert self.inverse_diagonal is not None
-            return _symmetric(self.factor.traces(self.J, self.inverse_diagonal, self._dS()))
+            return _symmetrise(self.factor.compute_traces(self.J, self.inverse_diagonal, self._iterate_dS()))
         total = np.zeros((self.J, self.J))
         # The seed is fixed, so that the same parameters always give the same Hessian.
         rng = np.random.default_rng(0)
@@ -163,12 +163,12 @@ class Derivatives:
         for _ in range(probes):
             z = self.factor.unwhiten(rng.choice((-1.0, 1.0), self.z.shape))
             # The unused functions of the last block must not contribute.
-            z.reshape(functions.blocks, -1, functions.length)[-1, :, functions.used.stop :] = 0.0
-            V = self.factor.whiten(self._dS_times(*self._in_time(z)))
+            z.reshape(functions.blocks, -1, functions.length)[-1, :, functions.used_functions.stop :] = 0.0
+            V = self.factor.whiten(self._multiply_by_dS(*self._transpose_to_time(z)))
             total += np.tensordot(V, V, axes=((0, 1), (0, 1)))
         return total / probes
 
-    def _second_derivatives(self) -> FloatArray:
+    def _sum_second_derivatives(self) -> FloatArray:
         """Return `V : ∂_ijF + y·∂_ijf` summed over time, `(J, J)`."""
         H = np.zeros((self.J, self.J))
         for (a, c, i, j), value in self.tensors["fupp"]:
@@ -178,7 +178,7 @@ class Derivatives:
         # Second derivatives by parameters are stored for i <= j only.
         return H + np.triu(H, 1).T
 
-    def _products_of_first_derivatives(self) -> FloatArray:
+    def _sum_derivative_products(self) -> FloatArray:
         """Return `2 Σ_abc α_ab v_c ∂_iF_ac ∂_jF_bc` summed over time, `(J, J)`, symmetric up to rounding."""
         H = np.zeros((self.J, self.J))
         dF = self.tensors["fup"]
@@ -194,7 +194,7 @@ class Derivatives:
                     H[np.ix_([dF.index[k][2] for k in rows], columns)] += block
         return H
 
-    def _dS_times(self, y: FloatArray, w: FloatArray) -> FloatArray:
+    def _multiply_by_dS(self, y: FloatArray, w: FloatArray) -> FloatArray:
         """Return `(∂_jS) z = Φ [∂_jF v w + F q_j] + Φ' q_j` with `q_j = v ∂_jFᵀ y`, `(B, b, J)`.
 
         Parameters
@@ -222,15 +222,15 @@ class Derivatives:
         product += form.functions.apply(q.reshape(J * D, M), derivative=True)
         return product.reshape(len(product), J, -1).transpose(0, 2, 1)
 
-    def _dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _iterate_dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield the diagonal and the lower blocks of ∂_jS for consecutive ranges of blocks, each `(J, …, b, b)`."""
-        blocks = self.form.blocks
-        weights = [derivative_weights(self.F, dF, self.v) for dF in self.dF]
-        for tile in blocks.tiles():
-            diagonal, lower = zip(*(blocks.blocks(weights_j, tile) for weights_j in weights), strict=True)
+        blocks = self.form.covariance_map
+        weights = [build_derivative_weights(self.F, dF, self.v) for dF in self.dF]
+        for tile in blocks.iterate_tiles():
+            diagonal, lower = zip(*(blocks.compute_blocks(weights_j, tile) for weights_j in weights), strict=True)
             yield np.stack(diagonal), np.stack(lower)
 
 
-def _symmetric(H: FloatArray) -> FloatArray:
+def _symmetrise(H: FloatArray) -> FloatArray:
     """Return the symmetric part of a matrix `(J, J)`."""
     return 0.5 * (H + H.T)

@@ -8,7 +8,7 @@ from enum import Enum
 from ..support.array_types import FloatArray
 
 
-class Computed(Enum):
+class EvaluationStatus(Enum):
     """The status of an evaluation; its text names the problem and the remedy."""
 
     OK = "ok"
@@ -37,4 +37,4 @@ class Evaluation:
     value: float
     gradient: FloatArray | None = None
     hessian: FloatArray | None = None
-    status: Computed = Computed.OK
+    status: EvaluationStatus = EvaluationStatus.OK

@@ -23,7 +23,7 @@ Beyond it the variance of a filled value is at least the variance of the state o
 """
 
 
-def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -> FloatArray:
+def interpolate_missing(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -> FloatArray:
     """Fill missing values by monotone cubic interpolation; beyond the first and the last value, by the nearest one.
 
     Parameters
@@ -55,7 +55,7 @@ def interpolate(times: FloatArray, x: FloatArray, measured: NDArray[np.bool_]) -
     return filled
 
 
-def pooled(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+def pool_moments(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation of each state over all trajectories, `(D,)` each.
 
     Parameters
@@ -70,7 +70,7 @@ def pooled(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     return mean, np.sqrt(np.where(finite, (rows - mean) ** 2, 0.0).sum(axis=0) / count)
 
 
-def distant(times: FloatArray, measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def find_distant_entries(times: FloatArray, measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return a mask `(time, D)` of the entries that are far from any measured value of their state.
 
     A state without any measured value is far everywhere.

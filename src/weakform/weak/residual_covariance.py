@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..basis.test_functions import TestFunctions, padded
+from ..basis.test_functions import TestFunctions, append_zero
 from ..support.array_types import FloatArray, IntArray
-from .time_contractions import Product
+from .time_contractions import FunctionProduct
 
 Pair = tuple[int, int]
 """Indices of two states."""
@@ -39,7 +39,7 @@ MAX_TILE_ELEMENTS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Weights:
+class CovarianceWeights:
     """The weights of S or of one of its derivatives.
 
     The last entry in time is zero; it belongs to the positions of a window that are beyond the last sample.
@@ -60,25 +60,25 @@ class Weights:
     Y: FloatArray | None = None
 
 
-def covariance_weights(F: Pairs, v: FloatArray) -> Weights:
+def build_covariance_weights(F: Pairs, v: FloatArray) -> CovarianceWeights:
     """Return the weights of S from F and the variances `v` `(D, time)`."""
     Z = {(a, c): F[a, c] * v[c] for a, c in F}
-    W = {(a, b): w for (a, b), w in _products(F, Z).items() if a >= b}
-    return Weights(*_stack(W, v), *_stack(Z, v), padded(v))
+    W = {(a, b): w for (a, b), w in _sum_products(F, Z).items() if a >= b}
+    return CovarianceWeights(*_stack_weights(W, v), *_stack_weights(Z, v), append_zero(v))
 
 
-def derivative_weights(F: Pairs, dF: Pairs, v: FloatArray) -> Weights:
+def build_derivative_weights(F: Pairs, dF: Pairs, v: FloatArray) -> CovarianceWeights:
     """Return the weights of ∂S from F, its derivative dF, and the variances `v` `(D, time)`."""
     dZ = {(a, c): dF[a, c] * v[c] for a, c in dF}
     # dW_ab = Σ_c v_c (F_ac dF_bc + dF_ac F_bc): twice the product on the diagonal, the sum of both orders beside it.
     W: dict[Pair, FloatArray] = {}
-    for (a, b), w in _products(F, dZ).items():
+    for (a, b), w in _sum_products(F, dZ).items():
         key, weight = ((a, b), 2 * w) if a == b else ((max(a, b), min(a, b)), w)
         W[key] = W[key] + weight if key in W else weight
-    return Weights(*_stack(W, v), *_stack(dZ, v))
+    return CovarianceWeights(*_stack_weights(W, v), *_stack_weights(dZ, v))
 
 
-def _products(F: Pairs, Z: Pairs) -> dict[Pair, FloatArray]:
+def _sum_products(F: Pairs, Z: Pairs) -> dict[Pair, FloatArray]:
     """Return `Σ_c F_ac Z_bc` for the pairs (a, b) for which it is structurally nonzero."""
     columns: dict[int, list[tuple[int, FloatArray]]] = {}
     for (b, c), value in Z.items():
@@ -91,7 +91,7 @@ def _products(F: Pairs, Z: Pairs) -> dict[Pair, FloatArray]:
     return result
 
 
-def _stack(weights: Mapping[Pair, FloatArray], v: FloatArray) -> tuple[list[Pair], FloatArray]:
+def _stack_weights(weights: Mapping[Pair, FloatArray], v: FloatArray) -> tuple[list[Pair], FloatArray]:
     """Return the pairs, and their weights as rows `(pairs, time + 1)` with a zero at the end."""
     stacked = np.zeros((len(weights), v.shape[1] + 1))
     for row, value in zip(stacked, weights.values(), strict=True):
@@ -99,23 +99,28 @@ def _stack(weights: Mapping[Pair, FloatArray], v: FloatArray) -> tuple[list[Pair
     return list(weights), stacked
 
 
-class Covariance:
+class CovarianceMap:
     """The linear map from weights in time to the blocks of S, for given test functions and D states."""
 
     def __init__(self, functions: TestFunctions, D: int) -> None:
         self.functions, self.D = functions, D
         phi, dphi = functions.phi, functions.dphi
         (head, dhead), (tail, dtail) = functions.head, functions.tail
-        self._diagonal = Product(phi, phi), Product(phi, dphi), Product(dphi, dphi)
-        self._lower = Product(head, tail), Product(head, dtail), Product(dhead, tail), Product(dhead, dtail)
+        self._diagonal = FunctionProduct(phi, phi), FunctionProduct(phi, dphi), FunctionProduct(dphi, dphi)
+        self._lower = (
+            FunctionProduct(head, tail),
+            FunctionProduct(head, dtail),
+            FunctionProduct(dhead, tail),
+            FunctionProduct(dhead, dtail),
+        )
 
-    def tiles(self) -> Iterator[slice]:
+    def iterate_tiles(self) -> Iterator[slice]:
         """Yield consecutive ranges of blocks that are small enough for temporaries to stay in cache."""
         size = max(1, MAX_TILE_ELEMENTS // (self.D * self.functions.length) ** 2)
         for start in range(0, self.functions.blocks, size):
             yield slice(start, min(start + size, self.functions.blocks))
 
-    def blocks(self, weights: Weights, tile: slice) -> tuple[FloatArray, FloatArray]:
+    def compute_blocks(self, weights: CovarianceWeights, tile: slice) -> tuple[FloatArray, FloatArray]:
         """Return a range of blocks of S, or of one of its derivatives.
 
         Parameters
@@ -135,51 +140,51 @@ class Covariance:
         phi_phi, phi_dphi, dphi_dphi = self._diagonal
         window = functions.window[tile]
         S = np.zeros((tile.stop - tile.start, D, L, D, L))
-        for (a, b), G in _contracted(phi_phi, weights.W_pairs, weights.W, window, tile):
+        for (a, b), G in _contract_pairs(phi_phi, weights.W_pairs, weights.W, window, tile):
             S[:, a, :, b] += G
             if a != b:
                 S[:, b, :, a] += G.transpose(0, 2, 1)
-        for (a, b), G in _contracted(phi_dphi, weights.Z_pairs, weights.Z, window, tile):
+        for (a, b), G in _contract_pairs(phi_dphi, weights.Z_pairs, weights.Z, window, tile):
             S[:, a, :, b] += G
             S[:, b, :, a] += G.transpose(0, 2, 1)
         if weights.Y is not None:
-            for (a, _), G in _contracted(dphi_dphi, [(a, a) for a in range(D)], weights.Y, window, tile):
+            for (a, _), G in _contract_pairs(dphi_dphi, [(a, a) for a in range(D)], weights.Y, window, tile):
                 S[:, a, :, a] += G
 
-        tile_low = _below(tile)
+        tile_low = _get_lower_range(tile)
         head_tail, head_dtail, dhead_tail, dhead_dtail = self._lower
         shared = functions.shared[tile_low]
         R = np.zeros((max(tile_low.stop - tile_low.start, 0), D, L, D, L))
         if R.size:
-            for (a, b), G in _contracted(head_tail, weights.W_pairs, weights.W, shared, tile_low):
+            for (a, b), G in _contract_pairs(head_tail, weights.W_pairs, weights.W, shared, tile_low):
                 R[:, a, :, b] += G
                 if a != b:
                     R[:, b, :, a] += G
-            for (a, b), G in _contracted(head_dtail, weights.Z_pairs, weights.Z, shared, tile_low):
+            for (a, b), G in _contract_pairs(head_dtail, weights.Z_pairs, weights.Z, shared, tile_low):
                 R[:, a, :, b] += G
-            for (a, b), G in _contracted(dhead_tail, weights.Z_pairs, weights.Z, shared, tile_low):
+            for (a, b), G in _contract_pairs(dhead_tail, weights.Z_pairs, weights.Z, shared, tile_low):
                 R[:, b, :, a] += G
             if weights.Y is not None:
-                for (a, _), G in _contracted(dhead_dtail, [(a, a) for a in range(D)], weights.Y, shared, tile_low):
+                for (a, _), G in _contract_pairs(dhead_dtail, [(a, a) for a in range(D)], weights.Y, shared, tile_low):
                     R[:, a, :, a] += G
         # Functions that only fill up a block have variance one in S, and zero in its derivatives.
         if functions.empty is not None and weights.Y is not None:
             block, place = np.nonzero(functions.empty[tile])
             S[block[:, None], np.arange(D), place[:, None], np.arange(D), place[:, None]] = 1.0
         if tile.stop == functions.blocks:
-            self._clear_unused(S, R, 1.0 if weights.Y is not None else 0.0)
+            self._isolate_unused(S, R, 1.0 if weights.Y is not None else 0.0)
         return S.reshape(-1, D * L, D * L), R.reshape(-1, D * L, D * L)
 
-    def _clear_unused(self, S: FloatArray, R: FloatArray, unit: float) -> None:
+    def _isolate_unused(self, S: FloatArray, R: FloatArray, unit: float) -> None:
         """Make the functions beyond K independent of all others, with variance `unit`."""
-        unused = slice(self.functions.used.stop, self.functions.length)
+        unused = slice(self.functions.used_functions.stop, self.functions.length)
         S[-1, :, unused] = 0.0
         S[-1, :, :, :, unused] = 0.0
         R[-1:, :, unused] = 0.0
         for d in range(self.D):
             np.fill_diagonal(S[-1, d, unused, d, unused], unit)
 
-    def adjoint(
+    def apply_adjoint(
         self, Q: FloatArray, R: FloatArray, W_pairs: list[Pair], Z_pairs: list[Pair]
     ) -> tuple[dict[Pair, FloatArray], dict[Pair, FloatArray]]:
         """Apply the adjoint map to a symmetric matrix Q.
@@ -202,20 +207,20 @@ class Covariance:
         """
         functions, D, L = self.functions, self.D, self.functions.length
         Q, R = Q.reshape(-1, D, L, D, L).copy(), R.reshape(-1, D, L, D, L)
-        self._clear_unused(Q, R[:0], 0.0)
+        self._isolate_unused(Q, R[:0], 0.0)
         phi_phi, phi_dphi, _ = self._diagonal
         head_tail, head_dtail, dhead_tail, _ = self._lower
         alpha = np.zeros((len(W_pairs), functions.samples))
         beta = np.zeros((len(Z_pairs), functions.samples))
-        for tile in self.tiles():
-            low = _below(tile)
+        for tile in self.iterate_tiles():
+            low = _get_lower_range(tile)
             for pairs, total, product, factor in (
                 (W_pairs, alpha, phi_phi, 0.5),
                 (Z_pairs, beta, phi_dphi, 1.0),
             ):
                 if pairs:
                     weights = product.adjoint(np.stack([Q[tile, a, :, b] for a, b in pairs]), tile)
-                    functions.scatter(factor * weights, functions.window[tile], total)
+                    functions.add_windows(factor * weights, functions.window[tile], total)
             if low.stop <= low.start:
                 continue
             # Q has the blocks (k, k-1) and, transposed, (k-1, k): both orders of the pair of states contribute.
@@ -226,17 +231,17 @@ class Covariance:
                 if pairs:
                     weights = products[0].adjoint(np.stack([R[low, a, :, b] for a, b in pairs]), low)
                     weights += products[1].adjoint(np.stack([R[low, b, :, a] for a, b in pairs]), low)
-                    functions.scatter(factor * weights, functions.shared[low], total)
+                    functions.add_windows(factor * weights, functions.shared[low], total)
         return dict(zip(W_pairs, alpha, strict=True)), dict(zip(Z_pairs, beta, strict=True))
 
 
-def _below(tile: slice) -> slice:
+def _get_lower_range(tile: slice) -> slice:
     """Return the range of the lower blocks S_{k,k-1}, numbered k - 1, that belong to a range of blocks."""
     return slice(max(tile.start, 1) - 1, tile.stop - 1)
 
 
-def _contracted(
-    product: Product, pairs: list[Pair], weights: FloatArray, index: IntArray, tile: slice
+def _contract_pairs(
+    product: FunctionProduct, pairs: list[Pair], weights: FloatArray, index: IntArray, tile: slice
 ) -> Iterator[tuple[Pair, FloatArray]]:
     """Return each pair with its blocks `(…, L, L)`, from `weights` `(pairs, time + 1)` at the samples `index`."""
     return zip(pairs, product.contract(weights[:, index], tile), strict=True)

@@ -18,7 +18,7 @@ MAX_TABLE_ELEMENTS = 1 << 20
 """Number of elements of the table of products, eight megabytes, above which no table is built. By judgement."""
 
 
-class Product:
+class FunctionProduct:
     """Products of the functions `left` and `right`, both `(B, L, n)`."""
 
     def __init__(self, left: FloatArray, right: FloatArray) -> None:

@@ -13,9 +13,9 @@ from ..linalg.block_tridiagonal import Factor, factorise
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..model.system import System, Tensor
 from ..support.array_types import FloatArray
-from .likelihood_derivatives import TRACE_POLICY, Derivatives
-from .likelihood_evaluation import Computed, Evaluation
-from .residual_covariance import Covariance, Pairs, covariance_weights
+from .likelihood_derivatives import TRACE_POLICY, LikelihoodDerivatives
+from .likelihood_evaluation import Evaluation, EvaluationStatus
+from .residual_covariance import CovarianceMap, Pairs, build_covariance_weights
 
 _TENSORS_BY_ORDER = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
 """Names of the tensors (see `model.system`) that the value, the gradient and the Hessian need."""
@@ -49,7 +49,7 @@ class WeakForm:
         return self.functions.count * self.system.D
 
     @property
-    def large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether exact traces of the Hessian would take too long because of many states and parameters."""
         return TRACE_POLICY.max_states_times_parameters < self.system.D * self.system.J
 
@@ -58,7 +58,7 @@ class WeakForm:
         """Variances of the noise in working coordinates, `(D, time)`."""
         return np.broadcast_to(self.variance, self.u.shape).T
 
-    def tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
+    def evaluate_tensors(self, p: FloatArray, names: tuple[str, ...]) -> dict[str, Tensor]:
         """Evaluate the right-hand side and its derivatives at the data.
 
         Where an input jumps, they are the mean of the limits from both sides.
@@ -70,7 +70,7 @@ class WeakForm:
             Names of tensors, keys of `model.system.TENSORS`.
         """
         after = self.system.evaluate(self.times, self.u, p, names)
-        if not self.system.jumps:
+        if not self.system.has_jumps:
             return after
         before = self.system.evaluate(self.times, self.u, p, names, before=True)
         return {name: Tensor(t.index, 0.5 * (t.values + before[name].values)) for name, t in after.items()}
@@ -100,11 +100,11 @@ class WeakForm:
         return G.reshape(len(G), -1, J)
 
     @cached_property
-    def blocks(self) -> Covariance:
+    def covariance_map(self) -> CovarianceMap:
         """The map from weights in time to blocks of S."""
-        return Covariance(self.functions, self.system.D)
+        return CovarianceMap(self.functions, self.system.D)
 
-    def covariance(self, F: Pairs) -> Factor:
+    def factorise_covariance(self, F: Pairs) -> Factor:
         """Compute and factorise the covariance S of the weak residual for `F = ∂f/∂x`.
 
         Raises
@@ -112,8 +112,8 @@ class WeakForm:
         NotPositiveDefinite
             If S has no Cholesky factor.
         """
-        weights = covariance_weights(F, self.variances)
-        parts = [self.blocks.blocks(weights, tile) for tile in self.blocks.tiles()]
+        weights = build_covariance_weights(F, self.variances)
+        parts = [self.covariance_map.compute_blocks(weights, tile) for tile in self.covariance_map.iterate_tiles()]
         diagonal, lower = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         del parts  # frees the memory of the tiles before the factorisation
         return factorise(diagonal, lower)
@@ -139,16 +139,16 @@ class WeakForm:
             If the covariance of the weak residual has no Cholesky factor.
         """
         functions, D = self.functions, self.system.D
-        tensors = self.tensors(p, ("f", "fu"))
+        tensors = self.evaluate_tensors(p, ("f", "fu"))
         F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
-        r = self.residual(tensors["f"].dense((D,)))
-        z = self.covariance(F).solve(r.reshape(len(r), -1, 1)).reshape(functions.blocks, D, functions.length)
+        r = self.residual(tensors["f"].to_dense((D,)))
+        z = self.factorise_covariance(F).solve(r.reshape(len(r), -1, 1)).reshape(functions.blocks, D, functions.length)
         y, w = functions.apply_transposed(z), functions.apply_transposed(z, derivative=True)
         for (a, b), value in F.items():
             w[b] += value * y[a]
         return self.system.from_working((self.x - self.variances * w).T)
 
-    def standardised(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def standardise(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the standardised weak residuals, and when they occur.
 
         Parameters
@@ -164,11 +164,13 @@ class WeakForm:
         """
         functions, D = self.functions, self.system.D
         with np.errstate(all="ignore"):
-            tensors = self.tensors(p, ("f", "fu"))
-            weights = covariance_weights({(a, b): F for (a, b), F in tensors["fu"]}, self.variances)
-            parts = [self.blocks.blocks(weights, tile)[0] for tile in self.blocks.tiles()]
+            tensors = self.evaluate_tensors(p, ("f", "fu"))
+            weights = build_covariance_weights({(a, b): F for (a, b), F in tensors["fu"]}, self.variances)
+            parts = [
+                self.covariance_map.compute_blocks(weights, tile)[0] for tile in self.covariance_map.iterate_tiles()
+            ]
             variance = np.concatenate(parts).diagonal(axis1=1, axis2=2).reshape(functions.blocks, D, functions.length)
-            scores = self.residual(tensors["f"].dense((D,))) / np.sqrt(variance)
+            scores = self.residual(tensors["f"].to_dense((D,))) / np.sqrt(variance)
         # The centre of a function is the mean of time weighted by φ².
         power = functions.phi**2
         times = np.append(self.times, self.times[-1])[functions.window]
@@ -188,20 +190,20 @@ class WeakForm:
             The weight λ of the log-determinant.
         """
         D = self.system.D
-        tensors = self.tensors(p, _TENSORS_BY_ORDER[order])
+        tensors = self.evaluate_tensors(p, _TENSORS_BY_ORDER[order])
         if not all(np.isfinite(tensor.values).all() for tensor in tensors.values()):
-            return Evaluation(math.inf, status=Computed.NOT_FINITE)
+            return Evaluation(math.inf, status=EvaluationStatus.NOT_FINITE)
         F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
-        r = self.residual(tensors["f"].dense((D,)))
+        r = self.residual(tensors["f"].to_dense((D,)))
         try:
-            factor = self.covariance(F)
+            factor = self.factorise_covariance(F)
         except NotPositiveDefinite:
-            return Evaluation(math.inf, status=Computed.NOT_POSITIVE_DEFINITE)
+            return Evaluation(math.inf, status=EvaluationStatus.NOT_POSITIVE_DEFINITE)
         z = factor.solve(r.reshape(len(r), -1, 1))
         quadratic = float(np.vdot(r, z))
         value = 0.5 * (logdet_weight * factor.logdet + quadratic + self.size * math.log(2 * math.pi))
         if not math.isfinite(value):
-            return Evaluation(math.inf, status=Computed.NOT_POSITIVE_DEFINITE)
+            return Evaluation(math.inf, status=EvaluationStatus.NOT_POSITIVE_DEFINITE)
         if order == 0:
             return Evaluation(value)
-        return Derivatives(self, tensors, F, factor, z, logdet_weight).evaluation(value, order)
+        return LikelihoodDerivatives(self, tensors, F, factor, z, logdet_weight).build_evaluation(value, order)

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.blas_threads import single_thread
+from ..linalg.blas_threads import use_single_thread
 from ..support.array_types import FloatArray
-from .likelihood_evaluation import Computed, Evaluation
+from .likelihood_evaluation import Evaluation, EvaluationStatus
 from .weak_form import WeakForm
 
 
@@ -63,9 +63,9 @@ class WeakLikelihood:
             That of the first trajectory that could not be evaluated, if there is one.
         """
         p = np.asarray(p, dtype=float)
-        with single_thread(), np.errstate(all="ignore"):
+        with use_single_thread(), np.errstate(all="ignore"):
             parts = [form.evaluate(p, order, self.logdet_weight) for form in self.forms]
-        failed = next((part for part in parts if part.status is not Computed.OK), None)
+        failed = next((part for part in parts if part.status is not EvaluationStatus.OK), None)
         if failed is not None:
             return failed
         if len(parts) == 1:

@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from ..basis.test_functions import TestFunctions
 from ..data.dataset import Dataset
-from ..data.matching import for_model, system_of
+from ..data.matching import build_system, match_all_states
 from ..data.trajectory import Trajectory
-from ..linalg.blas_threads import single_thread
+from ..linalg.blas_threads import use_single_thread
 from ..linalg.block_tridiagonal import Factor
-from ..linalg.symmetric_matrix import NotPositiveDefinite, symmetric_inverse
+from ..linalg.symmetric_matrix import NotPositiveDefinite, invert_symmetric
 from ..model.model import Model
-from ..noise.noise_filter import SHORTEST, estimate_sigma, uneven_squares
+from ..noise.noise_filter import MIN_FILTER_SAMPLES, estimate_sigma, filter_uneven_series
 from ..support.array_types import FloatArray
-from .batched_forms import Together, joined
-from .missing_values import FILLED_VARIANCE_FACTOR, distant, interpolate, pooled
+from .batched_forms import FormBatch, batch_forms
+from .missing_values import FILLED_VARIANCE_FACTOR, find_distant_entries, interpolate_missing, pool_moments
 from .weak_form import WeakForm
 from .weak_likelihood import WeakLikelihood
 
 
-def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
+def _estimate_noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
     """Estimate σ `(D,)` by the noise filter, and by repeated measurements, over all trajectories.
 
     Parameters
@@ -40,14 +40,14 @@ def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
     # σ² is the mean of the squares over all trajectories.
     squares, counts = np.zeros(D), np.zeros(D)
     for q, x in zip(data.trajectories, works, strict=True):
-        regular = q.even and q.scale is None and len(x) >= SHORTEST
+        regular = q.is_evenly_spaced and q.scale is None and len(x) >= MIN_FILTER_SAMPLES
         for d in range(D):
             measured = np.isfinite(x[:, d])
             if regular and measured.all():
                 squares[d] += len(x) * float(estimate_sigma(x[:, d : d + 1])[0] ** 2)
                 counts[d] += len(x)
             else:
-                state_squares, count = uneven_squares(q.times[measured], x[measured, d], q.scales[measured, d])
+                state_squares, count = filter_uneven_series(q.times[measured], x[measured, d], q.scales[measured, d])
                 squares[d] += state_squares
                 counts[d] += count
         if q.within is not None and q.repeats is not None:
@@ -56,19 +56,19 @@ def _noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
     return np.asarray(np.sqrt(squares / np.maximum(counts, 1)))
 
 
-def _own_noise(data: Dataset, works: list[FloatArray]) -> Dataset:
+def _scale_noise_by_trajectory(data: Dataset, works: list[FloatArray]) -> Dataset:
     """Return the data with a noise scale for each trajectory: its σ by the filter, relative to that of all data.
 
     Parameters are those of `_noise_level`. The scale is 1 for a state without noise.
     """
-    shared = _noise_level(data, works)
+    shared = _estimate_noise_level(data, works)
     parts = []
     for q, x in zip(data.trajectories, works, strict=True):
-        own = _noise_level(data.replaced(trajectories=(q,)), [x])
+        own = _estimate_noise_level(data.replace_attributes(trajectories=(q,)), [x])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where((own > 0) & (shared > 0), own / shared, 1.0)
-        parts.append(q.rescaled(ratio))
-    return data.replaced(trajectories=tuple(parts))
+        parts.append(q.multiply_scales(ratio))
+    return data.replace_attributes(trajectories=tuple(parts))
 
 
 MIN_RELATIVE_EIGENVALUE = 1e-10
@@ -119,17 +119,19 @@ class WeakProblem:
         basis : Basis
             The family of test functions.
         """
-        data = for_model(data, model)
-        systems = [system_of(model, data, k) for k in range(len(data.trajectories))]
+        data = match_all_states(data, model)
+        systems = [build_system(model, data, k) for k in range(len(data.trajectories))]
         with np.errstate(all="ignore"):
             works = [system.to_working(q.values) for system, q in zip(systems, data.trajectories, strict=True)]
         if data.own_noise and data.sigma is None:
-            data = _own_noise(data, works)
+            data = _scale_noise_by_trajectory(data, works)
         measured = [np.isfinite(x) for x in works]
-        filled = [interpolate(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)]
-        sigma = _noise_level(data, works) if data.sigma is None else data.sigma.copy()
+        filled = [
+            interpolate_missing(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)
+        ]
+        sigma = _estimate_noise_level(data, works) if data.sigma is None else data.sigma.copy()
         scales = [q.scales.copy() for q in data.trajectories]
-        centre, spread = pooled(filled)
+        centre, spread = pool_moments(filled)
         forms = []
         for k, q in enumerate(data.trajectories):
             present = measured[k]
@@ -138,7 +140,7 @@ class WeakProblem:
             # the variance is at least that of the state over time.
             unmeasured = ~np.isfinite(filled[k]).any(axis=0)
             filled[k][:, unmeasured] = centre[unmeasured]
-            far = ~present & distant(q.times, present)
+            far = ~present & find_distant_entries(q.times, present)
             variance = np.where(far, np.maximum(variance, spread**2), variance)
             if (variance == sigma**2).all():  # one variance for each state, which takes less memory
                 variance = sigma**2
@@ -147,24 +149,24 @@ class WeakProblem:
         return cls(model, data, tuple(forms), sigma)
 
     @cached_property
-    def coarse(self) -> WeakProblem:
+    def coarse_problem(self) -> WeakProblem:
         """The problem with fewer test functions, about one radius apart, for a cheap first search."""
-        return replace(self, forms=tuple(replace(form, functions=form.functions.thinned) for form in self.forms))
+        return replace(self, forms=tuple(replace(form, functions=form.functions.sparse_subset) for form in self.forms))
 
     @cached_property
-    def _joined(self) -> tuple[Together, ...]:
+    def _batches(self) -> tuple[FormBatch, ...]:
         """The forms in batches, so that many short ones are evaluated in one pass."""
-        return joined(self.forms)
+        return batch_forms(self.forms)
 
-    def reweighed(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
+    def with_weights(self, weights: tuple[FloatArray, ...]) -> WeakProblem:
         """Return the problem with other weights of the data, `(time, D)` for each trajectory.
 
         The weak forms do not change; the weights are for the refinement that follows.
         """
-        return replace(self, data=self.data.reweighed(weights))
+        return replace(self, data=self.data.replace_weights(weights))
 
     @property
-    def beginnings(self) -> int:
+    def fitted_initial_count(self) -> int:
         """Number of initial values that a forward solution has to fit."""
         return len(self.model.states) * len(self.forms)
 
@@ -188,7 +190,7 @@ class WeakProblem:
         return WeakLikelihood(self.forms, logdet_weight)
 
     @cached_property
-    def weights(self) -> FloatArray:
+    def state_weights(self) -> FloatArray:
         """Weights `(D,)` that make the residuals of the equations comparable, whatever the units of the states.
 
         They are 1/σ, or one over the root mean square of `Φ'x` if the data are noise-free. With equal σ this is the
@@ -199,34 +201,34 @@ class WeakProblem:
         squares = np.sum([np.sum(form.left_side**2, axis=(0, 2)) for form in self.forms], axis=0)
         return np.asarray(1.0 / np.sqrt(np.maximum(squares / self.size, np.finfo(float).tiny)))
 
-    def left_side_norm(self) -> float:
+    def compute_left_side_norm(self) -> float:
         """Return the norm of the weighted left side, `‖Φ'x‖`."""
-        return math.sqrt(sum(float(np.sum(self._weighted(form.left_side) ** 2)) for form in self.forms))
+        return math.sqrt(sum(float(np.sum(self._weigh_residual(form.left_side) ** 2)) for form in self.forms))
 
-    def _weighted(self, r: FloatArray) -> FloatArray:
+    def _weigh_residual(self, r: FloatArray) -> FloatArray:
         """Return residuals `(B, D, L)` with each equation multiplied by its weight."""
-        return r * self.weights[:, None]
+        return r * self.state_weights[:, None]
 
     def residual(self, p: FloatArray) -> FloatArray:
         """Return the weighted weak residual at `p` `(J,)`, `(rows,)`; not finite if the right-hand side is not."""
         parts = []
-        with single_thread(), np.errstate(all="ignore"):
-            for form in (group.form for group in self._joined):
-                f = form.tensors(p, ("f",))["f"].dense((form.system.D,))
-                parts.append(self._weighted(form.residual(f)).ravel())
+        with use_single_thread(), np.errstate(all="ignore"):
+            for form in (group.form for group in self._batches):
+                f = form.evaluate_tensors(p, ("f",))["f"].to_dense((form.system.D,))
+                parts.append(self._weigh_residual(form.residual(f)).ravel())
         return np.concatenate(parts)
 
     def jacobian(self, p: FloatArray) -> FloatArray:
         """Return the Jacobian of the weighted weak residual at `p` `(J,)`, `(rows, J)`."""
         parts = []
-        with single_thread(), np.errstate(all="ignore"):
-            for form in (group.form for group in self._joined):
-                G = form.jacobian(form.tensors(p, ("fp",))["fp"])
+        with use_single_thread(), np.errstate(all="ignore"):
+            for form in (group.form for group in self._batches):
+                G = form.jacobian(form.evaluate_tensors(p, ("fp",))["fp"])
                 shape = (len(G), form.system.D, form.functions.length, self.J)
-                parts.append((G.reshape(shape) * self.weights[:, None, None]).reshape(-1, self.J))
+                parts.append((G.reshape(shape) * self.state_weights[:, None, None]).reshape(-1, self.J))
         return np.concatenate(parts)
 
-    def factors(self, p: FloatArray) -> list[Factor]:
+    def factorise_covariances(self, p: FloatArray) -> list[Factor]:
         """Compute and factorise the covariance S(p) of each batch of trajectories.
 
         Raises
@@ -234,11 +236,14 @@ class WeakProblem:
         NotPositiveDefinite
             If one of them has no Cholesky factor.
         """
-        with single_thread(), np.errstate(all="ignore"):
-            forms = [group.form for group in self._joined]
-            return [form.covariance({(a, b): F for (a, b), F in form.tensors(p, ("fu",))["fu"]}) for form in forms]
+        with use_single_thread(), np.errstate(all="ignore"):
+            forms = [group.form for group in self._batches]
+            return [
+                form.factorise_covariance({(a, b): F for (a, b), F in form.evaluate_tensors(p, ("fu",))["fu"]})
+                for form in forms
+            ]
 
-    def whitened(self, factors: list[Factor]) -> tuple[Callable[[FloatArray], FloatArray], ...]:
+    def build_whitened_functions(self, factors: list[Factor]) -> tuple[Callable[[FloatArray], FloatArray], ...]:
         """Return functions for the whitened weak residual and its Jacobian, with S = L Lᵀ fixed.
 
         Parameters
@@ -254,17 +259,17 @@ class WeakProblem:
 
         def residual(p: FloatArray) -> FloatArray:
             parts = []
-            with single_thread(), np.errstate(all="ignore"):
-                for form, factor in zip((group.form for group in self._joined), factors, strict=True):
-                    r = form.residual(form.tensors(p, ("f",))["f"].dense((form.system.D,)))
+            with use_single_thread(), np.errstate(all="ignore"):
+                for form, factor in zip((group.form for group in self._batches), factors, strict=True):
+                    r = form.residual(form.evaluate_tensors(p, ("f",))["f"].to_dense((form.system.D,)))
                     parts.append(factor.whiten(r.reshape(len(r), -1, 1)).ravel())
             return np.concatenate(parts)
 
         def jacobian(p: FloatArray) -> FloatArray:
             parts = []
-            with single_thread(), np.errstate(all="ignore"):
-                for form, factor in zip((group.form for group in self._joined), factors, strict=True):
-                    G = factor.whiten(form.jacobian(form.tensors(p, ("fp",))["fp"]))
+            with use_single_thread(), np.errstate(all="ignore"):
+                for form, factor in zip((group.form for group in self._batches), factors, strict=True):
+                    G = factor.whiten(form.jacobian(form.evaluate_tensors(p, ("fp",))["fp"]))
                     parts.append(G.reshape(-1, self.J))
             return np.concatenate(parts)
 
@@ -278,9 +283,9 @@ class WeakProblem:
         NotPositiveDefinite
             If the covariance of a weak residual has no Cholesky factor.
         """
-        return tuple(states for group in self._joined for states in group.denoise(p))
+        return tuple(states for group in self._batches for states in group.denoise(p))
 
-    def denoised(self, p: FloatArray) -> tuple[FloatArray, ...]:
+    def denoise_or_keep(self, p: FloatArray) -> tuple[FloatArray, ...]:
         """Return the denoised states `(time, D)` of each trajectory, or the data if denoising is not possible.
 
         It is not possible without noise, or if the result is not finite.
@@ -292,7 +297,7 @@ class WeakProblem:
             return tuple(form.u for form in self.forms)
         return states if all(np.isfinite(u).all() for u in states) else tuple(form.u for form in self.forms)
 
-    def least_squares_covariance(self, p: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+    def compute_least_squares_covariance(self, p: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
         """Return the paper's covariance of the estimate, `G⁺ S G⁺ᵀ` with G = ∂r/∂p of the free parameters.
 
         It is the covariance of (weighted) least squares with known S. With `H = (GᵀG)⁻¹`, it is `H (GᵀSG) H`, and
@@ -311,12 +316,12 @@ class WeakProblem:
         """
         F = int(free.sum())
         gram, middle = np.zeros((F, F)), np.zeros((F, F))
-        with single_thread(), np.errstate(all="ignore"):
+        with use_single_thread(), np.errstate(all="ignore"):
             for form in self.forms:
                 functions, D = form.functions, form.system.D
-                tensors = form.tensors(p, ("fu", "fp"))
+                tensors = form.evaluate_tensors(p, ("fu", "fp"))
                 G = form.jacobian(tensors["fp"])[:, :, free].reshape(functions.blocks, D, functions.length, F)
-                weighted = G * self.weights[:, None, None] ** 2
+                weighted = G * self.state_weights[:, None, None] ** 2
                 gram += G.reshape(-1, F).T @ weighted.reshape(-1, F)
                 columns = weighted.transpose(0, 3, 1, 2).reshape(functions.blocks, F * D, functions.length)
                 y = functions.apply_transposed(columns).reshape(F, D, -1)
@@ -328,8 +333,8 @@ class WeakProblem:
         informed = gram.diagonal() > np.finfo(float).tiny
         covariance = np.diag(np.where(informed, 0.0, np.inf))
         inside = np.ix_(informed, informed)
-        inverse = symmetric_inverse(gram[inside])
-        uninformed_part = symmetric_inverse(gram[inside], MIN_RELATIVE_EIGENVALUE)
+        inverse = invert_symmetric(gram[inside])
+        uninformed_part = invert_symmetric(gram[inside], MIN_RELATIVE_EIGENVALUE)
         # In a direction without information GᵀSG is zero; the variance there is that of the inverse.
         covariance[inside] = inverse @ middle[inside] @ inverse + uninformed_part
         return covariance

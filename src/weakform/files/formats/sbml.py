@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import symengine as se
 
-from ...inference.fitted_states import beginning
+from ...inference.fitted_states import get_initial_state
 from ...model.equations import read_equations
 from ...model.events import Event
-from ...model.expression_text import Dialect, to_text
+from ...model.expression_text import Dialect, format_expression
 from ...model.expressions import parse_expression
 from ...model.model import Model
 from ...parameters import Parameter
 from ...support.errors import ModelError
 from ..model_file import ModelFile, read_text
-from .subprocess_reader import ask
+from .subprocess_reader import run_in_subprocess
 
 if TYPE_CHECKING:
     from ...results.fit_result import FitResult
@@ -98,7 +98,7 @@ def from_antimony(text: str, where: str = "model", name: str = "model") -> Model
     ModelError
         If the text is not valid Antimony, or uses something that cannot be translated.
     """
-    return assembled(ask("antimony", text, where), where, name)
+    return assemble_model_file(run_in_subprocess("antimony", text, where), where, name)
 
 
 def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile:
@@ -122,10 +122,10 @@ def from_sbml(text: str, where: str = "model", name: str = "model") -> ModelFile
     ModelError
         If the text is not valid SBML, or uses something that cannot be translated.
     """
-    return assembled(ask("sbml", text, where), where, name)
+    return assemble_model_file(run_in_subprocess("sbml", text, where), where, name)
 
 
-def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
+def assemble_model_file(translated: dict[str, Any], where: str, name: str) -> ModelFile:
     """Build a model file from a translated document.
 
     Parameters
@@ -142,7 +142,7 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
     ModelFile
     """
     try:
-        equations = read_equations(found["equations"], tuple(found["parameters"]), ())
+        equations = read_equations(translated["equations"], tuple(translated["parameters"]), ())
     except ModelError as error:
         raise ModelError(f"{where}, as equations: {error}") from None
     model = Model(
@@ -151,11 +151,11 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
         equations.parameters,
         observables=equations.observables,
         initial=equations.initial,
-        events=events_of(found, (*equations.states, *equations.parameters), equations.observables),
+        events=build_events(translated, (*equations.states, *equations.parameters), equations.observables),
         switches=equations.switches,
-    ).measured_by(tuple(equations.observables))  # drops parameters that cancel
-    values = found["values"]
-    constants = set(found["constants"])
+    ).restrict_to_observables(tuple(equations.observables))  # drops parameters that cancel
+    values = translated["values"]
+    constants = set(translated["constants"])
     return ModelFile(
         model,
         name,
@@ -165,12 +165,12 @@ def assembled(found: dict[str, Any], where: str, name: str) -> ModelFile:
             if p in values
         },
         initial={s: values[s] for s in model.states if s in values},
-        title=found["title"] or name,
+        title=translated["title"] or name,
         equations=str(model),
     )
 
 
-def events_of(found: dict[str, Any], names: tuple[str, ...], defined: dict[str, Any]) -> list[Event]:
+def build_events(translated: dict[str, Any], names: tuple[str, ...], named_expressions: dict[str, Any]) -> list[Event]:
     """Build the events of a translated document.
 
     Parameters
@@ -186,13 +186,13 @@ def events_of(found: dict[str, Any], names: tuple[str, ...], defined: dict[str, 
     -------
     list of Event
     """
-    definitions = {se.Symbol(name): expr for name, expr in defined.items()}
+    definitions = {se.Symbol(name): expr for name, expr in named_expressions.items()}
 
     def read(text: str) -> Any:
-        return parse_expression(text, ["t", *names, *defined], "event").subs(definitions)
+        return parse_expression(text, ["t", *names, *named_expressions], "event").subs(definitions)
 
     events = []
-    for event in found["events"]:
+    for event in translated["events"]:
         after = {s: read(text) for s, text in event["after"].items()}
         flags = {name: bool(event[name]) for name in ("waits", "together", "late")}
         built = Event(read(event["trigger"]), after, **flags)
@@ -227,7 +227,7 @@ def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float
     ModelError
         If the model has parts that cannot be written.
     """
-    if model.driven or model.variants or model.events:
+    if model.driving_names or model.variants or model.events:
         raise ModelError("A model with inputs, switches, events or local parameters cannot be written as Antimony.")
     antimony_names: dict[str, str] = {}
     for own_name in (*model.states, *model.parameters):
@@ -245,21 +245,21 @@ def to_antimony(model: Model, values: dict[str, float], initial: dict[str, float
     lines += [f"  {antimony_names[p]} = {float(values[p])!r};" for p in model.parameters]
     dialect = Dialect("^", _FUNCTIONS, {"t": "time", **antimony_names}, "Antimony")
     for state, expr in zip(model.states, model.expressions, strict=True):
-        lines.append(f"  {antimony_names[state]}' = {to_text(expr, dialect)};")
+        lines.append(f"  {antimony_names[state]}' = {format_expression(expr, dialect)};")
     return "\n".join([f"model {name}()", *lines, "end", ""])
 
 
-def fitted(fit: FitResult) -> str:
+def write_fitted_antimony(fit: FitResult) -> str:
     """Write a fitted model as Antimony text, with the estimates and the initial state of the first trajectory.
 
     Time 0 of the text is the first sample.
     """
-    begin, u0 = beginning(fit, 0)
+    begin, u0 = get_initial_state(fit, 0)
     initial = dict(zip(fit.model.states, map(float, u0), strict=True))
     values = dict(zip(fit.model.parameters, map(float, fit.estimate), strict=True))
-    return to_antimony(fit.model.shifted(begin) if begin else fit.model, values, initial)
+    return to_antimony(fit.model.shift_time(begin) if begin else fit.model, values, initial)
 
 
 def to_sbml(text: str, where: str = "this") -> str:
     """Translate Antimony text into an SBML document; `where` names the text in errors."""
-    return str(ask("antimony to sbml", text, where))
+    return str(run_in_subprocess("antimony to sbml", text, where))

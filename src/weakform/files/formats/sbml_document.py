@@ -18,13 +18,13 @@ from typing import Any
 import symengine as se
 
 from ...model.expressions import parse_expression
-from ...model.function_table import FUNCTIONS, RESERVED
+from ...model.function_table import FUNCTIONS, RESERVED_NAMES
 from ...support.errors import ModelError
-from .sbml_dynamics import Happenings
-from .sbml_formulas import MAX_FORMULA_DEPTH, names_in
+from .sbml_dynamics import DynamicsTranslator
+from .sbml_formulas import MAX_FORMULA_DEPTH, find_names
 
 
-class Document(Happenings):
+class DocumentTranslator(DynamicsTranslator):
     """The translation of one SBML model.
 
     Parameters
@@ -65,9 +65,9 @@ class Document(Happenings):
         self.rules: dict[str, str] = {}
         self.rates: dict[str, str] = {}
         self.defaults: dict[str, str] = {}
-        self.failed: dict[str, ModelError] = {}
+        self.failed_rules: dict[str, ModelError] = {}
 
-    def equations(self) -> dict[str, Any]:
+    def translate_document(self) -> dict[str, Any]:
         """Translate the model.
 
         Returns
@@ -75,55 +75,55 @@ class Document(Happenings):
         dict
             As `translation.equations_of_sbml` describes it.
         """
-        self.refuse()
+        self.refuse_untranslatable()
         model = self.model
         for parameter in model.getListOfParameters():
-            self._declare(parameter.getId(), parameter.getValue() if parameter.isSetValue() else math.nan)
+            self._declare_symbol(parameter.getId(), parameter.getValue() if parameter.isSetValue() else math.nan)
         self.sizes = [compartment.getId() for compartment in model.getListOfCompartments()]
         for compartment in model.getListOfCompartments():
-            self._declare(compartment.getId(), compartment.getSize() if compartment.isSetSize() else 1.0)
+            self._declare_symbol(compartment.getId(), compartment.getSize() if compartment.isSetSize() else 1.0)
         species = [entry.getId() for entry in model.getListOfSpecies()]
         reactions = [reaction.getId() for reaction in model.getListOfReactions()]
         for name in (*species, *reactions):
-            self._declare(name, math.nan)
-        self._references()
-        self._rules()
-        self._reactions()
-        self._rates_of()
-        self._growing()
-        self._still()
+            self._declare_symbol(name, math.nan)
+        self._read_stoichiometries()
+        self._read_rules()
+        self._read_reactions()
+        self._resolve_rates()
+        self._add_dilution()
+        self._add_constant_states()
         states = [s for s in self.values if s in self.rates]
         if not states and self.kept:  # what a PEtab problem measures may be formulas of its parameters alone
-            self._declare("nothing_changes", 0.0)
+            self._declare_symbol("nothing_changes", 0.0)
             self.rates["nothing_changes"], states = "0", ["nothing_changes"]
         if not states:
-            raise self.error("nothing changes in time: there are no reactions, rate rules or events.")
-        assigned = self._initial_values()
-        initial_formulas = self._beginnings(assigned, states)
-        events = self.events()
+            raise self.build_error("nothing changes in time: there are no reactions, rate rules or events.")
+        assigned = self._compute_initial_values()
+        initial_formulas = self._collect_initial_equations(assigned, states)
+        events = self.translate_events()
         event_formulas = [text for event in events for text in (event["trigger"], *event["after"].values())]
-        needed = self._ordered(
+        needed = self._order_rules(
             [*(self.rates[s] for s in states), *initial_formulas.values(), *event_formulas, *self.defaults.values()]
         )
         for key in (*needed, *states):
-            if key in self.failed:
-                raise self.failed[key]
-        needed += self._observed(needed, states, {*self.sizes, *reactions})
+            if key in self.failed_rules:
+                raise self.failed_rules[key]
+        needed += self._find_observed_rules(needed, states, {*self.sizes, *reactions})
         texts = [
             *(self.rules[key] for key in needed),
             *(self.rates[key] for key in states),
             *initial_formulas.values(),
             *event_formulas,
         ]
-        all_initial_formulas = self._all_beginnings(assigned, states) if self.kept else {}
+        all_initial_formulas = self._collect_initial_formulas(assigned, states) if self.kept else {}
         used = {
             name
             for text in (*texts, *self.defaults.values(), *all_initial_formulas.values())
-            for name in names_in(text)
+            for name in find_names(text)
         }
         used |= {self.names[key] for key in self.kept if key in self.names}
         fixed = [key for key in self.sizes if key not in self.rules and key not in self.rates and key not in self.kept]
-        lines = [f"{self.names[key]} = {self._size(key)}" for key in fixed if self.names[key] in used]
+        lines = [f"{self.names[key]} = {self._read_size(key)}" for key in fixed if self.names[key] in used]
         lines += [f"{self.names[key]} = {self.rules[key]}" for key in needed]
         lines += [f"{self.names[key]}' = {self.rates[key]}" for key in states]
         lines += [f"{self.names[key]}(0) = {text}" for key, text in initial_formulas.items()]
@@ -133,8 +133,8 @@ class Document(Happenings):
         # A species that does not change is a constant, and so is a parameter that only determines the size of a
         # compartment.
         formulas = [*(self.rates[s] for s in states), *initial_formulas.values(), *(self.names[key] for key in needed)]
-        direct_rules = self._ordered(formulas, leave=set(self.sizes))
-        direct = {n for text in (*(self.rules[k] for k in direct_rules), *formulas) for n in names_in(text)}
+        direct_rules = self._order_rules(formulas, excluded=set(self.sizes))
+        direct = {n for text in (*(self.rules[k] for k in direct_rules), *formulas) for n in find_names(text)}
         constants = {self.names[key] for key in species} | (set(parameters) - direct)
         return {
             "equations": "\n".join(lines),
@@ -154,33 +154,33 @@ class Document(Happenings):
             "title": model.getName() or model.getId(),
         }
 
-    def _rules(self) -> None:
+    def _read_rules(self) -> None:
         """Translate rate rules and assignment rules, then solve the algebraic rules."""
         algebraic = []
         for rule in self.model.getListOfRules():
             if rule.isAlgebraic():
-                algebraic.append(self.text(rule.getMath()))
+                algebraic.append(self.translate_formula(rule.getMath()))
                 continue
             if rule.getVariable() not in self.names:
-                raise self.error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
+                raise self.build_error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
             try:
-                text = self.text(rule.getMath())
+                text = self.translate_formula(rule.getMath())
             except ModelError as error:  # raised later, if something needs this variable
-                self.failed[rule.getVariable()] = error
+                self.failed_rules[rule.getVariable()] = error
                 text = "0"
             (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = text
         for text in algebraic:
-            self._solve(text)
+            self._solve_algebraic_rule(text)
 
-    def _solve(self, text: str) -> None:
+    def _solve_algebraic_rule(self, text: str) -> None:
         """Solve an algebraic rule, `0 = text`, for the one symbol in it that nothing else determines.
 
         It becomes an assignment rule. The rule must be linear in that symbol: `x = -(text at x = 0)/(∂text/∂x)`.
         """
         try:
-            expr = parse_expression(text, self._known(), "algebraic rule", {})
+            expr = parse_expression(text, self._list_known_names(), "algebraic rule", {})
         except ModelError as error:
-            raise self.error(str(error)) from None
+            raise self.build_error(str(error)) from None
         reacting = {
             reference.getSpecies()
             for reaction in self.model.getListOfReactions()
@@ -197,26 +197,26 @@ class Document(Happenings):
                 continue
             slope = expr.diff(se.Symbol(name))
             if slope != 0 and se.Symbol(name) not in slope.free_symbols:
-                from ...model.expression_text import to_text
+                from ...model.expression_text import format_expression
 
-                self.rules[key] = to_text(-expr.subs({se.Symbol(name): 0}) / slope)
+                self.rules[key] = format_expression(-expr.subs({se.Symbol(name): 0}) / slope)
                 return
-        raise self.error("an algebraic rule cannot be solved for one symbol; write it as an assignment rule.")
+        raise self.build_error("an algebraic rule cannot be solved for one symbol; write it as an assignment rule.")
 
-    def _all_beginnings(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
+    def _collect_initial_formulas(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
         """Return the initial value of each state that has one, as a formula, by our name of the state."""
         moving = {self.names[key] for key in states}
         formulas = {}
         for key in states:
             species = self.model.getSpecies(key)
-            text = assigned.get(key) or (self._initial(species).get(key) if species is not None else None)
+            text = assigned.get(key) or (self._write_initial_value(species).get(key) if species is not None else None)
             if text is None and math.isfinite(self.values[key]):
                 text = repr(self.values[key])
             if text is not None:
-                formulas[self.names[key]] = _begun(text, moving)
+                formulas[self.names[key]] = _write_at_initial_time(text, moving)
         return formulas
 
-    def _beginnings(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
+    def _collect_initial_equations(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
         """Return the initial values of states that are formulas of parameters, or of other initial values."""
         moving = {self.names[key] for key in states}
         formulas = {}
@@ -224,12 +224,12 @@ class Document(Happenings):
             text = assigned.get(key, "")
             if not math.isfinite(self.values[key]):
                 continue  # the formula has no value, such as the root of a negative number
-            if not names_in(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
+            if not find_names(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
                 continue  # a constant, however it is written, is a value for simulations and not an equation
-            formulas[key] = _begun(text, moving)
+            formulas[key] = _write_at_initial_time(text, moving)
         return formulas
 
-    def _observed(self, needed: list[str], states: list[str], others: set[str]) -> list[str]:
+    def _find_observed_rules(self, needed: list[str], states: list[str], others: set[str]) -> list[str]:
         """Return further rules that depend on states, and so may be measured, each after those that it needs.
 
         Parameters
@@ -243,15 +243,15 @@ class Document(Happenings):
         moving = {self.names[key] for key in states}
         observed: list[str] = []
         for key in self.rules:
-            if key in (*needed, *observed, *self.failed, *others):
+            if key in (*needed, *observed, *self.failed_rules, *others):
                 continue
-            chain = self._ordered([self.names[key]])
-            names = {name for rule in chain for name in names_in(self.rules[rule])}
-            if (names & moving or key in self.kept) and not any(rule in self.failed for rule in chain):
+            chain = self._order_rules([self.names[key]])
+            names = {name for rule in chain for name in find_names(self.rules[rule])}
+            if (names & moving or key in self.kept) and not any(rule in self.failed_rules for rule in chain):
                 observed += [rule for rule in chain if rule not in (*needed, *observed)]
         return observed
 
-    def _ordered(self, texts: list[str], leave: set[str] | None = None) -> list[str]:
+    def _order_rules(self, texts: list[str], excluded: set[str] | None = None) -> list[str]:
         """Return the rules that some formulas need, each after the rules that it needs itself.
 
         Parameters
@@ -266,19 +266,19 @@ class Document(Happenings):
         list of str
             Identifiers.
         """
-        back = {self.names[key]: key for key in self.rules if key not in (leave or ())}
+        back = {self.names[key]: key for key in self.rules if key not in (excluded or ())}
         order: list[str] = []
         is_complete: dict[str, bool] = {}  # False while a rule is visited, True when all it needs is in order
 
         def visit(text: str) -> None:
-            for name in sorted(names_in(text) & back.keys()):
+            for name in sorted(find_names(text) & back.keys()):
                 key = back[name]
                 if is_complete.get(key) is False:
-                    raise self.error(f"assignment rules form a circle: {key!r} depends on itself.")
+                    raise self.build_error(f"assignment rules form a circle: {key!r} depends on itself.")
                 if key in is_complete:
                     continue
                 if len(is_complete) - len(order) > MAX_FORMULA_DEPTH:
-                    raise self.error(
+                    raise self.build_error(
                         f"a chain of assignment rules that depend on one another is longer than {MAX_FORMULA_DEPTH}."
                     )
                 is_complete[key] = False
@@ -290,7 +290,7 @@ class Document(Happenings):
             visit(text)
         return order
 
-    def _initial_values(self) -> dict[str, str]:
+    def _compute_initial_values(self) -> dict[str, str]:
         """Compute the initial values that are given as formulas, and return the formulas of initial assignments.
 
         Values that cannot be computed stay NaN. A constant parameter that is a formula of constant parameters is a
@@ -299,21 +299,23 @@ class Document(Happenings):
         formulas: dict[str, str] = {}
         assigned: dict[str, str] = {}
         for species in self.model.getListOfSpecies():
-            formulas |= self._initial(species)
+            formulas |= self._write_initial_value(species)
         for assignment in self.model.getListOfInitialAssignments():
             key = assignment.getSymbol()
             if key in self.weights:
                 continue  # a stoichiometry, which its reaction contains already
             if key not in self.names:
-                raise self.error(f"an initial assignment sets {key!r}, which is not a parameter or a species.")
-            formulas[key] = assigned[key] = self.text(assignment.getMath())
+                raise self.build_error(f"an initial assignment sets {key!r}, which is not a parameter or a species.")
+            formulas[key] = assigned[key] = self.translate_formula(assignment.getMath())
             self.values[key] = math.nan
-        self._define(formulas)
-        texts = {key: text for key, text in {**self.rules, **formulas}.items() if key not in self.failed}
+        self._move_definitions(formulas)
+        texts = {key: text for key, text in {**self.rules, **formulas}.items() if key not in self.failed_rules}
         try:
-            pending = {key: parse_expression(text, self._known(), "formula", {}) for key, text in texts.items()}
+            pending = {
+                key: parse_expression(text, self._list_known_names(), "formula", {}) for key, text in texts.items()
+            }
         except ModelError as error:
-            raise self.error(str(error)) from None
+            raise self.build_error(str(error)) from None
         known_values = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {
             "t": 0.0
         }
@@ -338,7 +340,7 @@ class Document(Happenings):
                         self.values[key] = value
         return assigned
 
-    def _define(self, formulas: dict[str, str]) -> None:
+    def _move_definitions(self, formulas: dict[str, str]) -> None:
         """Move definitions from the initial assignments to the rules, and formulas of kept parameters to the defaults.
 
         A definition is a formula of constants for a parameter or compartment that no rule changes. One definition may
@@ -355,31 +357,31 @@ class Document(Happenings):
         while True:
             ready = []
             for key in own & set(formulas):
-                needs = {back.get(name, name) for name in names_in(formulas[key])} - set(FUNCTIONS) - {"pi"}
+                needs = {back.get(name, name) for name in find_names(formulas[key])} - set(FUNCTIONS) - {"pi"}
                 # A constant, however it is written, is a value and not a definition.
                 if needs and needs <= constant:
                     ready.append(key)
             if not ready:
                 for key in own & set(formulas):
-                    if {back.get(name, name) for name in names_in(formulas[key])} & self.kept:
+                    if {back.get(name, name) for name in find_names(formulas[key])} & self.kept:
                         self.defaults[key] = formulas[key]
                 return
             for key in ready:
                 self.rules[key] = formulas.pop(key)
                 constant.add(key)
 
-    def _known(self) -> list[str]:
+    def _list_known_names(self) -> list[str]:
         """Return all names that a formula may contain."""
         return [*self.names.values(), "t"]
 
-    def _declare(self, identifier: str, value: float) -> None:
+    def _declare_symbol(self, identifier: str, value: float) -> None:
         """Give an identifier its value, and a name that is free and not reserved."""
         name = identifier
-        while name in RESERVED or name in FUNCTIONS or name in self.names.values():
+        while name in RESERVED_NAMES or name in FUNCTIONS or name in self.names.values():
             name += "_"
         self.values[identifier], self.names[identifier] = value, name
 
-    def _initial(self, species: Any) -> dict[str, str]:
+    def _write_initial_value(self, species: Any) -> dict[str, str]:
         """Return the initial value of a species as a formula by its identifier; nothing if it has none.
 
         The file may give an amount where a concentration is needed, or the reverse; the size of the compartment
@@ -394,14 +396,14 @@ class Document(Happenings):
             return {}
         return {species.getId(): f"({value!r}){by}"} if math.isfinite(value) else {}
 
-    def _size(self, compartment: str) -> str:
+    def _read_size(self, compartment: str) -> str:
         """Return the size of a compartment as text; raise if it is missing or not positive."""
         size = self.values.get(compartment, math.nan)
         if not 0 < size < math.inf:
-            raise self.error(f"the compartment {compartment!r} has no positive size.")
+            raise self.build_error(f"the compartment {compartment!r} has no positive size.")
         return repr(size)
 
 
-def _begun(text: str, moving: set[str]) -> str:
+def _write_at_initial_time(text: str, states: set[str]) -> str:
     """Return a formula at the initial time: each state `x` in it becomes `x(0)`."""
-    return re.sub(r"(?<![\w.])[^\W\d]\w*", lambda m: f"{m[0]}(0)" if m[0] in moving else m[0], text)
+    return re.sub(r"(?<![\w.])[^\W\d]\w*", lambda m: f"{m[0]}(0)" if m[0] in states else m[0], text)

@@ -7,13 +7,13 @@ from typing import Any
 
 import symengine as se
 
-from ...model.expression_text import to_text
+from ...model.expression_text import format_expression
 from ...model.expressions import parse_expression
 from ...support.errors import ModelError
-from .sbml_formulas import CHARACTERS_PER_NODE, Formulas, names_in
+from .sbml_formulas import CHARACTERS_PER_NODE, FormulaTranslator, find_names
 
 
-class Happenings(Formulas):
+class DynamicsTranslator(FormulaTranslator):
     """The part of a document that turns reactions and events into rates and jumps.
 
     `Document` completes it with rules and initial values, and describes the attributes.
@@ -26,47 +26,49 @@ class Happenings(Formulas):
     sizes: list[str]
     weights: dict[str, str]
 
-    def _declare(self, identifier: str, value: float) -> None:
+    def _declare_symbol(self, identifier: str, value: float) -> None:
         """Give an identifier a value and a name; `Document` implements this."""
         raise NotImplementedError
 
-    def _known(self) -> list[str]:
+    def _list_known_names(self) -> list[str]:
         """Return all names that a formula may contain; `Document` implements this."""
         raise NotImplementedError
 
-    def _references(self) -> None:
+    def _read_stoichiometries(self) -> None:
         """Collect the stoichiometries that have an identifier, with a formula for each."""
         self.weights = {}
-        self._named: dict[str, Any] = {}
+        self._named_references: dict[str, Any] = {}
         for reaction in self.model.getListOfReactions():
             for reference in (*reaction.getListOfReactants(), *reaction.getListOfProducts()):
                 if reference.isSetId() and reference.getId():
-                    self._named[reference.getId()] = reference
-        for key, reference in self._named.items():
+                    self._named_references[reference.getId()] = reference
+        for key, reference in self._named_references.items():
             rule, assignment = self.model.getRuleByVariable(key), self.model.getInitialAssignment(key)
             if rule is not None and rule.isRate():
-                raise self.error(f"the stoichiometry {key!r} changes by a rate rule, which cannot be translated.")
+                raise self.build_error(f"the stoichiometry {key!r} changes by a rate rule, which cannot be translated.")
             if rule is None and assignment is None:
                 self.weights[key] = repr(float(reference.getStoichiometry()))
-                self._declare(key, float(reference.getStoichiometry()))
+                self._declare_symbol(key, float(reference.getStoichiometry()))
             else:
-                self._declare(key, math.nan)
-        for key in self._named:
+                self._declare_symbol(key, math.nan)
+        for key in self._named_references:
             rule, assignment = self.model.getRuleByVariable(key), self.model.getInitialAssignment(key)
             source = rule if rule is not None else assignment
             if source is not None:
-                self.weights[key] = self.text(source.getMath())
+                self.weights[key] = self.translate_formula(source.getMath())
                 changing = {s.getId() for s in self.model.getListOfSpecies() if not s.getConstant()}
                 changing |= {r.getVariable() for r in self.model.getListOfRules()} | self._event_targets
-                if rule is None and names_in(self.weights[key]) & {self.names[k] for k in changing if k in self.names}:
-                    raise self.error(
+                if rule is None and find_names(self.weights[key]) & {
+                    self.names[k] for k in changing if k in self.names
+                }:
+                    raise self.build_error(
                         f"the initial value of the stoichiometry {key!r} depends on quantities that change, which "
                         "cannot be translated."
                     )
                 if rule is None:
                     self.rules[key] = self.weights[key]
 
-    def _reactions(self) -> None:
+    def _read_reactions(self) -> None:
         """Turn reactions into rules, one for each rate, and sum them into the rate of change of each species.
 
         For an amount the rate is the signed sum of stoichiometry times reaction rate; for a concentration it is divided
@@ -77,56 +79,56 @@ class Happenings(Formulas):
         for reaction in self.model.getListOfReactions():
             name, law = reaction.getId(), reaction.getKineticLaw()
             if not name:
-                raise self.error("a reaction has no identifier.")
+                raise self.build_error("a reaction has no identifier.")
             if law is None or law.getMath() is None:
-                raise self.error(f"the reaction {name!r} has no kinetic law.")
+                raise self.build_error(f"the reaction {name!r} has no kinetic law.")
             local: dict[str, str] = {}
             for parameter in (law.getParameter(j) for j in range(law.getNumParameters())):
                 own_name = f"{name}_{parameter.getId()}"
                 while own_name in self.names:
                     own_name += "_"
-                self._declare(own_name, parameter.getValue() if parameter.isSetValue() else math.nan)
+                self._declare_symbol(own_name, parameter.getValue() if parameter.isSetValue() else math.nan)
                 local[parameter.getId()] = self.names[own_name]
-            self.rules[name], rate = self.text(law.getMath(), local), self.names[name]
+            self.rules[name], rate = self.translate_formula(law.getMath(), local), self.names[name]
             for sign, references in (("-", reaction.getListOfReactants()), ("+", reaction.getListOfProducts())):
                 for reference in references:
                     species = self.model.getSpecies(reference.getSpecies())
                     if species is None:
-                        raise self.error(f"the reaction {name!r} names an unknown species.")
+                        raise self.build_error(f"the reaction {name!r} names an unknown species.")
                     if species.getBoundaryCondition() or species.getConstant() or species.getId() in self.rates:
                         continue
-                    weight = f"{self._stoichiometry(reference, name)}*"
+                    weight = f"{self._write_stoichiometry(reference, name)}*"
                     sums.setdefault(species.getId(), []).append(f"{sign} {'' if weight == '1.0*' else weight}{rate}")
         for identifier, terms in sums.items():
             if identifier in self.rules:
-                raise self.error(f"{identifier!r} is changed by reactions and set by a rule.")
+                raise self.build_error(f"{identifier!r} is changed by reactions and set by a rule.")
             species = self.model.getSpecies(identifier)
             if species.getCompartment() not in self.names:
-                raise self.error(f"the species {identifier!r} is in a compartment that does not exist.")
+                raise self.build_error(f"the species {identifier!r} is in a compartment that does not exist.")
             whole = " ".join(terms)
-            factor = self._conversion(species)
+            factor = self._find_conversion_factor(species)
             whole = f"{factor}*({whole})" if factor else whole
             size = "" if species.getHasOnlySubstanceUnits() else f"/{self.names[species.getCompartment()]}"
             self.rates[identifier] = f"({whole}){size}" if size else whole
 
-    def _conversion(self, species: Any) -> str:
+    def _find_conversion_factor(self, species: Any) -> str:
         """Return our name for the conversion factor of a species; empty if there is none."""
         key = species.getConversionFactor() if species.isSetConversionFactor() else ""
         key = key or (self.model.getConversionFactor() if self.model.isSetConversionFactor() else "")
         if key and key not in self.names:
-            raise self.error(f"the conversion factor {key!r} is not a parameter.")
+            raise self.build_error(f"the conversion factor {key!r} is not a parameter.")
         return self.names[key] if key else ""
 
-    def _stoichiometry(self, reference: Any, reaction: str) -> str:
+    def _write_stoichiometry(self, reference: Any, reaction: str) -> str:
         """Return the stoichiometry of a reactant or product as text: a name, a formula or a number."""
         if reference.isSetId() and reference.getId() in self.weights:
             return self.names[reference.getId()] if reference.getId() in self.rules else self.weights[reference.getId()]
         if reference.isSetStoichiometryMath():
-            return self.text(reference.getStoichiometryMath().getMath())
+            return self.translate_formula(reference.getStoichiometryMath().getMath())
         weight = float(reference.getStoichiometry()) if reference.isSetStoichiometry() else 1.0
         weight /= float(reference.getDenominator() or 1)
         if not math.isfinite(weight):
-            raise self.error(f"the stoichiometry in {reaction!r} is not a number.")
+            raise self.build_error(f"the stoichiometry in {reaction!r} is not a number.")
         return repr(weight)
 
     @property
@@ -135,42 +137,42 @@ class Happenings(Formulas):
         events = self.model.getListOfEvents()
         return {assignment.getVariable() for event in events for assignment in event.getListOfEventAssignments()}
 
-    def _rates_of(self) -> None:
+    def _resolve_rates(self) -> None:
         """Replace placeholders by the rates that they stand for, now that all rates are known.
 
         A rate may contain another placeholder, so the replacement is repeated once for each of them; whatever remains
         then depends on itself.
         """
-        if not self.asked:
+        if not self.requested_rates:
             return
         if any(key in self.sizes for key in (*self.rates, *self.rules)):
-            raise self.error("rateOf in a model with changing compartments cannot be translated.")
-        for key in self.asked.values():
+            raise self.build_error("rateOf in a model with changing compartments cannot be translated.")
+        for key in self.requested_rates.values():
             if key in self.rules:
-                raise self.error(f"rateOf {key!r} cannot be translated: {key!r} is set by a rule.")
-        for _ in range(len(self.asked) + 1):
+                raise self.build_error(f"rateOf {key!r} cannot be translated: {key!r} is set by a rule.")
+        for _ in range(len(self.requested_rates) + 1):
             for texts in (self.rates, self.rules):
                 for key, text in texts.items():
-                    texts[key] = self._with_rates(text)
+                    texts[key] = self._insert_rates(text)
                     self.nodes += len(texts[key]) // CHARACTERS_PER_NODE
         for texts in (self.rates, self.rules):
             for key, text in texts.items():
-                if any(placeholder in text for placeholder in self.asked):
-                    raise self.error(f"rateOf depends on itself; see {key!r}.")
+                if any(placeholder in text for placeholder in self.requested_rates):
+                    raise self.build_error(f"rateOf depends on itself; see {key!r}.")
 
-    def _with_rates(self, text: str) -> str:
+    def _insert_rates(self, text: str) -> str:
         """Return a formula with its placeholders replaced by rates; an identifier without a rate is constant."""
-        for placeholder, target in self.asked.items():
+        for placeholder, target in self.requested_rates.items():
             text = text.replace(placeholder, f"({self.rates.get(target, '0')})")
         return text
 
-    def _growing(self) -> None:
+    def _add_dilution(self) -> None:
         """Add the dilution `- c V'/V` to the rate of each concentration c in a compartment whose size V changes."""
         for key in self.sizes:
             if key not in self.rates and key not in self.rules:
                 continue
-            self._smoothly(key)
-            growth = self.rates.get(key) or self._pace(self.rules[key])
+            self._require_smooth_size(key)
+            growth = self.rates.get(key) or self._differentiate_in_time(self.rules[key])
             if growth == "0":
                 continue
             size = self.names[key]
@@ -184,7 +186,7 @@ class Happenings(Formulas):
                     f"{self.rates.get(identifier, '0')} - {self.names[identifier]}*({growth})/{size}"
                 )
 
-    def _smoothly(self, key: str) -> None:
+    def _require_smooth_size(self, key: str) -> None:
         """Refuse a compartment whose size jumps by a rule, or depends on concentrations in changing compartments."""
         if key not in self.rules:
             return
@@ -192,7 +194,7 @@ class Happenings(Formulas):
         identifiers = {name: k for k, name in self.names.items()}
         inside: set[str] = set()
         while pending:
-            for name in parse_expression(pending.pop(), self._known(), "rule", {}).free_symbols:
+            for name in parse_expression(pending.pop(), self._list_known_names(), "rule", {}).free_symbols:
                 identifier = identifiers.get(str(name), "")
                 if identifier and identifier not in inside:
                     inside.add(identifier)
@@ -207,26 +209,28 @@ class Happenings(Formulas):
             if not s.getHasOnlySubstanceUnits() and s.getCompartment() in (*self.rates, *self.rules)
         }
         if inside & self._event_targets or switched or inside & grown:
-            raise self.error(f"the size of the compartment {key!r} jumps, or depends on another one that changes.")
+            raise self.build_error(
+                f"the size of the compartment {key!r} jumps, or depends on another one that changes."
+            )
 
-    def _pace(self, text: str) -> str:
+    def _differentiate_in_time(self, text: str) -> str:
         """Return the rate of change of a formula by the chain rule, `∂f/∂t + Σ ∂f/∂x x'`, as text."""
         try:
-            expr = parse_expression(text, self._known(), "rule", {})
+            expr = parse_expression(text, self._list_known_names(), "rule", {})
         except ModelError as error:
-            raise self.error(str(error)) from None
+            raise self.build_error(str(error)) from None
         identifiers = {name: key for key, name in self.names.items()}
-        terms = [to_text(slope)] if (slope := expr.diff(se.Symbol("t"))) != 0 else []
+        terms = [format_expression(slope)] if (slope := expr.diff(se.Symbol("t"))) != 0 else []
         for symbol in sorted(expr.free_symbols, key=str):
             key = identifiers.get(str(symbol))
             if key is None:
                 continue
-            pace = self.rates.get(key) or (self._pace(self.rules[key]) if key in self.rules else "0")
+            pace = self.rates.get(key) or (self._differentiate_in_time(self.rules[key]) if key in self.rules else "0")
             if pace != "0":
-                terms.append(f"({to_text(expr.diff(symbol))})*({pace})")
+                terms.append(f"({format_expression(expr.diff(symbol))})*({pace})")
         return " + ".join(terms) or "0"
 
-    def _still(self) -> None:
+    def _add_constant_states(self) -> None:
         """Give a rate of zero to quantities that change only by jumps, so that they become states.
 
         These are the targets of events, species that stay parameters, and concentrations in compartments that change.
@@ -236,9 +240,11 @@ class Happenings(Formulas):
             for assignment in event.getListOfEventAssignments():
                 key = assignment.getVariable()
                 if key not in self.names:
-                    raise self.error(f"an event sets {key!r}, which is not a parameter, species or compartment.")
-                if key in self.rules or key in self._named:
-                    raise self.error(f"an event sets {key!r}, which is set by a rule already, or is a stoichiometry.")
+                    raise self.build_error(f"an event sets {key!r}, which is not a parameter, species or compartment.")
+                if key in self.rules or key in self._named_references:
+                    raise self.build_error(
+                        f"an event sets {key!r}, which is set by a rule already, or is a stoichiometry."
+                    )
                 self.rates.setdefault(key, "0")
         for species in self.model.getListOfSpecies():
             key = species.getId()
@@ -248,7 +254,7 @@ class Happenings(Formulas):
             if compartment in self.rates and not species.getHasOnlySubstanceUnits() and key not in self.rules:
                 self.rates.setdefault(key, "0")
 
-    def events(self) -> list[dict[str, Any]]:
+    def translate_events(self) -> list[dict[str, Any]]:
         """Translate the events.
 
         Returns
@@ -262,17 +268,17 @@ class Happenings(Formulas):
         several = self.model.getNumEvents() > 1
         for k, event in enumerate(self.model.getListOfEvents()):
             name = event.getId() or str(k + 1)
-            if event.isSetDelay() and self._number_of(event.getDelay().getMath()) != 0:
-                raise self.error(f"the event {name!r} has a delay, which cannot be translated.")
+            if event.isSetDelay() and self._evaluate_constant(event.getDelay().getMath()) != 0:
+                raise self.build_error(f"the event {name!r} has a delay, which cannot be translated.")
             if event.isSetPriority() and several:
-                raise self.error(f"the event {name!r} has a priority, which cannot be translated.")
+                raise self.build_error(f"the event {name!r} has a priority, which cannot be translated.")
             trigger = event.getTrigger()
             if trigger is None or trigger.getMath() is None:
-                raise self.error(f"the event {name!r} has no trigger.")
+                raise self.build_error(f"the event {name!r} has no trigger.")
             after = {}
             for assignment in event.getListOfEventAssignments():
                 if assignment.getMath() is not None:
-                    after[self.names[assignment.getVariable()]] = self.text(assignment.getMath())
+                    after[self.names[assignment.getVariable()]] = self.translate_formula(assignment.getMath())
             for key in self.sizes:  # amounts stay when the size of a compartment jumps
                 size = self.names[key]
                 for species in self.model.getListOfSpecies():
@@ -281,9 +287,9 @@ class Happenings(Formulas):
                     if size in after and inside and own_name not in after and species.getId() in self.rates:
                         after[own_name] = f"{own_name}*{size}/({after[size]})"
             waits = trigger.getInitialValue() if trigger.isSetInitialValue() else True
-            rising = self.rising(trigger.getMath())
+            rising = self.translate_trigger(trigger.getMath())
             strict = self.kinds.get(trigger.getMath().getType(), "") in ("AST_RELATIONAL_GT", "AST_RELATIONAL_LT")
-            clock = not names_in(rising) & {self.names[k] for k in self.rates}
+            clock = not find_names(rising) & {self.names[k] for k in self.rates}
             events.append(
                 {
                     "trigger": rising,
@@ -296,14 +302,14 @@ class Happenings(Formulas):
                 }
             )
             if trigger.isSetPersistent() and not trigger.getPersistent() and several:
-                raise self.error(
+                raise self.build_error(
                     f"the event {name!r} is not persistent, which cannot be translated in a model with several events."
                 )
         return events
 
-    def _number_of(self, node: Any) -> float:
+    def _evaluate_constant(self, node: Any) -> float:
         """Return the value of a constant formula; NaN if it is not constant."""
         try:
-            return float(parse_expression(self.text(node), self._known(), "delay"))
+            return float(parse_expression(self.translate_formula(node), self._list_known_names(), "delay"))
         except (ModelError, RuntimeError, TypeError, ValueError):
             return math.nan

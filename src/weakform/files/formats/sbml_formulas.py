@@ -55,7 +55,7 @@ _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 """The inverse of each operator, for the right side of a difference or a quotient."""
 
 
-class Formulas:
+class FormulaTranslator:
     """The translation of the formulas of one SBML model.
 
     Parameters
@@ -89,14 +89,14 @@ class Formulas:
         self.names: dict[str, str] = {}
         self.rates: dict[str, str] = {}
         self.rules: dict[str, str] = {}
-        self.asked: dict[str, str] = {}
+        self.requested_rates: dict[str, str] = {}
         self.nodes = 0
 
-    def error(self, what: str) -> ModelError:
+    def build_error(self, what: str) -> ModelError:
         """Return an error whose message begins with the name of the document."""
         return ModelError(f"{self.where}: {what}")
 
-    def text(self, node: Any, local: dict[str, str] | None = None, depth: int = 0) -> str:
+    def translate_formula(self, node: Any, local: dict[str, str] | None = None, depth: int = 0) -> str:
         """Translate a formula into text for our parser.
 
         Parameters
@@ -114,25 +114,25 @@ class Formulas:
         """
         self.nodes += 1
         if node is None:
-            raise self.error("a formula is missing.")
+            raise self.build_error("a formula is missing.")
         if depth > MAX_FORMULA_DEPTH or self.nodes > MAX_FORMULA_NODES:
-            raise self.error(
+            raise self.build_error(
                 f"formulas are nested more than {MAX_FORMULA_DEPTH} deep, or have more than {MAX_FORMULA_NODES} parts."
             )
         kind = self.kinds.get(node.getType(), str(node.getType()))
         children = [node.getChild(k) for k in range(node.getNumChildren())]
 
         def translate_child(child: Any) -> str:
-            return self.text(child, local, depth + 1)
+            return self.translate_formula(child, local, depth + 1)
 
         if kind in ("AST_INTEGER", "AST_REAL", "AST_REAL_E", "AST_RATIONAL"):
-            return self._number(node, kind)
+            return self._translate_number(node, kind)
         if kind == "AST_NAME":
-            return self._name(node.getName(), local or {})
+            return self._translate_name(node.getName(), local or {})
         if kind in _NUMBERS:
             return _NUMBERS[kind]
         if kind in _CHAINS:
-            return self._chain(node, _CHAINS[kind], translate_child)
+            return self._translate_chain(node, _CHAINS[kind], translate_child)
         if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(children) == 2:
             return f"({translate_child(children[0])}**{translate_child(children[1])})"
         if kind == "AST_FUNCTION_ROOT" and children:
@@ -146,7 +146,7 @@ class Formulas:
         if function in _CALLS and len(children) == 1:
             return f"{_CALLS[function]}({translate_child(children[0])})"
         if kind == "AST_FUNCTION_PIECEWISE" and children:
-            return self._piecewise(children, translate_child, local, depth)
+            return self._translate_piecewise(children, translate_child, local, depth)
         if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and children:
             # min(a, b, c) as piecewise(a, a < b and a < c, b, b < c, c): each value is compared with later ones only,
             # since it is reached only if no value before it is the smallest.
@@ -161,47 +161,47 @@ class Formulas:
                 parts += [value, "(" + " and ".join(f"{value} {sign} {rival}" for rival in values[k + 1 :]) + ")"]
             return f"piecewise({', '.join([*parts, values[-1]])})" if parts else values[0]
         if kind == "AST_FUNCTION_RATE_OF" and len(children) == 1:
-            return self._rate_of(children[0].getName() or "")
+            return self._request_rate(children[0].getName() or "")
         if kind == "AST_FUNCTION":
-            return self._call(node.getName(), [translate_child(child) for child in children], depth)
-        raise self.error(
+            return self._expand_call(node.getName(), [translate_child(child) for child in children], depth)
+        raise self.build_error(
             f"{node.getName() or function.lower()!r} in a formula cannot be translated; right-hand sides must be "
             "smooth between jumps, and without delays."
         )
 
-    def _piecewise(
-        self, inside: list[Any], shown: Callable[[Any], str], local: dict[str, str] | None, depth: int
+    def _translate_piecewise(
+        self, children: list[Any], translate_child: Callable[[Any], str], local: dict[str, str] | None, depth: int
     ) -> str:
         """Translate a piecewise function; its value is zero where no condition holds and no default is given."""
         parts = []
-        for k in range(0, len(inside) - 1, 2):
-            parts += [shown(inside[k]), self.condition(inside[k + 1], local, depth + 1)]
-        if len(inside) % 2 == 0:
+        for k in range(0, len(children) - 1, 2):
+            parts += [translate_child(children[k]), self.translate_condition(children[k + 1], local, depth + 1)]
+        if len(children) % 2 == 0:
             parts.append("0")
         else:
-            parts.append(shown(inside[-1]))
+            parts.append(translate_child(children[-1]))
         return f"piecewise({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
-    def condition(self, node: Any, local: dict[str, str] | None, depth: int) -> str:
+    def translate_condition(self, node: Any, local: dict[str, str] | None, depth: int) -> str:
         """Translate a condition: comparisons joined by and, or and not."""
         kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
         children = [node.getChild(k) for k in range(node.getNumChildren())]
         if depth > MAX_FORMULA_DEPTH:
-            raise self.error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
+            raise self.build_error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
         if kind in _COMPARED and len(children) == 2:
-            left, right = (self.text(child, local, depth + 1) for child in children)
+            left, right = (self.translate_formula(child, local, depth + 1) for child in children)
             return f"({left} {_COMPARED[kind]} {right})"
         if kind in ("LOGICAL_AND", "LOGICAL_OR") and children:
             word = f" {kind.removeprefix('LOGICAL_').lower()} "
-            return "(" + word.join(self.condition(child, local, depth + 1) for child in children) + ")"
+            return "(" + word.join(self.translate_condition(child, local, depth + 1) for child in children) + ")"
         if kind == "LOGICAL_NOT" and len(children) == 1:
-            return f"(not {self.condition(children[0], local, depth + 1)})"
-        raise self.error(
+            return f"(not {self.translate_condition(children[0], local, depth + 1)})"
+        raise self.build_error(
             f"the condition {kind.lower().removeprefix('relational_')!r} cannot be translated; conditions are "
             "comparisons (<, <=, >, >=) joined by and, or and not."
         )
 
-    def rising(self, node: Any, depth: int = 0) -> str:
+    def translate_trigger(self, node: Any, depth: int = 0) -> str:
         """Translate a trigger into a formula that is at least zero where the trigger holds.
 
         A comparison `a > b` becomes `a - b`; and becomes the smaller, or the larger of two formulas, written as
@@ -210,70 +210,72 @@ class Formulas:
         kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
         children = [node.getChild(k) for k in range(node.getNumChildren())]
         if depth > MAX_FORMULA_DEPTH:
-            raise self.error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
+            raise self.build_error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
         if kind in _COMPARED and len(children) == 2:
-            left, right = (self.text(child) for child in children)
+            left, right = (self.translate_formula(child) for child in children)
             # Strict and other comparisons differ only where the formula is zero; `events` treats those of time.
             return f"({left} - {right})" if ">" in _COMPARED[kind] else f"({right} - {left})"
         if kind == "LOGICAL_NOT" and len(children) == 1:
-            return f"(-{self.rising(children[0], depth + 1)})"
+            return f"(-{self.translate_trigger(children[0], depth + 1)})"
         if kind in ("LOGICAL_AND", "LOGICAL_OR") and children:
-            sign, whole = "-" if kind == "LOGICAL_AND" else "+", self.rising(children[0], depth + 1)
+            sign, whole = "-" if kind == "LOGICAL_AND" else "+", self.translate_trigger(children[0], depth + 1)
             for child in children[1:]:
-                part = self.rising(child, depth + 1)
+                part = self.translate_trigger(child, depth + 1)
                 self.nodes += (len(whole) + len(part)) // CHARACTERS_PER_NODE
                 whole = f"(({whole} + {part} {sign} abs({whole} - {part}))/2)"
             return whole
-        raise self.error(f"the trigger {kind.lower()!r} of an event cannot be translated; it must be a comparison.")
+        raise self.build_error(
+            f"the trigger {kind.lower()!r} of an event cannot be translated; it must be a comparison."
+        )
 
-    def _rate_of(self, name: str) -> str:
+    def _request_rate(self, name: str) -> str:
         """Return a placeholder for the rate of change of a symbol.
 
         Rates are known only after all rules and reactions were read; they replace the placeholders then.
         """
         if name not in self.names:
-            raise self.error(f"rateOf {name!r} cannot be translated: nothing has this name.")
-        self.asked[f"rate_of_{self.names[name]}_"] = name
+            raise self.build_error(f"rateOf {name!r} cannot be translated: nothing has this name.")
+        self.requested_rates[f"rate_of_{self.names[name]}_"] = name
         return f"rate_of_{self.names[name]}_"
 
-    def _number(self, node: Any, kind: str) -> str:
+    def _translate_number(self, node: Any, kind: str) -> str:
         """Translate a number, in parentheses if it is negative."""
         value = float(node.getValue())
         if not math.isfinite(value):
-            raise self.error(f"a formula has the number {value}.")
+            raise self.build_error(f"a formula has the number {value}.")
         text = str(int(value)) if kind == "AST_INTEGER" else repr(value)
         return f"({text})" if value < 0 else text
 
-    def _name(self, name: str, local: dict[str, str]) -> str:
+    def _translate_name(self, name: str, local: dict[str, str]) -> str:
         """Translate a name: that of a local symbol or ours for an identifier."""
         if name in local:
             return local[name]
         if name not in self.names:
-            raise self.error(f"{name!r} is used in a formula, but nothing has this name.")
+            raise self.build_error(f"{name!r} is used in a formula, but nothing has this name.")
         return self.names[name]
 
-    def _call(self, name: str, arguments: list[str], depth: int) -> str:
+    def _expand_call(self, name: str, arguments: list[str], depth: int) -> str:
         """Expand a call of a function that the document defines."""
         function = self.model.getFunctionDefinition(name)
         if function is None or function.getBody() is None or function.getNumArguments() != len(arguments):
-            raise self.error(f"the function {name!r} is not defined, or has another number of arguments.")
+            raise self.build_error(f"the function {name!r} is not defined, or has another number of arguments.")
         names = [function.getArgument(k).getName() for k in range(len(arguments))]
         self.nodes += sum(map(len, arguments)) // CHARACTERS_PER_NODE
-        return self.text(function.getBody(), dict(zip(names, arguments, strict=True)), depth + 1)
+        return self.translate_formula(function.getBody(), dict(zip(names, arguments, strict=True)), depth + 1)
 
-    def _chain(self, node: Any, plain: str, shown: Callable[[Any], str]) -> str:
+    def _translate_chain(self, node: Any, operator: str, translate_child: Callable[[Any], str]) -> str:
         """Translate a sum or a product, with all sums or products inside it, as one flat chain of terms.
 
         MathML nests what a person writes in a row: without this, a sum of 150 terms would be 150 levels deep.
         """
         parts: list[tuple[str, str]] = []
         # A stack and not a recursion: a chain may be far longer than the limit of nesting.
-        stack = [(plain, node)]
+        stack = [(operator, node)]
         while stack:
             sign, part = stack.pop()
             kind = self.kinds.get(part.getType(), "")
-            if _CHAINS.get(kind) != plain:
-                parts.append((sign, shown(part)))
+            if _CHAINS.get(kind) != operator:
+                parts.append((sign, translate_child(part)))
                 continue
             self.nodes += 1
             children = [part.getChild(k) for k in range(part.getNumChildren())]
@@ -282,23 +284,23 @@ class Formulas:
                 stack.append((_INVERSE[sign], children[0]))
                 continue
             if inverse and len(children) != 2:
-                raise self.error("a difference or a quotient does not have two parts.")
+                raise self.build_error("a difference or a quotient does not have two parts.")
             signs = [sign, _INVERSE[sign]] if inverse else [sign] * len(children)
             stack += reversed(list(zip(signs, children, strict=True)))
         if not parts:
-            return "0" if plain == "+" else "1"
+            return "0" if operator == "+" else "1"
         first = {"+": "", "-": "-", "*": "", "/": "1/"}[parts[0][0]]
         return "(" + first + parts[0][1] + "".join(f" {sign} {text}" for sign, text in parts[1:]) + ")"
 
-    def refuse(self) -> None:
+    def refuse_untranslatable(self) -> None:
         """Raise an error for a model that cannot be translated at all: one with fast reactions."""
         model = self.model
         for reaction in model.getListOfReactions():
             if reaction.isSetFast() and reaction.getFast():
-                raise self.error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
+                raise self.build_error(f"the reaction {reaction.getId()!r} is fast, which cannot be translated.")
 
 
-def names_in(text: str) -> set[str]:
+def find_names(text: str) -> set[str]:
     """Return every name in a formula; the e of 1e-05 is not one."""
     return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))
 

@@ -27,7 +27,7 @@ EXTRA_WALL_SECONDS = 30
 only limit on Windows. By judgement."""
 
 
-def ask(task: str, text: str, where: str) -> Any:
+def run_in_subprocess(task: str, text: str, where: str) -> Any:
     """Run a task of `translation.TASKS` on a text in a child process.
 
     Parameters
@@ -75,7 +75,7 @@ def ask(task: str, text: str, where: str) -> Any:
     return result
 
 
-def _limit() -> None:
+def _limit_resources() -> None:
     """Limit memory and CPU time of this process, and disable its network."""
     import socket
 
@@ -105,7 +105,7 @@ def main() -> None:
     # The libraries may print to standard output: it is redirected to standard error, and the answer goes to a copy.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    _limit()
+    _limit_resources()
     try:
         answer = ["answer", translation.TASKS[task](text, where)]
     except ModelError as error:

@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import Any
 
 from ...support.errors import ModelError
-from ...support.optional_imports import extra
-from .sbml_document import Document
+from ...support.optional_imports import format_install_hint
+from .sbml_document import DocumentTranslator
 
 REFUSED_PACKAGES = {"arrays", "comp", "dyn", "multi", "qual", "spatial"}
 """SBML packages that change the meaning of a model. One that is declared but not used does not."""
 
 
-def _imports(text: str) -> bool:
+def _has_import(text: str) -> bool:
     """Return True if Antimony text may open another file.
 
     It may if the word `import` occurs anywhere but in a comment at the end of a line. Lines that continue are joined as
@@ -34,15 +34,17 @@ def _imports(text: str) -> bool:
     return False
 
 
-def _library(name: str) -> Any:
+def _import_library(name: str) -> Any:
     """Import a library; raise with the command that installs it if it is missing."""
     try:
         return import_module(name)
     except ImportError:
-        raise ModelError(f"SBML and Antimony need their libraries; install them with: {extra('sbml')}") from None
+        raise ModelError(
+            f"SBML and Antimony need their libraries; install them with: {format_install_hint('sbml')}"
+        ) from None
 
 
-def sbml_of_antimony(text: str, where: str) -> str:
+def translate_antimony_to_sbml(text: str, where: str) -> str:
     """Translate Antimony text into an SBML document.
 
     Parameters
@@ -60,9 +62,9 @@ def sbml_of_antimony(text: str, where: str) -> str:
     ModelError
         If the text is not valid, has characters other than ASCII, or imports another file.
     """
-    if _imports(text):
+    if _has_import(text):
         raise ModelError(f"{where} imports another file; put everything into one.")
-    antimony = _library("antimony")
+    antimony = _import_library("antimony")
     antimony.clearPreviousLoads()
     try:
         if antimony.loadAntimonyString(text) < 0:
@@ -74,7 +76,7 @@ def sbml_of_antimony(text: str, where: str) -> str:
         antimony.clearPreviousLoads()
 
 
-def equations_of_sbml(
+def translate_sbml(
     text: str, where: str, kept: frozenset[str] = frozenset(), moving: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """Translate an SBML document into equations.
@@ -103,7 +105,7 @@ def equations_of_sbml(
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ModelError(f"{where} declares entities, which are not part of a model.")
-    libsbml = _library("libsbml")
+    libsbml = _import_library("libsbml")
     document = libsbml.readSBMLFromString(text)
     for k in range(document.getNumErrors()):
         error = document.getError(k)
@@ -114,18 +116,22 @@ def equations_of_sbml(
         raise ModelError(f"{where} has no model.")
     for k in range(document.getNumPlugins()):
         package = document.getPlugin(k).getPackageName()
-        if package in REFUSED_PACKAGES and document.getPackageRequired(package) and not _idle(model, package):
+        if (
+            package in REFUSED_PACKAGES
+            and document.getPackageRequired(package)
+            and not _is_unused_package(model, package)
+        ):
             raise ModelError(f"{where}: the SBML package {package!r} cannot be translated.")
-    return Document(libsbml, model, where, kept, moving).equations()
+    return DocumentTranslator(libsbml, model, where, kept, moving).translate_document()
 
 
-def _idle(model: Any, package: str) -> bool:
+def _is_unused_package(model: Any, package: str) -> bool:
     """Return True if a package is declared but nothing of it is used."""
     plugin = model.getPlugin(package)
-    return plugin is None or all(part is None or len(part) == 0 for part in _lists(plugin))
+    return plugin is None or all(part is None or len(part) == 0 for part in _list_elements(plugin))
 
 
-def _lists(plugin: Any) -> list[Any]:
+def _list_elements(plugin: Any) -> list[Any]:
     """Return the lists of elements that a plugin adds to a model."""
     return [
         getattr(plugin, name)()
@@ -134,22 +140,22 @@ def _lists(plugin: Any) -> list[Any]:
     ]
 
 
-def equations_of_antimony(text: str, where: str) -> dict[str, Any]:
+def translate_antimony(text: str, where: str) -> dict[str, Any]:
     """Translate Antimony text into equations, as `equations_of_sbml` does for SBML."""
-    return equations_of_sbml(sbml_of_antimony(text, where), where)
+    return translate_sbml(translate_antimony_to_sbml(text, where), where)
 
 
-def _petab(path: str, where: str) -> dict[str, Any]:
+def _read_petab_tables(path: str, where: str) -> dict[str, Any]:
     """Read the tables of a PEtab problem; the import is late, since PEtab needs a further library."""
-    from ..petab.petab_tables import tables
+    from ..petab.petab_tables import read_tables
 
-    return tables(path, where)
+    return read_tables(path, where)
 
 
 TASKS: dict[str, Callable[[str, str], Any]] = {
-    "sbml": equations_of_sbml,
-    "antimony": equations_of_antimony,
-    "antimony to sbml": sbml_of_antimony,
-    "petab": _petab,
+    "sbml": translate_sbml,
+    "antimony": translate_antimony,
+    "antimony to sbml": translate_antimony_to_sbml,
+    "petab": _read_petab_tables,
 }
 """Tasks of the child process, by name. Each takes a text and the name of its source, and returns plain data."""

@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...diagnostics.autocorrelation import chi_square_tail
-from ...linalg.blas_threads import single_thread
-from ...linalg.symmetric_matrix import scaled_eigendecomposition, symmetric_inverse
-from ...optimize import Reaching, TrustRegion, minimise
+from ...linalg.blas_threads import use_single_thread
+from ...linalg.symmetric_matrix import invert_symmetric, scaled_eigendecomposition
+from ...optimize import ReachLimitedTrustRegion, TrustRegion, minimise
 from ...optimize.second_order import Minimum
 from ...results.status import Status
 from ...support.array_types import FloatArray
 from ...support.errors import FitError
-from ...support.optional_imports import pandas
-from .petab_likelihood import Likelihood, Predicted
-from .petab_objective import Objective
+from ...support.optional_imports import import_pandas
+from .petab_likelihood import PetabLikelihood, PredictedMeasurements
+from .petab_objective import PetabObjective
 
 if TYPE_CHECKING:
     from .petab_problem import PetabProblem
@@ -72,13 +72,13 @@ class _SearchPolicy:
 SEARCH_POLICY = _SearchPolicy()
 ROUGH_TOLERANCE = 1e-3
 """Relative tolerance of forward solutions while draws are screened: only their order matters. By judgement."""
-SEARCH = 1e-6
+SEARCH_TOLERANCE = 1e-6
 """Relative tolerance of forward solutions while starts are followed; the best end is refined with a finer one. By
 judgement."""
-STEP_RULES = (Reaching, TrustRegion)
+STEP_RULES = (ReachLimitedTrustRegion, TrustRegion)
 """Rules of the steps, used for the starts in turn: steps of the first stay near, those of the second may cross the
 box."""
-STEPS = 150
+MAX_STEPS_PER_START = 150
 """Steps at most from one start, and in the refinement. By judgement."""
 OPTIMUM_TOLERANCE = 1e-6
 """Relative tolerance of the minimiser while starts are followed. By judgement."""
@@ -184,7 +184,7 @@ class PetabFit:
         pandas.DataFrame
             One row for each parameter, with the columns `estimate`, `standard_error`, `lower`, `upper` and `at_bound`.
         """
-        pd = pandas()
+        pd = import_pandas()
 
         rows = [
             {"parameter": n, "estimate": v, "standard_error": self.errors[n], "lower": self.intervals[n][0],
@@ -214,7 +214,7 @@ class PetabFit:
         return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
 
 
-def maximum(
+def maximise_likelihood(
     problem: PetabProblem, starts: int | None, seed: int, time_limit: float, progress: Callable[[str], None] | None
 ) -> PetabFit:
     """Fit a problem; `PetabProblem.fit` describes the arguments.
@@ -233,9 +233,9 @@ def maximum(
     meaning = problem.found
     if not any(q.estimate for q in meaning.quantities):
         raise FitError("There is nothing to estimate: every row of the parameter table has estimate 0.")
-    rough, objective = (Objective(Likelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH))
-    with single_thread(), np.errstate(all="ignore"):
-        draws = _screened(
+    rough, objective = (PetabObjective(PetabLikelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH_TOLERANCE))
+    with use_single_thread(), np.errstate(all="ignore"):
+        draws = _screen_draws(
             rough,
             SEARCH_POLICY.default_draws
             if starts is None
@@ -243,11 +243,11 @@ def maximum(
             seed,
             lambda: remaining_time() < (1 - SEARCH_POLICY.screening_share) * time_limit,
         )
-        ends = _followed(objective, draws, starts, remaining_time, time_limit, progress)
-        return _told(problem, ends, remaining_time, begin)
+        ends = _follow_draws(objective, draws, starts, remaining_time, time_limit, progress)
+        return _build_fit(problem, ends, remaining_time, begin)
 
 
-def _screened(rough: Objective, count: int, seed: int, stop: Callable[[], bool]) -> list[FloatArray]:
+def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callable[[], bool]) -> list[FloatArray]:
     """Draw points uniformly inside the bounds, and sort them by the likelihood, the best first.
 
     Parameters
@@ -266,24 +266,28 @@ def _screened(rough: Objective, count: int, seed: int, stop: Callable[[], bool])
     """
     rng = np.random.default_rng([seed, 11])
     # Beside one bound the draws reach so far from it; without bounds, so far to both sides of zero.
-    reach, has_lower, has_upper = SEARCH_POLICY.unbounded_reach, np.isfinite(rough.lower), np.isfinite(rough.upper)
-    low = np.where(has_lower, rough.lower, np.where(has_upper, rough.upper - reach, -reach))
-    high = np.where(has_upper, rough.upper, np.where(has_lower, rough.lower + reach, reach))
+    reach, has_lower, has_upper = (
+        SEARCH_POLICY.unbounded_reach,
+        np.isfinite(objective.lower),
+        np.isfinite(objective.upper),
+    )
+    low = np.where(has_lower, objective.lower, np.where(has_upper, objective.upper - reach, -reach))
+    high = np.where(has_upper, objective.upper, np.where(has_lower, objective.lower + reach, reach))
     draws = []
     for k in range(count):
         x = rng.uniform(low, high)
-        draws.append((rough(x, 0).value, k, x))
+        draws.append((objective(x, 0).value, k, x))
         if k >= SEARCH_POLICY.untimed_draws and stop():
             break
     return [x for _, _, x in sorted(draws, key=lambda draw: draw[:2])]
 
 
-def _followed(
-    objective: Objective,
+def _follow_draws(
+    objective: PetabObjective,
     draws: list[FloatArray],
     starts: int | None,
-    left: Callable[[], float],
-    limit: float,
+    remaining_time: Callable[[], float],
+    time_limit: float,
     progress: Callable[[str], None] | None,
 ) -> list[Minimum]:
     """Minimise from the draws until enough of them agree or the time is over.
@@ -308,7 +312,9 @@ def _followed(
     """
     ends: list[Minimum] = []
     for k, x in enumerate(draws if starts is None else draws[:starts]):
-        until = max(left() - SEARCH_POLICY.start_share * limit, SEARCH_POLICY.refinement_share * limit)
+        until = max(
+            remaining_time() - SEARCH_POLICY.start_share * time_limit, SEARCH_POLICY.refinement_share * time_limit
+        )
         try:
             end = minimise(
                 objective,
@@ -317,9 +323,9 @@ def _followed(
                 objective.upper,
                 STEP_RULES[k % len(STEP_RULES)](),
                 tolerance=OPTIMUM_TOLERANCE,
-                max_iterations=STEPS,
-                enough=SEARCH_POLICY.min_decrease,
-                stop=partial(_is_time_below, left, until),
+                max_iterations=MAX_STEPS_PER_START,
+                min_predicted_decrease=SEARCH_POLICY.min_decrease,
+                stop=partial(_is_time_below, remaining_time, until),
             )
         except np.linalg.LinAlgError:
             continue
@@ -331,8 +337,8 @@ def _followed(
         agreed = sum(e.value < best + SEARCH_POLICY.same_likelihood for e in ends)
         enough = starts is None and agreed >= SEARCH_POLICY.agreeing_starts and len(ends) >= SEARCH_POLICY.min_starts
         # Agreement means nothing if χ² rejects even the common optimum.
-        if left() < SEARCH_POLICY.refinement_share * limit or (
-            enough and not _rejected(objective, min(ends, key=lambda e: e.value).x)
+        if remaining_time() < SEARCH_POLICY.refinement_share * time_limit or (
+            enough and not _is_rejected(objective, min(ends, key=lambda e: e.value).x)
         ):
             break
     if not ends:
@@ -349,7 +355,9 @@ def _is_time_below(remaining_time: Callable[[], float], threshold: float, object
     return remaining_time() < threshold
 
 
-def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float], begin: float) -> PetabFit:
+def _build_fit(
+    problem: PetabProblem, ends: list[Minimum], remaining_time: Callable[[], float], start_time: float
+) -> PetabFit:
     """Refine the best end and compute its errors.
 
     Parameters
@@ -372,23 +380,23 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
         If the best end cannot be solved with a finer tolerance.
     """
     likelihood = problem.likelihood
-    objective = Objective(likelihood)
-    best = _to_the_end(objective, ends[0], left)
-    theta = _all(objective, best.x)
+    objective = PetabObjective(likelihood)
+    best = _refine_end(objective, ends[0], remaining_time)
+    theta = _complete_quantities(objective, best.x)
     quantities, keep = problem.found.quantities, [k for k, q in enumerate(problem.found.quantities) if q.estimate]
     names = [quantities[k].name for k in keep]
-    predicted = likelihood.predicted(theta, True)
+    predicted = likelihood.predict(theta, True)
     if predicted is None:
         raise FitError(
             "The model cannot be solved at the best estimate with a finer tolerance; try another seed or tighter "
             "bounds."
         )
-    _, H = likelihood.derivatives(predicted)
+    _, H = likelihood.compute_derivatives(predicted)
     logs = objective.logs[keep]
     by_working = np.where(logs, theta[keep], 1.0)
     # The information in working coordinates x: with θ = exp(x) it is H_ij θ_i θ_j. The curvature of priors adds to it.
     H = H[np.ix_(keep, keep)] * np.outer(by_working, by_working)
-    H += np.diag([_curvature(objective, k, theta) for k in keep])
+    H += np.diag([_compute_prior_curvature(objective, k, theta) for k in keep])
     width = objective.high[keep] - objective.low[keep]
     near = BOUND_WIDTH_TOLERANCE * np.where(np.isfinite(width), width, 1.0)
     relative = np.where(logs, BOUND_VALUE_TOLERANCE * theta[keep], near)
@@ -398,7 +406,7 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
     inside = np.flatnonzero(~at_bound)
     undetermined = np.zeros(len(keep), dtype=bool)
     if len(inside):
-        C[np.ix_(inside, inside)], undetermined[inside] = _inverse(H[np.ix_(inside, inside)])
+        C[np.ix_(inside, inside)], undetermined[inside] = _invert_information(H[np.ix_(inside, inside)])
     half_widths = NORMAL_QUANTILE * np.sqrt(np.where(C.diagonal() >= 0, C.diagonal(), np.nan))
     half_widths = np.where(undetermined, np.inf, half_widths)
     working = np.where(logs, np.log(np.where(logs, theta[keep], 1.0)), theta[keep])
@@ -415,7 +423,7 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
         notes.append(
             f"The data do not determine {', '.join(n for n, u in zip(names, undetermined, strict=True) if u)}."
         )
-    chi_square = _chi_square(objective, predicted)
+    chi_square = _compute_chi_square(objective, predicted)
     if chi_square is not None and chi_square[2] < MIN_CHI_SQUARE_P and status.converged:
         status = Status.REJECTED
         notes.append("χ² = {:.4g} with {} degrees of freedom: p = {:.2g}.".format(*chi_square))
@@ -423,25 +431,27 @@ def _told(problem: PetabProblem, ends: list[Minimum], left: Callable[[], float],
         notes.append(
             "Only one start reached this optimum, so a better one may exist; raise time_limit, or try another seed."
         )
-    end_points = np.array([_all(objective, end.x)[keep] for end in ends[:KEPT_ENDS]])
+    end_points = np.array([_complete_quantities(objective, end.x)[keep] for end in ends[:KEPT_ENDS]])
     return PetabFit(
         problem,
         dict(zip(names, map(float, theta[keep]), strict=True)),
         dict(zip(names, map(float, errors), strict=True)),
         {n: (float(a), float(b)) for n, a, b in zip(names, low, high, strict=True)},
-        -likelihood.value(predicted),
+        -likelihood.compute_value(predicted),
         status,
         at_bound=tuple(n for n, b in zip(names, at_bound, strict=True) if b),
         agreed=agreed,
         tried=len(ends),
         ends=end_points,
         values=np.array([end.value for end in ends[:KEPT_ENDS]]),
-        seconds=time.process_time() - begin,
+        seconds=time.process_time() - start_time,
         notes=tuple(notes),
     )
 
 
-def _chi_square(objective: Objective, found: Predicted) -> tuple[float, int, float] | None:
+def _compute_chi_square(
+    objective: PetabObjective, prediction: PredictedMeasurements
+) -> tuple[float, int, float] | None:
     """Return χ², its degrees of freedom and its p-value.
 
     Returns
@@ -451,49 +461,49 @@ def _chi_square(objective: Objective, found: Predicted) -> tuple[float, int, flo
     """
     likelihood = objective.likelihood
     freedom = len(likelihood.values) - sum(q.estimate for q in objective.quantities)
-    estimates_noise = bool(objective.noise) or bool(np.any(found.by_sigma))
+    estimates_noise = bool(objective.noise) or bool(np.any(prediction.by_sigma))
     if estimates_noise or freedom <= 0 or likelihood.laplace.any():
         return None
-    r = likelihood.residuals(found)
+    r = likelihood.compute_residuals(prediction)
     return float(r @ r), freedom, chi_square_tail(float(r @ r), freedom)
 
 
-def _rejected(objective: Objective, x: FloatArray) -> bool:
+def _is_rejected(objective: PetabObjective, x: FloatArray) -> bool:
     """Return True if χ² rejects the model at a point, so that agreement of starts there means nothing."""
-    predicted = objective.likelihood.predicted(_all(objective, x), True)
-    chi_square = None if predicted is None else _chi_square(objective, predicted)
+    predicted = objective.likelihood.predict(_complete_quantities(objective, x), True)
+    chi_square = None if predicted is None else _compute_chi_square(objective, predicted)
     return chi_square is not None and chi_square[2] < MIN_CHI_SQUARE_P
 
 
-def _to_the_end(objective: Objective, near: Minimum, left: Callable[[], float]) -> Minimum:
+def _refine_end(objective: PetabObjective, end: Minimum, remaining_time: Callable[[], float]) -> Minimum:
     """Minimise from the best end with fine forward solutions; return that end unchanged if this fails."""
     try:
         best = minimise(
             objective,
-            near.x,
+            end.x,
             objective.lower,
             objective.upper,
-            Reaching(),
+            ReachLimitedTrustRegion(),
             tolerance=REFINED_TOLERANCE,
-            max_iterations=STEPS,
-            enough=REFINED_DECREASE,
-            stop=lambda _: left() < 0,
+            max_iterations=MAX_STEPS_PER_START,
+            min_predicted_decrease=REFINED_DECREASE,
+            stop=lambda _: remaining_time() < 0,
         )
     except np.linalg.LinAlgError:
-        return near
-    return best if math.isfinite(best.value) else near
+        return end
+    return best if math.isfinite(best.value) else end
 
 
-def _all(objective: Objective, x: FloatArray) -> FloatArray:
+def _complete_quantities(objective: PetabObjective, x: FloatArray) -> FloatArray:
     """Return all quantities `(P,)` at a point in working coordinates.
 
     Quantities that are solved for inside are at the middle of their bounds if the model cannot be solved.
     """
     theta = objective(x, 0).theta
-    return objective.natural(x, objective.begin) if theta is None else theta
+    return objective.complete_quantities(x, objective.initial_quantities) if theta is None else theta
 
 
-def _curvature(objective: Objective, k: int, theta: FloatArray) -> float:
+def _compute_prior_curvature(objective: PetabObjective, k: int, theta: FloatArray) -> float:
     """Return what the prior of a quantity adds to the information, in working coordinates.
 
     It is minus the second difference of the log-prior, or zero where that is negative or not finite.
@@ -504,14 +514,14 @@ def _curvature(objective: Objective, k: int, theta: FloatArray) -> float:
     x = math.log(theta[k]) if objective.logs[k] else float(theta[k])
 
     def at(x: float) -> float:
-        return q.log_prior(math.exp(x) if objective.logs[k] else x)
+        return q.compute_log_prior(math.exp(x) if objective.logs[k] else x)
 
     step = CURVATURE_STEP * max(1.0, abs(x))
     curve = -(at(x + step) - 2 * at(x) + at(x - step)) / step**2
     return max(curve, 0.0) if math.isfinite(curve) else 0.0
 
 
-def _inverse(H: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _invert_information(H: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Invert an information matrix `(n, n)`, leaving out directions that it does not determine.
 
     Returns
@@ -526,6 +536,6 @@ def _inverse(H: FloatArray) -> tuple[FloatArray, FloatArray]:
     except np.linalg.LinAlgError:
         return np.full(H.shape, np.nan), np.ones(len(H), dtype=bool)
     flat = w < MIN_EIGENVALUE_SHARE * max(float(w[-1]), 1e-300)
-    inverse = symmetric_inverse(H) if not flat.any() else (V[:, ~flat] / w[~flat]) @ V[:, ~flat].T / np.outer(d, d)
+    inverse = invert_symmetric(H) if not flat.any() else (V[:, ~flat] / w[~flat]) @ V[:, ~flat].T / np.outer(d, d)
     unknown = (V[:, flat] ** 2).sum(axis=1) > MIN_DIRECTION_SHARE if flat.any() else np.zeros(len(d), dtype=bool)
     return inverse, unknown

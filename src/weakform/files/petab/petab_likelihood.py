@@ -18,14 +18,14 @@ from functools import cached_property
 import numpy as np
 import symengine as se
 
-from ...forward.jumps import jumps_of
+from ...forward.jumps import get_jumps
 from ...forward.solver import simulate
-from ...forward.steady_states import steady_state
-from ...model.expression_map import Map
+from ...forward.steady_states import find_steady_state
+from ...model.expression_map import ExpressionMap
 from ...model.function_table import Expr
 from ...support.array_types import BoolArray, FloatArray
 from ...support.errors import FitError
-from .semantics import Meaning, Period
+from .semantics import Period, ProblemContents
 
 LOG_OF_TEN = math.log(10.0)
 """Natural logarithm of ten, the base of the scale log10."""
@@ -39,7 +39,7 @@ INFINITE_TIME = 1e300
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedMeasurements:
     """Predictions of all measurements.
 
     Attributes
@@ -57,7 +57,7 @@ class Predicted:
 
 
 @dataclass
-class Now:
+class SolutionState:
     """The state of a solution at one time, with derivatives by θ.
 
     Attributes
@@ -83,7 +83,7 @@ class Now:
     held: BoolArray | None = None
 
 
-class Likelihood:
+class PetabLikelihood:
     """The likelihood of a problem.
 
     Parameters
@@ -110,31 +110,34 @@ class Likelihood:
         Which measurements have Laplace noise; the others are normal.
     """
 
-    def __init__(self, found: Meaning, rtol: float = FINE_TOLERANCE) -> None:
-        self.found, self.rtol = found, rtol
-        self.model, self.jumps = found.model, jumps_of(found.model)
-        self.names = [quantity.name for quantity in found.quantities]
-        self.own = list(found.own)
-        self.dynamic = [self.own.index(name) for name in self.model.parameters]
-        self._maps: dict[object, Map] = {}
+    def __init__(self, contents: ProblemContents, rtol: float = FINE_TOLERANCE) -> None:
+        self.contents, self.rtol = contents, rtol
+        self.model, self.jumps = contents.model, get_jumps(contents.model)
+        self.quantity_names = [quantity.name for quantity in contents.quantities]
+        self.parameter_names = list(contents.parameter_values)
+        self.dynamic = [self.parameter_names.index(name) for name in self.model.parameters]
+        self._maps: dict[object, ExpressionMap] = {}
         formulas: dict[tuple[Expr, Expr], list[int]] = {}
-        for k, m in enumerate(found.measurements):
+        for k, m in enumerate(contents.measurements):
             formulas.setdefault((m.formula, m.sigma), []).append(k)
-        self.outputs = [Map(list(pair), self.model.states, self.model.driven, self.own) for pair in formulas]
-        self.of_kind = list(formulas.values())
-        self.rows: list[list[int]] = [[] for _ in found.experiments]
-        for k, m in enumerate(found.measurements):
-            self.rows[m.experiment].append(k)
-        self.values = np.array([m.value for m in found.measurements])
-        self.scales = np.array([m.scale for m in found.measurements])
-        self.laplace = np.array([m.distribution == "laplace" for m in found.measurements])
+        self.outputs = [
+            ExpressionMap(list(pair), self.model.states, self.model.driving_names, self.parameter_names)
+            for pair in formulas
+        ]
+        self.rows_by_output = list(formulas.values())
+        self.rows_by_experiment: list[list[int]] = [[] for _ in contents.experiments]
+        for k, m in enumerate(contents.measurements):
+            self.rows_by_experiment[m.experiment].append(k)
+        self.values = np.array([m.value for m in contents.measurements])
+        self.scales = np.array([m.scale for m in contents.measurements])
+        self.laplace = np.array([m.distribution == "laplace" for m in contents.measurements])
 
     @cached_property
     def nominal(self) -> FloatArray:
         """Nominal values of all quantities, `(P,)`."""
-        return np.array([quantity.nominal for quantity in self.found.quantities])
+        return np.array([quantity.nominal for quantity in self.contents.quantities])
 
-    def _start(self, first: Period) -> Map:
+    def _map_start(self, first: Period) -> ExpressionMap:
         """Return the map from θ to parameters and initial states at the beginning of an experiment.
 
         Parameters
@@ -149,13 +152,16 @@ class Likelihood:
         """
         key = ("start", id(first))
         if key not in self._maps:
-            parameters = dict(self.found.own)
+            parameters = dict(self.contents.parameter_values)
             parameters.update({name: e for name, e in first.values.items() if name in parameters})
-            begins = {**self.found.begins, **{n: e for n, e in first.values.items() if n in self.model.states}}
+            begins = {
+                **self.contents.initial_values,
+                **{n: e for n, e in first.values.items() if n in self.model.states},
+            }
             # A state in the formula of a parameter means its initial value.
             first_states = {se.Symbol(state): e for state, e in begins.items()}
             parameters = {name: e if e == se.Symbol(name) else e.subs(first_states) for name, e in parameters.items()}
-            resolved = {name: self._resolved(e, parameters) for name, e in parameters.items()}
+            resolved = {name: self._resolve_expression(e, parameters) for name, e in parameters.items()}
             substitutions = {se.Symbol(name): e for name, e in resolved.items()}
             states = {
                 name: e.subs({se.Symbol("t"): 0 if math.isinf(first.begin) else first.begin}).subs(substitutions)
@@ -165,13 +171,13 @@ class Likelihood:
             inner = {se.Symbol(name): e for name, e in states.items() if name not in first.values}
             states = {name: e.subs(inner) if name in first.values else e for name, e in states.items()}
             expressions = [*resolved.values(), *(states[s] for s in self.model.states)]
-            unknown = {str(s) for e in expressions for s in e.free_symbols} - set(self.names)
+            unknown = {str(s) for e in expressions for s in e.free_symbols} - set(self.quantity_names)
             if unknown:
                 raise FitError(f"{min(unknown)!r} has no value where the experiment begins.")
-            self._maps[key] = Map(expressions, (), (), self.names)
+            self._maps[key] = ExpressionMap(expressions, (), (), self.quantity_names)
         return self._maps[key]
 
-    def _resolved(self, expr: Expr, now: dict[str, Expr]) -> Expr:
+    def _resolve_expression(self, expr: Expr, values: dict[str, Expr]) -> Expr:
         """Express a parameter in terms of θ.
 
         Parameters
@@ -185,27 +191,27 @@ class Likelihood:
         -------
         expression
         """
-        for _ in range(len(now) + 1):
-            inside = {s: now[str(s)] for s in expr.free_symbols if str(s) in now and now[str(s)] != s}
-            inside = {s: e for s, e in inside.items() if s != expr or str(s) not in self.names}
+        for _ in range(len(values) + 1):
+            inside = {s: values[str(s)] for s in expr.free_symbols if str(s) in values and values[str(s)] != s}
+            inside = {s: e for s, e in inside.items() if s != expr or str(s) not in self.quantity_names}
             if not inside:
                 return expr
             expr = expr.subs(inside)
         raise FitError("the values of parameters form a circle: each depends on another.")
 
-    def _later(self, period: Period) -> Map:
+    def _map_period_start(self, period: Period) -> ExpressionMap:
         """Return the map from the values before the beginning of a later period to those after it.
 
         It takes states and parameters, and returns first the parameters `own`, then the states.
         """
         key = ("later", id(period))
         if key not in self._maps:
-            after = [period.values.get(name, se.Symbol(name)) for name in self.own]
+            after = [period.values.get(name, se.Symbol(name)) for name in self.parameter_names]
             after += [period.values.get(name, se.Symbol(name)) for name in self.model.states]
-            self._maps[key] = Map(after, self.model.states, self.model.driven, self.own)
+            self._maps[key] = ExpressionMap(after, self.model.states, self.model.driving_names, self.parameter_names)
         return self._maps[key]
 
-    def predicted(self, theta: FloatArray, derivatives: bool = False) -> Predicted | None:
+    def predict(self, theta: FloatArray, derivatives: bool = False) -> PredictedMeasurements | None:
         """Predict all measurements.
 
         Parameters
@@ -219,10 +225,10 @@ class Likelihood:
             None if the model cannot be solved.
         """
         with np.errstate(all="ignore"):
-            course = self.course(theta, derivatives)
-            return None if course is None else self.seen(course, derivatives)
+            course = self.solve(theta, derivatives)
+            return None if course is None else self.evaluate(course, derivatives)
 
-    def course(self, theta: FloatArray, derivatives: bool = False) -> list[Now] | None:
+    def solve(self, theta: FloatArray, derivatives: bool = False) -> list[SolutionState] | None:
         """Solve all experiments up to their measurements.
 
         Parameters
@@ -236,13 +242,13 @@ class Likelihood:
         list of Now, or None
             One for each measurement; None if the model cannot be solved.
         """
-        by_measurement: dict[int, Now] = {}
-        for (_, periods), rows in zip(self.found.experiments, self.rows, strict=True):
-            if rows and not self._solved(theta, periods, rows, derivatives, by_measurement):
+        by_measurement: dict[int, SolutionState] = {}
+        for (_, periods), rows in zip(self.contents.experiments, self.rows_by_experiment, strict=True):
+            if rows and not self._solve_experiment(theta, periods, rows, derivatives, by_measurement):
                 return None
         return [by_measurement[k] for k in range(len(self.values))]
 
-    def seen(self, course: list[Now], derivatives: bool) -> Predicted | None:
+    def evaluate(self, course: list[SolutionState], derivatives: bool) -> PredictedMeasurements | None:
         """Evaluate observables and noise at the solution.
 
         Parameters
@@ -256,16 +262,16 @@ class Likelihood:
         Predicted, or None
             None if a prediction is not finite, or a noise is not positive.
         """
-        n, P = len(self.values), len(self.names)
+        n, P = len(self.values), len(self.quantity_names)
         y, sigma = np.full(n, np.nan), np.full(n, np.nan)
         by_y, by_sigma = np.zeros((n, P)), np.zeros((n, P))
-        for kind, rows in enumerate(self.of_kind):
+        for kind, rows in enumerate(self.rows_by_output):
             at = [course[k] for k in rows]
             t = np.array([0.0 if math.isinf(now.t) else now.t for now in at])
             u, q = np.stack([now.u for now in at]), np.stack([now.q for now in at])
-            signals = np.stack([self._signals(now) for now in at]) if self.model.driven else None
+            signals = np.stack([self._evaluate_switches(now) for now in at]) if self.model.driving_names else None
             if derivatives:
-                value, by_u, by_q = self.outputs[kind].linearised(t, u, q, signals)
+                value, by_u, by_q = self.outputs[kind].linearise(t, u, q, signals)
                 both = by_u @ np.stack([now.S for now in at]) + by_q @ np.stack([now.Q for now in at])
                 by_y[rows], by_sigma[rows] = both[:, 0], both[:, 1]
             else:
@@ -273,20 +279,20 @@ class Likelihood:
             y[rows], sigma[rows] = value[:, 0], value[:, 1]
         if not (np.isfinite(y).all() and np.isfinite(sigma).all() and (sigma > 0).all()):
             return None
-        return Predicted(y, sigma, by_y, by_sigma) if derivatives else Predicted(y, sigma)
+        return PredictedMeasurements(y, sigma, by_y, by_sigma) if derivatives else PredictedMeasurements(y, sigma)
 
-    def _signals(self, now: Now) -> FloatArray:
+    def _evaluate_switches(self, now: SolutionState) -> FloatArray:
         """Return the values of the switches."""
         t = INFINITE_TIME if math.isinf(now.t) else now.t
-        return self.jumps.switched(t, now.u, now.q[self.dynamic])
+        return self.jumps.evaluate_switches(t, now.u, now.q[self.dynamic])
 
-    def _solved(
+    def _solve_experiment(
         self,
         theta: FloatArray,
         periods: tuple[Period, ...],
         rows: list[int],
         derivatives: bool,
-        found: dict[int, Now],
+        solutions: dict[int, SolutionState],
     ) -> bool:
         """Solve one experiment, and add the solution at each of its measurements to `found`.
 
@@ -305,35 +311,37 @@ class Likelihood:
         bool
             False if the model cannot be solved, or a measurement is before the first period.
         """
-        n, times_of = len(self.own), {k: self.found.measurements[k].time for k in rows}
-        value, _, by = self._start(periods[0]).linearised(np.zeros(1), np.zeros((1, 0)), theta)
-        now = Now(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
+        n, times_of = len(self.parameter_names), {k: self.contents.measurements[k].time for k in rows}
+        value, _, by = self._map_start(periods[0]).linearise(np.zeros(1), np.zeros((1, 0)), theta)
+        now = SolutionState(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
         for k, period in enumerate(periods):
             if k:
-                self._change(now, period, settled=math.isinf(periods[k - 1].begin))
+                self._apply_period(now, period, settled=math.isinf(periods[k - 1].begin))
             if math.isinf(period.begin):
-                if not self._settle(now, 0.0):
+                if not self._settle_to_steady_state(now, 0.0):
                     return False
                 continue
             now.t = period.begin
             end = periods[k + 1].begin if k + 1 < len(periods) else math.inf
             inside = [j for j in rows if period.begin <= times_of[j] < end and math.isfinite(times_of[j])]
             times = sorted({period.begin, *(times_of[j] for j in inside), *([end] if math.isfinite(end) else [])})
-            stations = self._period(now, times, derivatives, math.isfinite(end))
+            stations = self._solve_period(now, times, derivatives, math.isfinite(end))
             if stations is None:
                 return False
-            found |= {j: stations[times_of[j]] for j in inside}
+            solutions |= {j: stations[times_of[j]] for j in inside}
             now = stations[times[-1]]
         steady_rows = [j for j in rows if times_of[j] == math.inf]
         if steady_rows:
             now = replace(now)  # a copy: the solution at the last finite time belongs to other measurements
-            now.held = self.jumps.holding(now.t, now.u, now.q[self.dynamic])
-            if not self._settle(now, now.t):
+            now.held = self.jumps.find_holding_events(now.t, now.u, now.q[self.dynamic])
+            if not self._settle_to_steady_state(now, now.t):
                 return False
-            found |= dict.fromkeys(steady_rows, replace(now, t=math.inf))
-        return all(j in found for j in rows)
+            solutions |= dict.fromkeys(steady_rows, replace(now, t=math.inf))
+        return all(j in solutions for j in rows)
 
-    def _period(self, now: Now, times: list[float], derivatives: bool, open_end: bool) -> dict[float, Now] | None:
+    def _solve_period(
+        self, now: SolutionState, times: list[float], derivatives: bool, open_end: bool
+    ) -> dict[float, SolutionState] | None:
         """Solve one period; return the solution at some of its times, or None if it cannot be solved."""
         solved = simulate(
             self.model,
@@ -351,9 +359,9 @@ class Likelihood:
         S = np.broadcast_to(now.S, (len(times), *now.S.shape))
         if solved.by_parameters is not None and solved.by_initial is not None:
             S = solved.by_parameters @ now.Q[self.dynamic] + solved.by_initial @ now.S
-        return {t: Now(t, u, own, now.q, now.Q) for t, u, own in zip(times, solved.states, S, strict=True)}
+        return {t: SolutionState(t, u, own, now.q, now.Q) for t, u, own in zip(times, solved.states, S, strict=True)}
 
-    def _settle(self, now: Now, begin: float) -> bool:
+    def _settle_to_steady_state(self, now: SolutionState, begin: float) -> bool:
         """Replace the solution by the steady state that it approaches; return False if there is none.
 
         Parameters
@@ -363,19 +371,19 @@ class Likelihood:
         begin : float
             Time from which the model is solved.
         """
-        steady = steady_state(self.model, now.q[self.dynamic], now.u, begin, happened=now.held)
+        steady = find_steady_state(self.model, now.q[self.dynamic], now.u, begin, happened=now.held)
         if steady is None:
             return False
         now.S = steady.by_parameters @ now.Q[self.dynamic] + steady.by_initial @ now.S
         now.u, now.t = steady.state, begin + steady.time
-        now.held = self.jumps.holding(now.t, now.u, now.q[self.dynamic])
+        now.held = self.jumps.find_holding_events(now.t, now.u, now.q[self.dynamic])
         # Time starts again after a steady state, so events at given times may happen again.
         for k, event in enumerate(self.jumps.events):
             if k not in self.jumps.by_state:
                 now.held[k] = event.waits
         return True
 
-    def _change(self, now: Now, period: Period, settled: bool) -> None:
+    def _apply_period(self, now: SolutionState, period: Period, settled: bool) -> None:
         """Apply what a period changes at its beginning, in place.
 
         Parameters
@@ -385,46 +393,50 @@ class Likelihood:
         settled : bool
             Whether the period before ended in a steady state, which has set the triggers already.
         """
-        n = len(self.own)
+        n = len(self.parameter_names)
         if not settled:
-            now.held = self.jumps.holding(period.begin, now.u, now.q[self.dynamic])
+            now.held = self.jumps.find_holding_events(period.begin, now.u, now.q[self.dynamic])
         t = period.begin
-        value, by_u, by_q = self._later(period).linearised(np.array([t]), now.u[None], now.q, self._signals(now))
+        value, by_u, by_q = self._map_period_start(period).linearise(
+            np.array([t]), now.u[None], now.q, self._evaluate_switches(now)
+        )
         both = by_u[0] @ now.S + by_q[0] @ now.Q
         now.q, now.u, now.Q, now.S = value[0, :n], value[0, n:], both[:n], both[n:]
 
-    def residuals(self, found: Predicted) -> FloatArray:
+    def compute_residuals(self, prediction: PredictedMeasurements) -> FloatArray:
         """Return the residuals `(s(m) - s(y))/σ`, of shape `(n,)`."""
         with np.errstate(all="ignore"):
-            return np.asarray((self._scaled(self.values) - self._scaled(found.y)) / found.sigma)
+            return np.asarray(
+                (self._convert_to_scales(self.values) - self._convert_to_scales(prediction.y)) / prediction.sigma
+            )
 
-    def _scaled(self, x: FloatArray) -> FloatArray:
+    def _convert_to_scales(self, x: FloatArray) -> FloatArray:
         """Return values `(n,)` on the scales of the measurements."""
-        return np.where(self.scales == "lin", x, np.log(np.where(self.scales == "lin", 1.0, x)) / self._base)
+        return np.where(self.scales == "lin", x, np.log(np.where(self.scales == "lin", 1.0, x)) / self._scale_bases)
 
     @cached_property
-    def _base(self) -> FloatArray:
+    def _scale_bases(self) -> FloatArray:
         """Natural logarithm of the base of each scale, `(n,)`; one on a linear scale."""
         return np.where(self.scales == "log10", LOG_OF_TEN, 1.0)
 
-    def log_densities(self, found: Predicted) -> FloatArray:
+    def compute_log_densities(self, prediction: PredictedMeasurements) -> FloatArray:
         """Return the logarithm of the density of each measurement, `(n,)`.
 
         The density is one of the measurement itself, so on a logarithmic scale the derivative of the scale enters.
         """
-        r, sigma = self.residuals(found), found.sigma
+        r, sigma = self.compute_residuals(prediction), prediction.sigma
         normal = -0.5 * r**2 - np.log(sigma) - 0.5 * math.log(2 * math.pi)
         laplace = -np.abs(r) - np.log(2 * sigma)
-        inverse_slope = np.where(self.scales == "lin", 1.0, self.values * self._base)
+        inverse_slope = np.where(self.scales == "lin", 1.0, self.values * self._scale_bases)
         log_inverse_slope = np.log(inverse_slope)
         return np.asarray(np.where(self.laplace, laplace, normal) - log_inverse_slope)
 
-    def value(self, found: Predicted | None) -> float:
+    def compute_value(self, prediction: PredictedMeasurements | None) -> float:
         """Return minus the log-likelihood; infinite if there is no prediction or the value is not finite."""
-        value = math.inf if found is None else -float(self.log_densities(found).sum())
+        value = math.inf if prediction is None else -float(self.compute_log_densities(prediction).sum())
         return value if math.isfinite(value) else math.inf
 
-    def derivatives(self, found: Predicted) -> tuple[FloatArray, FloatArray]:
+    def compute_derivatives(self, prediction: PredictedMeasurements) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of minus the log-likelihood.
 
         Parameters
@@ -438,13 +450,13 @@ class Likelihood:
         hessian : ndarray, (P, P)
             Expected Hessian (Fisher information).
         """
-        assert found.by_y is not None
-        assert found.by_sigma is not None
-        r, sigma = self.residuals(found), found.sigma
+        assert prediction.by_y is not None
+        assert prediction.by_sigma is not None
+        r, sigma = self.compute_residuals(prediction), prediction.sigma
         with np.errstate(all="ignore"):
-            slope = np.where(self.scales == "lin", 1.0, 1.0 / (found.y * self._base))
-        J = -slope[:, None] * found.by_y / sigma[:, None]
-        L = found.by_sigma / sigma[:, None]
+            slope = np.where(self.scales == "lin", 1.0, 1.0 / (prediction.y * self._scale_bases))
+        J = -slope[:, None] * prediction.by_y / sigma[:, None]
+        L = prediction.by_sigma / sigma[:, None]
         pull = np.where(self.laplace, np.sign(r), r)
         by_log_sigma = np.where(self.laplace, np.abs(r), r**2)
         # A Laplace distribution has the same information 1/σ² about y as a normal one, and half as much about σ.

@@ -17,9 +17,9 @@ import symengine as se
 
 from ...optimize.box_quadratic import minimise_in_box
 from ...support.array_types import BoolArray, FloatArray
-from .petab_likelihood import Likelihood, Now, Predicted
-from .petab_priors import on_scale
-from .semantics import Meaning
+from .petab_likelihood import PetabLikelihood, PredictedMeasurements, SolutionState
+from .petab_priors import convert_to_scale
+from .semantics import ProblemContents
 
 MAX_INNER_ROUNDS = 4
 """Rounds at most in which scales and offsets, then the noise, are solved for. By judgement."""
@@ -40,7 +40,7 @@ MIN_PRIOR_SIZE = 1e-3
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedObjective:
     """The objective at a point, as the minimiser takes it.
 
     Attributes
@@ -60,7 +60,7 @@ class Evaluated:
     theta: FloatArray | None = None
 
 
-class Objective:
+class PetabObjective:
     """Minus the log-likelihood, less the log-priors.
 
     Parameters
@@ -81,35 +81,35 @@ class Objective:
         Bounds of the outer ones, in working coordinates.
     """
 
-    def __init__(self, likelihood: Likelihood) -> None:
-        self.likelihood, meaning = likelihood, likelihood.found
+    def __init__(self, likelihood: PetabLikelihood) -> None:
+        self.likelihood, meaning = likelihood, likelihood.contents
         self.quantities = meaning.quantities
-        self.linear, self.noise = _inner(meaning)
+        self.linear, self.noise = _find_inner_quantities(meaning)
         inner = {*self.linear, *self.noise}
         self.outer = [k for k, q in enumerate(self.quantities) if q.estimate and q.name not in inner]
         self.logs = np.array([q.scale != "lin" for q in self.quantities])
         self.low = np.array([max(q.lower, MIN_LOG_VALUE if q.scale != "lin" else -math.inf) for q in self.quantities])
         self.high = np.array([q.upper for q in self.quantities])
-        self.lower, self.upper = (self._working(b)[self.outer] for b in (self.low, self.high))
-        names = likelihood.names
+        self.lower, self.upper = (self._convert_to_working(b)[self.outer] for b in (self.low, self.high))
+        names = likelihood.quantity_names
         self._of_linear = [names.index(name) for name in self.linear]
         self._of_noise = [names.index(name) for name in self.noise]
         symbols = {se.Symbol(name): k for k, name in enumerate(self.noise)}
         group = [symbols.get(m.sigma, -1) for m in meaning.measurements]
         self._groups = [np.flatnonzero(np.array(group) == k) for k in range(len(self.noise))]
         # Position of each inner quantity among the parameters of formulas.
-        self._places = {k: likelihood.own.index(names[k]) for k in (*self._of_linear, *self._of_noise)}
+        self._places = {k: likelihood.parameter_names.index(names[k]) for k in (*self._of_linear, *self._of_noise)}
 
-    def _working(self, theta: FloatArray) -> FloatArray:
+    def _convert_to_working(self, theta: FloatArray) -> FloatArray:
         """Return quantities `(P,)` in working coordinates: the logarithm of those on a logarithmic scale."""
         with np.errstate(all="ignore"):
             return np.where(self.logs, np.log(np.where(self.logs, theta, 1.0)), theta)
 
-    def coordinates(self, theta: FloatArray) -> FloatArray:
+    def extract_coordinates(self, theta: FloatArray) -> FloatArray:
         """Return the outer quantities `(outer,)` of all quantities `(P,)` in working coordinates, inside the bounds."""
-        return np.clip(self._working(theta)[self.outer], self.lower, self.upper)
+        return np.clip(self._convert_to_working(theta)[self.outer], self.lower, self.upper)
 
-    def natural(self, x: FloatArray, inner: FloatArray) -> FloatArray:
+    def complete_quantities(self, x: FloatArray, inner: FloatArray) -> FloatArray:
         """Return all quantities on the linear scale.
 
         Parameters
@@ -129,17 +129,17 @@ class Objective:
         return theta
 
     @cached_property
-    def begin(self) -> FloatArray:
+    def initial_quantities(self) -> FloatArray:
         """Initial values of all quantities, `(P,)`: nominal if fixed, else the middle of the bounds in working
         coordinates.
         """
         with np.errstate(all="ignore"):
-            middle = 0.5 * (self._working(self.low) + self._working(self.high))
+            middle = 0.5 * (self._convert_to_working(self.low) + self._convert_to_working(self.high))
         middle = np.where(np.isfinite(middle), middle, 0.0)
         natural = np.where(self.logs, np.exp(middle), middle)
         return np.where([q.estimate for q in self.quantities], natural, self.likelihood.nominal)
 
-    def __call__(self, x: FloatArray, order: int) -> Evaluated:
+    def __call__(self, x: FloatArray, order: int) -> EvaluatedObjective:
         """Evaluate the objective.
 
         Parameters
@@ -153,29 +153,29 @@ class Objective:
         -------
         Evaluated
         """
-        theta = self.natural(x, self.begin)
+        theta = self.complete_quantities(x, self.initial_quantities)
         with np.errstate(all="ignore"):
-            course = self.likelihood.course(theta, order > 0)
+            course = self.likelihood.solve(theta, order > 0)
             if course is None:
-                return Evaluated(math.inf)
-            solved = self._solved(course, theta)
+                return EvaluatedObjective(math.inf)
+            solved = self._solve_inner(course, theta)
             if solved is None:
-                return Evaluated(math.inf)
+                return EvaluatedObjective(math.inf)
             predicted, theta, stuck = solved
-            value = self.likelihood.value(predicted) - self._priors(theta)
+            value = self.likelihood.compute_value(predicted) - self._sum_log_priors(theta)
             if order == 0 or not math.isfinite(value):
-                return Evaluated(value if math.isfinite(value) else math.inf, theta=theta)
-            g, H = self.likelihood.derivatives(predicted)
-            g, H = self._outer(g, H, theta, stuck)
+                return EvaluatedObjective(value if math.isfinite(value) else math.inf, theta=theta)
+            g, H = self.likelihood.compute_derivatives(predicted)
+            g, H = self._reduce_to_outer(g, H, theta, stuck)
         if not (np.abs(g) < MAX_DERIVATIVE).all() or not (np.abs(H) < MAX_DERIVATIVE).all():
-            return Evaluated(math.inf)
-        return Evaluated(value, g, H, theta)
+            return EvaluatedObjective(math.inf)
+        return EvaluatedObjective(value, g, H, theta)
 
-    def _priors(self, theta: FloatArray) -> float:
+    def _sum_log_priors(self, theta: FloatArray) -> float:
         """Return the sum of the log-priors."""
-        return sum(q.log_prior(float(x)) for q, x in zip(self.quantities, theta, strict=True))
+        return sum(q.compute_log_prior(float(x)) for q, x in zip(self.quantities, theta, strict=True))
 
-    def _outer(
+    def _reduce_to_outer(
         self, g: FloatArray, H: FloatArray, theta: FloatArray, stuck: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
         """Reduce gradient and Hessian to the outer quantities, in working coordinates, and add the priors.
@@ -204,17 +204,21 @@ class Objective:
         for row, k in enumerate(self.outer):
             q = self.quantities[k]
             if q.prior is not None:
-                x = on_scale(q.scale, float(theta[k])) if q.prior.scaled else float(theta[k])
+                x = convert_to_scale(q.scale, float(theta[k])) if q.prior.scaled else float(theta[k])
                 pace = 1.0
                 if q.prior.scaled and q.scale != "lin":
                     pace = 1.0 / (theta[k] * (math.log(10) if q.scale == "log10" else 1.0))
                 h = PRIOR_STEP * max(abs(x), MIN_PRIOR_SIZE)
-                g[row] -= q.prior.slope(x) * pace
-                H[row, row] += max(0.0, -(q.prior.slope(x + h) - q.prior.slope(x - h)) / (2 * h)) * pace**2
+                g[row] -= q.prior.compute_slope(x) * pace
+                H[row, row] += (
+                    max(0.0, -(q.prior.compute_slope(x + h) - q.prior.compute_slope(x - h)) / (2 * h)) * pace**2
+                )
         by_x = np.where(self.logs[self.outer], theta[self.outer], 1.0)
         return g * by_x, H * np.outer(by_x, by_x)
 
-    def _solved(self, course: list[Now], theta: FloatArray) -> tuple[Predicted, FloatArray, BoolArray] | None:
+    def _solve_inner(
+        self, course: list[SolutionState], theta: FloatArray
+    ) -> tuple[PredictedMeasurements, FloatArray, BoolArray] | None:
         """Solve for scales, offsets and noise in turn.
 
         Parameters
@@ -233,7 +237,7 @@ class Objective:
         theta, stuck = theta.copy(), np.zeros(len(theta), dtype=bool)
         inner = [*self._of_linear, *self._of_noise]
         for _ in range(MAX_INNER_ROUNDS if inner else 0):
-            predicted = likelihood.seen(self._placed(course, theta, inner), True)
+            predicted = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
             if predicted is None:
                 return None
             assert predicted.by_y is not None
@@ -241,7 +245,7 @@ class Objective:
             if self._of_linear:
                 # Predictions are linear in scales and offsets, so their best values are one least-squares problem.
                 C = predicted.by_y[:, self._of_linear] / predicted.sigma[:, None]
-                r = likelihood.residuals(predicted)
+                r = likelihood.compute_residuals(predicted)
                 H = C.T @ C
                 H += np.diag(INNER_RIDGE * np.maximum(H.diagonal(), 1e-300))
                 now = theta[self._of_linear]
@@ -249,10 +253,10 @@ class Objective:
                 step = minimise_in_box(-C.T @ r, H, low, high)
                 theta[self._of_linear] = now + step
                 stuck[self._of_linear] = (step <= low) | (step >= high)
-                predicted = likelihood.seen(self._placed(course, theta, inner), True)
+                predicted = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
                 if predicted is None:
                     return None
-            r = likelihood.residuals(predicted) * predicted.sigma
+            r = likelihood.compute_residuals(predicted) * predicted.sigma
             for k, rows in zip(self._of_noise, self._groups, strict=True):
                 # Of normal noise with one σ the likelihood is largest at the root mean square of the residuals.
                 best = float(np.sqrt(np.mean(r[rows] ** 2)))
@@ -260,10 +264,10 @@ class Objective:
                 stuck[k] = theta[k] != best
             if np.abs(theta[inner] - before).max() <= INNER_TOLERANCE * np.abs(theta[inner]).max():
                 break
-        final = likelihood.seen(self._placed(course, theta, inner), True)
+        final = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
         return None if final is None else (final, theta, stuck)
 
-    def _placed(self, course: list[Now], theta: FloatArray, inner: list[int]) -> list[Now]:
+    def _insert_inner(self, course: list[SolutionState], theta: FloatArray, inner: list[int]) -> list[SolutionState]:
         """Return the solution with the inner quantities of `theta`; states are shared, not copied."""
         if not inner:
             return course
@@ -279,7 +283,7 @@ class Objective:
         return replaced
 
 
-def _inner(found: Meaning) -> tuple[list[str], list[str]]:
+def _find_inner_quantities(contents: ProblemContents) -> tuple[list[str], list[str]]:
     """Find the quantities that can be solved for inside.
 
     Parameters
@@ -295,15 +299,19 @@ def _inner(found: Meaning) -> tuple[list[str], list[str]]:
         Quantities without a prior that are the whole noise of some measurements, with a normal distribution, and occur
         nowhere else.
     """
-    elsewhere = {str(s) for e in found.begins.values() for s in e.free_symbols} | set(found.model.parameters)
-    for _, periods in found.experiments:
+    elsewhere = {str(s) for e in contents.initial_values.values() for s in e.free_symbols} | set(
+        contents.model.parameters
+    )
+    for _, periods in contents.experiments:
         for period in periods:
             elsewhere |= set(period.values)
             elsewhere |= {str(s) for e in period.values.values() for s in e.free_symbols}
-    elsewhere |= {str(s) for name, e in found.own.items() for s in e.free_symbols if e != se.Symbol(name)}
-    names = [q.name for q in found.quantities if q.estimate and q.prior is None and q.name not in elsewhere]
-    in_formula = {n: [m for m in found.measurements if se.Symbol(n) in m.formula.free_symbols] for n in names}
-    in_sigma = {n: [m for m in found.measurements if se.Symbol(n) in m.sigma.free_symbols] for n in names}
+    elsewhere |= {
+        str(s) for name, e in contents.parameter_values.items() for s in e.free_symbols if e != se.Symbol(name)
+    }
+    names = [q.name for q in contents.quantities if q.estimate and q.prior is None and q.name not in elsewhere]
+    in_formula = {n: [m for m in contents.measurements if se.Symbol(n) in m.formula.free_symbols] for n in names}
+    in_sigma = {n: [m for m in contents.measurements if se.Symbol(n) in m.sigma.free_symbols] for n in names}
     noise = [
         n
         for n in names

@@ -36,13 +36,13 @@ LARGE_VALUE = 1e100
 """Finite value that stands for infinity in cumulative distributions."""
 
 
-def on_scale(scale: str, x: float) -> float:
+def convert_to_scale(scale: str, x: float) -> float:
     """Return a value on the scale of its parameter, `lin`, `log` or `log10`."""
     return x if scale == "lin" else math.log(x) if scale == "log" else math.log10(x)
 
 
 @dataclass(frozen=True)
-class Prior:
+class PetabPrior:
     """The prior of one parameter.
 
     Attributes
@@ -71,36 +71,36 @@ class Prior:
                 f"the prior {self.kind!r} needs {PRIOR_ARGUMENTS[self.kind]} finite numbers; received {self.numbers}."
             )
 
-    def log(self, x: float) -> float:
+    def compute_log_density(self, x: float) -> float:
         """Return the logarithm of the density; minus infinity outside the bounds."""
         if not self.low <= x <= self.high:
             return -math.inf
-        return self._plain(x) - self._lost
+        return self._compute_untruncated(x) - self._log_mass
 
-    def slope(self, x: float) -> float:
+    def compute_slope(self, x: float) -> float:
         """Return the derivative of the log-density by a central difference, or a one-sided one where a side is
         infinite.
 
         The derivative is zero where both sides are infinite.
         """
         h = SLOPE_STEP * max(abs(x), MIN_STEP_SIZE)
-        below, above = self._plain(x - h), self._plain(x + h)
+        below, above = self._compute_untruncated(x - h), self._compute_untruncated(x + h)
         if math.isfinite(below) and math.isfinite(above):
             return (above - below) / (2 * h)
-        centre = self._plain(x)
+        centre = self._compute_untruncated(x)
         finite_side = above if math.isfinite(above) else below
         return 0.0 if not math.isfinite(finite_side) else (finite_side - centre) / (h if finite_side is above else -h)
 
     @cached_property
-    def _lost(self) -> float:
+    def _log_mass(self) -> float:
         """Logarithm of the mass between the bounds; zero without bounds."""
         if not (math.isfinite(self.low) or math.isfinite(self.high)):
             return 0.0
-        cdf = self._distribution
+        cdf = self._cumulative_distribution
         mass = cdf(self.high) - cdf(self.low)
         return math.log(mass) if mass > 0 else 0.0
 
-    def _plain(self, x: float) -> float:
+    def _compute_untruncated(self, x: float) -> float:
         """Return the log-density without truncation."""
         a, b = (*self.numbers, 0.0)[:2]
         if self.kind.startswith("log-") and x <= 0:
@@ -131,7 +131,7 @@ class Prior:
         return (shape - 1) * math.log(x) - x / scale - shape * math.log(scale) - math.lgamma(shape)
 
     @property
-    def _distribution(self) -> Callable[[float], float]:
+    def _cumulative_distribution(self) -> Callable[[float], float]:
         """The cumulative distribution without truncation."""
         from scipy import stats  # imported late: only truncated priors need it
 

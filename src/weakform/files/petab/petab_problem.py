@@ -13,14 +13,14 @@ import numpy as np
 
 from ...support.array_types import FloatArray
 from ...support.errors import FitError, ModelError
-from ...support.optional_imports import pandas
+from ...support.optional_imports import import_pandas
 from ...support.whole_numbers import is_whole
-from ...support.wording import suggestion
-from ..formats.subprocess_reader import ask
-from .petab_likelihood import Likelihood, Predicted
-from .petab_priors import on_scale
-from .petab_reader import meaning
-from .semantics import Meaning
+from ...support.wording import suggest_name
+from ..formats.subprocess_reader import run_in_subprocess
+from .petab_likelihood import PetabLikelihood, PredictedMeasurements
+from .petab_priors import convert_to_scale
+from .petab_reader import interpret_tables
+from .semantics import ProblemContents
 
 if TYPE_CHECKING:
     from .maximum_likelihood import PetabFit
@@ -39,12 +39,12 @@ class PetabProblem:
     """
 
     name: str
-    found: Meaning
+    found: ProblemContents
 
     @cached_property
-    def likelihood(self) -> Likelihood:
+    def likelihood(self) -> PetabLikelihood:
         """The likelihood of the problem, with the default tolerance of forward solutions."""
-        return Likelihood(self.found)
+        return PetabLikelihood(self.found)
 
     @property
     def nominal(self) -> dict[str, float]:
@@ -56,7 +56,7 @@ class PetabProblem:
         """Bounds, by name, of the parameters to be estimated."""
         return {q.name: (q.lower, q.upper) for q in self.found.quantities if q.estimate}
 
-    def _theta(self, parameters: Mapping[str, float] | None) -> FloatArray:
+    def _collect_quantities(self, parameters: Mapping[str, float] | None) -> FloatArray:
         """Return all quantities `(P,)`: the given values, and the nominal values of the others.
 
         Raises
@@ -69,7 +69,7 @@ class PetabProblem:
         names = [q.name for q in self.found.quantities]
         for name in parameters or {}:
             if name not in names:
-                raise FitError(f"{name!r} is not in the parameter table.{suggestion(str(name), names)}")
+                raise FitError(f"{name!r} is not in the parameter table.{suggest_name(str(name), names)}")
         theta = np.array([float((parameters or {}).get(q.name, q.nominal)) for q in self.found.quantities])
         if np.isnan(theta).any():
             raise FitError(
@@ -77,9 +77,9 @@ class PetabProblem:
             )
         return theta
 
-    def _predicted(self, parameters: Mapping[str, float] | None) -> Predicted:
+    def _predict(self, parameters: Mapping[str, float] | None) -> PredictedMeasurements:
         """Return the predictions of all measurements; raise if the model cannot be solved."""
-        predicted = self.likelihood.predicted(self._theta(parameters))
+        predicted = self.likelihood.predict(self._collect_quantities(parameters))
         if predicted is None:
             raise FitError(
                 "There is no prediction with these parameters: the model cannot be solved, a steady state does not "
@@ -104,7 +104,7 @@ class PetabProblem:
         FitError
             If a name is unknown, a value is missing, or the model cannot be solved.
         """
-        return -self.likelihood.value(self._predicted(parameters))
+        return -self.likelihood.compute_value(self._predict(parameters))
 
     def chi2(self, parameters: Mapping[str, float] | None = None) -> float:
         """Return the sum of squared residuals, each divided by its noise.
@@ -118,7 +118,7 @@ class PetabProblem:
         -------
         float
         """
-        r = self.likelihood.residuals(self._predicted(parameters))
+        r = self.likelihood.compute_residuals(self._predict(parameters))
         return float(r @ r)
 
     def log_priors(self, parameters: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -134,8 +134,8 @@ class PetabProblem:
         dict of str to float
             By parameter.
         """
-        pairs = zip(self.found.quantities, self._theta(parameters), strict=True)
-        return {q.name: q.log_prior(float(x)) for q, x in pairs if q.prior is not None}
+        pairs = zip(self.found.quantities, self._collect_quantities(parameters), strict=True)
+        return {q.name: q.compute_log_prior(float(x)) for q, x in pairs if q.prior is not None}
 
     def log_posterior(self, parameters: Mapping[str, float] | None = None) -> float:
         """Return the sum of log-likelihood and log-priors, which is the log-posterior up to a constant.
@@ -164,9 +164,9 @@ class PetabProblem:
         pandas.DataFrame
             The columns of the measurement table, with `simulation` in place of `measurement`.
         """
-        pd = pandas()
+        pd = import_pandas()
 
-        predicted = self._predicted(parameters)
+        predicted = self._predict(parameters)
         rows = []
         for m, y in zip(self.found.measurements, predicted.y, strict=True):
             row: dict[str, Any] = {k: v for k, v in m.row.items() if k != "measurement"}
@@ -202,13 +202,13 @@ class PetabProblem:
         FitError
             If an argument is wrong, nothing is to be estimated, or the model cannot be solved.
         """
-        from .maximum_likelihood import maximum
+        from .maximum_likelihood import maximise_likelihood
 
         if starts is not None and not is_whole(starts, 1):
             raise FitError(f"starts must be a whole number, at least 1; received {starts!r}.")
         if not time_limit > 0:
             raise FitError(f"time_limit must be a positive number of seconds; received {time_limit!r}.")
-        return maximum(self, starts, seed, float(time_limit), progress)
+        return maximise_likelihood(self, starts, seed, float(time_limit), progress)
 
     def scaled(self, values: FloatArray) -> FloatArray:
         """Convert values of the estimated parameters to their scales.
@@ -223,7 +223,7 @@ class PetabProblem:
         ndarray, (..., estimated)
         """
         columns = [
-            np.vectorize(partial(on_scale, q.scale), otypes=[float])(values[..., k])
+            np.vectorize(partial(convert_to_scale, q.scale), otypes=[float])(values[..., k])
             for k, q in enumerate(q for q in self.found.quantities if q.estimate)
         ]
         return np.stack(columns, axis=-1)
@@ -259,14 +259,14 @@ class PetabProblem:
             return theta, np.where(bases > 0, natural * bases, 1.0)
 
         def value_at(x: FloatArray) -> float:
-            return self.likelihood.value(self.likelihood.predicted(quantities_at(x)[0]))
+            return self.likelihood.compute_value(self.likelihood.predict(quantities_at(x)[0]))
 
         def derivatives_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta, by_scaled = quantities_at(x)
-            predicted = self.likelihood.predicted(theta, True)
+            predicted = self.likelihood.predict(theta, True)
             if predicted is None:
                 return np.full(len(keep), np.nan), np.full((len(keep), len(keep)), np.nan)
-            g, H = self.likelihood.derivatives(predicted)
+            g, H = self.likelihood.compute_derivatives(predicted)
             return g[keep] * by_scaled, H[np.ix_(keep, keep)] * np.outer(by_scaled, by_scaled)
 
         return Pesto(
@@ -310,4 +310,4 @@ def read_petab(path: str | Path) -> PetabProblem:
     """
     if not isinstance(path, str | Path):
         raise ModelError(f"The path of a PEtab problem must be a text or a Path; received {path!r}.")
-    return PetabProblem(Path(path).stem, meaning(ask("petab", str(path), str(path)), str(path)))
+    return PetabProblem(Path(path).stem, interpret_tables(run_in_subprocess("petab", str(path), str(path)), str(path)))

@@ -12,15 +12,15 @@ from typing import Any
 
 import symengine as se
 
-from ...model.equations import read_equations, resolved_initial
+from ...model.equations import read_equations, resolve_initial_values
 from ...model.expressions import parse_expression
 from ...model.function_table import Expr
 from ...model.model import Model
 from ...support.errors import ModelError
-from ...support.wording import suggestion
-from ..formats.sbml import events_of
-from .petab_priors import VERSION_1_KINDS, Prior
-from .semantics import Meaning, Measurement, Period, Quantity, folded
+from ...support.wording import suggest_name
+from ..formats.sbml import build_events
+from .petab_priors import VERSION_1_KINDS, PetabPrior
+from .semantics import Measurement, Period, ProblemContents, TableQuantity, substitute_constants
 
 SCALES = ("lin", "log", "log10")
 """Scales of parameters and of observables."""
@@ -35,7 +35,7 @@ DISTRIBUTIONS = {
 """Noise distributions of both versions: the distribution, and the scale on which the noise has it."""
 
 
-def meaning(found: dict[str, Any], where: str) -> Meaning:
+def interpret_tables(tables: dict[str, Any], where: str) -> ProblemContents:
     """Interpret the tables of a problem.
 
     Parameters
@@ -54,10 +54,10 @@ def meaning(found: dict[str, Any], where: str) -> Meaning:
     ModelError
         For the first thing that is wrong; the message names the table and the entry.
     """
-    return _Reader(found, where).read()
+    return _TableInterpreter(tables, where).interpret()
 
 
-class _Reader:
+class _TableInterpreter:
     """The interpretation of the tables of one problem.
 
     Parameters
@@ -78,64 +78,64 @@ class _Reader:
         Rows of the parameter table.
     """
 
-    def __init__(self, found: dict[str, Any], where: str) -> None:
-        self.found, self.where, self.version = found, where, found["version"]
-        self.names: dict[str, str] = found["model"]["names"]
+    def __init__(self, tables: dict[str, Any], where: str) -> None:
+        self.tables, self.where, self.version = tables, where, tables["version"]
+        self.names: dict[str, str] = tables["model"]["names"]
         self.states: list[str] = []
-        self.named: dict[str, Expr] = {}
-        self.quantities: dict[str, Quantity] = {}
+        self.named_expressions: dict[str, Expr] = {}
+        self.quantities: dict[str, TableQuantity] = {}
         self._formulas: dict[Any, Expr] = {}
 
-    def error(self, what: str) -> ModelError:
+    def build_error(self, what: str) -> ModelError:
         """Return an error whose message begins with the name of the problem."""
         return ModelError(f"{self.where}: {what}")
 
-    def _absent(self, what: str, name: str, known: Iterable[str]) -> ModelError:
+    def _build_missing_error(self, what: str, name: str, candidates: Iterable[str]) -> ModelError:
         """Return an error for a name that does not exist, with a suggestion."""
-        return self.error(f"{what}, which does not exist.{suggestion(name, list(known))}")
+        return self.build_error(f"{what}, which does not exist.{suggest_name(name, list(candidates))}")
 
-    def read(self) -> Meaning:
+    def interpret(self) -> ProblemContents:
         """Interpret all tables."""
-        tables, model_table = self.found, self.found["model"]
+        tables, model_table = self.tables, self.tables["model"]
         try:
             equations = read_equations(model_table["equations"], tuple(model_table["parameters"]), ())
         except ModelError as error:
-            raise self.error(f"as equations: {error}") from None
-        self.states, self.named = list(equations.states), dict(equations.observables)
+            raise self.build_error(f"as equations: {error}") from None
+        self.states, self.named_expressions = list(equations.states), dict(equations.observables)
         for row in tables["parameter"]:
-            quantity = self._quantity(row)
+            quantity = self._read_quantity(row)
             if quantity.name in self.quantities:
-                raise self.error(f"the parameter table has {quantity.name!r} twice.")
+                raise self.build_error(f"the parameter table has {quantity.name!r} twice.")
             self.quantities[quantity.name] = quantity
         model = Model(
             equations.expressions,
             equations.states,
             equations.parameters,
-            events=events_of(model_table, (*equations.states, *equations.parameters), equations.observables),
+            events=build_events(model_table, (*equations.states, *equations.parameters), equations.observables),
             switches=equations.switches,
         )
         own = {}
         for name in equations.parameters:
             if name.endswith("(0)"):
                 continue
-            key = self._identifier(name)
+            key = self._find_identifier(name)
             if key in self.quantities:
                 own[name] = se.Symbol(key)
             elif name in model_table["defaults"]:
-                own[name] = self._parsed(model_table["defaults"][name], f"the value of {key}", ours=True)
+                own[name] = self._parse_formula(model_table["defaults"][name], f"the value of {key}", ours=True)
             else:
                 own[name] = se.RealDouble(model_table["values"].get(name, math.nan))
         # Quantities that the model does not have occur in formulas of observables and noise.
         extra = {key: se.Symbol(key) for key in self.quantities if key not in self.names}
-        observables = self._observables()
-        experiments, index = self._experiments()
-        measurements = tuple(self._measurement(row, observables, index) for row in tables["measurement"])
+        observables = self._read_observables()
+        experiments, index = self._read_experiments()
+        measurements = tuple(self._read_measurement(row, observables, index) for row in tables["measurement"])
         if not measurements:
-            raise self.error("the measurement table is empty.")
+            raise self.build_error("the measurement table is empty.")
         begins = {}
         for state, text in model_table["begins"].items():
-            begins[state] = self._parsed(text, f"the initial value of {state}", ours=True)
-        begins, _ = resolved_initial(begins)
+            begins[state] = self._parse_formula(text, f"the initial value of {state}", ours=True)
+        begins, _ = resolve_initial_values(begins)
         used = {m.experiment for m in measurements}
         without_initial = [
             s
@@ -143,8 +143,8 @@ class _Reader:
             if s not in begins and not all(s in e[1][0].values for k, e in enumerate(experiments) if k in used)
         ]
         if without_initial:
-            raise self.error(f"the state {without_initial[0]!r} has no initial value.")
-        contents = Meaning(
+            raise self.build_error(f"the state {without_initial[0]!r} has no initial value.")
+        contents = ProblemContents(
             model,
             tuple(self.quantities.values()),
             own | extra,
@@ -152,50 +152,50 @@ class _Reader:
             experiments,
             measurements,
         )
-        return folded(contents)
+        return substitute_constants(contents)
 
-    def _identifier(self, name: str) -> str:
+    def _find_identifier(self, name: str) -> str:
         """Return the identifier of the model that one of our names stands for."""
         return next((key for key, ours in self.names.items() if ours == name), name)
 
-    def _number(self, text: str, what: str, default: float = math.nan) -> float:
+    def _read_number(self, text: str, what: str, default: float = math.nan) -> float:
         """Return a cell as a number; `default` if it is empty or marked as missing."""
         if text.strip() in ("", "nan", "NaN", "NA"):
             return default
         try:
             return float(text)
         except ValueError:
-            raise self.error(f"{what} must be a number; received {text!r}.") from None
+            raise self.build_error(f"{what} must be a number; received {text!r}.") from None
 
-    def _quantity(self, row: dict[str, str]) -> Quantity:
+    def _read_quantity(self, row: dict[str, str]) -> TableQuantity:
         """Interpret a row of the parameter table."""
         name = row.get("parameterId", "")
         if not name:
-            raise self.error("the parameter table has a row without parameterId.")
-        if name in self.named or name in self.states:
-            raise self.error(f"the parameter table has {name!r}, which the model computes.")
+            raise self.build_error("the parameter table has a row without parameterId.")
+        if name in self.named_expressions or name in self.states:
+            raise self.build_error(f"the parameter table has {name!r}, which the model computes.")
         scale = row.get("parameterScale", "lin") or "lin"
         if scale not in SCALES:
-            raise self.error(f"parameterScale of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}.")
+            raise self.build_error(f"parameterScale of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}.")
         word = row.get("estimate", "").lower()
         if word not in ("0", "1", "0.0", "1.0", "true", "false"):
-            raise self.error(f"estimate of {name!r} must be 0 or 1 (true or false); received {word!r}.")
+            raise self.build_error(f"estimate of {name!r} must be 0 or 1 (true or false); received {word!r}.")
         estimate = word in ("1", "1.0", "true")
         lower, upper = (
-            self._number(row.get(key, ""), f"{key} of {name!r}", default)
+            self._read_number(row.get(key, ""), f"{key} of {name!r}", default)
             for key, default in (("lowerBound", -math.inf), ("upperBound", math.inf))
         )
-        nominal = self._number(row.get("nominalValue", ""), f"nominalValue of {name!r}")
+        nominal = self._read_number(row.get("nominalValue", ""), f"nominalValue of {name!r}")
         if math.isinf(nominal):
-            raise self.error(f"nominalValue of {name!r} must be finite.")
+            raise self.build_error(f"nominalValue of {name!r} must be finite.")
         if not estimate and math.isnan(nominal):
-            raise self.error(f"{name!r} is not to be estimated, but has no nominal value.")
+            raise self.build_error(f"{name!r} is not to be estimated, but has no nominal value.")
         if estimate and not lower < upper:
-            raise self.error(f"the bounds of {name!r} are {lower:g} and {upper:g}; the first must be smaller.")
-        prior = self._prior(row, name, (lower, upper)) if estimate else None
-        return Quantity(name, scale, lower, upper, nominal, estimate=estimate, prior=prior)
+            raise self.build_error(f"the bounds of {name!r} are {lower:g} and {upper:g}; the first must be smaller.")
+        prior = self._read_prior(row, name, (lower, upper)) if estimate else None
+        return TableQuantity(name, scale, lower, upper, nominal, estimate=estimate, prior=prior)
 
-    def _prior(self, row: dict[str, str], name: str, bounds: tuple[float, float]) -> Prior | None:
+    def _read_prior(self, row: dict[str, str], name: str, bounds: tuple[float, float]) -> PetabPrior | None:
         """Interpret the prior of a row of the parameter table.
 
         In version 1 a prior may be one of the parameter on its scale, and is not truncated. In version 2 it is
@@ -209,8 +209,8 @@ class _Reader:
         if not kind:
             if not all(map(math.isfinite, bounds)):
                 return None
-            return Prior("uniform", bounds)
-        numbers = tuple(self._number(part, f"the prior of {name!r}") for part in text.split(";") if part.strip())
+            return PetabPrior("uniform", bounds)
+        numbers = tuple(self._read_number(part, f"the prior of {name!r}") for part in text.split(";") if part.strip())
         scaled = first and kind.startswith("parameterScale")
         word = kind.removeprefix("parameterScale") if scaled else kind
         word = word[:1].lower() + word[1:] if scaled else VERSION_1_KINDS.get(word, word)
@@ -218,11 +218,11 @@ class _Reader:
             return None
         try:
             low, high = (-math.inf, math.inf) if first else bounds
-            return Prior(word, numbers, low, high, scaled)
+            return PetabPrior(word, numbers, low, high, scaled)
         except ModelError as error:
-            raise self.error(f"{name!r}: {error}") from None
+            raise self.build_error(f"{name!r}: {error}") from None
 
-    def _ours(self, text: str, inside: Mapping[str, str]) -> str:
+    def _rewrite_names(self, text: str, placeholders: Mapping[str, str]) -> str:
         """Rewrite a formula in our own names.
 
         Parameters
@@ -240,15 +240,19 @@ class _Reader:
 
         def word(match: re.Match[str]) -> str:
             name = match[0]
-            if name in inside:
-                return f"({self._ours(inside[name], {k: v for k, v in inside.items() if k != name})})"
+            if name in placeholders:
+                return (
+                    f"({self._rewrite_names(placeholders[name], {k: v for k, v in placeholders.items() if k != name})})"
+                )
             if name in self.names:
                 return self.names[name]
             return "t" if name == "time" else name
 
         return re.sub(r"(?<![\w.])[^\W\d]\w*", word, text)
 
-    def _parsed(self, text: str, what: str, inside: Mapping[str, str] | None = None, ours: bool = False) -> Expr:
+    def _parse_formula(
+        self, text: str, what: str, placeholders: Mapping[str, str] | None = None, ours: bool = False
+    ) -> Expr:
         """Parse a formula.
 
         Parameters
@@ -266,29 +270,40 @@ class _Reader:
         expression
             Of time, states, parameters and quantities.
         """
-        formula = text if ours else self._ours(text, inside or {})
+        formula = text if ours else self._rewrite_names(text, placeholders or {})
         extra = [key for key in self.quantities if key not in self.names]
         initial_names = [f"{state}(0)" for state in self.states] if ours else []
-        allowed = ["t", *self.states, *initial_names, *self.found["model"]["parameters"], *self.named, *extra]
+        allowed = [
+            "t",
+            *self.states,
+            *initial_names,
+            *self.tables["model"]["parameters"],
+            *self.named_expressions,
+            *extra,
+        ]
         try:
             expr = parse_expression(formula, dict.fromkeys(allowed), what)
         except ModelError as error:
-            raise self.error(str(error)) from None
-        return expr.subs({se.Symbol(name): e for name, e in self.named.items()}) if self.named else expr
+            raise self.build_error(str(error)) from None
+        return (
+            expr.subs({se.Symbol(name): e for name, e in self.named_expressions.items()})
+            if self.named_expressions
+            else expr
+        )
 
-    def _observables(self) -> dict[str, dict[str, str]]:
+    def _read_observables(self) -> dict[str, dict[str, str]]:
         """Return the rows of the observable table by identifier."""
         rows: dict[str, dict[str, str]] = {}
-        for row in self.found["observable"]:
+        for row in self.tables["observable"]:
             name = row.get("observableId", "")
             if not name or not row.get("observableFormula"):
-                raise self.error("the observable table has a row without observableId or observableFormula.")
+                raise self.build_error("the observable table has a row without observableId or observableFormula.")
             if name in rows:
-                raise self.error(f"the observable table has {name!r} twice.")
+                raise self.build_error(f"the observable table has {name!r} twice.")
             rows[name] = row
         return rows
 
-    def _experiments(self) -> tuple[tuple[tuple[str, tuple[Period, ...]], ...], dict[tuple[str, ...], int]]:
+    def _read_experiments(self) -> tuple[tuple[tuple[str, tuple[Period, ...]], ...], dict[tuple[str, ...], int]]:
         """Interpret the experiments.
 
         In version 1 an experiment is a pair of conditions, one for the pre-equilibration and one for the simulation; in
@@ -300,25 +315,27 @@ class _Reader:
         index : dict of tuple to int
             Position of each experiment by the entries of the measurement table that refer to it.
         """
-        conditions = self._conditions()
+        conditions = self._read_conditions()
         experiments: list[tuple[str, tuple[Period, ...]]] = []
         index: dict[tuple[str, ...], int] = {}
         if self.version == 1:
-            for row in self.found["measurement"]:
+            for row in self.tables["measurement"]:
                 key = row.get("preequilibrationConditionId", ""), row.get("simulationConditionId", "")
                 if key in index:
                     continue
                 for name in key:
                     if name and name not in conditions:
-                        raise self._absent(f"the measurement table has the condition {name!r}", name, conditions)
+                        raise self._build_missing_error(
+                            f"the measurement table has the condition {name!r}", name, conditions
+                        )
                 periods = [Period(-math.inf, conditions[key[0]])] if key[0] else []
                 periods.append(Period(0.0, conditions.get(key[1], {})))
                 index[key] = len(experiments)
                 experiments.append((key[1] if not key[0] else f"{key[0]} then {key[1]}", tuple(periods)))
             return tuple(experiments), index
         rows: dict[str, list[tuple[float, str]]] = {}
-        for row in self.found["experiment"]:
-            time = self._number(row.get("time", ""), "the time of an experiment")
+        for row in self.tables["experiment"]:
+            time = self._read_number(row.get("time", ""), "the time of an experiment")
             rows.setdefault(row.get("experimentId", ""), []).append((time, row.get("conditionId", "")))
         # Measurements without an experiment belong to one that begins at zero and changes nothing.
         rows[""] = rows.get("", [(0.0, "")])
@@ -326,7 +343,9 @@ class _Reader:
             begins: dict[float, dict[str, Expr]] = {}
             for time, name in sorted(entries, key=lambda entry: entry[0]):
                 if name and name not in conditions:
-                    raise self._absent(f"the experiment {label!r} has the condition {name!r}", name, conditions)
+                    raise self._build_missing_error(
+                        f"the experiment {label!r} has the condition {name!r}", name, conditions
+                    )
                 begins.setdefault(time, {}).update(conditions.get(name, {}))
             # Measurements after a pre-equilibration alone begin at zero.
             if list(begins) == [-math.inf]:
@@ -335,39 +354,39 @@ class _Reader:
             experiments.append((label, tuple(Period(time, values) for time, values in begins.items())))
         return tuple(experiments), index
 
-    def _conditions(self) -> dict[str, dict[str, Expr]]:
+    def _read_conditions(self) -> dict[str, dict[str, Expr]]:
         """Return the new values of each condition, by name of the parameter or state that it sets."""
         conditions: dict[str, dict[str, Expr]] = {}
-        for row in self.found["condition"]:
+        for row in self.tables["condition"]:
             name = row.get("conditionId", "")
             if not name:
-                raise self.error("the condition table has a row without conditionId.")
+                raise self.build_error("the condition table has a row without conditionId.")
             if self.version == 2:
-                conditions.setdefault(name, {})[self._target(row.get("targetId", ""))] = self._parsed(
+                conditions.setdefault(name, {})[self._find_target(row.get("targetId", ""))] = self._parse_formula(
                     row.get("targetValue", ""), f"the value of {row.get('targetId')} in {name}"
                 )
                 continue
             if name in conditions:
-                raise self.error(f"the condition table has {name!r} twice.")
+                raise self.build_error(f"the condition table has {name!r} twice.")
             conditions[name] = {
-                self._target(column): self._parsed(text, f"the value of {column} in {name}")
+                self._find_target(column): self._parse_formula(text, f"the value of {column} in {name}")
                 for column, text in row.items()
                 if column not in ("conditionId", "conditionName") and text not in ("", "nan", "NaN")
             }
         return conditions
 
-    def _target(self, identifier: str) -> str:
+    def _find_target(self, identifier: str) -> str:
         """Return our name for the parameter or state that a condition sets; raise if it cannot be set."""
         name = self.names.get(identifier, identifier)
-        if name in self.named:
-            raise self.error(f"a condition sets {identifier!r}, which the model computes.")
-        if name not in self.states and name not in self.found["model"]["parameters"]:
-            raise self.error(
-                f"a condition sets {identifier!r}, which the model does not have.{suggestion(identifier, self.names)}"
+        if name in self.named_expressions:
+            raise self.build_error(f"a condition sets {identifier!r}, which the model computes.")
+        if name not in self.states and name not in self.tables["model"]["parameters"]:
+            raise self.build_error(
+                f"a condition sets {identifier!r}, which the model does not have.{suggest_name(identifier, self.names)}"
             )
         return name
 
-    def _measurement(
+    def _read_measurement(
         self, row: dict[str, str], observables: dict[str, dict[str, str]], index: dict[Any, int]
     ) -> Measurement:
         """Interpret a row of the measurement table.
@@ -386,7 +405,7 @@ class _Reader:
         """
         name = row.get("observableId", "")
         if name not in observables:
-            raise self._absent(f"the measurement table has the observable {name!r}", name, observables)
+            raise self._build_missing_error(f"the measurement table has the observable {name!r}", name, observables)
         observable_row = observables[name]
         placeholders: dict[str, str] = {}
         value_counts: dict[str, int] = {}
@@ -400,46 +419,46 @@ class _Reader:
                     v.strip() for v in observable_row.get(f"{what}Placeholders", "").split(";") if v.strip()
                 ]
                 if len(placeholder_names) != len(values):
-                    raise self.error(
+                    raise self.build_error(
                         f"{name!r} has {len(placeholder_names)} {what} placeholders, but a measurement gives "
                         f"{len(values)}."
                     )
                 replacements = dict(zip(placeholder_names, values, strict=True))
             placeholders |= replacements
-        formula = self._cached(observable_row["observableFormula"], f"observableFormula of {name}", placeholders)
+        formula = self._parse_cached(observable_row["observableFormula"], f"observableFormula of {name}", placeholders)
         noise = observable_row.get("noiseFormula", "")
         if not noise:
-            raise self.error(f"{name!r} has no noiseFormula.")
+            raise self.build_error(f"{name!r} has no noiseFormula.")
         for what, template in (("observable", observable_row["observableFormula"]), ("noise", noise)):
             placeholder_count = max(
                 map(int, re.findall(rf"{what}Parameter(\d+)_{re.escape(name)}(?!\w)", template)), default=0
             )
             if self.version == 1 and value_counts[what] != placeholder_count:
-                raise self.error(
+                raise self.build_error(
                     f"{name!r} has {placeholder_count} {what} parameters, but a measurement gives {value_counts[what]}."
                 )
         # The noise may depend on the prediction: the name of the observable then stands for its formula.
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", noise):
-            sigma = self._cached(
+            sigma = self._parse_cached(
                 noise, f"noiseFormula of {name}", {**placeholders, name: observable_row["observableFormula"]}
             )
         else:
-            sigma = self._cached(noise, f"noiseFormula of {name}", placeholders)
+            sigma = self._parse_cached(noise, f"noiseFormula of {name}", placeholders)
         distribution_name = observable_row.get("noiseDistribution", "").strip()
         if distribution_name not in DISTRIBUTIONS:
-            raise self.error(
+            raise self.build_error(
                 f"noiseDistribution of {name!r} is {distribution_name!r}; "
                 f"expected one of {', '.join(filter(None, DISTRIBUTIONS))}."
             )
         if self.version == 1 and distribution_name not in ("", "normal", "laplace"):
-            raise self.error(
+            raise self.build_error(
                 f"noiseDistribution of {name!r} is {distribution_name!r}; in version 1 it is normal or laplace."
             )
         distribution, scale = DISTRIBUTIONS[distribution_name]
         if self.version == 1:
             scale = observable_row.get("observableTransformation", "") or "lin"
             if scale not in SCALES:
-                raise self.error(
+                raise self.build_error(
                     f"observableTransformation of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}."
                 )
         key = (
@@ -448,13 +467,17 @@ class _Reader:
             else (row.get("experimentId", ""),)
         )
         if key not in index:
-            raise self._absent(f"the measurement table has the experiment {key[-1]!r}", key[-1], [k[-1] for k in index])
-        value = self._number(row.get("measurement", ""), f"a measurement of {name!r}")
-        time = self._number(row.get("time", ""), f"the time of a measurement of {name!r}")
+            raise self._build_missing_error(
+                f"the measurement table has the experiment {key[-1]!r}", key[-1], [k[-1] for k in index]
+            )
+        value = self._read_number(row.get("measurement", ""), f"a measurement of {name!r}")
+        time = self._read_number(row.get("time", ""), f"the time of a measurement of {name!r}")
         if math.isnan(time) or not math.isfinite(value) or time == -math.inf:
-            raise self.error(f"a measurement of {name!r} lacks its time or its value, or they are not finite.")
+            raise self.build_error(f"a measurement of {name!r} lacks its time or its value, or they are not finite.")
         if scale != "lin" and value <= 0:
-            raise self.error(f"a measurement of {name!r} is {value:g}; on a logarithmic scale it must be positive.")
+            raise self.build_error(
+                f"a measurement of {name!r} is {value:g}; on a logarithmic scale it must be positive."
+            )
         return Measurement(
             index[key],
             time,
@@ -467,9 +490,9 @@ class _Reader:
             row=row,
         )
 
-    def _cached(self, text: str, what: str, inside: Mapping[str, str]) -> Expr:
+    def _parse_cached(self, text: str, what: str, placeholders: Mapping[str, str]) -> Expr:
         """Parse a formula once for all measurements that have it with the same placeholders."""
-        key = (text, tuple(sorted(inside.items())))
+        key = (text, tuple(sorted(placeholders.items())))
         if key not in self._formulas:
-            self._formulas[key] = self._parsed(text, what, inside)
+            self._formulas[key] = self._parse_formula(text, what, placeholders)
         return self._formulas[key]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ...support.errors import ModelError
-from ...support.optional_imports import extra
-from ..formats.translation import equations_of_sbml
+from ...support.optional_imports import format_install_hint
+from ..formats.translation import translate_sbml
 
 MAX_TABLE_BYTES = 50_000_000
 """Size of each file of a problem in bytes above which the problem is refused. By judgement."""
@@ -22,7 +22,7 @@ KINDS = ("parameter", "observable", "measurement", "condition", "experiment")
 """Kinds of tables that a problem may have."""
 
 
-def tables(path: str, where: str) -> dict[str, Any]:
+def read_tables(path: str, where: str) -> dict[str, Any]:
     """Read the tables of a problem.
 
     Parameters
@@ -45,11 +45,13 @@ def tables(path: str, where: str) -> dict[str, Any]:
     try:
         import yaml
     except ImportError:
-        raise ModelError(f"PEtab problems need further libraries; install them with: {extra('petab')}") from None
+        raise ModelError(
+            f"PEtab problems need further libraries; install them with: {format_install_hint('petab')}"
+        ) from None
     if not Path(path).is_file():
         raise ModelError(f"There is no PEtab problem {where}; the path of its YAML file is needed.")
     try:
-        document = yaml.safe_load(_bytes(Path(path), where))
+        document = yaml.safe_load(_read_bytes(Path(path), where))
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise ModelError(f"{where} is not a PEtab problem: not valid YAML: {str(error)[:300]}") from None
     if not isinstance(document, dict) or "format_version" not in document:
@@ -57,39 +59,41 @@ def tables(path: str, where: str) -> dict[str, Any]:
     version = str(document["format_version"]).split(".", maxsplit=1)[0]
     if version not in ("1", "2"):
         raise ModelError(f"{where} is PEtab of version {document['format_version']}; versions 1 and 2 are read.")
-    files, model = _first(document, where) if version == "1" else _second(document, where)
+    files, model = (
+        _list_files_of_version_1(document, where) if version == "1" else _list_files_of_version_2(document, where)
+    )
     folder = Path(path).resolve().parent
-    contents: dict[str, Any] = {kind: _table(folder, files.get(kind, []), kind, where) for kind in KINDS}
-    sbml = _bytes(_inside(folder, model, where), where).decode("utf-8", errors="replace")
+    contents: dict[str, Any] = {kind: _read_table(folder, files.get(kind, []), kind, where) for kind in KINDS}
+    sbml = _read_bytes(_resolve_inside(folder, model, where), where).decode("utf-8", errors="replace")
     # The targets of conditions can change in time only if there is more than one period.
     moving = frozenset(row.get("targetId", "") for row in contents["condition"] if len(contents["experiment"]) > 1)
-    contents["model"] = equations_of_sbml(sbml, f"{where}, {model}", _named(contents), moving)
+    contents["model"] = translate_sbml(sbml, f"{where}, {model}", _collect_identifiers(contents), moving)
     contents["version"] = int(version)
     return contents
 
 
-def _first(told: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str]:
+def _list_files_of_version_1(document: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str]:
     """Return the files of the tables by kind, and the model file, of a problem of version 1."""
-    problems = told.get("problems")
+    problems = document.get("problems")
     if not isinstance(problems, list) or len(problems) != 1 or not isinstance(problems[0], dict):
         count = len(problems) if isinstance(problems, list) else "no"
         raise ModelError(f"{where} has {count} problems; one is expected.")
     problem = problems[0]
-    files = {kind: _words(problem.get(f"{kind}_files"), where) for kind in KINDS if kind != "parameter"}
-    files["parameter"] = _words(told.get("parameter_file"), where)
-    models = _words(problem.get("sbml_files"), where)
+    files = {kind: _read_file_names(problem.get(f"{kind}_files"), where) for kind in KINDS if kind != "parameter"}
+    files["parameter"] = _read_file_names(document.get("parameter_file"), where)
+    models = _read_file_names(problem.get("sbml_files"), where)
     if len(models) != 1:
         raise ModelError(f"{where} has {len(models)} SBML files; one is expected.")
     return files, models[0]
 
 
-def _second(told: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str]:
+def _list_files_of_version_2(document: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str]:
     """Return the files of the tables by kind, and the model file, of a problem of version 2."""
-    if told.get("extensions"):
+    if document.get("extensions"):
         raise ModelError(
-            f"{where} uses extensions of PEtab, which are not supported: {', '.join(map(str, told['extensions']))}."
+            f"{where} uses extensions of PEtab, which are not supported: {', '.join(map(str, document['extensions']))}."
         )
-    models = told.get("model_files")
+    models = document.get("model_files")
     if not isinstance(models, dict) or len(models) != 1:
         count = len(models) if isinstance(models, dict) else "no"
         raise ModelError(f"{where} has {count} models; one is expected.")
@@ -97,10 +101,10 @@ def _second(told: dict[str, Any], where: str) -> tuple[dict[str, list[str]], str
     language = model.get("language") if isinstance(model, dict) else None
     if language != "sbml":
         raise ModelError(f"{where} has a model in {language!r}; only SBML is read.")
-    return {kind: _words(told.get(f"{kind}_files"), where) for kind in KINDS}, str(model.get("location"))
+    return {kind: _read_file_names(document.get(f"{kind}_files"), where) for kind in KINDS}, str(model.get("location"))
 
 
-def _words(value: Any, where: str) -> list[str]:
+def _read_file_names(value: Any, where: str) -> list[str]:
     """Return one file name, or several, as a list."""
     names = [value] if isinstance(value, str) else value or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -108,7 +112,7 @@ def _words(value: Any, where: str) -> list[str]:
     return names
 
 
-def _inside(folder: Path, name: str, where: str) -> Path:
+def _resolve_inside(folder: Path, name: str, where: str) -> Path:
     """Return the path of a file in the folder of the problem or below; raise if it is elsewhere or missing."""
     path = (folder / name).resolve()
     if not path.is_relative_to(folder):
@@ -120,18 +124,18 @@ def _inside(folder: Path, name: str, where: str) -> Path:
     return path
 
 
-def _bytes(path: Path, where: str) -> bytes:
+def _read_bytes(path: Path, where: str) -> bytes:
     """Read a file; raise if it is too large."""
     if path.stat().st_size > MAX_TABLE_BYTES:
         raise ModelError(f"{where}: {path.name} has more than {MAX_TABLE_BYTES // 1_000_000} MB.")
     return path.read_bytes()
 
 
-def _table(folder: Path, names: list[str], kind: str, where: str) -> Rows:
+def _read_table(folder: Path, names: list[str], kind: str, where: str) -> Rows:
     """Read the tables of one kind and join their rows; cells are stripped, empty rows and unnamed columns left out."""
     rows: Rows = []
     for name in names:
-        text = _bytes(_inside(folder, name, where), where).decode("utf-8-sig", errors="replace")
+        text = _read_bytes(_resolve_inside(folder, name, where), where).decode("utf-8-sig", errors="replace")
         reader = csv.reader(io.StringIO(text), delimiter="\t")
         try:
             header = [cell.strip() for cell in next(reader, [])]
@@ -146,9 +150,9 @@ def _table(folder: Path, names: list[str], kind: str, where: str) -> Rows:
     return rows
 
 
-def _named(found: dict[str, Any]) -> frozenset[str]:
+def _collect_identifiers(contents: dict[str, Any]) -> frozenset[str]:
     """Return the identifiers that the tables refer to: parameters, targets, and columns of conditions."""
-    named = {row.get("parameterId", "") for row in found["parameter"]}
-    named |= {row.get("targetId", "") for row in found["condition"]}
-    named |= {column for row in found["condition"] for column in row}
+    named = {row.get("parameterId", "") for row in contents["parameter"]}
+    named |= {row.get("targetId", "") for row in contents["condition"]}
+    named |= {column for row in contents["condition"] for column in row}
     return frozenset(named - {"", "conditionId", "conditionName", "targetId", "targetValue"})

@@ -16,11 +16,11 @@ import symengine as se
 from ...model.function_table import Expr
 from ...model.model import Model
 from ...support.errors import ModelError
-from .petab_priors import Prior, on_scale
+from .petab_priors import PetabPrior, convert_to_scale
 
 
 @dataclass(frozen=True)
-class Quantity:
+class TableQuantity:
     """A row of the parameter table.
 
     Attributes
@@ -43,13 +43,13 @@ class Quantity:
     upper: float
     nominal: float
     estimate: bool
-    prior: Prior | None = None
+    prior: PetabPrior | None = None
 
-    def log_prior(self, x: float) -> float:
+    def compute_log_prior(self, x: float) -> float:
         """Return the logarithm of the prior at a value on the linear scale; zero without a prior."""
         if self.prior is None:
             return 0.0
-        return self.prior.log(on_scale(self.scale, x) if self.prior.scaled else x)
+        return self.prior.compute_log_density(convert_to_scale(self.scale, x) if self.prior.scaled else x)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class ProblemContents:
     """The contents of a problem.
 
     Attributes
@@ -120,14 +120,14 @@ class Meaning:
     """
 
     model: Model
-    quantities: tuple[Quantity, ...]
-    own: dict[str, Expr]
-    begins: dict[str, Expr]
+    quantities: tuple[TableQuantity, ...]
+    parameter_values: dict[str, Expr]
+    initial_values: dict[str, Expr]
     experiments: tuple[tuple[str, tuple[Period, ...]], ...]
     measurements: tuple[Measurement, ...]
 
 
-def folded(found: Meaning) -> Meaning:
+def substitute_constants(contents: ProblemContents) -> ProblemContents:
     """Substitute parameters that are the same number in all experiments into the equations.
 
     The sensitivities of forward solutions are then fewer.
@@ -146,29 +146,31 @@ def folded(found: Meaning) -> Meaning:
         If such a parameter has no value.
     """
     # A parameter that a condition sets has more than one value, so it must stay.
-    set_by = {name for _, periods in found.experiments for period in periods for name in period.values}
-    numbers = {name: e for name, e in found.own.items() if e.is_Number and name not in set_by}
-    used = found.model.measured_by(()).parameters
+    set_by = {name for _, periods in contents.experiments for period in periods for name in period.values}
+    numbers = {name: e for name, e in contents.parameter_values.items() if e.is_Number and name not in set_by}
+    used = contents.model.restrict_to_observables(()).parameters
     without_value = [name for name, e in numbers.items() if name in used and math.isnan(float(e))]
     if without_value:
         raise ModelError(f"the parameter {without_value[0]!r} of the model has no value.")
     substitutions = {se.Symbol(name): e for name, e in numbers.items()}
-    model = found.model.substituted({n: e for n, e in numbers.items() if n in found.model.parameters}, drop=True)
-    model = model.measured_by(())
+    model = contents.model.substitute_parameters(
+        {n: e for n, e in numbers.items() if n in contents.model.parameters}, drop=True
+    )
+    model = model.restrict_to_observables(())
 
     def substitute(expr: Expr) -> Expr:
         return expr.subs(substitutions)
 
     return replace(
-        found,
+        contents,
         model=model,
-        own={name: substitute(e) for name, e in found.own.items() if name not in numbers},
-        begins={name: substitute(e) for name, e in found.begins.items()},
+        parameter_values={name: substitute(e) for name, e in contents.parameter_values.items() if name not in numbers},
+        initial_values={name: substitute(e) for name, e in contents.initial_values.items()},
         experiments=tuple(
             (label, tuple(Period(q.begin, {n: substitute(e) for n, e in q.values.items()}) for q in periods))
-            for label, periods in found.experiments
+            for label, periods in contents.experiments
         ),
         measurements=tuple(
-            replace(m, formula=substitute(m.formula), sigma=substitute(m.sigma)) for m in found.measurements
+            replace(m, formula=substitute(m.formula), sigma=substitute(m.sigma)) for m in contents.measurements
         ),
     )
