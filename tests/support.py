@@ -129,7 +129,7 @@ def mesh_of(name, M=60, noise=0.02):
 def use_numpy(monkeypatch) -> None:
     """Replace the compiled kernels by their equivalents in NumPy and LAPACK."""
     for module in (interval_chain, simpson_rule, saddle_point):
-        monkeypatch.setattr(module, "library", lambda: None)
+        monkeypatch.setattr(module, "load_library", lambda: None)
 
 
 # Studies.

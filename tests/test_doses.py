@@ -53,7 +53,7 @@ def test_both_ways_agree(twice):
 
 
 def test_a_dose_in_the_data_is_a_dose_in_the_model(twice):
-    plain = twice.replaced(trajectories=[wf.data.trajectory.replace(q, doses=()) for q in twice.trajectories])
+    plain = twice.replace_attributes(trajectories=[wf.data.trajectory.replace(q, doses=()) for q in twice.trajectories])
     in_model = wf.fit(wf.Model.from_text(ORAL + "\nat t = 0, 24: A = A + 100"), plain, bounds=BOUNDS)
     in_data = wf.fit(wf.Model.from_text(ORAL), twice, bounds=BOUNDS)
     np.testing.assert_allclose(in_model.estimate, in_data.estimate, rtol=1e-9)

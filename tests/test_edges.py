@@ -233,7 +233,7 @@ def test_what_a_fit_leaves_of_noise_is_a_projection_and_the_same_by_every_method
     found = []
     for name in ("output-error", method):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(judgement, "assess", spy)
+            patch.setattr(judgement, "assess_residuals", spy)
             wf.fit(PREY.model, data, bounds=PREY.bounds, method=name)
         found.append(kept["left"](noise))
     assert np.allclose(found[0], found[1], atol=0.02)

@@ -44,7 +44,7 @@ def test_normalised_bumps_have_unit_norm():
 def test_integration_by_parts_holds(basis):
     """Σ φ' u + φ u' = 0 for a smooth u, so that Φ' is the derivative of Φ."""
     q = trajectory()
-    phi, dphi = basis.build(q).dense()
+    phi, dphi = basis.build(q).to_dense()
     u, du = np.sin(1.3 * q.times + 0.4), 1.3 * np.cos(1.3 * q.times + 0.4)
     assert np.abs(dphi @ u + phi @ du).max() < 1e-4 * np.abs(dphi @ u).max()
 

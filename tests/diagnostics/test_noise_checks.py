@@ -15,7 +15,7 @@ def check(level, e, kind="gaussian", rejected=False, repeated=False, uneven=Fals
     """Check noise `e` `(n,)` of standard deviation one about fitted values `level` `(n,)`."""
     kinds = {"gaussian": level + e, "lognormal": level * np.exp(e), "poisson": level + e}
     data = wf.Dataset(TIMES, kinds[kind], kind, names=["u"])
-    refined = SimpleNamespace(residuals=(e[:, None],), sigma=np.ones(1), leftover=None)
+    refined = SimpleNamespace(residuals=(e[:, None],), sigma=np.ones(1), project_residuals=None)
     return check_noise(data, refined, rejected, rejected_by_repeats=repeated, allow_uneven=uneven)
 
 

@@ -10,4 +10,4 @@ from weakform.files.petab import petab_problem
 def translate_in_process(monkeypatch):
     """Replace the child process by a direct call of the same translation."""
     for module in (sbml, petab_problem):
-        monkeypatch.setattr(module, "ask", lambda task, text, where: translation.TASKS[task](text, where))
+        monkeypatch.setattr(module, "run_in_subprocess", lambda task, text, where: translation.TASKS[task](text, where))

@@ -32,10 +32,10 @@ def translate_in_process(request, monkeypatch):
     if "own_process" in request.node.name:
         return
 
-    def ask(task, text, where):
+    def run(task, text, where):
         return json.loads(json.dumps(TASKS[task](text, where)))
 
-    monkeypatch.setattr("weakform.files.petab.petab_problem.ask", ask)
+    monkeypatch.setattr("weakform.files.petab.petab_problem.run_in_subprocess", run)
 
 
 def yaml_of(folder):

@@ -106,8 +106,8 @@ def test_word_import_in_comment_is_accepted():
 
 LIMITED = """
 import socket
-from weakform.files.formats.subprocess_reader import _limit
-_limit()
+from weakform.files.formats.subprocess_reader import _limit_resources
+_limit_resources()
 connect = lambda: socket.create_connection(("localhost", 9))
 for attempt in (connect, lambda: socket.socket(), lambda: bytearray(3 << 30)):
     try:

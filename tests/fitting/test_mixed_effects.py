@@ -137,11 +137,11 @@ class ClockThatStrikes:
     """A watch whose time is over from its n-th question on."""
 
     def __init__(self, seconds, n):
-        self.watch, self.left_over = Watch(seconds), n
+        self.watch, self.remaining_questions = Watch(seconds), n
 
     def __call__(self, objective=np.nan):
-        self.left_over -= 1
-        return self.left_over < 0
+        self.remaining_questions -= 1
+        return self.remaining_questions < 0
 
     def __getattr__(self, name):
         return getattr(self.watch, name)

@@ -18,13 +18,13 @@ from weakform.results.status import Status
 class Clock:
     """A watch whose time is over only if `over` is set."""
 
-    def __init__(self, alone=False, over=False):
-        self.alone, self.over = alone, over
+    def __init__(self, forbids_fallback=False, over=False):
+        self.forbids_fallback, self.over = forbids_fallback, over
 
     def __call__(self):
         return self.over
 
-    def left(self):
+    def compute_seconds_left(self):
         return 100.0
 
 
@@ -55,7 +55,7 @@ def make_attempt(
     refined = SimpleNamespace(
         sigma=np.array([share]),
         stiffness=stiffness,
-        held=None,
+        held_direction=None,
         residuals=(np.ones((samples, 1)),),
         misfit=1.0,
         freedom=1,

@@ -259,7 +259,7 @@ def test_an_initial_value_that_is_a_parameter_has_the_interval_of_the_parameter(
 def ends_of(model, data, bounds=None):
     """Return the rise of the misfit at each end of a profile, in quantiles, by fits that hold the parameter."""
     fit = wf.fit(model, data, bounds=bounds)
-    with_sigma = data.replaced(sigma=fit.sigma)
+    with_sigma = data.replace_attributes(sigma=fit.sigma)
     whole = wf.fit(model, with_sigma, bounds=bounds, start=fit.params, starts=1)
     rises = {}
     for j, name in enumerate(model.parameters):

@@ -56,7 +56,7 @@ def test_probes_estimate_the_traces_of_the_hessian(name, monkeypatch):
     p = points(name)[0]
     exact = likelihood(form)(p, 2)
     with monkeypatch.context() as patch:
-        patch.setattr("weakform.weak.likelihood_derivatives.Derivatives._traces", lambda self: 0.0)
+        patch.setattr("weakform.weak.likelihood_derivatives.LikelihoodDerivatives._compute_traces", lambda self: 0.0)
         scale = np.abs(likelihood(form)(p, 2).hessian - exact.hessian).max()
     monkeypatch.setattr("weakform.weak.weak_form.TRACE_POLICY", replace(TRACE_POLICY, max_states_times_parameters=0))
     few = likelihood(form)(p, 2)

@@ -33,7 +33,7 @@ class Estimator:
         `check(task)` raises `FitError` before any work if the method cannot handle the task.
     options : tuple of str
         Options that the method takes besides those common to all methods.
-    has_likelihood : bool
+    likelihood : bool
         Whether the objective is a likelihood, so that priors can be added to it.
     closed_form : bool
         Whether the method needs no start if the model is linear in its parameters.
