@@ -1,4 +1,4 @@
-"""The pictures of `docs/hidden-states.md`: an epidemic seen through its reported cases, and the plague at Eyam; seeded.
+"""The pictures of `docs/hidden-states.md`: an epidemic known from its reported cases, and the plague at Eyam; seeded.
 
 python docs/figures/make_hidden_states.py  # ten seconds; writes docs/figures/hidden-states-*.svg and prints the numbers
 """
@@ -19,25 +19,25 @@ EXAMPLES = FOLDER.parent.parent / "examples"
 
 
 def save(figure, name):
-    """Write a picture that is the same, byte for byte, whenever it is made."""
+    """Write a picture; repeated runs write the same bytes."""
     figure.savefig(FOLDER / f"hidden-states-{name}.svg", metadata={"Date": None})
     plt.close(figure)
 
 
 def band(axis, curve, label):
-    """A fitted state with its 95% band."""
+    """Draw a fitted state with its 95% band."""
     axis.fill_between(curve.times, curve.lower, curve.upper, color=FIT, alpha=0.2, lw=0)
     axis.plot(curve.times, curve.values, color=FIT, label=label)
 
 
-def told(name, quantity):
-    """A quantity in one line."""
+def print_quantity(name, quantity):
+    """Print a quantity with its error and interval in one line."""
     low, high = quantity.interval
     print(f"  {name}: {quantity.value:.4g} ± {quantity.error:.2g}, 95% from {low:.4g} to {high:.4g}")
 
 
 def epidemic():
-    """Reported cases, and the share that can still be infected, which nobody counted."""
+    """Draw the reported cases, and the share of people who can still be infected, which was not measured."""
     sir = wf.Model.from_text("""
         S' = -beta*S*I
         I' = beta*S*I - gamma*I
@@ -62,19 +62,19 @@ def epidemic():
     save(figure, "cases")
     print(f"epidemic: {fit.status.name}, {cases.sum()} cases reported")
     for name in ("I0", "beta", "gamma", "rho"):
-        told(name, fit[name])
-    told("beta/gamma", fit.derived("beta/gamma"))
+        print_quantity(name, fit[name])
+    print_quantity("beta/gamma", fit.derived("beta/gamma"))
     S = fit.states["S"]
     lower, upper = np.interp(t, S.times, S.lower), np.interp(t, S.times, S.upper)
     inside = np.sum((truth[:, 0] >= lower) & (truth[:, 0] <= upper))
     print(f"  S at the end: {S.values[-1]:.3f}, {S.lower[-1]:.3f} to {S.upper[-1]:.3f}; truth {truth[-1, 0]:.3f}")
     print(f"  days with the truth in the band: {inside} of {len(t)}")
     every_week = wf.Dataset(t[::7], cases[::7], names=["cases"], noise="poisson")
-    told(f"beta from {len(t[::7])} days", wf.fit(sir, every_week, bounds=bounds)["beta"])
+    print_quantity(f"beta from {len(t[::7])} days", wf.fit(sir, every_week, bounds=bounds)["beta"])
 
 
 def eyam():
-    """The sick that were counted, and the healthy: found from the sick alone, and counted."""
+    """Draw the counted sick people, and the healthy people as estimated from the sick alone and as counted."""
     equations = "S' = -beta*S*I\nI' = beta*S*I - gamma*I\n"
     bounds = {"beta": (0, 0.1), "gamma": (0, 10)}
     sick = wf.Dataset.from_csv(EXAMPLES / "eyam.csv", time="time", names=["I"], noise="poisson")
@@ -93,8 +93,8 @@ def eyam():
         end = fit.states["S"].values[-1]
         print(f"Eyam, {label}: {fit.status.name}, log-likelihood {fit.log_likelihood:.2f}, S at the end {end:.0f}")
         for name in ("beta", "gamma"):
-            told(name, fit[name])
-        told("S(0)", fit.initial["S"])
+            print_quantity(name, fit[name])
+        print_quantity("S(0)", fit.initial["S"])
     fit = fits["S(0) = 261 - I(0)"]
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
     left.plot(both.trajectories[0].times, both.trajectories[0].values[:, 1], "o", ms=4.5, color=DATA, label="counted")
@@ -114,7 +114,7 @@ def eyam():
 
 
 def prey():
-    """Prey alone: what is known of the hidden predator decides."""
+    """Fit the prey alone, with different knowledge about the hidden predator."""
     model = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x*y - c*y")
     t = np.linspace(0, 12, 60)
     exact = wf.simulate(model, [1.0, 0.5, 0.7, 0.2], [8.0, 1.0], t).states
@@ -127,9 +127,9 @@ def prey():
         fit = wf.fit(model, data, bounds=boxes, fixed=fixed)
         print(f"prey alone, {label}: {fit.status.name}")
         for name in "abcd":
-            told(name, fit[name])
-        told("y(0)", fit.initial["y"])
-        told("a*c", fit.derived("a*c"))
+            print_quantity(name, fit[name])
+        print_quantity("y(0)", fit.initial["y"])
+        print_quantity("a*c", fit.derived("a*c"))
         for line in fit.warnings:
             print("  -", line)
     y, counted = np.full(60, np.nan), [10, 25, 40, 55]
@@ -137,7 +137,7 @@ def prey():
     some = wf.fit(model, wf.Dataset(t, np.column_stack([x, y]), names=["x", "y"], noise="lognormal"), bounds=bounds)
     print(f"prey, and four counts of the predator: {some.status.name}")
     for name in "abcd":
-        told(name, some[name])
+        print_quantity(name, some[name])
 
 
 if __name__ == "__main__":

@@ -26,28 +26,28 @@ fine = np.linspace(0, END, 1001)
 
 
 def solution(times):
-    """The true states."""
+    """Compute the true states."""
     return wf.simulate(MODEL, [A, B], [0.5], times).states[:, 0]
 
 
 def noisy(seed, sigma=SIGMA):
-    """One draw of the data."""
+    """Draw noisy data."""
     return solution(t) + sigma * np.random.default_rng(seed).standard_normal(SAMPLES)
 
 
 def slope(u):
-    """The true right-hand side."""
+    """Compute the true right-hand side."""
     return A * u - B * u**2
 
 
 def save(figure, name):
-    """Write a picture that is the same, byte for byte, whenever it is made."""
+    """Write a picture; repeated runs write the same bytes."""
     figure.savefig(FOLDER / f"weak-form-{name}.svg", metadata={"Date": None})
     plt.close(figure)
 
 
 def differentiating(u):
-    """Data, and the quotients of their differences."""
+    """Draw the data, and the quotients of their differences."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.9))
     left.plot(fine, solution(fine), color=TRUTH, label="truth")
     left.plot(t, u, "o", ms=3.5, color=DATA, label="data")
@@ -64,7 +64,7 @@ def differentiating(u):
 
 
 def one_bump(u, centre=3.0, radius=2.0):
-    """Data, one test function, and the two products whose areas are compared."""
+    """Draw the data, one test function, and the two products whose areas are compared."""
     phi, dphi = bump((t - centre) / radius)
     dphi = dphi / radius
     figure, axes = plt.subplots(1, 3, figsize=(8, 2.7))
@@ -86,14 +86,14 @@ def one_bump(u, centre=3.0, radius=2.0):
 
 
 def equations(u):
-    """The test functions of a fit on the grid, and the rows `left = a * first - b * second` that they give."""
+    """Return the test functions of a fit, with their values and derivatives on the grid, of shape `(K, time)`."""
     functions = wf.Local().build(wf.Dataset(t, u).trajectories[0])
     phi, dphi = functions.to_dense()
     return functions, phi, dphi
 
 
 def many_bumps(u):
-    """All test functions, and the line in the plane of (a, b) that each of them gives."""
+    """Draw all test functions, and for each of them its line in the plane of (a, b)."""
     functions, phi, dphi = equations(u)
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
     left.plot(t, u / u.max(), "o", ms=3, color=DATA, alpha=0.7)
@@ -113,7 +113,7 @@ def many_bumps(u):
 
 
 def covariance(u):
-    """The weak residuals at the truth with their standard deviations, and their correlations."""
+    """Draw the weak residuals at the truth with their standard deviations, and their correlations."""
     _, phi, dphi = equations(u)
     residual = phi @ slope(u) + dphi @ u
     sensitivity = dphi + phi * (A - 2 * B * u)
@@ -136,7 +136,7 @@ def covariance(u):
 
 
 def bias(runs=100):
-    """Data of FitzHugh and Nagumo's model, and the mean of many estimates against the noise."""
+    """Draw data of FitzHugh and Nagumo's model, and the mean of many estimates against the noise."""
     problem = wf.problems.get("fitzhugh-nagumo")
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
     data = problem.simulate(M=128, noise=0.1, seed=0)
@@ -146,8 +146,8 @@ def bias(runs=100):
     left.legend(loc="upper right", fontsize=9)
     levels = np.array([0.02, 0.05, 0.1, 0.15, 0.2])
     for method, colour, label in (("mle", TRUTH, "weak likelihood"), ("wendy", FIT, "refined")):
-        found = np.array([[estimate(problem, level, seed, method) for seed in range(runs)] for level in levels])
-        mean, scatter = found.mean(axis=1), found.std(axis=1)
+        estimates = np.array([[estimate(problem, level, seed, method) for seed in range(runs)] for level in levels])
+        mean, scatter = estimates.mean(axis=1), estimates.std(axis=1)
         right.errorbar(100 * levels, mean, scatter, fmt="o-", ms=4, capsize=3, color=colour, label=label)
         print(f"{method}: mean of p1 over truth {mean.round(3)}, scatter {scatter.round(3)}")
     right.axhline(1, color="black", lw=0.6)
@@ -157,13 +157,13 @@ def bias(runs=100):
 
 
 def estimate(problem, noise, seed, method):
-    """The first parameter over its truth."""
+    """Return the estimate of the first parameter over its true value."""
     data = problem.simulate(M=128, noise=noise, seed=seed)
     return wf.fit(problem.model, data, bounds=problem.bounds, method=method).estimate[0] / problem.truth[0]
 
 
 def refined(u):
-    """The states that obey the model; and what they leave of the data, for a right model and a wrong one."""
+    """Draw the states that obey the model, and the residuals of a right and of a wrong model."""
     fit = wf.fit(MODEL, wf.Dataset(t, u))
     wrong = wf.fit(wf.Model.from_text("u' = a*(c - u)"), wf.Dataset(t, u))
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
@@ -173,11 +173,11 @@ def refined(u):
     left.plot(fine, solution(fine), color=TRUTH, lw=1, label="truth")
     left.set(title="the refinement", xlabel="t", ylabel="u")
     left.legend(loc="lower right", fontsize=9)
-    for found, colour, label in ((wrong, TRUTH, "u' = a (c - u)"), (fit, FIT, "u' = a u - b u²")):
-        p = found.goodness.p_value
+    for result, colour, label in ((wrong, TRUTH, "u' = a (c - u)"), (fit, FIT, "u' = a u - b u²")):
+        p = result.goodness.p_value
         shown = f"{label}: p = {p:.2f}" if p >= 0.01 else f"{label}: p < 0.01"
-        right.plot(t, (u - found.denoised[0][:, 0]) / SIGMA, "o-", ms=3, lw=0.7, color=colour, label=shown)
-        print(f"{label}: {found.status.name}, p = {p:.2g}")
+        right.plot(t, (u - result.denoised[0][:, 0]) / SIGMA, "o-", ms=3, lw=0.7, color=colour, label=shown)
+        print(f"{label}: {result.status.name}, p = {p:.2g}")
     right.axhline(0, color="black", lw=0.6)
     right.set(title="data less states, over the noise", xlabel="t", ylim=(-5, 7))
     right.legend(loc="upper right", fontsize=9)
