@@ -84,13 +84,13 @@ def validate_trajectory(arguments: TrajectoryArguments) -> tuple[Trajectory, Dat
 
     Parameters
     ----------
-    given : Given
+    arguments : TrajectoryArguments
 
     Returns
     -------
     Trajectory
         Increasing times; values that are finite and allowed by their noise, or NaN; repeated measurements merged.
-    Parts
+    DatasetAttributes
         The other attributes of its dataset, with notes on all that was changed.
     """
     times, values = convert_numbers(arguments.t, "times"), convert_numbers(arguments.U, "states U")
@@ -411,7 +411,7 @@ def merge_repeats(
 
     Returns
     -------
-    Merged
+    MergedMeasurements
     """
     D = values.shape[1]
     distinct, group = np.unique(times, return_inverse=True)
@@ -565,10 +565,16 @@ def _combine_inputs(
     times : ndarray, (time,)
         Times of the samples.
     inputs : mapping
-        All inputs; see `_inputs`.
+        All inputs, as `_validate_inputs` takes them.
     on_own_times : mapping
-        Those of them that are tuples `(times, values)`, or `(times, values, "hold" or "linear")`.
+        The inputs that are tuples `(times, values)`, or `(times, values, "hold" or "linear")`.
     hold : bool
+        Whether an input that does not say so itself keeps its value until its next time.
+
+    Returns
+    -------
+    Inputs
+        On the union of all times.
     """
     parts = []
     for name, value in inputs.items():

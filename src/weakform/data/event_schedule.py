@@ -131,12 +131,17 @@ def _parse_amount(amount: Amount, parameters: list[str], what: str, taken: Mappi
     Parameters
     ----------
     amount : float or str
-    known : list of str
+    parameters : list of str
         Names of parameters; new ones in the expression are appended.
     what : str
         What is parsed, for error messages.
     taken : mapping of str to str
-        Names that mean something else, and what.
+        Names that cannot be parameters, and what each of them is, such as `a state`.
+
+    Returns
+    -------
+    expression
+        Of numbers and parameters.
     """
     if not isinstance(amount, str):
         return se.RealDouble(amount)

@@ -55,8 +55,8 @@ def pivot_to_wide(table: Table, time: str, trajectory: str | None = None) -> Tab
     time : str
         Its time column.
     trajectory : str, optional
-        The column that tells trajectories apart. By default all columns that are named like one (`GROUPS`), joined to
-        one column.
+        The column that tells trajectories apart. By default all columns that are named like one
+        (`GROUP_COLUMNS`), joined to one column.
 
     Returns
     -------

@@ -33,7 +33,7 @@ class MatchedPair:
         The measured columns; the states in the order of the model if `complete`.
     complete : bool
         Whether every state is measured directly, with no given initial value and no jump.
-    left : tuple of str
+    unused_parameters : tuple of str
         Parameters that occur only in expressions that were not measured; they are not fitted.
     """
 
@@ -58,7 +58,7 @@ def match(data: Dataset, model: Model) -> MatchedPair:
 
     Returns
     -------
-    Matched
+    MatchedPair
 
     Raises
     ------
@@ -168,10 +168,10 @@ def note_left_out_columns(columns: Sequence[str], candidates: Iterable[str], mea
     ----------
     columns : sequence of str
         Columns that are no state or named expression of the model.
-    known : iterable of str
+    candidates : iterable of str
         The states and named expressions of the model.
     measured : iterable of str
-        Those of them that are measured.
+        The candidates that are measured.
     """
     hidden = [name for name in candidates if name not in measured]
     guess = next(

@@ -40,7 +40,7 @@ class Table:
 
     Attributes
     ----------
-    where : str
+    location : str
         Path or description of the table, for error messages.
     columns : dict
         Arrays, or lists of numbers with text in cells that are not numbers.

@@ -8,7 +8,7 @@ At a jump at the time τ(p, u₀) the states go from u to R(u, p), and the right
 with `R_t dτ` in addition if R depends on time. If τ is the time at which `g(t, u, p)` passes through zero,
 `dτ = -(g_u S + g_p)/(g_t + g_u f)`.
 
-A trigger g whose time depends on parameters alone is known before anything is solved (`Known`); any other trigger is
+A trigger g whose time depends on parameters alone is known before anything is solved (`ScheduledJump`); any other trigger is
 watched while the equations are solved.
 """
 
@@ -184,7 +184,7 @@ class Jumps:
         return -row / pace if pace != 0 else np.zeros_like(row)
 
     def compute_trigger_rate(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
-        """Compute the rate of change `g_t + g_u f` of a watched trigger; see `when` for the arguments."""
+        """Compute the rate of change `g_t + g_u f` of a watched trigger; see `differentiate_time` for the arguments."""
         g = self._watched[which]
         idle = np.zeros((1, len(self.model.driving_names)))
         value, by_u, _ = self._compile_map(("when", which), [g, g.diff(TIME_SYMBOL)]).linearise(

@@ -83,7 +83,7 @@ class PiecewiseSolver:
 
     Parameters
     ----------
-    setting : Setting
+    setting : InitialValueProblem
     start : ndarray, (columns, D)
         The solution at the first time; one column without sensitivities, else `1 + J + D`.
     times : ndarray, (time,)
@@ -211,7 +211,7 @@ class PiecewiseSolver:
             jump for jump in scheduled if jump.time < last or (jump.time == last and not self.setting.open_end)
         ]
         ahead = {*edges, float(last), *(jump.time for jump in scheduled)}
-        for edge in sorted(edge for edge in ahead if edge > times[0]):  # `_begin` has handled the first time
+        for edge in sorted(edge for edge in ahead if edge > times[0]):  # the first time is done already
             while self.now < edge:
                 if not self._solve_piece(edge):
                     return SimulationStatus.BLOWS_UP

@@ -182,7 +182,7 @@ def simulate(
         tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
-        """Solve with the current tolerances; see `Course.run`."""
+        """Solve with the current tolerances; see `PiecewiseSolver.solve`."""
         setting = InitialValueProblem(
             model,
             parameters,

@@ -145,7 +145,7 @@ def find_steady_state(
 
     Returns
     -------
-    Steady, or None
+    SteadyState, or None
         None if the model does not come to rest.
     """
     D, J, jumps, f_map = len(u0), len(p), get_jumps(model), model.build_map("f")
@@ -229,7 +229,7 @@ def _find_slowest_rate(F: FloatArray, conserved_count: int) -> tuple[float, bool
     Parameters
     ----------
     F : ndarray, (D, D)
-    conserved : int
+    conserved_count : int
         Number of conserved quantities, whose rates are zero and are left out.
     """
     values = np.linalg.eigvals(F)
@@ -251,7 +251,7 @@ def _has_parameter_dependent_conservation(
     u : ndarray, (D,)
     driven : ndarray, (switches,)
     N : ndarray, (D, c)
-        The conserved directions at p; see `conserved`.
+        The conserved directions at p; see `find_conserved_directions`.
     """
     for j in range(len(p)) if N.size else ():
         moved = find_conserved_directions(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
@@ -271,7 +271,7 @@ class SteadyInitialValues(ExpressionMap):
     ----------
     model : Model
         A model that begins at rest.
-    begins : Map
+    begins : ExpressionMap
         Initial values from which it comes to rest.
     """
 
@@ -313,5 +313,5 @@ class SteadyInitialValues(ExpressionMap):
         return values, np.zeros((n, D, D)), slopes
 
     def __call__(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
-        """Compute steady states, `(n, D)`; see `linearised` for the arguments."""
+        """Compute steady states, `(n, D)`; see `linearise` for the arguments."""
         return self.linearise(t, u, p, inputs)[0]

@@ -257,7 +257,7 @@ class FullyMeasuredExperiment:
         ----------
         p : ndarray, (J,)
         initial : sequence of ndarray
-            Unused; for the same interface as `Experiment`.
+            Unused; for the same interface as `ForwardExperiment`.
 
         Returns
         -------
@@ -288,7 +288,7 @@ def find_freedoms(
 
     Parameters
     ----------
-    experiment : Experiment or Complete
+    experiment : ForwardExperiment or FullyMeasuredExperiment
     points : sequence of tuple
         Parameters `(J,)`, and the initial state `(D,)` of each trajectory. At least two points must be solvable.
 

@@ -94,7 +94,7 @@ class Factor:
         J : int
             Number of matrices D_i.
         inverse_diagonal : ndarray, (B, b, b)
-            Diagonal blocks of S⁻¹, as `inverse` returns them.
+            Diagonal blocks of S⁻¹, as `compute_inverse_blocks` returns them.
         chunks : iterable
             The D_i for consecutive ranges of n blocks: diagonal `(J, n, b, b)` and lower `(J, n, b, b)`, which has one
             block fewer in the first chunk. The arrays are overwritten. Chunks bound the memory: all D_i together take J

@@ -45,15 +45,15 @@ def invert_symmetric(matrix: FloatArray, max_eigenvalue: float = np.inf) -> Floa
     """Compute the inverse of a symmetric positive semi-definite matrix, such as the covariance from the information.
 
     The matrix is scaled to a unit diagonal first, so that the units of the parameters do not matter. Eigenvalues are
-    raised to `SINGULAR`, so that a direction without information gets a very large variance. A parameter without any
+    raised to `MIN_SCALED_EIGENVALUE`, so that a direction without information gets a very large variance. A parameter without any
     information (a zero row) gets an infinite variance and does not affect the others. All variances are infinite if
     the matrix is not finite.
 
     Parameters
     ----------
     matrix : ndarray, (J, J)
-    below : float
-        Only the part of the inverse from eigenvalues of the scaled matrix below this is returned; all by default.
+    max_eigenvalue : float
+        Only the part of the inverse from eigenvalues of the scaled matrix below this limit is returned; all by default.
 
     Returns
     -------

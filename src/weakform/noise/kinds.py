@@ -12,7 +12,7 @@ deviation of a value is σ times
     negative-binomial    √(μ + μ²/k)               overdispersed counts; k is estimated from their scatter
     student              √((ν + e²)/(ν + 1))       heavy tails, ν = 4; e is the residual over σ
 
-A fit begins with weights from a running mean of the data (`rough`), and refits until weights and fitted curve agree.
+A fit begins with weights from a running mean of the data (`Kind.estimate_initial_scale`), and refits until weights and fitted curve agree.
 This solves the likelihood equations of these kinds, without a transform that would bias a small mean.
 
 Everything that depends on the kind of noise is an entry of `KINDS`: to add a kind of noise, add an entry.
@@ -78,7 +78,7 @@ class Kind:
         The values that are possible, in words, for messages.
     lowest : float
         The lowest possible value.
-    closed : bool
+    includes_lowest : bool
         True if a value may be equal to `lowest`, False if it must be larger.
     weigh : callable, optional
         `weigh(y, mu, sigma)` returns the standard deviation of each value y relative to σ, `(n,)`, at the fitted means
@@ -91,7 +91,7 @@ class Kind:
         default.
     density : callable, optional
         `density(e)` returns the sum of the log-densities of residuals e in units of σ; normal by default.
-    least : float
+    min_sigma : float
         Lower limit of σ. It is 1 for counts, which never scatter less than Poisson counts.
     robust : bool
         True if the first weights must resist outliers: they use a running median in place of the mean.

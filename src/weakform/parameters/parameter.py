@@ -78,7 +78,7 @@ def gather_specifications(
     ----------
     names : tuple of str
         Names of the model's parameters, in the order of lists and arrays.
-    more : sequence of str
+    local_names : sequence of str
         Names of the separate values of local parameters, such as `K_a`.
     parameters : mapping, optional
         The long form: a `Parameter` for each name, or a number, at which the parameter is fixed.

@@ -120,7 +120,7 @@ def resolve_parameters(
 
     Returns
     -------
-    weakform.parameters.Parameters
+    ResolvedParameters
 
     Raises
     ------
@@ -333,7 +333,7 @@ def drop_parameters(
         Parameters that are no longer in the fit.
     parameters : mapping, optional
     keywords : mapping
-        The long and the short form, as `resolve` takes them.
+        The long and the short form, as `resolve_parameters` takes them.
 
     Returns
     -------
