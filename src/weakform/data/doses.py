@@ -12,6 +12,7 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError
 
 Amount = float | str
+"""A number, or an expression of parameters."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ At a jump at the time τ(p, u₀) the states go from u to R(u, p), and the right
 with `R_t dτ` in addition if R depends on time. If τ is the time at which `g(t, u, p)` passes through zero,
 `dτ = -(g_u S + g_p)/(g_t + g_u f)`.
 
-A trigger g whose time depends on parameters alone is known before anything is solved (`ScheduledJump`); any other trigger is
-watched while the equations are solved.
+A trigger g whose time depends on parameters alone is known before anything is solved (`ScheduledJump`); any other
+trigger is watched while the equations are solved.
 """
 
 from __future__ import annotations
@@ -172,16 +172,16 @@ class Jumps:
         Returns
         -------
         ndarray, (J + D,)
-            Zeros if the trigger does not change.
+            Zeros if the trigger does not change, where the formula would divide by zero.
         """
         g = self._watched[which]
         idle = np.zeros((1, len(self.model.driving_names)))
         map_ = self._compile_map(("when", which), [g, g.diff(TIME_SYMBOL)])
         value, by_u, by_p = map_.linearise(np.array([t]), u[None], p, idle)
-        pace = value[0, 1] + by_u[0, 0] @ f
+        rate = value[0, 1] + by_u[0, 0] @ f
         row = by_u[0, 0] @ S
         row[: len(p)] += by_p[0, 0]
-        return -row / pace if pace != 0 else np.zeros_like(row)
+        return -row / rate if rate != 0 else np.zeros_like(row)
 
     def compute_trigger_rate(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
         """Compute the rate of change `g_t + g_u f` of a watched trigger; see `differentiate_time` for the arguments."""
@@ -210,7 +210,15 @@ class Jumps:
 
         Returns
         -------
-        R, R_u, R_p, R_t : ndarray, (D,), (D, D), (D, J), (D,)
+        R : ndarray, (D,)
+        R_u : ndarray, (D, D)
+        R_p : ndarray, (D, J)
+        R_t : ndarray, (D,)
+
+        Raises
+        ------
+        ModelError
+            If the event sets something that is not a state.
         """
         event = self.events[which]
         for state in event.after:

@@ -76,6 +76,7 @@ class Chain:
         Raises
         ------
         NotPositiveDefinite
+            If S is not positive definite, or not finite.
         """
         if load_library() is None:
             return self._factorise_banded(v)

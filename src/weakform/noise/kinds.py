@@ -12,8 +12,9 @@ deviation of a value is σ times
     negative-binomial    √(μ + μ²/k)               overdispersed counts; k is estimated from their scatter
     student              √((ν + e²)/(ν + 1))       heavy tails, ν = 4; e is the residual over σ
 
-A fit begins with weights from a running mean of the data (`Kind.estimate_initial_scale`), and refits until weights and fitted curve agree.
-This solves the likelihood equations of these kinds, without a transform that would bias a small mean.
+A fit begins with weights from a running mean of the data (`Kind.estimate_initial_scale`), and refits until weights and
+fitted curve agree. This solves the likelihood equations of these kinds, without a transform that would bias a small
+mean.
 
 Everything that depends on the kind of noise is an entry of `KINDS`: to add a kind of noise, add an entry.
 """
@@ -218,8 +219,10 @@ def _weigh_negative_binomial(y: FloatArray, mu: FloatArray, _sigma: FloatArray) 
     low, high = 0.0, 1.0
 
     def excess(a: float) -> float:
+        """Return by how much the scaled mean square exceeds one at the dispersion a = 1/k."""
         return float(np.mean((y - mean) ** 2 / (mean + a * mean**2))) - 1.0
 
+    # The mean square falls as 1/k grows: raise the upper end until it is below one, then bisect.
     while excess(high) > 0 and high < MAX_DISPERSION:
         high *= 10
     for _ in range(DISPERSION_BISECTIONS):
@@ -242,6 +245,7 @@ def _widen_student(e: FloatArray, scale: FloatArray) -> float:
 
 def _sum_student_density(e: FloatArray) -> float:
     """Sum the log-density of Student's distribution over residuals e in units of σ."""
+    # log Γ((ν + 1)/2) - log Γ(ν/2) - ½ log(νπ), the log-density at e = 0.
     constant = (
         math.lgamma((STUDENT_DEGREES + 1) / 2)
         - math.lgamma(STUDENT_DEGREES / 2)
@@ -288,8 +292,10 @@ KINDS: dict[str, Kind] = {
         draw=_draw_student,
         weigh=_weigh_student,
         widen=_widen_student,
+        # The information of a value about the centre of Student's distribution is (ν + 1)/((ν + 3) σ²).
         error=lambda u, sigma: sigma * np.sqrt((STUDENT_DEGREES + 3) / (STUDENT_DEGREES + 1)) * np.ones_like(u),
         density=_sum_student_density,
         robust=True,
     ),
 }
+"""All kinds of noise, by the words that users write."""

@@ -2,7 +2,8 @@
 
 Estimators work with q, where `q = log p` for parameters on a log scale and `q = p` for the others. `to_working`
 converts bounds and starts to q, `to_natural` and `to_natural_covariance` convert estimates and covariances back, and
-`rewrite_model` writes the model in terms of q. By the delta method `Cov p = diag(∂p/∂q) Cov q diag(∂p/∂q)` with `∂p/∂q = p` or 1.
+`rewrite_model` writes the model in terms of q. By the delta method `Cov p = diag(∂p/∂q) Cov q diag(∂p/∂q)` with
+`∂p/∂q = p` or 1.
 """
 
 from __future__ import annotations
