@@ -29,7 +29,7 @@ from ..support.errors import ModelError
 
 TIME_ROUNDING = 1e-12
 """Relative rounding error of a computed time; two times that are closer are the same. Some thousand times the machine
-precision, by judgement; `test_a_sample_next_to_an_event_by_rounding` in tests/forward/test_jumps.py."""
+precision, by judgement; `test_sample_at_an_event_up_to_rounding_is_after_it` in tests/forward/test_jumps.py."""
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ class _FollowPolicy:
     growth: float = 10.0
     """Smallest ratio of the durations of a part and of the one before. By judgement."""
     max_duration: float = 1e6
-    """Longest duration of a part, and of all parts together, in units of `first_duration`; a model that still moves then
-    has no steady state. By judgement."""
+    """Longest duration of a part, and of all parts together, in units of `first_duration`; a model that still moves
+    then has no steady state. By judgement."""
     min_size_share: float = 1e-12
     """Smallest size of a state in relative changes, as a share of the largest state, and smallest size of the largest
     state in its units: a state at zero has no relative change. By judgement."""
@@ -84,8 +84,8 @@ class _FollowPolicy:
     min_rate_share: float = 1e-17
     """Rate of the linearised model, as a share of the fastest one, up to which it counts as zero. By judgement."""
     max_growth_share: float = 1e-9
-    """Largest real part of an eigenvalue, as a share of its size, at which the model counts as stable: rounding can make
-    the real part of a zero rate positive. By judgement."""
+    """Largest real part of an eigenvalue, as a share of its size, at which the model counts as stable: rounding can
+    make a real part of zero positive. By judgement."""
 
 
 _FOLLOW = _FollowPolicy()
