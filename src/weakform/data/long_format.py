@@ -98,6 +98,7 @@ def pivot_to_wide(table: Table, time: str, trajectory: str | None = None) -> Tab
     of_name = {name: k for k, name in enumerate(distinct)}
     g, d = np.array([of_group[label] for label in groups]), np.array([of_name[label] for label in labels])
     place, first = _assign_rows(g, times, d)
+    # A name without a value in some row of the wide table is missing there.
     wide = np.full((len(distinct), len(first)), np.nan)
     wide[d, place] = numbers
     group = " ".join(group_columns) if group_columns else None
@@ -129,6 +130,7 @@ def _assign_rows(group: IntArray, times: FloatArray, name: IntArray) -> tuple[In
     first : ndarray of int, (rows,)
         Position in the long table of one value of each row.
     """
+    # By trajectory, then by time, then in the order of the table: the last key of `lexsort` counts first.
     order = np.lexsort((np.arange(len(times)), times, group))
     rows: dict[tuple[int, float, int], int] = {}
     repeats: dict[tuple[int, float, int], int] = {}

@@ -97,6 +97,7 @@ def _read_dose_rows(table: Table, labels: list[str], into: str | None) -> dict[s
     durations = table.parse_numbers(names["duration"]) if "duration" in names else np.zeros(len(times))
     if "rate" in names:
         rates = np.nan_to_num(table.parse_numbers(names["rate"]))
+        # An infusion lasts for its amount over its rate; the rate replaces a duration in the same row.
         durations = np.where(rates > 0, amounts / np.where(rates > 0, rates, 1.0), durations)
     times = times + (np.nan_to_num(table.parse_numbers(names["lag"])) if "lag" in names else 0.0)
     subjects = [format_label(v) for v in table.columns[names["id"]]] if "id" in names else [labels[0]] * len(times)

@@ -240,6 +240,7 @@ def _read_text(path: Path) -> Table:
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(names) > MAX_COLUMN_COUNT:
         raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
+    # Without this check the first row of numbers would silently be lost as the header.
     if all(isinstance(parse_cell(name, separator), float) for name in names):
         raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
     if len(set(names)) < len(names) or "" in names:
@@ -256,6 +257,7 @@ def _read_text(path: Path) -> Table:
             raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
         for name, word in zip(names, row, strict=True):
             columns[name].append(parse_cell(word, separator))
+            # Both signs in one column mean a separator of thousands or a typing error: 1,500 may be 1500 or 1.5.
             marks[name] |= {sign for sign in ".," if sign in word and isinstance(columns[name][-1], float)}
             if len(marks[name]) > 1:
                 raise DataError(

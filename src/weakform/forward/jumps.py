@@ -116,6 +116,7 @@ class Jumps:
         if not sources:
             return []
         map_ = self._compile_map("times", [time for time, _ in sources], states=False)
+        # These times depend on neither time nor states, so that any time and no states will do.
         value, _, by_p = map_.linearise(np.zeros(1), np.zeros((1, 0)), p)
         jumps = [ScheduledJump(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
         return sorted(jumps, key=lambda jump: jump.time)
@@ -227,6 +228,7 @@ class Jumps:
                     f"An event changes {state!r}, which is not a state of the model, whose states are: "
                     f"{', '.join(self.model.states)}."
                 )
+        # A state that the event does not set keeps its value.
         expressions = [event.after.get(state, se.Symbol(state)) for state in self.model.states]
         D = len(expressions)
         map_ = self._compile_map(

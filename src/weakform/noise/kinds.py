@@ -119,6 +119,7 @@ class Kind:
         """Return the first standard deviations of values y relative to σ, `(n,)`, from a running mean of y (no NaN)."""
         if self.weigh is None or not len(y):
             return np.ones(len(y))
+        # The first and the last value are repeated, so that every sample is in the middle of a window.
         near = np.lib.stride_tricks.sliding_window_view(np.pad(y, MEAN_WINDOW // 2, mode="edge"), MEAN_WINDOW)
         mean = np.median(near, axis=1) if self.robust else near.mean(axis=1)
         sigma = DEVIATION_TO_SIGMA * float(np.median(np.abs(y - mean)))

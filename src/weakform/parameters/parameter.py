@@ -110,6 +110,7 @@ def gather_specifications(
             key = next(key for key, field in _FIELD_BY_KEYWORD.items() if field in entries[name])
             raise FitError(f"{name!r} is in parameters= and in {key}=; specify it in one of them only.")
         spec = record if isinstance(record, Parameter) else Parameter(fixed=_check_fixed_value(name, record))
+        # A field with its default value counts as not specified.
         entries[name] = {
             key: getattr(spec, key) for key in PARAMETER_FIELDS if getattr(spec, key) != getattr(Parameter(), key)
         }
@@ -221,6 +222,7 @@ def check_parameter(name: str, record: Parameter) -> Parameter:
         expected: type = bool if key == "log" else str
         if not isinstance(getattr(record, key), expected):
             raise FitError(f"{key} of {name!r} must be {expected.__name__}; received {getattr(record, key)!r}.")
+    # A tied parameter has no bounds, because its value follows from others.
     bounds = None if record.bounds is None or record.tied is not None else _check_bounds(name, record.bounds, fixed)
     if record.log and bounds is not None:
         low, high = bounds
