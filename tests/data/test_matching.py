@@ -15,10 +15,10 @@ def model(*states):
 
 def test_columns_are_matched_to_states_by_name():
     data = wf.Dataset(T, U, ["gaussian", "lognormal"], [0.1, 0.2], names=["b", "a"])
-    picked = match_all_states(data, model("a", "b"))
-    assert np.array_equal(picked.trajectories[0].values, U[:, ::-1])
-    assert picked.noise == ("lognormal", "gaussian")
-    assert np.array_equal(picked.sigma, [0.2, 0.1])
+    matched = match_all_states(data, model("a", "b"))
+    assert np.array_equal(matched.trajectories[0].values, U[:, ::-1])
+    assert matched.noise == ("lognormal", "gaussian")
+    assert np.array_equal(matched.sigma, [0.2, 0.1])
     with pytest.raises(DataError, match="'b' is neither a state"):
         match_all_states(data, model("a", "c"))
     with pytest.raises(DataError, match="3 states"):

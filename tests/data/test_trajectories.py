@@ -43,13 +43,13 @@ def test_trajectories_may_have_separate_noise():
     quiet, loud = u + 0.05 * rng.standard_normal(u.shape), u + 1.0 * rng.standard_normal(u.shape)
     parts = [wf.Dataset(t, quiet), wf.Dataset(t, loud)]
     shared = wf.fit(LV.model, wf.Dataset.join(parts), bounds=LV.bounds)
-    own = wf.fit(LV.model, wf.Dataset.join(parts, own_noise=True), bounds=LV.bounds)
-    assert (own.errors < 0.4 * shared.errors).all()
-    assert (np.abs(own.estimate - LV.parameters) < 4 * own.errors).all()
+    separate = wf.fit(LV.model, wf.Dataset.join(parts, own_noise=True), bounds=LV.bounds)
+    assert (separate.errors < 0.4 * shared.errors).all()
+    assert (np.abs(separate.estimate - LV.parameters) < 4 * separate.errors).all()
     with_sigma = [wf.Dataset(t, quiet, sigma=0.05), wf.Dataset(t, loud, sigma=1.0)]
-    known = wf.fit(LV.model, wf.Dataset.join(with_sigma), bounds=LV.bounds)
-    assert np.allclose(known.estimate, own.estimate, atol=own.errors.max())
-    assert known.goodness.chi_square_p > 1e-3
+    known_sigma = wf.fit(LV.model, wf.Dataset.join(with_sigma), bounds=LV.bounds)
+    assert np.allclose(known_sigma.estimate, separate.estimate, atol=separate.errors.max())
+    assert known_sigma.goodness.chi_square_p > 1e-3
 
 
 @pytest.mark.parametrize(

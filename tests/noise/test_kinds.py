@@ -38,7 +38,7 @@ def test_draws_have_the_stated_sigma(name):
 
 
 def test_error_of_student_noise_is_one_over_the_root_of_its_information():
-    """The information about the place of Student's t with ν = 4 is (ν + 1)/(ν + 3)/σ² = 5/7/σ²."""
+    """The information about the location of Student's t with ν = 4 is (ν + 1)/(ν + 3)/σ² = 5/7/σ²."""
     sigma = 0.5
     t = stats.t(4, scale=sigma)
     h = 1e-5

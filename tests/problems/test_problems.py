@@ -56,9 +56,9 @@ def test_noise_ratio_applies_to_all_states_or_to_each():
     problem = wf.problems.get("hindmarsh-rose")
     _, states = problem.solution(M=256)
     together = problem.simulate(noise=0.1).truth.sigma
-    apart = problem.simulate(noise=0.1, by_state=True).truth.sigma
+    by_state = problem.simulate(noise=0.1, by_state=True).truth.sigma
     assert np.allclose(together, 0.1 * np.sqrt(np.mean(states**2)))
-    assert np.allclose(apart, 0.1 * np.sqrt(np.mean(states**2, axis=0)))
+    assert np.allclose(by_state, 0.1 * np.sqrt(np.mean(states**2, axis=0)))
 
 
 def test_first_row_of_lognormal_sir_is_dropped():

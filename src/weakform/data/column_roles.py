@@ -59,6 +59,11 @@ def build_dataset(source: Table, roles: Roles) -> Dataset:
     -------
     Dataset
         One trajectory, or one for each label in the column `roles.trajectory`.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or has two roles, or contains something that is not a number.
     """
     source = source.blank_words(word for word in roles.missing if isinstance(word, str))
     if isinstance(roles.names, Mapping):
@@ -74,15 +79,16 @@ def build_dataset(source: Table, roles: Roles) -> Dataset:
         source = make_wide(source, roles.time, roles.trajectory)
     if roles.trajectory is None and source.group is not None:
         roles = replace(roles, trajectory=source.group)
+    # A long table has one column of standard errors, which becomes one for each state.
     if roles.sigma is None and source.errors:
         requested = list(source.errors) if roles.names is None else list(_map_names(roles.names).values())
         state_of = {column: name for name, column in _map_names(roles.names or requested).items()}
         roles = replace(roles, sigma={state_of[c]: source.errors[c] for c in requested if c in source.errors})
-    columns, where = source.columns, source.location
+    columns, location = source.columns, source.location
     if not isinstance(roles.trajectory, str | None):
         roles = replace(roles, trajectory=str(roles.trajectory))
     if not columns:
-        raise DataError(f"{where} has no columns; a time column and a column for each state are needed.")
+        raise DataError(f"{location} has no columns; a time column and a column for each state are needed.")
     if isinstance(roles.names, str):
         raise DataError(f"names must be a list, such as [{roles.names!r}]; received {roles.names!r}.")
     # Explicit roles come first: what remains of the columns is the time and the states.
@@ -97,19 +103,20 @@ def build_dataset(source: Table, roles: Roles) -> Dataset:
     for name in (time, *states.values(), *taken):
         if name not in columns:
             raise DataError(
-                f"No column {name!r} in {where}; its columns are: "
+                f"No column {name!r} in {location}; its columns are: "
                 f"{list_names(columns)}.{suggest_name(str(name), columns)}"
             )
     if not states:
-        raise DataError(f"{where} has only the time column {time!r}; a column for each state is needed.")
+        raise DataError(f"{location} has only the time column {time!r}; a column for each state is needed.")
     for name in errors:
         if name not in states:
             raise DataError(f"sigma names {name!r}, which is not one of the states: {', '.join(states)}.")
     table = np.column_stack([source.parse_numbers(c) for c in states.values()])
+    # Numbers that stand for missing values count in the columns of states only: inputs must be known at all times.
     for number in roles.missing:
         if not isinstance(number, str):
             table[table == number] = np.nan
-    points = None
+    points = None  # standard errors of the points, (rows, D)
     if errors:
         blank = np.full(len(table), np.nan)
         points = np.column_stack([source.parse_numbers(errors[s]) if s in errors else blank for s in states])

@@ -1,8 +1,7 @@
 """Validation of data where they enter, from the arguments of `Dataset` to one checked trajectory.
 
-All later subpackages rely on these checks and do not repeat them. An error says what is wrong, what was expected, what
-was received and what to do. Repeated measurements at one time t are replaced by their weighted mean in the coordinates
-x in which the noise is additive,
+All later subpackages rely on these checks and do not repeat them. Repeated measurements at one time t are replaced by
+their weighted mean in the coordinates x in which the noise is additive,
 
     x̄ = Σ w_k x_k / Σ w_k,    w_k = 1/s_k²,    s̄ = 1/√(Σ w_k),
 
@@ -35,6 +34,11 @@ error. By judgement."""
 MAX_DISALLOWED_SHARE = 0.5
 """Largest share of the values of a state that the noise may not allow; above it the kind of noise is taken to be wrong,
 which is an error. By judgement."""
+SYMMETRY_TOLERANCE = 1e-8
+"""Largest relative difference between an entry of a covariance and its mirror image at which the covariance counts as
+symmetric; above it the covariance is refused. By judgement."""
+MAX_LISTED_TIMES = 5
+"""Number of times that a note lists before it cuts the list short. By judgement."""
 MAX_VALUE_SIZE = 1e60
 """Largest magnitude of a value, and one over the smallest; others are refused. Squares of values, and products of them,
 must stay within the range of floating-point numbers, about 1e308. By judgement."""
@@ -84,13 +88,13 @@ def validate_trajectory(arguments: TrajectoryArguments) -> tuple[Trajectory, Dat
 
     Parameters
     ----------
-    given : Given
+    arguments : TrajectoryArguments
 
     Returns
     -------
     Trajectory
         Increasing times; values that are finite and allowed by their noise, or NaN; repeated measurements merged.
-    Parts
+    DatasetAttributes
         The other attributes of its dataset, with notes on all that was changed.
     """
     times, values = convert_numbers(arguments.t, "times"), convert_numbers(arguments.U, "states U")
@@ -128,14 +132,14 @@ def validate_trajectory(arguments: TrajectoryArguments) -> tuple[Trajectory, Dat
     empty = int((~rows)[keep].sum())
     if empty:
         notes.append(f"{empty} row{'s' * (empty > 1)} without any value left out.")
-    rough = estimate_weights(times, values, kinds)
-    scale = scale * rough
+    weights = estimate_weights(times, values, kinds)
+    scale = scale * weights
     merged = merge_repeats(times[rows], values[rows], scale[rows], kinds)
     if len(merged.times) < rows.sum():
         notes.append(f"{int(rows.sum()) - len(merged.times)} repeated measurements joined with those at the same time.")
-    weighed = bool((rough != 1).any())
+    has_weights = bool((weights != 1).any())
     # None in place of arrays of ones and zeros: trajectories without weights or repeats take the simpler computations.
-    plain = points is None and len(merged.times) == rows.sum() and not weighed
+    plain = points is None and len(merged.times) == rows.sum() and not has_weights
     trajectory = Trajectory(
         merged.times,
         merged.values,
@@ -144,7 +148,7 @@ def validate_trajectory(arguments: TrajectoryArguments) -> tuple[Trajectory, Dat
         within=None if plain else merged.within,
         repeats=None if plain else merged.freedom,
         density=merged.density,
-        weights=rough[rows][np.unique(times[rows], return_index=True)[1]] if weighed else None,
+        weights=weights[rows][np.unique(times[rows], return_index=True)[1]] if has_weights else None,
     )
     return trajectory, DatasetAttributes(kinds, level, covariance, names, tuple(arguments.inputs), tuple(notes))
 
@@ -247,9 +251,9 @@ def check_times(times: FloatArray, values: FloatArray) -> None:
     if not np.isfinite(times).all():
         raise DataError(f"Time number {int(np.argmin(np.isfinite(times))) + 1} is not a finite number.")
     back = np.flatnonzero(np.diff(times) < 0)
-    # A table of several experiments goes back to an early time, again and again; an unsorted one goes back anywhere.
-    anew = times[back + 1] <= times.min() + _RESTARTS.max_begin_share * np.ptp(times)
-    if len(back) and len(back) <= _RESTARTS.max_restart_share * len(times) and anew.all():
+    # A table of several experiments goes back to an early time wherever one begins; an unsorted one goes back anywhere.
+    begins_early = times[back + 1] <= times.min() + _RESTARTS.max_begin_share * np.ptp(times)
+    if len(back) and len(back) <= _RESTARTS.max_restart_share * len(times) and begins_early.all():
         m = int(back[0])
         raise DataError(
             f"Times begin again: t = {times[m]:g} is followed by {times[m + 1]:g} (rows {m + 1} and {m + 2}). If a new "
@@ -341,8 +345,8 @@ def _count_rows(n: int) -> str:
 
 
 def _list_some(words: list[str]) -> str:
-    """Return at most five of the words, separated by commas."""
-    return ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
+    """Return the words, separated by commas; of more than `MAX_LISTED_TIMES` only the first ones."""
+    return ", ".join(words[:MAX_LISTED_TIMES]) + (", ..." if len(words) > MAX_LISTED_TIMES else "")
 
 
 def estimate_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ...]) -> FloatArray:
@@ -365,9 +369,9 @@ def estimate_weights(times: FloatArray, values: FloatArray, kinds: tuple[str, ..
         if KINDS[kind].weigh is None:
             continue
         measured = np.flatnonzero(np.isfinite(values[:, d]))
-        rough = KINDS[kind].estimate_initial_scale(values[measured, d])
+        initial = KINDS[kind].estimate_initial_scale(values[measured, d])
         _, first, group = np.unique(times[measured], return_index=True, return_inverse=True)
-        weights[measured, d] = rough[first][group]
+        weights[measured, d] = initial[first][group]
     return weights
 
 
@@ -411,7 +415,7 @@ def merge_repeats(
 
     Returns
     -------
-    Merged
+    MergedMeasurements
     """
     D = values.shape[1]
     distinct, group = np.unique(times, return_inverse=True)
@@ -431,6 +435,7 @@ def merge_repeats(
         merged_scale[occupied, d] = 1 / np.sqrt(total[occupied])
         means = np.zeros(len(distinct))
         means[occupied] = mean
+        # The expectation is σ² times the degrees of freedom: at each time, the number of values less one.
         within[d] = float(np.sum(weight * (x - means[g]) ** 2))
         freedom[d] = float((count[occupied] - 1).sum())
         # log |dx/du| = -log(slope), as the slope is du/dx.
@@ -465,7 +470,7 @@ def validate_sigma(
         return None, None, None
     D = len(labels)
     array = convert_numbers(sigma, "sigma")
-    # With as many rows as states a square array is read as errors of the points: the first case is ambiguous.
+    # A square array is ambiguous if there are as many rows as states: it is read as standard errors of the points.
     if array.ndim == 2 and array.shape == (D, D) and D > 1 and rows != D:
         return np.ones(D), None, _validate_covariance(array)
     if array.ndim == 2 or (array.ndim == 1 and D == 1 and array.size == rows > 1):
@@ -490,7 +495,7 @@ def validate_sigma(
 
 def _validate_covariance(array: FloatArray) -> FloatArray:
     """Check that a covariance of the states `(D, D)` is positive definite; return it exactly symmetric."""
-    symmetric = np.allclose(array, array.T, rtol=1e-8, atol=0)
+    symmetric = np.allclose(array, array.T, rtol=SYMMETRY_TOLERANCE, atol=0)
     if not symmetric or not np.isfinite(array).all() or np.linalg.eigvalsh((array + array.T) / 2)[0] <= 0:
         raise DataError(
             f"A covariance of the states must be finite, symmetric and positive definite; received {array!r}."
@@ -499,7 +504,7 @@ def _validate_covariance(array: FloatArray) -> FloatArray:
 
 
 def _infer_names(arguments: TrajectoryArguments) -> Any:
-    """Return the names that are given, or those of a pandas frame or series; None for plain arrays."""
+    """Return the names that the user gave, or those of a pandas frame or series; None for plain arrays."""
     if arguments.names is not None:
         return arguments.names
     columns = getattr(arguments.U, "columns", None)
@@ -565,10 +570,16 @@ def _combine_inputs(
     times : ndarray, (time,)
         Times of the samples.
     inputs : mapping
-        All inputs; see `_inputs`.
+        All inputs, as `_validate_inputs` takes them.
     on_own_times : mapping
-        Those of them that are tuples `(times, values)`, or `(times, values, "hold" or "linear")`.
+        The inputs that are tuples `(times, values)`, or `(times, values, "hold" or "linear")`.
     hold : bool
+        Whether an input that does not say so itself keeps its value until its next time.
+
+    Returns
+    -------
+    Inputs
+        On the union of all times.
     """
     parts = []
     for name, value in inputs.items():
@@ -577,19 +588,20 @@ def _combine_inputs(
             assert part is not None
             parts.append(part)
             continue
-        own, values = (convert_numbers(array, f"input {name!r}") for array in value[:2])
-        word = value[2] if len(value) == 3 else "hold" if hold else "linear"
-        if own.ndim != 1 or own.shape != values.shape or not len(own) or not np.isfinite([own, values]).all():
+        own_times, values = (convert_numbers(array, f"input {name!r}") for array in value[:2])
+        mode = value[2] if len(value) == 3 else "hold" if hold else "linear"
+        same_shape = own_times.ndim == 1 and own_times.shape == values.shape
+        if not same_shape or not len(own_times) or not np.isfinite([own_times, values]).all():
             raise DataError(
                 f"The input {name!r} has its own times and needs as many values as times, all finite; received "
-                f"{own.shape} times and {values.shape} values."
+                f"{own_times.shape} times and {values.shape} values."
             )
-        if (np.diff(own) <= 0).any():
+        if (np.diff(own_times) <= 0).any():
             raise DataError(f"The times of the input {name!r} must increase.")
-        if word not in ("hold", "linear"):
-            raise DataError(f"The input {name!r} may be 'linear' or 'hold' between its times; received {word!r}.")
-        parts.append(Inputs(own, values[:, None], (word == "hold",)))
-    whole = parts[0]
+        if mode not in ("hold", "linear"):
+            raise DataError(f"The input {name!r} may be 'linear' or 'hold' between its times; received {mode!r}.")
+        parts.append(Inputs(own_times, values[:, None], (mode == "hold",)))
+    combined = parts[0]
     for part in parts[1:]:
-        whole = whole.merge_with(part)
-    return whole
+        combined = combined.merge_with(part)
+    return combined

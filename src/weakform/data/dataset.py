@@ -24,6 +24,9 @@ from .data_validation import TrajectoryArguments, validate_trajectory
 from .doses import Doses, validate_doses
 from .trajectory import Trajectory, Truth
 
+MAX_SHOWN_TRAJECTORIES = 5
+"""Number of trajectories that the representation of a dataset shows before it only counts the rest. By judgement."""
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class Dataset:
@@ -71,6 +74,7 @@ class Dataset:
         Names of the columns.
     inputs : tuple of str
         Names of the inputs.
+    truth : Truth, or None
     own_noise : bool
         Whether the noise of each trajectory has a separate size.
     notes : tuple of str
@@ -352,7 +356,7 @@ class Dataset:
         from ..report.html_report import draw_sparkline
 
         rows = [f"<p>{escape(repr(self)[1:-1])}</p>"]
-        for q in self.trajectories[:5]:
+        for q in self.trajectories[:MAX_SHOWN_TRAJECTORIES]:
             for d, label in enumerate(self.labels):
                 name = f"{q.label}: {label}" if q.label else label
                 rows.append(f"<div>{draw_sparkline(q.times, q.values[:, d])} {escape(name)}</div>")
@@ -362,11 +366,12 @@ class Dataset:
         names = ", ".join(self.names) if self.names else f"{self.D} states"
         spans = "; ".join(
             f"{q.label + ': ' if q.label else ''}t = {q.times[0]:g}..{q.times[-1]:g}, {len(q.times)} samples"
-            for q in self.trajectories[:5]
+            for q in self.trajectories[:MAX_SHOWN_TRAJECTORIES]
         )
-        more = f"; and {len(self.trajectories) - 5} more trajectories" if len(self.trajectories) > 5 else ""
+        hidden = len(self.trajectories) - MAX_SHOWN_TRAJECTORIES
+        more = f"; and {hidden} more trajectories" if hidden > 0 else ""
         gaps = self.samples * self.D - int(self.measurements.sum())
-        missing = f"; {gaps} value{'s' * (gaps != 1)} missing" if gaps else ""
+        remarks = f"; {gaps} value{'s' * (gaps != 1)} missing" if gaps else ""
         count = sum(len(doses.each) for q in self.trajectories for doses in q.doses)
-        missing += f"; {count} dose{'s' * (count > 1)}" if count else ""
-        return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{missing}>"
+        remarks += f"; {count} dose{'s' * (count > 1)}" if count else ""
+        return f"<Dataset: {names}; {spans}{more}; noise {', '.join(sorted(set(self.noise)))}{remarks}>"

@@ -12,6 +12,7 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError
 
 Amount = float | str
+"""A number, or an expression of parameters."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Doses:
         """Return an amount for each of `count` doses."""
         if isinstance(self.amounts, str):
             return [self.amounts] * count
+        # A list may mix numbers and expressions.
         if isinstance(self.amounts, Sequence) and any(isinstance(a, str) for a in self.amounts):
             return [a if isinstance(a, str) else float(_parse_numbers(a, "amounts")[0]) for a in self.amounts]
         values = [float(a) for a in _parse_numbers(self.amounts, "amounts")]
@@ -89,6 +91,7 @@ class Doses:
         values = _parse_numbers(self.duration, "durations")
         if (values < 0).any():
             raise DataError(f"Durations of doses must not be negative; received {self.duration!r}.")
+        # A duration of zero is an instantaneous dose.
         return [float(d) if d > 0 else None for d in (np.repeat(values, count) if len(values) == 1 else values)]
 
     @property

@@ -68,22 +68,22 @@ def apply_doses(data: Dataset, model: Model) -> tuple[Dataset, Model]:
                 )
             amount = _parse_amount(dose.amount, parameters, "The amount of a dose", taken)
             if dose.duration is None:
-                arrives = dose.time + _parse_amount(dose.lag, parameters, "The lag of a dose", taken)
+                arrival = dose.time + _parse_amount(dose.lag, parameters, "The lag of a dose", taken)
                 # `waits=False`: a dose at the very first time has its effect too.
                 own_events.append(
-                    Event(TIME_SYMBOL - arrives, {dose.state: se.Symbol(dose.state) + amount}, waits=False)
+                    Event(TIME_SYMBOL - arrival, {dose.state: se.Symbol(dose.state) + amount}, waits=False)
                 )
             else:
                 infused.append(_describe_infusion(dose, amount, infusions, model))
         events.append(own_events)
         rates.append(infused)
-    driven = model.add_infusions({name: key for key, name in infusions.items()}, parameters)
+    extended = model.add_infusions({name: key for key, name in infusions.items()}, parameters)
     names = list(infusions.values())
     trajectories = [_add_infusion_rates(q, parts, names) for q, parts in zip(data.trajectories, rates, strict=True)]
-    joined = data.replace_attributes(
+    scheduled = data.replace_attributes(
         trajectories=tuple(trajectories), inputs=(*data.inputs, *names), notes=(*data.notes, *dict.fromkeys(notes))
     )
-    return joined, driven.add_events(events) if any(events) else driven
+    return scheduled, extended.add_events(events) if any(events) else extended
 
 
 def _describe_infusion(
@@ -131,12 +131,17 @@ def _parse_amount(amount: Amount, parameters: list[str], what: str, taken: Mappi
     Parameters
     ----------
     amount : float or str
-    known : list of str
+    parameters : list of str
         Names of parameters; new ones in the expression are appended.
     what : str
         What is parsed, for error messages.
     taken : mapping of str to str
-        Names that mean something else, and what.
+        Names that cannot be parameters, and what each of them is, such as `a state`.
+
+    Returns
+    -------
+    expression
+        Of numbers and parameters.
     """
     if not isinstance(amount, str):
         return se.RealDouble(amount)
@@ -157,11 +162,11 @@ def _add_infusion_rates(q: Trajectory, parts: list[tuple[str, float, float, floa
     parts : list of tuple
         Input, rate, begin and end of each infusion.
     names : list of str
-        Names of all such inputs, in their order.
+        Names of the inputs of all infusions, in their order.
     """
     if not names:
         return q
-    # An input keeps its first value at all earlier times: one edge before everything makes that value zero.
+    # Before its first time an input has its first value: an edge before all others makes that value zero.
     first = min([float(q.times[0]), *(begin for _, _, begin, _ in parts)])
     edges = np.unique([first - 1.0, first, *(t for _, _, begin, end in parts for t in (begin, end))])
     values = np.zeros((len(edges), len(names)))
@@ -177,9 +182,10 @@ def build_switch_inputs(model: Model) -> Inputs | None:
     numeric = [float(time) for time in times if time is not None and time.is_Number]
     if not times or len(numeric) < len(times):
         return None
-    at = np.array(numeric)
-    edges = np.unique(np.append(at, at.min() - 1.0))
-    return Inputs(edges, (edges[:, None] >= at).astype(float), (True,) * len(at))
+    switch_times = np.array(numeric)
+    # Before its first time an input has its first value: a time before all switches makes that value zero.
+    edges = np.unique(np.append(switch_times, switch_times.min() - 1.0))
+    return Inputs(edges, (edges[:, None] >= switch_times).astype(float), (True,) * len(switch_times))
 
 
 def find_jump_times(model: Model) -> list[float]:
@@ -189,13 +195,13 @@ def find_jump_times(model: Model) -> list[float]:
 
 
 def describe_unknown_times(model: Model, trajectories: int) -> str:
-    """Return what happens at times that are unknown before the fit, in words; an empty text if there is nothing.
+    """Describe the first event or switch whose time is unknown before the fit; an empty text if there is none.
 
     Parameters
     ----------
     model : Model
     trajectories : int
-        How many there are.
+        Number of trajectories.
     """
     for k in range(trajectories):
         own = model.for_trajectory(k)

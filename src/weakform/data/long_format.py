@@ -22,6 +22,8 @@ VALUE_COLUMNS = ("value", "measurement", "val", "conc", "concentration", "readin
 """Columns of measured values."""
 ERROR_COLUMNS = ("sd", "sigma", "se", "stdev", "std", "error", "uncertainty")
 """Columns of standard deviations of the values."""
+MAX_SEARCHED_CELLS = 50
+"""Number of cells at the top of a column that are searched for a word, to recognise a column of names. By judgement."""
 GROUP_COLUMNS = (
     "id",
     "subject",
@@ -55,8 +57,8 @@ def pivot_to_wide(table: Table, time: str, trajectory: str | None = None) -> Tab
     time : str
         Its time column.
     trajectory : str, optional
-        The column that tells trajectories apart. By default all columns that are named like one (`GROUPS`), joined to
-        one column.
+        The column that tells trajectories apart. By default all columns that are named like one
+        (`GROUP_COLUMNS`), joined to one column.
 
     Returns
     -------
@@ -71,10 +73,12 @@ def pivot_to_wide(table: Table, time: str, trajectory: str | None = None) -> Tab
     )
     assert names is not None
     assert values is not None
-    apart = (
+    group_columns = (
         [trajectory] if trajectory is not None else [c for c in table.columns if _normalise_name(c) in GROUP_COLUMNS]
     )
-    apart = [name for name in apart if name in table.columns and name not in (time, names, values, error)]
+    group_columns = [
+        name for name in group_columns if name in table.columns and name not in (time, names, values, error)
+    ]
     labels = [_read_name(word, table, names) for word in table.columns[names]]
     distinct = list(dict.fromkeys(labels))
     if len(distinct) > MAX_DISTINCT_NAMES:
@@ -82,21 +86,22 @@ def pivot_to_wide(table: Table, time: str, trajectory: str | None = None) -> Tab
             f"{table.location}: the column {names!r} has {len(distinct):,} different names; at most "
             f"{MAX_DISTINCT_NAMES:,} are allowed."
         )
-    clash = [name for name in distinct if name in (time, *apart)]
+    clash = [name for name in distinct if name in (time, *group_columns)]
     if clash:
         raise DataError(
             f"{table.location}: {clash[0]!r} is a name in the column {names!r}, but also a column itself; rename one."
         )
     numbers = table.parse_numbers(values)
-    moments, _ = table.parse_times(time)
-    groups = [" ".join(_format_cell(table.columns[name][k]) for name in apart) for k in range(len(labels))]
+    times, _ = table.parse_times(time)
+    groups = [" ".join(_format_cell(table.columns[name][k]) for name in group_columns) for k in range(len(labels))]
     of_group = {label: k for k, label in enumerate(dict.fromkeys(groups))}
     of_name = {name: k for k, name in enumerate(distinct)}
     g, d = np.array([of_group[label] for label in groups]), np.array([of_name[label] for label in labels])
-    place, first = _assign_rows(g, moments, d)
+    place, first = _assign_rows(g, times, d)
+    # A name without a value in some row of the wide table is missing there.
     wide = np.full((len(distinct), len(first)), np.nan)
     wide[d, place] = numbers
-    group = " ".join(apart) if apart else None
+    group = " ".join(group_columns) if group_columns else None
     columns: dict[str, Any] = {} if group is None else {group: [groups[k] for k in first]}
     columns[time] = _take_rows(table.columns[time], first)
     columns |= {name: wide[k] for name, k in of_name.items()}
@@ -125,6 +130,7 @@ def _assign_rows(group: IntArray, times: FloatArray, name: IntArray) -> tuple[In
     first : ndarray of int, (rows,)
         Position in the long table of one value of each row.
     """
+    # By trajectory, then by time, then in the order of the table: the last key of `lexsort` counts first.
     order = np.lexsort((np.arange(len(times)), times, group))
     rows: dict[tuple[int, float, int], int] = {}
     repeats: dict[tuple[int, float, int], int] = {}
@@ -217,7 +223,7 @@ def _find_name_column(table: Table) -> str | None:
     for wanted in NAME_COLUMNS:
         for name, values in table.columns.items():
             if _normalise_name(name) == wanted and len(values):
-                words = any(isinstance(v, str) or getattr(v, "text", "") for v in values[:50])
+                words = any(isinstance(v, str) or getattr(v, "text", "") for v in values[:MAX_SEARCHED_CELLS])
                 if words or wanted in EXPLICIT_NAME_COLUMNS:
                     return name
     return None

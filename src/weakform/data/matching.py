@@ -33,7 +33,7 @@ class MatchedPair:
         The measured columns; the states in the order of the model if `complete`.
     complete : bool
         Whether every state is measured directly, with no given initial value and no jump.
-    left : tuple of str
+    unused_parameters : tuple of str
         Parameters that occur only in expressions that were not measured; they are not fitted.
     """
 
@@ -58,7 +58,7 @@ def match(data: Dataset, model: Model) -> MatchedPair:
 
     Returns
     -------
-    Matched
+    MatchedPair
 
     Raises
     ------
@@ -88,10 +88,10 @@ def match(data: Dataset, model: Model) -> MatchedPair:
                 "no information."
             )
     reduced = model.restrict_to_observables(measured)
-    left = tuple(name for name in model.parameters if name not in reduced.parameters)
-    if left:
-        verb = "occurs" if len(left) == 1 else "occur"
-        notes.append(f"{', '.join(left)} {verb} only in expressions that were not measured: left out of the fit.")
+    unused = tuple(name for name in model.parameters if name not in reduced.parameters)
+    if unused:
+        verb = "occurs" if len(unused) == 1 else "occur"
+        notes.append(f"{', '.join(unused)} {verb} only in expressions that were not measured: left out of the fit.")
     jumps = bool(model.events) or any(variant.events for variant in model.variants)
     complete = set(measured) == set(model.states) and not model.initial and not jumps
     if complete:
@@ -101,8 +101,8 @@ def match(data: Dataset, model: Model) -> MatchedPair:
     check_fitted_columns(data.trajectories, {d: data.labels[d] for d in order})
     notes += [*note_misspelt_parameters(model, data), *_check_begin_time(data, reduced)]
     if order == list(range(data.D)) and data.names is not None and not notes:
-        return MatchedPair(reduced, data, complete, left)
-    picked = data.replace_attributes(
+        return MatchedPair(reduced, data, complete, unused)
+    matched = data.replace_attributes(
         trajectories=tuple(q.select_columns(order) for q in data.trajectories),
         noise=tuple(data.noise[d] for d in order),
         sigma=None if data.sigma is None else data.sigma[order],
@@ -111,7 +111,7 @@ def match(data: Dataset, model: Model) -> MatchedPair:
         truth=data.truth.select_states(order) if complete and data.truth is not None else data.truth,
         notes=(*data.notes, *notes),
     )
-    return MatchedPair(reduced, picked, complete, left)
+    return MatchedPair(reduced, matched, complete, unused)
 
 
 def _find_measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
@@ -148,15 +148,13 @@ def _find_measured(data: Dataset, model: Model) -> tuple[list[str], list[str]]:
             raise DataError(
                 f"The column {name!r} is neither a state of the model nor one of its named expressions: "
                 f"{list_names(measurable)}.{suggest_name(name, lacking)} Rename it, or leave it out; to take columns "
-                "by "
-                "their position, give names=[...] in the order of the columns."
+                "by their position, give names=[...] in the order of the columns."
             )
     if not measured:
         raise DataError(
             "No column of the data is a state of the model or one of its named expressions: "
-            f"{list_names(measurable)}. The "
-            f"columns are: {list_names(data.names)}.{suggest_name(data.names[0], measurable)} Rename them, or pass "
-            "names={...}."
+            f"{list_names(measurable)}. The columns are: {list_names(data.names)}."
+            f"{suggest_name(data.names[0], measurable)} Rename them, or pass names={{...}}."
         )
     return measured, [note_left_out_columns(unmatched, measurable, measured)] if unmatched else []
 
@@ -168,10 +166,10 @@ def note_left_out_columns(columns: Sequence[str], candidates: Iterable[str], mea
     ----------
     columns : sequence of str
         Columns that are no state or named expression of the model.
-    known : iterable of str
+    candidates : iterable of str
         The states and named expressions of the model.
     measured : iterable of str
-        Those of them that are measured.
+        The candidates that are measured.
     """
     hidden = [name for name in candidates if name not in measured]
     guess = next(
@@ -188,16 +186,16 @@ def note_misspelt_parameters(model: Model, data: Dataset) -> list[str]:
     meanings = dict.fromkeys(model.states, "the state")
     meanings |= {name: "the column" for name in (*(data.names or ()), *data.inputs) if name not in meanings}
     meanings |= dict.fromkeys(model.observables, "the definition")
-    near = {
+    similar_names = {
         p: [f"{what} {name}" for name, what in meanings.items() if name != p and is_typo(p, name)]
         for p in model.parameters
     }
-    return [note_misspelling(parameter, *similar) for parameter, similar in near.items() if similar]
+    return [note_misspelling(parameter, *similar) for parameter, similar in similar_names.items() if similar]
 
 
-def note_misspelling(name: str, *others: str) -> str:
-    """Write the note on a parameter whose name is close to `others`, such as `the state x`."""
-    return f"The parameter {name} looks like {' and '.join(others)}; is it a misspelling?"
+def note_misspelling(name: str, *similar: str) -> str:
+    """Write the note on a parameter whose name is close to the names in `similar`, such as `the state x`."""
+    return f"The parameter {name} looks like {' and '.join(similar)}; is it a misspelling?"
 
 
 def _check_begin_time(data: Dataset, model: Model) -> list[str]:
@@ -211,19 +209,19 @@ def _check_begin_time(data: Dataset, model: Model) -> list[str]:
         A note if the data begin much later.
     """
     # `y(0) = 2*x(0)` turns x(0) into a parameter with `x(0) = x(0)`: such a value is fitted, not given.
-    given = [state for state, e in model.initial.items() if e != se.Symbol(f"{state}(0)")]
+    given_states = [state for state, e in model.initial.items() if e != se.Symbol(f"{state}(0)")]
     for q in data.trajectories:
-        if given and q.times[0] < 0:
+        if given_states and q.times[0] < 0:
             where = f" of {q.label}" if q.label else ""
             raise DataError(
-                f"{given[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count time "
-                "from the moment at which the initial values hold."
+                f"{given_states[0]}(0) is the value at t = 0, but the data{where} begin at t = {q.times[0]:g}. Count "
+                "time from the moment at which the initial values hold."
             )
-        if given and q.times[0] > LATE_BEGIN_DURATIONS * (q.times[-1] - q.times[0]):
+        if given_states and q.times[0] > LATE_BEGIN_DURATIONS * (q.times[-1] - q.times[0]):
             where = f" of {q.label}" if q.label else ""
             return [
-                f"{given[0]}(0) is the value at t = 0, long before the first sample{where}, t = {q.times[0]:g}; if it "
-                "holds at the first sample, count time from that sample."
+                f"{given_states[0]}(0) is the value at t = 0, long before the first sample{where}, t = {q.times[0]:g}; "
+                "if it holds at the first sample, count time from that sample."
             ]
     return []
 
@@ -262,9 +260,9 @@ def collect_inputs(model: Model, data: Dataset, k: int) -> Inputs | None:
     None if there is neither, or if the time of a switch is unknown and the model has no inputs.
     """
     inputs, switches = data.trajectories[k].inputs, build_switch_inputs(model.for_trajectory(k))
-    own = None
+    driven = None
     if inputs is not None and model.inputs:
-        own = inputs.select_columns([data.inputs.index(name) for name in model.inputs])
-    if own is None or switches is None:
-        return own if switches is None else switches
-    return own.merge_with(switches)
+        driven = inputs.select_columns([data.inputs.index(name) for name in model.inputs])
+    if driven is None or switches is None:
+        return driven if switches is None else switches
+    return driven.merge_with(switches)

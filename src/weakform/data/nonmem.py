@@ -18,7 +18,8 @@ from .doses import Doses, validate_doses
 from .pandas_reader import convert_frame
 from .text_reader import Table, read_table
 
-ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG = "id", "time", "amount", "state", "duration", "rate", "lag"
+DOSE_COLUMNS = ("id", "time", "amount", "state", "duration", "rate", "lag")
+"""Columns that a table of doses may have, in lower case; others are refused."""
 UNSUPPORTED_COLUMNS = ("ADDL", "SS", "II", "CENS", "LIMIT", "BLQ")
 """Columns of NONMEM that change the meaning of doses or values and are not supported; they are refused if not zero."""
 DOSE_DELAY_SHARE = 1e-9
@@ -50,8 +51,7 @@ def add_doses(data: Dataset, doses: Any, into: str | None = None) -> Dataset:
         guess = suggest_name(unknown[0], labels)
         raise DataError(
             f"Doses are given for {unknown[0]!r}, which is not a trajectory; the trajectories are: "
-            f"{list_names(labels)}."
-            f"{guess}"
+            f"{list_names(labels)}.{guess}"
         )
     parts = tuple(replace(q, doses=(*q.doses, *by_label.get(q.label, ()))) for q in data.trajectories)
     return data.replace_attributes(trajectories=parts)
@@ -74,43 +74,43 @@ def _read_dose_rows(table: Table, labels: list[str], into: str | None) -> dict[s
         The doses of each trajectory, by its label.
     """
     names = {name.strip().lower(): name for name in table.columns}
-    for needed in (TIME, AMOUNT):
+    for needed in ("time", "amount"):
         if needed not in names:
             raise DataError(
                 "A table of doses needs the columns time and amount, and may have id, state, duration, rate and lag; "
                 f"the columns of {table.location} are: {list_names(table.columns)}."
             )
-    if ID not in names and len(labels) > 1:
+    if "id" not in names and len(labels) > 1:
         raise DataError(
             f"{table.location} needs a column id with the trajectory of each dose; the trajectories are: "
             f"{list_names(labels)}."
         )
-    if STATE not in names and into is None:
+    if "state" not in names and into is None:
         raise DataError(f"{table.location} has no column state; name the state that receives the doses with into=....")
-    unknown = [name for name in names if name not in (ID, TIME, AMOUNT, STATE, DURATION, RATE, LAG)]
+    unknown = [name for name in names if name not in DOSE_COLUMNS]
     if unknown:
         raise DataError(
             f"{table.location} has the column {unknown[0]!r}, which is not supported; a table of doses may have id, "
-            "time, "
-            "amount, state, duration, rate and lag. Leave it out."
+            "time, amount, state, duration, rate and lag. Leave it out."
         )
-    times, amounts = table.parse_numbers(names[TIME]), table.parse_numbers(names[AMOUNT])
-    durations = table.parse_numbers(names[DURATION]) if DURATION in names else np.zeros(len(times))
-    if RATE in names:
-        rates = np.nan_to_num(table.parse_numbers(names[RATE]))
+    times, amounts = table.parse_numbers(names["time"]), table.parse_numbers(names["amount"])
+    durations = table.parse_numbers(names["duration"]) if "duration" in names else np.zeros(len(times))
+    if "rate" in names:
+        rates = np.nan_to_num(table.parse_numbers(names["rate"]))
+        # An infusion lasts for its amount over its rate; the rate replaces a duration in the same row.
         durations = np.where(rates > 0, amounts / np.where(rates > 0, rates, 1.0), durations)
-    times = times + (np.nan_to_num(table.parse_numbers(names[LAG])) if LAG in names else 0.0)
-    subjects = [format_label(v) for v in table.columns[names[ID]]] if ID in names else [labels[0]] * len(times)
-    states = [str(v) for v in table.columns[names[STATE]]] if STATE in names else [str(into)] * len(times)
+    times = times + (np.nan_to_num(table.parse_numbers(names["lag"])) if "lag" in names else 0.0)
+    subjects = [format_label(v) for v in table.columns[names["id"]]] if "id" in names else [labels[0]] * len(times)
+    states = [str(v) for v in table.columns[names["state"]]] if "state" in names else [str(into)] * len(times)
     by_label: dict[str, tuple[Doses, ...]] = {}
     for label, state, t, amount, duration in zip(subjects, states, times, amounts, durations, strict=True):
-        lasting = float(duration) if np.isfinite(duration) and duration > 0 else None
-        by_label[label] = (*by_label.get(label, ()), Doses(state, float(t), float(amount), lasting))
+        infusion_time = float(duration) if np.isfinite(duration) and duration > 0 else None
+        by_label[label] = (*by_label.get(label, ()), Doses(state, float(t), float(amount), infusion_time))
     return by_label
 
 
 def read_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -> Dataset:
-    """Read a table in the format of NONMEM; see `Dataset.from_nonmem`."""
+    """Read a table in the format of NONMEM; see `Dataset.from_nonmem` for the arguments."""
     table = read_any_table(source)
     names = {name.strip().upper().lstrip("#"): name for name in table.columns}
     for needed in ("TIME", "AMT", "DV"):
@@ -122,6 +122,7 @@ def read_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
     n = len(table.columns[names["TIME"]])
 
     def column(name: str, default: float = 0.0) -> FloatArray:
+        """Return a column as numbers, `(rows,)`; the default in all rows if the table has no such column."""
         if name not in names:
             return np.full(n, default)
         return _fill_column(table, names[name], default)
@@ -130,13 +131,12 @@ def read_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
     times, amounts, rates = column("TIME", np.nan), column("AMT"), column("RATE")
     events, missing = column("EVID", np.nan), column("MDV")
     values = column("DV", np.nan)
-    dosed = np.where(np.isnan(events), amounts > 0, np.isin(events, (1, 4)))
+    dosed = np.where(np.isnan(events), amounts > 0, events == 1)
     unsupported = ~np.isnan(events) & ~np.isin(events, (0, 1, 2))
     if unsupported.any():
         raise DataError(
             f"{table.location} has events of EVID {events[unsupported][0]:g}; only 0 (a measurement) and 1 (a dose) "
-            "are "
-            "supported. Write resets into the model: at t = ...: x = 0."
+            "are supported. Write resets into the model: at t = ...: x = 0."
         )
     for name in UNSUPPORTED_COLUMNS:
         if column(name).any():
@@ -147,13 +147,13 @@ def read_nonmem(source: Any, into: str, measured: str, noise: str, sigma: Any) -
         if name in names and len(np.unique(column(name)[rows])) > 1:
             raise DataError(
                 f"By the column {name} of {table.location} {what} to more than one compartment, which is not "
-                "supported; "
-                "build Dataset(...) with doses=[Doses(...), ...], one for each compartment."
+                "supported; build Dataset(...) with doses=[Doses(...), ...], one for each compartment."
             )
     if (rates < 0).any():
         raise DataError(
             f"{table.location} has a RATE below zero, which asks NONMEM to estimate it; give rates as positive numbers."
         )
+    # A row of EVID 2 is neither a dose nor a measurement: it is ignored.
     used = ~dosed & (missing == 0) & np.isfinite(values) & (np.isnan(events) | (events == 0))
     parts = []
     labels = list(dict.fromkeys(subjects))
@@ -195,6 +195,11 @@ def _build_doses(
         Rows with a measurement of this subject.
     into : str
         The state that is dosed.
+
+    Returns
+    -------
+    list of Doses
+        One for each row.
     """
     doses = []
     span = float(np.ptp(times[np.isfinite(times)])) or 1.0

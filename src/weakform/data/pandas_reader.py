@@ -113,7 +113,7 @@ def read_with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
         Name of the sheet; the first by default.
     """
 
-    def read(pd: Any) -> tuple[Any, tuple[str, ...]]:
+    def read_frame(pd: Any) -> tuple[Any, tuple[str, ...]]:
         """Return the frame and the notes."""
         if ending not in SHEET_ENDINGS:
             if sheet is not None:
@@ -129,7 +129,7 @@ def read_with_pandas(path: Path, ending: str, sheet: str | None) -> Table:
             note = f"The sheet {chosen!r} was read; there are {len(names)}: {list_names(names)}."
             return pd.read_excel(book, sheet_name=chosen), (note,) if sheet is None and len(names) > 1 else ()
 
-    frame, notes = _call_pandas(path, read)
+    frame, notes = _call_pandas(path, read_frame)
     if frame.shape[1] > MAX_COLUMN_COUNT:
         raise DataError(f"{path} has {frame.shape[1]:,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
     if len(set(map(str, frame.columns))) < frame.shape[1]:
@@ -190,7 +190,7 @@ def _check_sheet_size(path: Path) -> Path:
 
 
 def _count_sheet_cells(packed: zipfile.ZipFile, name: str) -> int:
-    """Return the number of cells between the first and the last of a sheet, from the addresses in its XML."""
+    """Count the cells between the first and the last of a sheet, from the addresses in its XML."""
     # The XML is read in blocks and never parsed as a whole; `rest` completes an address cut by the end of a block.
     rows, columns, rest = 0, 0, b""
     with packed.open(name) as sheet:
@@ -198,7 +198,7 @@ def _count_sheet_cells(packed: zipfile.ZipFile, name: str) -> int:
             for letters, number in re.findall(rb"""\br\s*=\s*["']([A-Z]{1,3})(\d{1,7})["']""", rest + block):
                 column = 0
                 for letter in letters:
-                    column = 26 * column + letter - 64
+                    column = 26 * column + letter - 64  # A is the byte 65 and the first column
                 rows, columns = max(rows, int(number)), max(columns, column)
-            rest = block[-32:]
+            rest = block[-32:]  # longer than any address, such as r="XFD1048576"
     return rows * columns

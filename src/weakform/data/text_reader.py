@@ -29,6 +29,10 @@ MAX_EXPANDED_BYTES = 1_000_000_000
 """Largest size, in bytes, of the text in a compressed file; a larger one is refused. By judgement."""
 MAX_CELL_CHARACTERS = 1_000_000
 """Largest number of characters in a cell of a text table; more are refused. By judgement."""
+BINARY_PROBE_CHARACTERS = 10_000
+"""Number of characters at the beginning of a text that are searched for control characters. By judgement."""
+MAX_CONTROL_CHARACTERS = 10
+"""Largest number of control characters in that part of a text; a file with more is refused as binary. By judgement."""
 SHEET_ENDINGS = (".xlsx", ".xls", ".ods")
 """Endings of spreadsheets."""
 csv.field_size_limit(MAX_CELL_CHARACTERS)
@@ -40,7 +44,7 @@ class Table:
 
     Attributes
     ----------
-    where : str
+    location : str
         Path or description of the table, for error messages.
     columns : dict
         Arrays, or lists of numbers with text in cells that are not numbers.
@@ -71,9 +75,8 @@ class Table:
                 place = f"{self.location}, line {self.lines[k]}" if self.lines else self.location
                 raise DataError(
                     f"{place}, column {name!r}: {value!r} is not a number.{_suggest_format(value)} Columns are "
-                    "separated by "
-                    "commas, semicolons or tabs; a missing value is an empty cell; a column of words may be the "
-                    "trajectory."
+                    "separated by commas, semicolons or tabs; a missing value is an empty cell; a column of words "
+                    "may be the trajectory."
                 )
         return np.array(values, dtype=float)
 
@@ -138,7 +141,7 @@ class Table:
         """
         values = self.columns[name]
         kind = getattr(getattr(values, "dtype", None), "kind", "")
-        if kind in "Mm" and kind:
+        if kind in ("M", "m"):
             instants = np.asarray(values)
         else:
             dates = parse_dates(values)
@@ -178,7 +181,7 @@ def _convert_array(values: Any, name: str, location: str) -> FloatArray:
 
 
 def read_table(path: Path, sheet: str | None = None) -> Table:
-    """Read a table from a file; the ending of its name tells the format.
+    """Read a table from a file; its format follows from the ending of its name.
 
     Parameters
     ----------
@@ -237,13 +240,14 @@ def _read_text(path: Path) -> Table:
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(names) > MAX_COLUMN_COUNT:
         raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
+    # Without this check the first row of numbers would silently be lost as the header.
     if all(isinstance(parse_cell(name, separator), float) for name in names):
         raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
     if len(set(names)) < len(names) or "" in names:
-        twice = next(name for name in names if not name or names.count(name) > 1)
+        bad_name = next(name for name in names if not name or names.count(name) > 1)
         raise DataError(
             f"{path}, line {line}: every column needs a name, and all names must differ; "
-            + (f"{twice!r} occurs twice." if twice else f"column {names.index(twice) + 1} has none.")
+            + (f"{bad_name!r} occurs twice." if bad_name else f"column {names.index(bad_name) + 1} has none.")
         )
     columns: dict[str, list[float | str]] = {name: [] for name in names}
     marks: dict[str, set[str]] = {name: set() for name in names}
@@ -253,6 +257,7 @@ def _read_text(path: Path) -> Table:
             raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
         for name, word in zip(names, row, strict=True):
             columns[name].append(parse_cell(word, separator))
+            # Both signs in one column mean a separator of thousands or a typing error: 1,500 may be 1500 or 1.5.
             marks[name] |= {sign for sign in ".," if sign in word and isinstance(columns[name][-1], float)}
             if len(marks[name]) > 1:
                 raise DataError(
@@ -276,6 +281,7 @@ def _decode_bytes(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:
         notes: tuple[str, ...] = ()
     except UnicodeDecodeError:
         text, notes = raw.decode("cp1252", errors="replace"), ("The file is not UTF-8; it was read as Windows-1252.",)
-    if "\0" in text or sum(not c.isprintable() and c not in "\r\n\t" for c in text[:10_000]) > 10:
+    beginning = text[:BINARY_PROBE_CHARACTERS]
+    if "\0" in text or sum(not c.isprintable() and c not in "\r\n\t" for c in beginning) > MAX_CONTROL_CHARACTERS:
         raise DataError(f"{path} is not a text table: it contains zero bytes or control characters; export it as CSV.")
     return text, notes

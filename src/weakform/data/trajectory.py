@@ -64,7 +64,7 @@ class Trajectory(CompactRepr):
         values less the number of means.
     density : float
         The term that the log-likelihood of the means lacks compared with that of all values; see
-        `data_validation.Merged`.
+        `data_validation.MergedMeasurements`.
     weights : ndarray, (time, D), or None
         The part of the scale that depends on the kind of noise and on the fitted values; see `noise.kinds`.
     doses : tuple of Doses

@@ -19,7 +19,7 @@ from ..support.errors import DataError
 from .solver import simulate
 
 BOUND_EVALUATIONS = 20_000_000
-"""Budget of evaluations of the one forward solution behind a bound, far above the default of `simulate`: a bound is
+"""Budget of evaluations of the forward solution behind a bound, far above the default of `simulate`: a bound is
 computed once, and without it a study has no reference. By judgement."""
 
 
@@ -57,6 +57,7 @@ def cramer_rao(
     Returns
     -------
     ndarray, (J, J)
+        Infinite variances for parameters without any effect on the samples.
 
     Raises
     ------
@@ -69,11 +70,13 @@ def cramer_rao(
     solved = simulate(model, p, initial, grid, sensitivities=True, max_evaluations=BOUND_EVALUATIONS)
     if not solved.success or solved.by_parameters is None or solved.by_initial is None:
         raise DataError(f"The Cramér–Rao bound needs a solution of the model, which failed: {solved.status.value}.")
+    # (time, D, J + D); the first row is left out again if it is not a sample.
     K = np.concatenate([solved.by_parameters, solved.by_initial], axis=2)[-len(samples) :]
     states = solved.states[-len(samples) :]
     levels = np.broadcast_to(np.asarray(sigma, dtype=float), states.shape)
     columns = zip(noise, states.T, levels.T, strict=True)
     scale = np.column_stack([KINDS[kind].compute_uncertainty(u, level) for kind, u, level in columns])
     J = len(model.parameters)
+    # Values have independent noise: each is one row, and the information is the sum over all rows.
     K = (K / scale[:, :, None]).reshape(-1, K.shape[2])[:, : J if known_initial else None]
     return invert_symmetric(K.T @ K)[:J, :J]

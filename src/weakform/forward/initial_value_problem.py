@@ -1,4 +1,4 @@
-"""The initial value problem behind a forward solution, with the accuracy that is asked of it."""
+"""The initial value problem behind a forward solution, with the accuracy that it must have."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class InitialValueProblem:
     budget : int
         Largest number of evaluations of the right-hand side.
     held : ndarray of bool, (events,), or None
-        Events whose condition holds at the first time, and which have happened before.
-    open : bool
+        Events whose condition holds at the first time and which happened before; None if the past is unknown.
+    open_end : bool
         Whether events and switches at exactly the last time are left out.
     """
 

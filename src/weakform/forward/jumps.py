@@ -8,8 +8,8 @@ At a jump at the time τ(p, u₀) the states go from u to R(u, p), and the right
 with `R_t dτ` in addition if R depends on time. If τ is the time at which `g(t, u, p)` passes through zero,
 `dτ = -(g_u S + g_p)/(g_t + g_u f)`.
 
-A trigger g whose time depends on parameters alone is known before anything is solved (`Known`); any other trigger is
-watched while the equations are solved.
+A trigger g whose time depends on parameters alone is known before anything is solved (`ScheduledJump`); any other
+trigger is watched while the equations are solved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..support.errors import ModelError
 
 TIME_ROUNDING = 1e-12
 """Relative rounding error of a computed time; two times that are closer are the same. Some thousand times the machine
-precision, by judgement; `test_a_sample_next_to_an_event_by_rounding` in tests/forward/test_jumps.py."""
+precision, by judgement; `test_sample_at_an_event_up_to_rounding_is_after_it` in tests/forward/test_jumps.py."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Jumps:
         if not sources:
             return []
         map_ = self._compile_map("times", [time for time, _ in sources], states=False)
+        # These times depend on neither time nor states, so that any time and no states will do.
         value, _, by_p = map_.linearise(np.zeros(1), np.zeros((1, 0)), p)
         jumps = [ScheduledJump(float(v), d, k) for v, d, (_, k) in zip(value[0], by_p[0], sources, strict=True)]
         return sorted(jumps, key=lambda jump: jump.time)
@@ -172,19 +173,19 @@ class Jumps:
         Returns
         -------
         ndarray, (J + D,)
-            Zeros if the trigger does not change.
+            Zeros if the trigger does not change, where the formula would divide by zero.
         """
         g = self._watched[which]
         idle = np.zeros((1, len(self.model.driving_names)))
         map_ = self._compile_map(("when", which), [g, g.diff(TIME_SYMBOL)])
         value, by_u, by_p = map_.linearise(np.array([t]), u[None], p, idle)
-        pace = value[0, 1] + by_u[0, 0] @ f
+        rate = value[0, 1] + by_u[0, 0] @ f
         row = by_u[0, 0] @ S
         row[: len(p)] += by_p[0, 0]
-        return -row / pace if pace != 0 else np.zeros_like(row)
+        return -row / rate if rate != 0 else np.zeros_like(row)
 
     def compute_trigger_rate(self, which: int, t: float, u: FloatArray, p: FloatArray, f: FloatArray) -> float:
-        """Compute the rate of change `g_t + g_u f` of a watched trigger; see `when` for the arguments."""
+        """Compute the rate of change `g_t + g_u f` of a watched trigger; see `differentiate_time` for the arguments."""
         g = self._watched[which]
         idle = np.zeros((1, len(self.model.driving_names)))
         value, by_u, _ = self._compile_map(("when", which), [g, g.diff(TIME_SYMBOL)]).linearise(
@@ -210,7 +211,15 @@ class Jumps:
 
         Returns
         -------
-        R, R_u, R_p, R_t : ndarray, (D,), (D, D), (D, J), (D,)
+        R : ndarray, (D,)
+        R_u : ndarray, (D, D)
+        R_p : ndarray, (D, J)
+        R_t : ndarray, (D,)
+
+        Raises
+        ------
+        ModelError
+            If the event sets something that is not a state.
         """
         event = self.events[which]
         for state in event.after:
@@ -219,6 +228,7 @@ class Jumps:
                     f"An event changes {state!r}, which is not a state of the model, whose states are: "
                     f"{', '.join(self.model.states)}."
                 )
+        # A state that the event does not set keeps its value.
         expressions = [event.after.get(state, se.Symbol(state)) for state in self.model.states]
         D = len(expressions)
         map_ = self._compile_map(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..model.expression_map import ZERO_STATE_SUBSTITUTE
-from ..support.array_types import BoolArray, FloatArray
+from ..support.array_types import BoolArray, FloatArray, IntArray
 from .initial_value_problem import InitialValueProblem
 from .jumps import TIME_ROUNDING, Jumps, ScheduledJump
 from .sensitivity_equations import compile_rhs
@@ -83,7 +83,7 @@ class PiecewiseSolver:
 
     Parameters
     ----------
-    setting : Setting
+    setting : InitialValueProblem
     start : ndarray, (columns, D)
         The solution at the first time; one column without sensitivities, else `1 + J + D`.
     times : ndarray, (time,)
@@ -117,14 +117,14 @@ class PiecewiseSolver:
         self.result = np.full((len(times), self.columns * D), np.nan)
         self.now, self.y, self.jump_count = float(times[0]), start.ravel().copy(), 0
         self.held = np.zeros(len(setting.jumps.events), dtype=bool)
-        # A system at rest would step over a short pulse of an input: no step is longer than the time between its
-        # samples.
+        # A solver at rest takes long steps and would miss a short pulse of an input: no step is longer than the
+        # shortest time between its samples.
         driven = setting.driven
         self.has_varying_inputs = driven is not None and not all(driven.hold)
         self.max_step = 0.0
         if driven is not None and self.has_varying_inputs:
-            least = float(np.diff(driven.times).min(initial=np.inf))
-            self.max_step = max(least, (times[-1] - times[0]) / MAX_INPUT_STEPS)
+            shortest = float(np.diff(driven.times).min(initial=np.inf))
+            self.max_step = max(shortest, (times[-1] - times[0]) / MAX_INPUT_STEPS)
 
     def evaluate_rhs(self, values: FloatArray, t: float) -> FloatArray:
         """Compute the derivatives of all columns by time, `(columns·D,)`.
@@ -211,7 +211,7 @@ class PiecewiseSolver:
             jump for jump in scheduled if jump.time < last or (jump.time == last and not self.setting.open_end)
         ]
         ahead = {*edges, float(last), *(jump.time for jump in scheduled)}
-        for edge in sorted(edge for edge in ahead if edge > times[0]):  # `_begin` has handled the first time
+        for edge in sorted(edge for edge in ahead if edge > times[0]):  # the first time is done already
             while self.now < edge:
                 if not self._solve_piece(edge):
                     return SimulationStatus.BLOWS_UP
@@ -259,7 +259,7 @@ class PiecewiseSolver:
         """Return `dτ`, `(J + D,)`, of a known time; None without sensitivities, or if no parameter changes the time."""
         return np.concatenate([by_p, np.zeros(self.D)]) if self.columns > 1 and by_p.any() else None
 
-    def _find_nodes(self, edge: float) -> tuple[Any, FloatArray]:
+    def _find_nodes(self, edge: float) -> tuple[IntArray, FloatArray]:
         """Return the positions of the samples up to an edge, and the times of the solver: now, samples, edge."""
         inside = np.flatnonzero((self.times > self.now) & (self.times <= edge))
         last = [edge] if not len(inside) or self.times[inside[-1]] < edge else []
@@ -311,6 +311,7 @@ class PiecewiseSolver:
         modes = self.inputs[self.switches][jumps.modes]
         watched = []
         for k in range(n + len(jumps.modes)):
+            # A condition that holds is watched for its end, any other one for its beginning.
             on = modes[k - n] != 0 if k >= n else self.held[jumps.by_state[k]]
             watched.append(_WatchedTrigger(jumps, k, p, self.D, self.now, -1.0 if on else 1.0))
         try:
@@ -336,8 +337,9 @@ class PiecewiseSolver:
             return True
         which = next(k for k, zeros in enumerate(solved.t_events) if len(zeros))
         self.now, self.y = float(solved.t_events[which][0]), np.array(solved.y_events[which][0])
+        # Copied, because the result is a view that the next evaluation overwrites.
         f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
-        row = None
+        row = None  # dτ of the jump
         if self.columns > 1:
             S = self.y[self.D :].reshape(-1, self.D).T
             row = jumps.differentiate_time(which, self.now, self.y[: self.D], p, S, f)
@@ -351,8 +353,8 @@ class PiecewiseSolver:
             self._apply_events(fired, dict.fromkeys(fired, row))
             self._apply_caused_events(row)
         else:
-            place = self.switches.start + jumps.modes[which - n]
-            self.inputs[place] = 1.0 - self.inputs[place]
+            position = self.switches.start + jumps.modes[which - n]
+            self.inputs[position] = 1.0 - self.inputs[position]
             self._update_at_switch(f, row)
         near = np.abs(self.times - self.now) <= SAMPLE_AT_EVENT * max(abs(self.now), float(np.ptp(self.times)))
         self.result[near] = self.y
@@ -368,12 +370,12 @@ class PiecewiseSolver:
         """Apply the jumps at a known time: switches first, then events in their order, then those that they cause."""
         jumps, p = self.setting.jumps, self.setting.p
         f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
-        turned = jumps.evaluate_switches(self.now, self.y[: self.D], p, self.inputs[self.switches])
-        if (turned != self.inputs[self.switches]).any():
+        switched = jumps.evaluate_switches(self.now, self.y[: self.D], p, self.inputs[self.switches])
+        if (switched != self.inputs[self.switches]).any():
             row = next(
                 (self._pad_time_derivative(jump.by_p) for jump in due if jump.event < 0 and jump.by_p.any()), None
             )
-            self.inputs[self.switches] = turned
+            self.inputs[self.switches] = switched
             self._update_at_switch(f, row)
         rows = {jump.event: self._pad_time_derivative(jump.by_p) for jump in due if jump.event >= 0}
         self._apply_events(list(rows), rows)
@@ -415,9 +417,9 @@ class PiecewiseSolver:
         g = jumps.evaluate_triggers(self.now, u, p)
         f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
         for k, event in enumerate(jumps.by_state):
-            pace = jumps.compute_trigger_rate(k, self.now, u, p, f)
-            near = abs(g[k]) <= TRIGGER_AT_ZERO * max(abs(pace) * max(abs(self.now), 1.0), 1e-300)
-            held[event] = pace >= 0 if near else g[k] >= 0
+            rate = jumps.compute_trigger_rate(k, self.now, u, p, f)
+            near = abs(g[k]) <= TRIGGER_AT_ZERO * max(abs(rate) * max(abs(self.now), 1.0), 1e-300)
+            held[event] = rate >= 0 if near else g[k] >= 0
         return held
 
     def _update_at_switch(self, f: FloatArray, row: FloatArray | None) -> None:
@@ -432,9 +434,9 @@ class PiecewiseSolver:
         """
         self._count_jump()
         if row is not None:
-            beyond = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
+            f_after = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
             S = self.y[self.D :].reshape(-1, self.D)
-            S += row[:, None] * (f - beyond)[None]
+            S += row[:, None] * (f - f_after)[None]
 
     def _apply_event(self, which: int, row: FloatArray | None, before: FloatArray | None = None) -> None:
         """Apply an event: `u⁺ = R(u, p)` and `S⁺ = R_u (S + f dτ) + R_p + R_t dτ - f⁺ dτ`.
@@ -451,11 +453,12 @@ class PiecewiseSolver:
         self._count_jump()
         jumps, D, J = self.setting.jumps, self.D, self.J
         signals = self.inputs[self.signal.start : self.switches.stop].copy()
-        at = self.y[:D] if before is None else before
-        u, by_u, by_p, by_t = jumps.compute_states_after(which, self.now, at, self.setting.p, signals)
+        u_before = self.y[:D] if before is None else before
+        u, by_u, by_p, by_t = jumps.compute_states_after(which, self.now, u_before, self.setting.p, signals)
         if before is not None:
-            kept = ~jumps.find_set_states(which)
-            u[kept] = self.y[:D][kept]
+            # States that this event does not set keep what earlier events of the same time have made of them.
+            unchanged = ~jumps.find_set_states(which)
+            u[unchanged] = self.y[:D][unchanged]
         S = self.y[D:].reshape(-1, D).T  # no rows without sensitivities
         if self.columns > 1:
             if row is not None:

@@ -17,7 +17,12 @@ def compile_rhs(model: Model, sensitivities: bool) -> Any:
     ----------
     model : Model
     sensitivities : bool
-        Whether the derivatives `F = ∂f/∂u` and `f_p` follow `f`, row by row.
+        Whether the derivatives `F = ∂f/∂u` and `f_p` follow `f`.
+
+    Returns
+    -------
+    compiled function
+        Its outputs are f `(D,)`, then F `(D, D)` and f_p `(D, J)` row by row.
     """
     key = "sensitivities" if sensitivities else "states"
     if key not in model.compiled_functions:

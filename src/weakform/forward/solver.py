@@ -52,7 +52,7 @@ class Simulation(CompactRepr):
     evaluations : int
         Evaluations of the right-hand side.
     seen : callable
-        Computes `observables` when they are requested.
+        Computes `observables` when they are first read.
     """
 
     times: FloatArray
@@ -142,16 +142,16 @@ def simulate(
     >>> round(float(solved.states[-1, 0]), 4)
     0.7358
     """
-    D, J, own = len(model.states), len(model.parameters), False
+    D, J, starts_from_model = len(model.states), len(model.parameters), u0 is None
     p = _order_by_name(p, model.parameters, "parameters")
     if u0 is not None:
         u0 = _order_by_name(u0, model.states, "initial states")
     if u0 is None:
-        given = evaluate_initial_values(model, p) if np.shape(p) == (J,) else {}
-        lacking = [state for state in model.states if state not in given]
+        model_values = evaluate_initial_values(model, p) if np.shape(p) == (J,) else {}
+        lacking = [state for state in model.states if state not in model_values]
         if lacking:
             raise DataError(f"The model gives no initial value of {lacking[0]!r}; give all initial states as u0.")
-        u0, own = [given[state] for state in model.states], True
+        u0 = [model_values[state] for state in model.states]
     parameters, initial, grid = (np.array(a, dtype=float) for a in (p, u0, times))
     if parameters.shape != (J,) or initial.shape != (D,) or grid.ndim != 1 or len(grid) < 1:
         raise DataError(
@@ -163,9 +163,9 @@ def simulate(
     if (np.diff(grid) <= 0).any():
         raise DataError("The times must increase.")
     # The model's own initial values are those at t = 0: that time is added here, and removed from the result.
-    extra = int(own and grid[0] > 0)
+    extra = int(starts_from_model and grid[0] > 0)
     grid = np.append(np.zeros(extra), grid)
-    # A fit appends the values of switches to the inputs; they are left out, because the solution computes switches.
+    # A fit appends the values of switches to the inputs; these are left out, because the solution computes them.
     driven = None if inputs is None or not model.inputs else inputs.select_columns(range(len(model.inputs)))
     if (model.inputs and driven is None) or (inputs is not None and not model.driving_names):
         needed = f"the inputs {', '.join(model.inputs)}" if model.inputs else "no inputs"
@@ -182,7 +182,7 @@ def simulate(
         tolerances[1 + J :] = rtol * sizes / sizes[:, None] if atol is None else atol
 
     def solve() -> tuple[FloatArray, SimulationStatus, int]:
-        """Solve with the current tolerances; see `Course.run`."""
+        """Solve with the current tolerances; see `PiecewiseSolver.solve`."""
         setting = InitialValueProblem(
             model,
             parameters,
@@ -200,20 +200,20 @@ def simulate(
     if atol is None and status is SimulationStatus.SUCCESS:
         # A state that falls by decades needs the same relative accuracy at its end as at its beginning: if it fell
         # below the size that the tolerances assume, solve again with smaller ones.
-        least = rtol * _find_smallest_sizes(solved[:, 0])
-        if (least < tolerances[0]).any():
-            tolerances[0] = np.minimum(tolerances[0], least)
+        needed_tolerances = rtol * _find_smallest_sizes(solved[:, 0])
+        if (needed_tolerances < tolerances[0]).any():
+            tolerances[0] = np.minimum(tolerances[0], needed_tolerances)
             second = solve()
             if second[1] is SimulationStatus.SUCCESS:
                 solved, status, evaluations = second[0], second[1], evaluations + second[2]
     solved, grid = solved[extra:], grid[extra:]
     states = solved[:, 0]
-    seen = partial(_evaluate_observables, model, parameters, states, grid, driven)
+    compute_observables = partial(_evaluate_observables, model, parameters, states, grid, driven)
     if not sensitivities:
-        return Simulation(grid, states, status, evaluations=evaluations, seen=seen)
+        return Simulation(grid, states, status, evaluations=evaluations, seen=compute_observables)
     by_parameters = solved[:, 1 : 1 + J].transpose(0, 2, 1)
     by_initial = solved[:, 1 + J :].transpose(0, 2, 1)
-    return Simulation(grid, states, status, by_parameters, by_initial, evaluations, seen=seen)
+    return Simulation(grid, states, status, by_parameters, by_initial, evaluations, seen=compute_observables)
 
 
 @np.errstate(all="ignore")
@@ -254,6 +254,11 @@ def _order_by_name(values: ArrayLike | Mapping[str, float], names: Sequence[str]
     names : sequence of str
     what : str
         What the values are, for error messages.
+
+    Raises
+    ------
+    DataError
+        If a name is unknown, or has no value.
     """
     if not isinstance(values, Mapping):
         return values

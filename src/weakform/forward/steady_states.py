@@ -23,13 +23,30 @@ from ..support.array_types import BoolArray, FloatArray
 from .jumps import get_jumps
 from .solver import simulate
 
-PROBES_PER_STATE = 8
-"""Random states at which f is evaluated to find conserved quantities, for each dimension plus one. By judgement."""
-NULL_SINGULAR_VALUE = 1e-9
-"""Singular value, relative to the largest, up to which a direction counts as conserved. By judgement."""
-MAX_SUBSPACE_CHANGE = 1e-6
-"""Largest distance between the conserved directions at two parameter values at which they count as the same; beyond it
-the conserved quantities depend on parameters. By judgement."""
+
+@dataclass(frozen=True)
+class _ConservationPolicy:
+    """How conserved quantities are found, and when they count as dependent on parameters."""
+
+    probes_per_state: int = 8
+    """Number of random states at which f is evaluated, for each dimension plus one. By judgement."""
+    probe_log_range: float = 2.0
+    """Largest distance of a random state from the given one, in natural logarithms. By judgement."""
+    min_size_share: float = 1e-3
+    """Smallest size of a state around which random states are drawn, as a share of the largest state: a state at zero
+    must vary too. By judgement."""
+    max_singular_value: float = 1e-9
+    """Singular value, relative to the largest, up to which a direction counts as conserved. By judgement."""
+    parameter_factor: float = 1.01
+    """Factor by which each parameter is changed to see whether the conserved quantities change. By judgement."""
+    parameter_offset: float = 1e-6
+    """What is added to the changed parameter, so that a parameter at zero changes too. By judgement."""
+    max_subspace_change: float = 1e-6
+    """Largest distance between the conserved directions at two parameter values at which they count as the same; beyond
+    it the conserved quantities depend on parameters. By judgement."""
+
+
+_CONSERVATION = _ConservationPolicy()
 
 
 @dataclass(frozen=True)
@@ -40,10 +57,15 @@ class _FollowPolicy:
     """
 
     first_duration: float = 10.0
-    """Duration of the first part; each further part is at least ten times as long as the one before. By judgement."""
+    """Duration of the first part. By judgement."""
+    growth: float = 10.0
+    """Smallest ratio of the durations of a part and of the one before. By judgement."""
     max_duration: float = 1e6
-    """Longest duration of a part, and of all parts over `first_duration`; a model that still moves has no steady state.
-    By judgement."""
+    """Longest duration of a part, and of all parts together, in units of `first_duration`; a model that still moves
+    then has no steady state. By judgement."""
+    min_size_share: float = 1e-12
+    """Smallest size of a state in relative changes, as a share of the largest state, and smallest size of the largest
+    state in its units: a state at zero has no relative change. By judgement."""
     max_evaluations: int = 30_000
     """Budget of evaluations for one part. By judgement."""
     max_rate: float = 1e-4
@@ -52,10 +74,18 @@ class _FollowPolicy:
     max_change: float = 1e-2
     """Largest relative change of a state during the last part at which Newton's method takes over, and largest relative
     distance that Newton's method may go; a farther steady state is another one. By judgement."""
+    min_newton_size_share: float = 1e-6
+    """Smallest size of a state, as a share of the largest one, in the distance that Newton's method may go. By
+    judgement."""
     newton_tolerance: float = 1e-9
     """Relative size of a step at which Newton's method ends. By judgement."""
     newton_steps: int = 20
     """Largest number of steps of Newton's method. By judgement."""
+    min_rate_share: float = 1e-17
+    """Rate of the linearised model, as a share of the fastest one, up to which it counts as zero. By judgement."""
+    max_growth_share: float = 1e-9
+    """Largest real part of an eigenvalue, as a share of its size, at which the model counts as stable: rounding can
+    make a real part of zero positive. By judgement."""
 
 
 _FOLLOW = _FollowPolicy()
@@ -102,10 +132,11 @@ def find_conserved_directions(model: Model, p: FloatArray, u: FloatArray, driven
     """
     D = len(u)
     rng = np.random.default_rng(0)
-    size = np.maximum(np.abs(u), np.abs(u).max(initial=0.0) * 1e-3)
+    size = np.maximum(np.abs(u), np.abs(u).max(initial=0.0) * _CONSERVATION.min_size_share)
     size = np.where(size > 0, size, 1.0)
-    # Positive states within a factor of e² of the given size: a logarithm or a root in f is a number there.
-    states = size * np.exp(rng.uniform(-2, 2, (PROBES_PER_STATE * (D + 1), D)))
+    # Only positive states, so that a logarithm or a root in f is a number there.
+    reach = _CONSERVATION.probe_log_range
+    states = size * np.exp(rng.uniform(-reach, reach, (_CONSERVATION.probes_per_state * (D + 1), D)))
     signals = np.tile(driven, (len(states), 1)) if len(driven) else None
     f = model.build_map("f")(np.zeros(len(states)), states, p, signals)
     f = f[np.isfinite(f).all(axis=1)]
@@ -117,7 +148,7 @@ def find_conserved_directions(model: Model, p: FloatArray, u: FloatArray, driven
     length = np.linalg.norm(f, axis=1, keepdims=True)
     f = f / np.where(length > 0, length, 1.0)
     _, s, V = np.linalg.svd(f, full_matrices=True)
-    rank = int((s > NULL_SINGULAR_VALUE * max(s.max(initial=0.0), 1e-300)).sum())
+    rank = int((s > _CONSERVATION.max_singular_value * max(s.max(initial=0.0), 1e-300)).sum())
     N = V[rank:].T / pace[:, None]
     return np.asarray(N / np.maximum(np.linalg.norm(N, axis=0), 1e-300))
 
@@ -145,7 +176,7 @@ def find_steady_state(
 
     Returns
     -------
-    Steady, or None
+    SteadyState, or None
         None if the model does not come to rest.
     """
     D, J, jumps, f_map = len(u0), len(p), get_jumps(model), model.build_map("f")
@@ -161,7 +192,8 @@ def find_steady_state(
     depends_on_time = jumps.has_jumps or any(se.Symbol("t") in e.free_symbols for e in model.expressions)
     before, u, t, span = u0, u0.copy(), begin, 0.0
     while True:
-        size = np.maximum(np.abs(u), 1e-12 * max(np.abs(u).max(initial=0.0), 1e-12))
+        smallest = _FOLLOW.min_size_share
+        size = np.maximum(np.abs(u), smallest * max(np.abs(u).max(initial=0.0), smallest))
         f, F, _ = linearise(u, t)
         if not np.isfinite(f).all() or not np.isfinite(F).all():
             return None
@@ -172,7 +204,7 @@ def find_steady_state(
         at_rest = not f.any() and span == 0.0
         if at_rest or (stable and relative < _FOLLOW.max_rate and moved < _FOLLOW.max_change):
             break
-        span = max(_FOLLOW.first_duration / slowest, 10 * span)
+        span = max(_FOLLOW.first_duration / slowest, _FOLLOW.growth * span)
         longest = _FOLLOW.max_duration * max(_FOLLOW.first_duration / slowest, 1.0)
         if span > longest or t - begin > _FOLLOW.max_duration * _FOLLOW.first_duration / slowest:
             return None
@@ -190,13 +222,14 @@ def find_steady_state(
         A = np.vstack([F, N.T])
         if not np.isfinite(A).all():
             return None
+        # D + c equations for D unknowns, consistent at the solution: f already satisfies Nᵀ f = 0.
         step = np.linalg.lstsq(A, -np.concatenate([f, N.T @ (u - reached)]), rcond=None)[0]
         u = u + step
         if float(np.max(np.abs(step) / np.maximum(np.abs(u), 1e-300), initial=0.0)) < _FOLLOW.newton_tolerance:
             break
     f, F, fp = linearise(u, t)
     A = np.vstack([F, N.T])
-    size = np.maximum(np.abs(u), 1e-6 * max(np.abs(u).max(initial=0.0), 1e-300))
+    size = np.maximum(np.abs(u), _FOLLOW.min_newton_size_share * max(np.abs(u).max(initial=0.0), 1e-300))
     if (np.abs(u - reached) > _FOLLOW.max_change * size).any():  # Newton's method went to another steady state
         u = reached
         f, F, fp = linearise(u, t)
@@ -229,14 +262,21 @@ def _find_slowest_rate(F: FloatArray, conserved_count: int) -> tuple[float, bool
     Parameters
     ----------
     F : ndarray, (D, D)
-    conserved : int
+    conserved_count : int
         Number of conserved quantities, whose rates are zero and are left out.
+
+    Returns
+    -------
+    float
+        1 if all rates are zero.
+    bool
     """
     values = np.linalg.eigvals(F)
     values = values[np.argsort(np.abs(values))][conserved_count:]
     rates = np.abs(values)
-    rates = rates[rates > 1e-17 * max(float(rates.max(initial=0.0)), 1e-300)]
-    return (float(rates.min()) if len(rates) else 1.0), bool((values.real <= 1e-9 * np.abs(values)).all())
+    rates = rates[rates > _FOLLOW.min_rate_share * max(float(rates.max(initial=0.0)), 1e-300)]
+    stable = bool((values.real <= _FOLLOW.max_growth_share * np.abs(values)).all())
+    return (float(rates.min()) if len(rates) else 1.0), stable
 
 
 def _has_parameter_dependent_conservation(
@@ -251,15 +291,16 @@ def _has_parameter_dependent_conservation(
     u : ndarray, (D,)
     driven : ndarray, (switches,)
     N : ndarray, (D, c)
-        The conserved directions at p; see `conserved`.
+        The conserved directions at p; see `find_conserved_directions`.
     """
+    changed = p * _CONSERVATION.parameter_factor + _CONSERVATION.parameter_offset
     for j in range(len(p)) if N.size else ():
-        moved = find_conserved_directions(model, np.where(np.arange(len(p)) == j, p * 1.01 + 1e-6, p), u, driven)
+        moved = find_conserved_directions(model, np.where(np.arange(len(p)) == j, changed, p), u, driven)
         if moved.shape != N.shape:
             return True
         # The bases differ; what counts is the part of the new one outside the span of N.
         outside = moved - N @ np.linalg.lstsq(N, moved, rcond=None)[0]
-        if float(np.linalg.norm(outside)) > MAX_SUBSPACE_CHANGE:
+        if float(np.linalg.norm(outside)) > _CONSERVATION.max_subspace_change:
             return True
     return False
 
@@ -271,7 +312,7 @@ class SteadyInitialValues(ExpressionMap):
     ----------
     model : Model
         A model that begins at rest.
-    begins : Map
+    begins : ExpressionMap
         Initial values from which it comes to rest.
     """
 
@@ -313,5 +354,5 @@ class SteadyInitialValues(ExpressionMap):
         return values, np.zeros((n, D, D)), slopes
 
     def __call__(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
-        """Compute steady states, `(n, D)`; see `linearised` for the arguments."""
+        """Compute steady states, `(n, D)`; see `linearise` for the arguments."""
         return self.linearise(t, u, p, inputs)[0]

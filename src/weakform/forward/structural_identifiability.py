@@ -26,7 +26,8 @@ from .solver import simulate
 MAX_TRAJECTORIES = 20
 """Largest number of trajectories that are analysed, to bound the work; further ones are left out. By judgement."""
 MAX_SAMPLES = 200
-"""About the largest number of samples of a trajectory that are analysed if every state is measured. By judgement."""
+"""Number of samples of a trajectory that are analysed if every state is measured; a longer trajectory is thinned to
+between this number and twice as many. By judgement."""
 SOLUTION_TOLERANCE = 1e-10
 """Relative tolerance of the forward solutions, well below `_NullSpacePolicy.max_singular_value`. By judgement."""
 SOLUTION_EVALUATIONS = 2_000_000
@@ -82,9 +83,9 @@ class Freedom:
         )
 
     def __str__(self) -> str:
-        some = " or ".join(self.names) if len(self.names) < 4 else f"one of {', '.join(self.names)}"
+        candidates = " or ".join(self.names) if len(self.names) < 4 else f"one of {', '.join(self.names)}"
         count = len(self.scalings)
-        advice = f"fix {some}" if count < 2 else f"fix {count} of {', '.join(self.names)}"
+        advice = f"fix {candidates}" if count < 2 else f"fix {count} of {', '.join(self.names)}"
         monomials = self.determined_monomials
         if not monomials:
             if len(self.names) == 1:
@@ -124,10 +125,10 @@ def _find_orthogonal_vectors(rows: tuple[tuple[int, ...], ...]) -> list[tuple[in
     A = [[Fraction(value) for value in row] for row in rows]
     n, pivots, row = len(rows[0]), [], 0
     for column in range(n - 1, -1, -1):  # from the end, so that the first names are free and get positive exponents
-        best = next((k for k in range(row, len(A)) if A[k][column]), None)
-        if best is None:
+        pivot_row = next((k for k in range(row, len(A)) if A[k][column]), None)
+        if pivot_row is None:
             continue
-        A[row], A[best] = A[best], A[row]
+        A[row], A[pivot_row] = A[pivot_row], A[row]
         A[row] = [value / A[row][column] for value in A[row]]
         for k in range(len(A)):
             if k != row and A[k][column]:
@@ -189,14 +190,14 @@ class ForwardExperiment:
         ndarray, (values, len(names)), or None
             None if the model cannot be solved.
         """
-        given = np.array([s in self.model.initial for s in self.model.states])
-        J, D = len(p), len(given)
+        from_model = np.array([s in self.model.initial for s in self.model.states])
+        J, D = len(p), len(from_model)
         parts = []
         count = min(len(self.data.trajectories), MAX_TRAJECTORIES)
         for k, q in enumerate(self.data.trajectories[:MAX_TRAJECTORIES]):
             model, inputs = self.model.for_trajectory(k), collect_inputs(self.model, self.data, k)
             start, _, by_p = model.build_map("g").linearise(np.zeros(1), initial[k][None], p)
-            u0 = np.where(given, start[0], initial[k])
+            u0 = np.where(from_model, start[0], initial[k])
             before = int(q.times[0] > self.begins[k])
             grid = np.concatenate([[self.begins[k]], q.times]) if before else q.times
             solved = simulate(
@@ -215,14 +216,14 @@ class ForwardExperiment:
             states = solved.states[before:]
             _, hu, hp = model.build_map("h", self.data.names or self.model.states).linearise(q.times, states, p, driven)
             by_u0 = solved.by_initial[before:]
-            # Parameters act through the states, through given initial values, and in the observables themselves.
-            total = hu @ (solved.by_parameters[before:] + by_u0 @ np.where(given[:, None], by_p[0], 0.0)) + hp
+            # Parameters act through the states, through the model's initial values, and in the observables themselves.
+            total = hu @ (solved.by_parameters[before:] + by_u0 @ np.where(from_model[:, None], by_p[0], 0.0)) + hp
             block = np.zeros((*total.shape[:2], J + D * count))
             block[:, :, :J] = total * p
             block[:, :, J + k * D : J + (k + 1) * D] = hu @ by_u0 * np.where(u0 != 0, u0, 1.0)
             parts.append(block[q.measured])
         rows = np.concatenate(parts)
-        keep = np.concatenate([self.free, np.tile(~given, count)])
+        keep = np.concatenate([self.free, np.tile(~from_model, count)])
         return rows[:, keep] if np.isfinite(rows).all() else None
 
 
@@ -257,7 +258,7 @@ class FullyMeasuredExperiment:
         ----------
         p : ndarray, (J,)
         initial : sequence of ndarray
-            Unused; for the same interface as `Experiment`.
+            Unused; for the same interface as `ForwardExperiment`.
 
         Returns
         -------
@@ -288,7 +289,7 @@ def find_freedoms(
 
     Parameters
     ----------
-    experiment : Experiment or Complete
+    experiment : ForwardExperiment or FullyMeasuredExperiment
     points : sequence of tuple
         Parameters `(J,)`, and the initial state `(D,)` of each trajectory. At least two points must be solvable.
 
@@ -303,6 +304,7 @@ def find_freedoms(
     # One point alone could have a null vector by coincidence.
     if len(spaces) < 2:
         return []
+    # The smallest null space decides: at other points S has more null vectors by coincidence.
     size = min(space.shape[1] for space in spaces)
     spaces = [space for space in spaces if space.shape[1] == size]
     if not size:
@@ -316,9 +318,9 @@ def find_freedoms(
         tolerance = _NULL_SPACE.exponent_tolerance
         moving = set(names[np.abs(_remove_scalings(spaces[0], scalings)).max(axis=1) > tolerance])
         # A scaling that shares a name with these directions becomes part of them.
-        apart = [freedom for freedom in result if not moving & set(freedom.names)]
-        moving |= {name for freedom in result if freedom not in apart for name in freedom.names}
-        result = [*apart, Freedom(tuple(str(name) for name in names if name in moving))]
+        separate = [freedom for freedom in result if not moving & set(freedom.names)]
+        moving |= {name for freedom in result if freedom not in separate for name in freedom.names}
+        result = [*separate, Freedom(tuple(str(name) for name in names if name in moving))]
     return result
 
 
@@ -363,6 +365,7 @@ def _compute_null_space(S: FloatArray) -> FloatArray:
     _, w, Vt = np.linalg.svd(np.where(nonzero, unit, 0.0), full_matrices=True)
     w = np.concatenate([w, np.zeros(len(Vt) - len(w))])
     is_null = w < _NULL_SPACE.max_singular_value * max(float(w.max(initial=0.0)), 1.0)
+    # Back to the units of θ: S n = 0 for n = v/norm if the scaled matrix maps v to zero.
     null = Vt[is_null].T / np.where(nonzero, norms, 1.0)[:, None]
     return np.asarray(null / np.maximum(np.abs(null).max(axis=0), np.finfo(float).tiny))
 
@@ -373,6 +376,7 @@ def _intersect_spaces(spaces: list[FloatArray]) -> FloatArray:
     for space in spaces:
         Q, _ = np.linalg.qr(space)
         projectors.append(Q @ Q.T)
+    # The mean of projectors maps a direction to itself only if each of them does.
     w, V = np.linalg.eigh(np.mean(projectors, axis=0))
     return np.asarray(V[:, w > _NULL_SPACE.min_common_share])
 

@@ -43,6 +43,7 @@ class Factor:
     C : ndarray, (B - 1, b, b)
         C_k for k >= 1.
     logdet : float
+        log det S.
     """
 
     Rinv: FloatArray
@@ -94,7 +95,7 @@ class Factor:
         J : int
             Number of matrices D_i.
         inverse_diagonal : ndarray, (B, b, b)
-            Diagonal blocks of S⁻¹, as `inverse` returns them.
+            Diagonal blocks of S⁻¹, as `compute_inverse_blocks` returns them.
         chunks : iterable
             The D_i for consecutive ranges of n blocks: diagonal `(J, n, b, b)` and lower `(J, n, b, b)`, which has one
             block fewer in the first chunk. The arrays are overwritten. Chunks bound the memory: all D_i together take J
@@ -106,24 +107,24 @@ class Factor:
         """
         total = np.zeros((J, J))
         k, before = 0, np.zeros((J, *self.Rinv.shape[1:]))
-        for T, E in chunks:
-            # `none` is 1 in the first chunk, whose first block has no block below the diagonal, and 0 in the others.
-            first, none = k, T.shape[1] - E.shape[1]
-            C = self.C[first + none - 1 : first + T.shape[1] - 1]
-            T[:, none:] -= E @ C.transpose(0, 2, 1)
+        for T, E in chunks:  # which begin as the blocks of the D_i, and become T_{k,i} and E_{k,i}
+            # The first block of the first chunk has no block to its left: there `skipped` is 1, later 0.
+            first, skipped = k, T.shape[1] - E.shape[1]
+            C = self.C[first + skipped - 1 : first + T.shape[1] - 1]
+            T[:, skipped:] -= E @ C.transpose(0, 2, 1)
             for m in range(T.shape[1]):
-                if m >= none:
-                    E[:, m - none] -= C[m - none] @ before
-                    T[:, m] -= C[m - none] @ E[:, m - none].transpose(0, 2, 1)
+                if m >= skipped:
+                    E[:, m - skipped] -= C[m - skipped] @ before
+                    T[:, m] -= C[m - skipped] @ E[:, m - skipped].transpose(0, 2, 1)
                 before = T[:, m]
             k += T.shape[1]
             Tinv = self.Rinv[first:k].transpose(0, 2, 1) @ self.Rinv[first:k]
             U = Tinv @ T
             total += _compute_inner_products(U, U.transpose(0, 1, 3, 2))
             if E.size:
-                previous = self.Rinv[first + none - 1 : k - 1]
+                previous = self.Rinv[first + skipped - 1 : k - 1]
                 Tprevious = previous.transpose(0, 2, 1) @ previous
-                total += 2 * _compute_inner_products(inverse_diagonal[first + none : k] @ E, E @ Tprevious)
+                total += 2 * _compute_inner_products(inverse_diagonal[first + skipped : k] @ E, E @ Tprevious)
             before = before.copy()  # the next chunk may overwrite the array of which this is a part
         return total
 
@@ -144,6 +145,10 @@ def factorise(diagonal: FloatArray, lower: FloatArray) -> Factor:
     lower : ndarray, (B - 1, b, b)
         The blocks S_{k,k-1}.
 
+    Returns
+    -------
+    Factor
+
     Raises
     ------
     NotPositiveDefinite
@@ -155,7 +160,7 @@ def factorise(diagonal: FloatArray, lower: FloatArray) -> Factor:
     for k in range(B):
         T = diagonal[k]
         if k:
-            X = lower[k - 1] @ Rinv[k - 1].T
+            X = lower[k - 1] @ Rinv[k - 1].T  # so that C_k S_{k,k-1}ᵀ = X Xᵀ
             T -= X @ X.T
             np.matmul(X, Rinv[k - 1], out=lower[k - 1])  # C_k
         # T is symmetric: LAPACK reads the C-ordered lower triangle as an upper one, T = UᵀU, R = Uᵀ.

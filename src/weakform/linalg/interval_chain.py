@@ -76,6 +76,7 @@ class Chain:
         Raises
         ------
         NotPositiveDefinite
+            If S is not positive definite, or not finite.
         """
         if load_library() is None:
             return self._factorise_banded(v)
@@ -96,6 +97,7 @@ class Chain:
         diagonal += (self.right * after) @ self.right.transpose(0, 2, 1)
         lower = (self.left * before)[1:] @ self.right[:-1].transpose(0, 2, 1)
         lower[np.diff(self.begin) != 1] = 0.0  # intervals of different trajectories are not linked
+        # LAPACK keeps entry (r, c) of the lower triangle in row r - c and column c of the band.
         band = np.zeros((2 * D, M * D))
         for i in range(D):
             for j in range(D):

@@ -69,7 +69,7 @@ class SaddlePointSystem:
         if not solved.size:
             return np.array(b)
         pivots = self.pivots[part] - part.start
-        if len(self.lower):
+        if len(self.lower):  # factorised by the compiled kernel, which keeps both factors apart
             call_kernel("saddle_solve", (rows, k, columns), (self.upper[part], self.lower[part], pivots, solved))
         else:
             solved, _ = dgbtrs(self.upper[:, part], k, k, solved, pivots.astype(np.int32))

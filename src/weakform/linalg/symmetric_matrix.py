@@ -44,16 +44,17 @@ def scaled_eigendecomposition(matrix: FloatArray, scale: FloatArray) -> tuple[Fl
 def invert_symmetric(matrix: FloatArray, max_eigenvalue: float = np.inf) -> FloatArray:
     """Compute the inverse of a symmetric positive semi-definite matrix, such as the covariance from the information.
 
-    The matrix is scaled to a unit diagonal first, so that the units of the parameters do not matter. Eigenvalues are
-    raised to `SINGULAR`, so that a direction without information gets a very large variance. A parameter without any
-    information (a zero row) gets an infinite variance and does not affect the others. All variances are infinite if
-    the matrix is not finite.
+    The matrix is scaled to a unit diagonal first, so that the units of the parameters do not matter. Eigenvalues below
+    `MIN_SCALED_EIGENVALUE` are raised to it, so that a direction without information gets a very large variance. A
+    parameter without any information (a zero row) gets an infinite variance and does not affect the others. All
+    variances are infinite if the matrix is not finite.
 
     Parameters
     ----------
     matrix : ndarray, (J, J)
-    below : float
-        Only the part of the inverse from eigenvalues of the scaled matrix below this is returned; all by default.
+    max_eigenvalue : float
+        Only the part of the inverse from eigenvalues of the scaled matrix below this limit is returned; all by
+        default.
 
     Returns
     -------
@@ -62,11 +63,11 @@ def invert_symmetric(matrix: FloatArray, max_eigenvalue: float = np.inf) -> Floa
     if not np.isfinite(matrix).all():
         return np.diag(np.full(len(matrix), np.inf))
     diagonal = np.abs(matrix.diagonal())
-    some = diagonal > np.finfo(float).tiny
-    inverse = np.diag(np.where(some, 0.0, np.inf))
-    if some.any():
-        scale = np.sqrt(diagonal[some])
-        w, V = scaled_eigendecomposition(matrix[np.ix_(some, some)], scale)
+    informed = diagonal > np.finfo(float).tiny
+    inverse = np.diag(np.where(informed, 0.0, np.inf))
+    if informed.any():
+        scale = np.sqrt(diagonal[informed])
+        w, V = scaled_eigendecomposition(matrix[np.ix_(informed, informed)], scale)
         weights = np.where(w < max_eigenvalue, 1 / np.maximum(w, MIN_SCALED_EIGENVALUE), 0.0)
-        inverse[np.ix_(some, some)] = (V * weights) @ V.T / np.outer(scale, scale)
+        inverse[np.ix_(informed, informed)] = (V * weights) @ V.T / np.outer(scale, scale)
     return inverse

@@ -12,8 +12,9 @@ deviation of a value is σ times
     negative-binomial    √(μ + μ²/k)               overdispersed counts; k is estimated from their scatter
     student              √((ν + e²)/(ν + 1))       heavy tails, ν = 4; e is the residual over σ
 
-A fit begins with weights from a running mean of the data (`rough`), and refits until weights and fitted curve agree.
-This solves the likelihood equations of these kinds, without a transform that would bias a small mean.
+A fit begins with weights from a running mean of the data (`Kind.estimate_initial_scale`), and refits until weights and
+fitted curve agree. This solves the likelihood equations of these kinds, without a transform that would bias a small
+mean.
 
 Everything that depends on the kind of noise is an entry of `KINDS`: to add a kind of noise, add an entry.
 """
@@ -78,7 +79,7 @@ class Kind:
         The values that are possible, in words, for messages.
     lowest : float
         The lowest possible value.
-    closed : bool
+    includes_lowest : bool
         True if a value may be equal to `lowest`, False if it must be larger.
     weigh : callable, optional
         `weigh(y, mu, sigma)` returns the standard deviation of each value y relative to σ, `(n,)`, at the fitted means
@@ -91,7 +92,7 @@ class Kind:
         default.
     density : callable, optional
         `density(e)` returns the sum of the log-densities of residuals e in units of σ; normal by default.
-    least : float
+    min_sigma : float
         Lower limit of σ. It is 1 for counts, which never scatter less than Poisson counts.
     robust : bool
         True if the first weights must resist outliers: they use a running median in place of the mean.
@@ -118,6 +119,7 @@ class Kind:
         """Return the first standard deviations of values y relative to σ, `(n,)`, from a running mean of y (no NaN)."""
         if self.weigh is None or not len(y):
             return np.ones(len(y))
+        # The first and the last value are repeated, so that every sample is in the middle of a window.
         near = np.lib.stride_tricks.sliding_window_view(np.pad(y, MEAN_WINDOW // 2, mode="edge"), MEAN_WINDOW)
         mean = np.median(near, axis=1) if self.robust else near.mean(axis=1)
         sigma = DEVIATION_TO_SIGMA * float(np.median(np.abs(y - mean)))
@@ -218,8 +220,10 @@ def _weigh_negative_binomial(y: FloatArray, mu: FloatArray, _sigma: FloatArray) 
     low, high = 0.0, 1.0
 
     def excess(a: float) -> float:
+        """Return by how much the scaled mean square exceeds one at the dispersion a = 1/k."""
         return float(np.mean((y - mean) ** 2 / (mean + a * mean**2))) - 1.0
 
+    # The mean square falls as 1/k grows: raise the upper end until it is below one, then bisect.
     while excess(high) > 0 and high < MAX_DISPERSION:
         high *= 10
     for _ in range(DISPERSION_BISECTIONS):
@@ -242,6 +246,7 @@ def _widen_student(e: FloatArray, scale: FloatArray) -> float:
 
 def _sum_student_density(e: FloatArray) -> float:
     """Sum the log-density of Student's distribution over residuals e in units of σ."""
+    # log Γ((ν + 1)/2) - log Γ(ν/2) - ½ log(νπ), the log-density at e = 0.
     constant = (
         math.lgamma((STUDENT_DEGREES + 1) / 2)
         - math.lgamma(STUDENT_DEGREES / 2)
@@ -288,8 +293,10 @@ KINDS: dict[str, Kind] = {
         draw=_draw_student,
         weigh=_weigh_student,
         widen=_widen_student,
+        # The information of a value about the centre of Student's distribution is (ν + 1)/((ν + 3) σ²).
         error=lambda u, sigma: sigma * np.sqrt((STUDENT_DEGREES + 3) / (STUDENT_DEGREES + 1)) * np.ones_like(u),
         density=_sum_student_density,
         robust=True,
     ),
 }
+"""All kinds of noise, by the words that users write."""

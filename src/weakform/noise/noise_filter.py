@@ -55,7 +55,9 @@ def estimate_sigma(x: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray, (D,)
+        The root mean square of the filtered values.
     """
+    # With n ≥ 4h + 1 samples at least half of them have a filtered value.
     half_width = int(np.clip((len(x) - 1) // 4, DERIVATIVE_ORDER // 2, MAX_HALF_WIDTH))
     windows = np.lib.stride_tricks.sliding_window_view(x, 2 * half_width + 1, axis=0)
     return np.asarray(np.sqrt(np.mean((windows @ build_stencil(half_width)) ** 2, axis=0)))

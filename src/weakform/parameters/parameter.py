@@ -15,7 +15,9 @@ from ..support.wording import suggest_name
 PRIOR_KINDS = ("normal", "lognormal")
 """Kinds of prior."""
 Bounds = tuple[float, float]
+"""The smallest and the largest value of a parameter; infinite without a bound."""
 Prior = tuple[str, float, float]
+"""Kind, centre and spread of a prior; see `Parameter.prior`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +80,7 @@ def gather_specifications(
     ----------
     names : tuple of str
         Names of the model's parameters, in the order of lists and arrays.
-    more : sequence of str
+    local_names : sequence of str
         Names of the separate values of local parameters, such as `K_a`.
     parameters : mapping, optional
         The long form: a `Parameter` for each name, or a number, at which the parameter is fixed.
@@ -97,7 +99,7 @@ def gather_specifications(
     """
     every = (*names, *local_names)
     entries: Entries = {name: {} for name in every}
-    for key, field in _BY_KEYWORD.items():
+    for key, field in _FIELD_BY_KEYWORD.items():
         value = keywords.get(key)
         if key in ("bounds", "start") and value is not None and not isinstance(value, Mapping):
             value = _assign_in_order(names, key, value)
@@ -105,16 +107,17 @@ def gather_specifications(
             entries[name][field] = entry
     for name, record in _check_names(every, parameters or {}, "parameters").items():
         if entries[name]:
-            key = next(key for key, field in _BY_KEYWORD.items() if field in entries[name])
+            key = next(key for key, field in _FIELD_BY_KEYWORD.items() if field in entries[name])
             raise FitError(f"{name!r} is in parameters= and in {key}=; specify it in one of them only.")
         spec = record if isinstance(record, Parameter) else Parameter(fixed=_check_fixed_value(name, record))
+        # A field with its default value counts as not specified.
         entries[name] = {
             key: getattr(spec, key) for key in PARAMETER_FIELDS if getattr(spec, key) != getattr(Parameter(), key)
         }
     return entries
 
 
-_BY_KEYWORD = {
+_FIELD_BY_KEYWORD = {
     "bounds": "bounds",
     "start": "start",
     "fixed": "fixed",
@@ -166,7 +169,7 @@ def _assign_in_order(names: tuple[str, ...], key: str, values: Any) -> dict[str,
 
 
 def _check_names(names: tuple[str, ...], values: Any, what: str) -> Mapping[str, Any]:
-    """Return a mapping unchanged; raise if it is none or has an unknown name. `what` is its name in messages."""
+    """Return a mapping unchanged; raise if it is no mapping or has an unknown name. `what` is its name in messages."""
     if not isinstance(values, Mapping):
         raise FitError(f"{what} must be a mapping from names to values, such as {{'p1': ...}}; received {values!r}.")
     for name in values:
@@ -179,7 +182,7 @@ def _check_names(names: tuple[str, ...], values: Any, what: str) -> Mapping[str,
 
 
 def check_number(value: Any, what: str) -> float:
-    """Convert a value to a finite float; raise `FitError` if it is none. `what` names the value in the message."""
+    """Convert a value to a float; raise `FitError` if it is not finite. `what` names the value in the message."""
     try:
         result = float(value)
     except (TypeError, ValueError):
@@ -219,6 +222,7 @@ def check_parameter(name: str, record: Parameter) -> Parameter:
         expected: type = bool if key == "log" else str
         if not isinstance(getattr(record, key), expected):
             raise FitError(f"{key} of {name!r} must be {expected.__name__}; received {getattr(record, key)!r}.")
+    # A tied parameter has no bounds, because its value follows from others.
     bounds = None if record.bounds is None or record.tied is not None else _check_bounds(name, record.bounds, fixed)
     if record.log and bounds is not None:
         low, high = bounds

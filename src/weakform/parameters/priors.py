@@ -92,7 +92,7 @@ class Priors:
         return 0.5 * float(rho @ rho) if np.isfinite(rho).all() else np.inf
 
     def gradient(self, p: FloatArray) -> FloatArray:
-        """Compute the gradient of `½ Σ ρ²`, `(J,)`."""
+        """Compute the gradient of `½ Σ ρ²`, `(J,)`, at working parameters `(J,)`."""
         rho, first, _ = self.compute_residuals(p)
         g = np.zeros(len(p))
         np.add.at(g, self.index, rho * first)
@@ -102,7 +102,7 @@ class Priors:
         """Compute the log-density of the working parameters `(J,)`, up to a constant.
 
         If the kind of the prior and the scale of the parameter differ, the change of variables between P and log P
-        multiplies `exp(-value)` by P or 1/P.
+        multiplies the density `exp(-½ Σ ρ²)` by P or 1/P for each of these priors.
         """
         q = p[self.index]
         with np.errstate(all="ignore"):
@@ -110,7 +110,7 @@ class Priors:
         return float(log_jacobian[self.lognormal != self.log_scale].sum()) - self.compute_penalty(p)
 
     def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
-        """Compute the Hessian of `½ Σ ρ²`, `(J, J)`; if not `exact`, only `Σ (∂ρ)²`, its information."""
+        """Compute the Hessian of `½ Σ ρ²`, `(J, J)`; if not `exact`, the Gauss–Newton part `Σ (∂ρ/∂q)²`."""
         rho, first, second = self.compute_residuals(p)
         h = np.zeros(len(p))
         np.add.at(h, self.index, first**2 + (rho * second if exact else 0.0))

@@ -120,7 +120,7 @@ def resolve_parameters(
 
     Returns
     -------
-    weakform.parameters.Parameters
+    ResolvedParameters
 
     Raises
     ------
@@ -151,7 +151,7 @@ def resolve_parameters(
         raise FitError(f"{tied_and_local[0]!r} is both tied and local; choose one of them.")
     shared = _substitute_tied(model, {name: str(text) for name, text in tied.items()})
     if shared.events or shared.switches or shared.variants:
-        # Times of events may be expressions of parameters; those of fixed ones become numbers.
+        # Times of events may be expressions of parameters; if these are fixed, the times become numbers.
         fixed = {
             name: check_parameter(name, Parameter(**specs[name])).fixed
             for name in shared.parameters
@@ -183,19 +183,19 @@ def _collect_tied_expressions(
     parameters: Mapping[str, Any] | None, keywords: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     """Return the names of tied parameters, specified in either form, with their expressions."""
-    long = parameters if isinstance(parameters, Mapping) else {}
-    pairs = [(name, record.tied) for name, record in long.items() if isinstance(record, Parameter) and record.tied]
-    short = keywords.get("tied")
-    pairs += list(short.items()) if isinstance(short, Mapping) else []
+    long_form = parameters if isinstance(parameters, Mapping) else {}
+    pairs = [(name, record.tied) for name, record in long_form.items() if isinstance(record, Parameter) and record.tied]
+    short_form = keywords.get("tied")
+    pairs += list(short_form.items()) if isinstance(short_form, Mapping) else []
     return [(name, text) for name, text in pairs if isinstance(text, str)]
 
 
-def _find_initial_value(name: str, own: Mapping[str, str]) -> str:
+def _find_initial_value(name: str, initial_names: Mapping[str, str]) -> str:
     """Return the initial value `y(0)` to which the value `y(0)_a` of one trajectory belongs; other names unchanged.
 
-    The keys of `own` are the names of all initial values.
+    The keys of `initial_names` are the names of all initial values.
     """
-    return next((initial for initial in own if name.startswith(f"{initial}_")), name)
+    return next((initial for initial in initial_names if name.startswith(f"{initial}_")), name)
 
 
 def _add_initial_values(
@@ -224,8 +224,10 @@ def _add_initial_values(
             f"{format_initial_name(in_model[0])!r} is given by the model as {model.initial[in_model[0]]} and cannot be "
             "specified again; specify the parameters of that expression, or remove it from the model."
         )
-    every = [name for name in model.parameters if name in state_of] + [format_initial_name(state) for state in new]
-    return (model.free_initial_values(new) if new else model), every
+    initial_names = [name for name in model.parameters if name in state_of] + [
+        format_initial_name(state) for state in new
+    ]
+    return (model.free_initial_values(new) if new else model), initial_names
 
 
 def _read_local_divisions(
@@ -249,9 +251,9 @@ def _read_local_divisions(
 
 def _substitute_tied(model: Model, tied: dict[str, str]) -> Model:
     """Return the model with tied parameters replaced by their expressions, which may contain free parameters only."""
-    rest = [name for name in model.parameters if name not in tied]
+    free = [name for name in model.parameters if name not in tied]
     values = {}
-    if tied and not rest and any(_extract_names(text) for text in tied.values()):
+    if tied and not free and any(_extract_names(text) for text in tied.values()):
         raise FitError("All parameters are tied; leave at least one of them free, and tie the others to it.")
     for name, text in tied.items():
         chained = [word for word in _extract_names(text) if word in tied]
@@ -259,7 +261,7 @@ def _substitute_tied(model: Model, tied: dict[str, str]) -> Model:
             raise FitError(
                 f"{name!r} cannot be tied to {chained[0]!r}, which is tied itself; tie it to free parameters."
             )
-        values[name] = parse_expression(text, rest, f"tied {name}")
+        values[name] = parse_expression(text, free, f"tied {name}")
     return model.substitute_parameters(values, drop=True) if values else model
 
 
@@ -333,14 +335,17 @@ def drop_parameters(
         Parameters that are no longer in the fit.
     parameters : mapping, optional
     keywords : mapping
-        The long and the short form, as `resolve` takes them.
+        The long and the short form, as `resolve_parameters` takes them.
 
     Returns
     -------
-    parameters, keywords
+    parameters : mapping, or None
+    keywords : dict
+        Both without these parameters.
     """
 
     def drop_names(argument: Any) -> Any:
+        """Return a mapping or a list of names without the dropped parameters; any other argument unchanged."""
         if isinstance(argument, Mapping):
             return {name: value for name, value in argument.items() if name not in names}
         if isinstance(argument, list | tuple) and all(isinstance(word, str) for word in argument):

@@ -1,8 +1,9 @@
 """The scale on which estimators work with each parameter: the parameter itself or its logarithm.
 
-Estimators work with q, where `q = log p` for parameters on a log scale and `q = p` for the others. `working` converts
-bounds and starts to q, `natural` and `natural_covariance` convert estimates and covariances back, and `substituted`
-writes the model in terms of q. By the delta method `Cov p = diag(∂p/∂q) Cov q diag(∂p/∂q)` with `∂p/∂q = p` or 1.
+Estimators work with q, where `q = log p` for parameters on a log scale and `q = p` for the others. `to_working`
+converts bounds and starts to q, `to_natural` and `to_natural_covariance` convert estimates and covariances back, and
+`rewrite_model` writes the model in terms of q. By the delta method `Cov p = diag(∂p/∂q) Cov q diag(∂p/∂q)` with
+`∂p/∂q = p` or 1.
 """
 
 from __future__ import annotations

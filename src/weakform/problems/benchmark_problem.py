@@ -116,7 +116,7 @@ class Problem(CompactRepr):
                 f"At least {MIN_STEPS} steps and a positive duration are needed; received {M!r} and {length:g}."
             )
         times, states = _solve_problem(self, int(M), length)
-        return times.copy(), states.copy()
+        return times.copy(), states.copy()  # the originals are in the cache of `_solve_problem`
 
     def simulate(
         self,
@@ -155,6 +155,7 @@ class Problem(CompactRepr):
             raise DataError(f"The noise ratio must be a finite number that is not negative; received {noise!r}.")
         times, states = self.solution(M, duration)
         sigma = kind.compute_sigma(states, float(ratio), by_state)
+        # Noise and random starts have separate streams, [seed, 0] and [seed, 1].
         values = kind.draw(np.random.default_rng([seed, 0]), states, sigma)
         truth = Truth(self.parameters, states, np.array(self.initial), sigma)
         return Dataset(times, values, noise=self.noise, names=self.model.states, truth=truth)

@@ -82,14 +82,14 @@ class Watch:
         The time limit of the whole fit.
     callback : callable, optional
         Called with the `Progress`; the fit stops if it returns True.
-    alone : bool
+    forbids_fallback : bool
         See the attribute.
 
     Attributes
     ----------
-    asked : bool
+    stop_requested : bool
         True once the user has requested a stop.
-    alone : bool
+    forbids_fallback : bool
         True if no fallback method may be tried when the chosen one does not succeed. Set for each of many fits of which
         most are expected to fail, such as those that test candidate terms.
     """

@@ -56,7 +56,7 @@ def provide_watch(seconds: float, callback: Callback | Watch | None) -> Iterator
         Time limit of the fit.
     callback : callable or Watch, optional
         A function of the progress. A `Watch`, which belongs to a fit that encloses this one, is yielded unchanged. By
-        default the progress is shown in a `Bar`.
+        default the progress is shown in a `ProgressBar`.
     """
     if callback is not None:
         yield callback if isinstance(callback, Watch) else Watch(seconds, callback)
