@@ -179,7 +179,9 @@ def build_parser() -> argparse.ArgumentParser:
         )
     for name in ("design", "predict"):
         parsers[name].add_argument(
-            "--of", metavar="TRAJECTORY", help="label of the trajectory to continue (default: the first)"
+            "--of",
+            metavar="TRAJECTORY",
+            help="label or number, from 0, of the trajectory to continue (default: the first)",
         )
     for name in ("fit", "check"):
         parsers[name].add_argument("--json", action="store_true", help="print the result as JSON")
