@@ -100,6 +100,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
         "weakform completion bash >> ~/.bashrc",
     ),
 }
+"""For each command the function that runs it and returns its exit code, its help text, and an example."""
 
 
 class _OneLineErrorParser(argparse.ArgumentParser):
@@ -352,6 +353,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ----------
     arguments : sequence of str, optional
         The words after `weakform`; by default those of this process.
+
+    Returns
+    -------
+    int
+        See the exit codes of this module.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:

@@ -192,7 +192,7 @@ class Store:
             return {} if row is None else dict(json.loads(row[0]))
 
     def done(self) -> set[tuple[Any, ...]]:
-        """Return the keys of all runs in the store; see `Run.key`."""
+        """Return the keys of all runs in the store, in the form of `Run.key`."""
         with _explain_read_errors(self.path):
             return set(self._db.execute(f"SELECT {', '.join(KEY)} FROM runs"))
 

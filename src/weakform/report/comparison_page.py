@@ -22,7 +22,7 @@ from .html_blocks import (
 from .mathml import render_equations
 
 COLOURS = ("fit", "truth", "good", "bad")
-"""Names of colours of `page.css`; as many models are drawn, the best ones."""
+"""Names of colours of `page.css` for the curves of the models; only as many models are drawn, the best ones."""
 EXTRAPOLATION_SHARE = 0.5
 """Length of the extrapolation, as a share of the duration of the data. By judgement."""
 EXTRAPOLATION_POINTS = 100

@@ -117,8 +117,8 @@ def _build_trace_table(fit: FitResult) -> str:
     for step in fit.trace.steps:
         effort = [f"{step.seconds:.2g}", str(step.starts)] if step.was_run else ["", ""]
         likelihood = "" if math.isnan(step.log_likelihood) else f"{step.log_likelihood:.2f}".replace("-", "−")
-        why = f"{step.decision}: {step.reason}" + (f"; tried because {step.trigger}" if step.trigger else "")
-        rows.append([step.strategy, *effort, likelihood, step.status, why])
+        decision = f"{step.decision}: {step.reason}" + (f"; tried because {step.trigger}" if step.trigger else "")
+        rows.append([step.strategy, *effort, likelihood, step.status, decision])
     return build_table(["strategy", "seconds", "starts", "log-likelihood", "status", "decision"], rows, "trace")
 
 
@@ -135,8 +135,8 @@ def _format_interval(interval: FloatArray) -> str:
 def _build_estimates_table(fit: FitResult) -> str:
     """Build the table of parameters.
 
-    Units, notes and profile intervals have columns only if there are any, or, for the intervals, if they differ from
-    the default ones.
+    There is a column of units, or of notes, only if some parameter has one, and a column of profile intervals only if
+    they differ visibly from the default ones.
     """
     ends = fit.intervals()
     header = ["parameter", "estimate", "95% interval", "standard error"]
