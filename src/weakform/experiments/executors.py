@@ -38,7 +38,9 @@ DASK_CONNECTION_TIMEOUT = "10s"
 judgement."""
 
 JobT = TypeVar("JobT")
+"""What is executed: a run of a study, or a batch of datasets."""
 ResultT = TypeVar("ResultT")
+"""What a job returns."""
 Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | LostRun"]]]
 """An executor of runs of a study."""
 

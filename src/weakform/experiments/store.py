@@ -51,6 +51,7 @@ _SCHEMA = f"""
         PRIMARY KEY ({", ".join(KEY)})
     ) WITHOUT ROWID;
 """
+"""Tables of a store. The runs are stored in the order of their keys, without a second index."""
 BUSY_TIMEOUT = 30.0
 """Seconds to wait while another connection holds the database; after that, SQLite reports "database is locked". By
 judgement."""

@@ -38,6 +38,7 @@ from ..support.wording import suggest_name
 START_METHOD = "start"
 """Label of the method that returns the start itself, without a fit: the curve of the initial guesses in figures."""
 _STUDY_KEYS = ("name", "title", "runs", "seed", "start", "methods", "bounds", "cells")
+"""Keys of a study file."""
 _CELL_KEYS = (
     "problems",
     "noise",
@@ -51,7 +52,9 @@ _CELL_KEYS = (
     "start",
     "bounds",
 )
+"""Keys of a block [[cells]]; those that a study file has, too, override its values."""
 _METHOD_KEYS = ("method", "options", "label")
+"""Keys of a table [methods.label]."""
 MAX_RUNS = 10_000_000
 """Number of runs above which a study is refused: all of them are built in memory before the first one starts, so a slip
 in `runs` would fill it. By judgement."""

@@ -17,6 +17,7 @@ _GREEK_NAMES = """
     alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho
     sigma tau upsilon phi chi psi omega
 """
+"""Names of Greek letters, in the order of the letters below."""
 GREEK = dict(zip(_GREEK_NAMES.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
 """Greek letters by their names."""
 _SPACE = '<mspace width="0.17em"/>'

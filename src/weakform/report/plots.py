@@ -44,6 +44,7 @@ STYLE = {
     "figure.constrained_layout.use": True,
     "savefig.dpi": 150,
 }
+"""Settings of matplotlib for all plots of this package."""
 
 
 def pyplot() -> Any:
