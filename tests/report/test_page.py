@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.report.comparison_page import build_comparison_page
 from weakform.report.html_report import build_notebook_form, build_page
 from weakform.report.verdict_text import judge_fit
 from weakform.results.status import Status
@@ -160,6 +161,16 @@ def test_tables_show_minus_signs_and_no_hyphens_before_numbers():
     cells = re.findall(r"<td>([^<]*)</td>", build_page(fit))
     assert any(cell.startswith("−1.") for cell in cells)
     assert [cell for cell in cells if re.search(r"-[\d.]", cell)] == []
+
+
+def test_comparison_shows_no_interval_of_what_cannot_be_determined():
+    t = np.linspace(0, 10, 50)
+    values = 3 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal(50)
+    data = wf.Dataset(t, values, names=["glow"])
+    fits = {name: wf.fit(wf.Model.from_text(f"x' = -k*x\nglow = {name}"), data) for name in ("s*x", "x")}
+    cells = re.findall(r"<td>([^<]*)</td>", build_comparison_page(wf.compare(fits)))
+    assert "none" in cells
+    assert not any("inf" in cell for cell in cells)
 
 
 def test_notebook_forms_contain_equations_table_and_charts(goodwin):
