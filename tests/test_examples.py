@@ -1,4 +1,4 @@
-"""The examples run, and show what they say; the measured data beside them are fitted."""
+"""The example scripts run and give the expected estimates; models are fitted to the measured data beside them."""
 
 import runpy
 import sys
@@ -14,47 +14,49 @@ def run(name, folder, monkeypatch):
     return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
-LONG = ("goodwin.py", "theophylline.py", "indomethacin.py", "large.py", "yeast.py")
+SLOW_SCRIPTS = ("goodwin.py", "theophylline.py", "indomethacin.py", "large.py", "yeast.py")
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
-@pytest.mark.parametrize("name", [pytest.param(s, marks=pytest.mark.slow if s in LONG else ()) for s in SCRIPTS])
-def test_every_example_ends_in_a_picture(name, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "name", [pytest.param(s, marks=pytest.mark.slow if s in SLOW_SCRIPTS else ()) for s in SCRIPTS]
+)
+def test_every_example_writes_a_picture(name, tmp_path, monkeypatch, capsys):
     run(name, tmp_path, monkeypatch)
     assert list(tmp_path.glob("*.png"))
     assert "Picture:" in capsys.readouterr().out
 
 
-def test_lynx_and_hare(tmp_path, monkeypatch, capsys):
+def test_lynx_and_hare_data_are_fitted_closely(tmp_path, monkeypatch, capsys):
     fit = run("lynx_hare.py", tmp_path, monkeypatch)["fit"]
     assert min(fit.r_squared.values()) >= 0.85
     assert (fit.errors / fit.estimate < 0.2).all()
     assert "Only 21 samples" in capsys.readouterr().out
 
 
-def test_yeast(tmp_path, monkeypatch, capsys):
-    space = run("yeast.py", tmp_path, monkeypatch)
-    assert space["logistic"]["r"].value == pytest.approx(0.55, abs=0.02)
-    assert space["logistic"]["K"].value == pytest.approx(663, abs=5)
-    low, high = space["theta"]["theta"].interval
+def test_yeast_data_give_the_logistic_estimates(tmp_path, monkeypatch, capsys):
+    variables = run("yeast.py", tmp_path, monkeypatch)
+    assert variables["logistic"]["r"].value == pytest.approx(0.55, abs=0.02)
+    assert variables["logistic"]["K"].value == pytest.approx(663, abs=5)
+    low, high = variables["theta"]["theta"].interval
     assert low < 1 < high
-    assert min(space["theta"].r_squared.values()) > 0.99
+    assert min(variables["theta"].r_squared.values()) > 0.99
     assert "Only 19 samples" in capsys.readouterr().out
 
 
-def test_eyam():
+def test_eyam_data_give_wide_intervals():
     model = wf.Model.from_text("S' = -beta*S*I\nI' = beta*S*I - gamma*I")
     data = wf.Dataset.from_csv(EXAMPLES / "eyam.csv", time="time", names=["S", "I"], noise="poisson")
     fit = wf.fit(model, data, bounds={"beta": (0, 1), "gamma": (0, 20)})
     assert min(fit.r_squared.values()) >= 0.85
-    assert fit.quantile(0.95) > 2.1  # Student's t: eight points know little
+    assert fit.quantile(0.95) > 2.1  # Student's t, because eight points leave few degrees of freedom
     assert "Only 8 samples" in str(fit)
     assert fit["gamma"].error / fit["gamma"].value > 0.04
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("measured", [True, False])
-def test_pendulum(measured):
+def test_pendulum_data_give_the_same_frequency_with_or_without_velocity(measured):
     text = "theta' = omega\nomega' = k*sin(theta) - c*omega" if measured else "theta'' = k*sin(theta) - c*theta'"
     states = ["theta", "omega"] if measured else ["theta"]
     data = wf.Dataset.from_csv(EXAMPLES / "pendulum.csv", time="t", names=states, trajectory="segment")
@@ -64,7 +66,7 @@ def test_pendulum(measured):
     assert min(fit.r_squared.values()) > 0.99
 
 
-def test_temperature_lab():
+def test_temperature_lab_data_are_fitted_closely():
     model = wf.Model.from_text(
         "T1' = a1*Q1 - b1*(T1 - Ta) + c*(T2 - T1)\nT2' = a2*Q2 - b2*(T2 - Ta) + c*(T1 - T2)", inputs=["Q1", "Q2"]
     )

@@ -1,6 +1,6 @@
-"""Files from strangers: any content gives a result or one of our errors; nothing is run, hangs or fills the memory.
+"""Malformed files: any content gives a result or a `WeakformError`; nothing is executed, hangs or fills the memory.
 
-The gate tries a few hundred inputs of each kind, `make test-slow` 10⁵ of each.
+The default run tries a few hundred inputs of each kind, `make test-slow` 10⁵ of each.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ from weakform.support.errors import WeakformError
 FEW_EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 MANY_EXAMPLES = settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 MAX_CPU_SECONDS = 20
-"""CPU time of one input; docs/robustness.md states this limit."""
+"""CPU seconds for one input; docs/robustness.md states this limit."""
 MAX_MEMORY_MB = 4000
 """Peak of the resident memory of the tests; docs/robustness.md states this limit."""
 
 
 class Hang(BaseException):
-    """The time limit of one input, which the code under test must not catch."""
+    """Error at the time limit of one input; no `Exception`, so that the code under test does not catch it."""
 
 
 @contextlib.contextmanager
-def time_limit():
-    """Raise `Hang` after some seconds of CPU time."""
+def limit_cpu_time():
+    """Raise `Hang` after `MAX_CPU_SECONDS`."""
 
     def stop(*_):
         raise Hang(f"more than {MAX_CPU_SECONDS} s")
@@ -50,10 +50,10 @@ def time_limit():
         signal.signal(signal.SIGPROF, before)
 
 
-def survives(action) -> None:
-    """Check that an action returns or raises one of our errors, soon, in little memory, without running anything."""
+def check_survival(action) -> None:
+    """Check that an action returns or raises a `WeakformError`, within the limits, and executes no input."""
     outcome = "an answer"
-    with time_limit():
+    with limit_cpu_time():
         try:
             action()
         except WeakformError as error:
@@ -116,7 +116,7 @@ SEPARATORS = st.sampled_from([",", ";", "\t"])
 
 
 @st.composite
-def tables(draw):
+def draw_tables(draw):
     """Draw the bytes of a table: random ones, or cells with a header and a separator."""
     if draw(st.integers(0, 4)) == 0:
         return draw(st.binary(max_size=400))
@@ -127,7 +127,7 @@ def tables(draw):
     return draw(st.sampled_from(["", "\ufeff", "# c\n"])).encode() + text.encode("utf-8", "surrogatepass")
 
 
-def mutated(text):
+def mutate_text(text):
     """Return a strategy for a text with pieces cut out, repeated or replaced."""
 
     @st.composite
@@ -142,18 +142,18 @@ def mutated(text):
     return change()
 
 
-def swapped(text, word, others=()):
-    """Return a strategy for a text with some of its words exchanged, so that it keeps its form."""
+def swap_words(text, word, replacements=()):
+    """Return a strategy for a text with some words replaced by others of it or by `replacements`; it keeps its form."""
     words = sorted(set(re.findall(word, text)))
 
     @st.composite
     def change(draw):
-        places = list(re.finditer(word, text))
-        chosen = draw(st.lists(st.integers(0, len(places) - 1), min_size=1, max_size=4, unique=True))
+        matches = list(re.finditer(word, text))
+        chosen = draw(st.lists(st.integers(0, len(matches) - 1), min_size=1, max_size=4, unique=True))
         result = text
         for k in sorted(chosen, reverse=True):
-            new = draw(st.sampled_from([*words, *others]))
-            result = result[: places[k].start()] + new + result[places[k].end() :]
+            new = draw(st.sampled_from([*words, *replacements]))
+            result = result[: matches[k].start()] + new + result[matches[k].end() :]
         return result
 
     return change()
@@ -178,19 +178,21 @@ SBML = to_sbml(ANTIMONY)
 TOML_WORDS = ["-1", "0", "1e400", "nan", "true", '""', "[]", "{}", "[1, 0]", '"t"', '"poisson"', "2024-01-01"]
 XML_WORDS = ['"-1"', '"nan"', '"true"', '"false"', '""', '"1e400"', '"c"', '"level"', '"t"', '"x"']
 MODEL_FILES = st.one_of(
-    mutated(TEMPLATE), swapped(TEMPLATE, r'"[^"\n]+"|\[0, 10\]|\w+', TOML_WORDS), st.text(max_size=200)
+    mutate_text(TEMPLATE), swap_words(TEMPLATE, r'"[^"\n]+"|\[0, 10\]|\w+', TOML_WORDS), st.text(max_size=200)
 )
-STUDIES = st.one_of(mutated(STUDY), swapped(STUDY, r'"\w+"|\[.*?\]|\w+', TOML_WORDS), st.text(max_size=200))
+STUDIES = st.one_of(mutate_text(STUDY), swap_words(STUDY, r'"\w+"|\[.*?\]|\w+', TOML_WORDS), st.text(max_size=200))
 DOCUMENTS = st.one_of(
-    mutated(SBML),
-    swapped(SBML, '"[^"<>]*"', XML_WORDS),
-    swapped(SBML, r"<\w+/>|<c[in]>.*?</c[in]>", ["<root/>", "<piecewise/>", "<exp/>", "<cn>nan</cn>", "<infinity/>"]),
+    mutate_text(SBML),
+    swap_words(SBML, '"[^"<>]*"', XML_WORDS),
+    swap_words(
+        SBML, r"<\w+/>|<c[in]>.*?</c[in]>", ["<root/>", "<piecewise/>", "<exp/>", "<cn>nan</cn>", "<infinity/>"]
+    ),
     st.text(max_size=200),
 )
-SCRIPTS = st.one_of(mutated(ANTIMONY), swapped(ANTIMONY, r"\w+|[^\w\s]"), EQUATIONS, st.text(max_size=200))
+SCRIPTS = st.one_of(mutate_text(ANTIMONY), swap_words(ANTIMONY, r"\w+|[^\w\s]"), EQUATIONS, st.text(max_size=200))
 
 
-def equations(text):
+def check_equations(text):
     """Parse, evaluate and differentiate equations."""
 
     def read():
@@ -201,31 +203,31 @@ def equations(text):
         for name in ("fupp", "fuup"):
             model.system(("gaussian",) * n).differentiate_tensor(name)
 
-    survives(read)
+    check_survival(read)
 
 
-def table(folder, content):
+def check_table(folder, content):
     """Read a table with default and with odd choices of its columns."""
     path = folder / "d.csv"
     path.write_bytes(content)
-    survives(lambda: wf.Dataset.from_csv(path))
-    survives(lambda: wf.Dataset.from_csv(path, noise="lognormal", trajectory="t", time="x"))
+    check_survival(lambda: wf.Dataset.from_csv(path))
+    check_survival(lambda: wf.Dataset.from_csv(path, noise="lognormal", trajectory="t", time="x"))
 
 
-def model_file(text):
-    survives(lambda: parse_model(text, "m.toml"))
+def check_model_file(text):
+    check_survival(lambda: parse_model(text, "m.toml"))
 
 
-def study_file(text):
-    survives(lambda: read_study(parse_toml(text, "s.toml")))
+def check_study_file(text):
+    check_survival(lambda: read_study(parse_toml(text, "s.toml")))
 
 
-def sbml(text):
-    survives(lambda: assemble_model_file(translate_sbml(text, "m"), "m", "m"))
+def check_sbml(text):
+    check_survival(lambda: assemble_model_file(translate_sbml(text, "m"), "m", "m"))
 
 
-def antimony(text):
-    survives(lambda: assemble_model_file(translate_antimony(text, "m"), "m", "m"))
+def check_antimony(text):
+    check_survival(lambda: assemble_model_file(translate_antimony(text, "m"), "m", "m"))
 
 
 class Fuzz:
@@ -234,22 +236,22 @@ class Fuzz:
     effort = FEW_EXAMPLES
 
     def test_equations(self):
-        self.effort(given(EQUATIONS)(equations))()
+        self.effort(given(EQUATIONS)(check_equations))()
 
     def test_tables(self, tmp_path):
-        self.effort(given(tables())(lambda content: table(tmp_path, content)))()
+        self.effort(given(draw_tables())(lambda content: check_table(tmp_path, content)))()
 
     def test_model_files(self):
-        self.effort(given(MODEL_FILES)(model_file))()
+        self.effort(given(MODEL_FILES)(check_model_file))()
 
     def test_studies(self):
-        self.effort(given(STUDIES)(study_file))()
+        self.effort(given(STUDIES)(check_study_file))()
 
     def test_sbml(self):
-        self.effort(given(DOCUMENTS)(sbml))()
+        self.effort(given(DOCUMENTS)(check_sbml))()
 
     def test_antimony(self):
-        self.effort(given(SCRIPTS)(antimony))()
+        self.effort(given(SCRIPTS)(check_antimony))()
 
 
 class TestFew(Fuzz):

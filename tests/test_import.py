@@ -1,4 +1,4 @@
-"""`import weakform` is fast, and the number of public names is limited."""
+"""`import weakform` loads no heavy library, and the number of public names is limited."""
 
 import subprocess
 import sys

@@ -69,8 +69,8 @@ def test_stages_are_logged(caplog):
 def test_the_time_limit_covers_the_whole_fit():
     begin, cpu = time.monotonic(), time.process_time()
     fit = wf.fit(GOODWIN.model, DATA, bounds=GOODWIN.bounds, method="relaxed", starts=1000, options={"time_limit": 3})
-    # The search takes nine tenths of the limit by the clock. What follows has a share of its own, which is measured as
-    # CPU time: on a busy machine it takes longer by the clock, but does no more work.
+    # The search takes nine tenths of the limit by the clock. The rest is measured as CPU time: on a busy machine it
+    # takes longer by the clock, but does no more work.
     assert time.monotonic() - begin > 2.4
     assert time.process_time() - cpu < 3.6
     assert 1 < len(fit.starts) < 1000
@@ -95,13 +95,15 @@ def test_a_time_limit_does_not_turn_off_the_fallbacks():
     assert list(with_limit.estimate) == list(wf.fit(model, sparse).estimate)
 
 
-class Screen(io.StringIO):
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
     def isatty(self):
         return True
 
 
 def test_bar_is_shown_on_a_terminal_after_two_seconds_and_erased(monkeypatch):
-    screen = Screen()
+    screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     bar = ProgressBar()
     bar(Progress("search (wendy)", 1, 4, 3.5, 1.0))
@@ -133,23 +135,24 @@ def files(tmp_path):
     return tmp_path
 
 
-def run(folder, *words):
+def run_command(folder, *words):
+    """Run `weakform` with some words in a folder; returns the finished process."""
     command = [sys.executable, "-m", "weakform", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
 
 
-def test_quiet_and_verbose(files):
-    done = run(files, "fit", "m.toml", "d.csv", "--quiet", "--save", "fit.json")
+def test_quiet_prints_nothing_and_verbose_prints_the_stages(files):
+    done = run_command(files, "fit", "m.toml", "d.csv", "--quiet", "--save", "fit.json")
     assert (done.stdout, done.stderr) == ("", "")
     assert (files / "fit.json").exists()
-    done = run(files, "fit", "m.toml", "d.csv", "--verbose", "--json")
+    done = run_command(files, "fit", "m.toml", "d.csv", "--verbose", "--json")
     assert "weakform: search (wendy), start 1 of 4" in done.stderr
     assert json.loads(done.stdout)["parameters"]["p2"]["estimate"] == pytest.approx(0.1, abs=0.02)
-    assert run(files, "fit", "m.toml", "d.csv", "--verbose", "--quiet").returncode == 2
+    assert run_command(files, "fit", "m.toml", "d.csv", "--verbose", "--quiet").returncode == 2
 
 
 def read_until(terminal, words, seconds):
-    """Return what a terminal shows up to some words; fail if they do not come, or if its process ends."""
+    """Return what a terminal shows up to some words; fail if they do not appear within `seconds`."""
     shown, end = b"", time.monotonic() + seconds
     while words not in shown:
         readable, _, _ = select.select([terminal], [], [], max(end - time.monotonic(), 0.0))
@@ -167,7 +170,7 @@ def drain(terminal):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals and signals of Unix")
 def test_a_terminal_shows_a_bar_and_ctrl_c_returns_the_best_estimate_so_far(files):
-    """The fit takes minutes if it is not stopped: it has 1000 starts."""
+    """With its 1000 starts the fit would take minutes if it were not stopped."""
     terminal, child_terminal = pty.openpty()
     command = [sys.executable, "-m", "weakform", "fit", "m.toml", "d.csv", "--method", "relaxed"]
     command += ["--starts", "1000", "--report", "x.html"]

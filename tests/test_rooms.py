@@ -28,10 +28,11 @@ FACADES = {
     ("inference.posterior", "report"): "Posterior.plot draws itself",
     ("inference.experiment_design", "report"): "Design.plot draws itself",
 }
-"""Modules that may import from a room above their own, inside a function, with the reason."""
+"""Modules that may import from a subpackage above their own, inside a function, with the reason."""
 
 
-def modules():
+def list_modules():
+    """Return the path of each module by its dotted name without the package, such as `model.model`."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in sorted(ROOT.rglob("*.py"))
@@ -39,7 +40,7 @@ def modules():
     }
 
 
-def type_only(tree):
+def find_type_only_lines(tree):
     """Return the lines under `if TYPE_CHECKING`, which are never executed."""
     return {
         line
@@ -49,10 +50,10 @@ def type_only(tree):
     }
 
 
-def imports(name, path, everywhere=True):
+def iterate_imports(name, path, everywhere=True):
     """Yield the modules of this package that a module imports: anywhere, or only when it is loaded."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = type_only(tree)
+    skipped = find_type_only_lines(tree)
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(tree) if everywhere else tree.body:
         if getattr(node, "lineno", 0) in skipped:
@@ -67,35 +68,38 @@ def imports(name, path, everywhere=True):
             assert not str(whole).startswith("weakform"), f"{name}: absolute import of the package itself"
 
 
-def room(module):
+def get_subpackage(module):
+    """Return the subpackage of a module: the first part of its name."""
     return module.split(".")[0]
 
 
-def test_every_module_is_in_a_room():
-    assert {room(name) for name in modules()} == set(ROOMS)
+def test_every_module_is_in_a_listed_subpackage():
+    assert {get_subpackage(name) for name in list_modules()} == set(ROOMS)
 
 
-def test_imports_go_down():
+def test_imports_go_to_lower_subpackages():
     upward = {
-        (name, room(target))
-        for name, path in modules().items()
-        for target in imports(name, path)
-        if ROOMS.index(room(target)) > ROOMS.index(room(name))
+        (name, get_subpackage(target))
+        for name, path in list_modules().items()
+        for target in iterate_imports(name, path)
+        if ROOMS.index(get_subpackage(target)) > ROOMS.index(get_subpackage(name))
     }
-    assert upward == set(FACADES), "a room imports from above; see FACADES for the few that may"
+    assert upward == set(FACADES), "a module imports from a subpackage above its own; only those in FACADES may"
 
 
 def test_upward_imports_are_inside_functions():
     for name, above in FACADES:
-        tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
+        tree = ast.parse(list_modules()[name].read_text(encoding="utf-8"))
         for node in tree.body:
             if isinstance(node, ast.ImportFrom) and node.level:
                 assert above not in ast.unparse(node).split("import")[0], f"{name} loads {above} when it is imported"
 
 
 def test_imports_have_no_cycle():
-    names = set(modules())
-    graph = {name: {t for t in imports(name, path, False) if t in names} for name, path in modules().items()}
+    names = set(list_modules())
+    graph = {
+        name: {t for t in iterate_imports(name, path, False) if t in names} for name, path in list_modules().items()
+    }
     done: set[str] = set()
 
     def visit(name, path):
@@ -109,9 +113,9 @@ def test_imports_have_no_cycle():
         visit(name, [])
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
-def test_no_call_has_many_positional_arguments(name):
-    text = modules()[name].read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", sorted(list_modules()))
+def test_no_call_has_more_than_six_positional_arguments(name):
+    text = list_modules()[name].read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call):
             assert len(node.args) <= 6, f"{name}, line {node.lineno}: name the arguments"
@@ -120,7 +124,7 @@ def test_no_call_has_many_positional_arguments(name):
 
 
 def test_no_module_compares_the_name_of_a_method():
-    for name, path in modules().items():
+    for name, path in list_modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare) and "method" in ast.unparse(node.left):
                 assert not any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in node.comparators), (
@@ -130,4 +134,4 @@ def test_no_module_compares_the_name_of_a_method():
 
 def test_no_module_has_the_name_of_a_public_function():
     functions = {"fit", "fit_many", "simulate", "read_model"}
-    assert not functions & {part for name in modules() for part in name.split(".")}
+    assert not functions & {part for name in list_modules() for part in name.split(".")}

@@ -1,4 +1,4 @@
-"""What version 1.0 wrote, every 1.x reads, and every public name of 1.0 still exists (docs/stability.md)."""
+"""Files that version 1.0 wrote can still be read, and its public names still exist (docs/stability.md)."""
 
 import json
 import shutil

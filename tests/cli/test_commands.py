@@ -440,6 +440,31 @@ def test_predict_prints_or_writes_a_table(yeast, capsys, tmp_path):
     assert main(["predict", *yeast, "--to", "-5"]) == 2
 
 
+def test_trajectory_is_chosen_by_label_or_number(folder, capsys):
+    rng = np.random.default_rng(0)
+    times = np.linspace(0, 4, 40)
+    rows = [
+        f"{label},{t},{start * np.exp(-t) + 0.01 * rng.standard_normal()}"
+        for label, start in (("low", 1.0), ("high", 5.0))
+        for t in times
+    ]
+    (folder / "decay.txt").write_text("x' = -k*x\n")
+    (folder / "decay.csv").write_text("\n".join(["id,time,x", *rows]) + "\n")
+
+    def predict_first_value(*words):
+        assert run("predict", "decay.txt", "decay.csv", "--trajectory", "id", "--samples", "2", *words) == 0
+        return float(capsys.readouterr().out.splitlines()[1].split(",")[1])
+
+    low, high = predict_first_value(), predict_first_value("--of", "high")
+    assert low < 2 < high
+    assert predict_first_value("--of", "0") == low
+    assert predict_first_value("--of", "1") == high
+    assert run("design", "decay.txt", "decay.csv", "--trajectory", "id", "--of", "1") == 0
+    capsys.readouterr()
+    assert run("predict", "decay.txt", "decay.csv", "--trajectory", "id", "--of", "2") == 2
+    assert "number from 0, or a label" in capsys.readouterr().err
+
+
 def test_column_of_another_name_is_used_with_a_note(folder, capsys):
     values = 0.9 ** np.arange(30) + 0.01 * np.random.default_rng(0).standard_normal(30)
     (folder / "one.txt").write_text("x' = -k*x\n")

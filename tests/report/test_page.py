@@ -1,14 +1,18 @@
 """The HTML report: complete, without errors or requests in a real browser, readable on a phone; and the plots."""
 
 import os
+import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.report.comparison_page import build_comparison_page
 from weakform.report.html_report import build_notebook_form, build_page
 from weakform.report.verdict_text import judge_fit
+from weakform.results.status import Status
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(
@@ -138,6 +142,35 @@ def test_verdict_depends_on_status_and_test():
     assert "At a bound: p1" in " ".join(judge_fit(at_bound).reasons)
     unfinished = wf.fit(problem.model, data, method="mle", options={"max_iterations": 1})
     assert judge_fit(unfinished).kind == "bad"
+
+
+def test_parameters_are_not_called_determined_if_other_values_fit_equally_well():
+    problem = wf.problems.get("logistic")
+    fit = wf.fit(problem.model, problem.simulate(M=100, noise=0.05, seed=1), bounds=problem.bounds)
+    assert judge_fit(fit).reasons == ("All parameters are determined by the data.",)
+    ambiguous = judge_fit(replace(fit, status=Status.UNDETERMINED))
+    assert "other parameter values fit equally well" in ambiguous.headline
+    assert ambiguous.reasons
+    assert "All parameters are determined" not in " ".join(ambiguous.reasons)
+
+
+def test_tables_show_minus_signs_and_no_hyphens_before_numbers():
+    t = np.linspace(0, 2, 80)
+    values = -3 * np.exp(-1.5 * t) + 0.02 * np.random.default_rng(0).standard_normal(80)
+    fit = wf.fit(wf.Model.from_text("x' = a*x"), wf.Dataset(t, values, names=["x"]))
+    cells = re.findall(r"<td>([^<]*)</td>", build_page(fit))
+    assert any(cell.startswith("−1.") for cell in cells)
+    assert [cell for cell in cells if re.search(r"-[\d.]", cell)] == []
+
+
+def test_comparison_shows_no_interval_of_what_cannot_be_determined():
+    t = np.linspace(0, 10, 50)
+    values = 3 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal(50)
+    data = wf.Dataset(t, values, names=["glow"])
+    fits = {name: wf.fit(wf.Model.from_text(f"x' = -k*x\nglow = {name}"), data) for name in ("s*x", "x")}
+    cells = re.findall(r"<td>([^<]*)</td>", build_comparison_page(wf.compare(fits)))
+    assert "none" in cells
+    assert not any("inf" in cell for cell in cells)
 
 
 def test_notebook_forms_contain_equations_table_and_charts(goodwin):

@@ -1,4 +1,4 @@
-"""Options shared by several commands, and the model, the table and the arguments of `fit` that they give."""
+"""Options shared by several commands, and the reading of model, table and arguments of `fit` from them."""
 
 from __future__ import annotations
 

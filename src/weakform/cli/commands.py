@@ -112,7 +112,7 @@ def run_compare(args: argparse.Namespace) -> int:
     for path in models:
         model_args = argparse.Namespace(**{**vars(args), "model": path, "data": table})
         file = command_arguments.read_model_file(model_args)
-        # Files of the same name in different folders are told apart by a prime.
+        # The second of two files with the same name in different folders gets a prime.
         name = Path(path).stem
         while name in fits:
             name += "'"
@@ -168,7 +168,10 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_simulate(args: argparse.Namespace) -> int:
-    """Solve the equations of a model file, and print or write the states as a table, with noise if asked for."""
+    """Solve the equations of a model file, and print or write the states as a table.
+
+    `--noise` adds noise of the kinds that the model file gives.
+    """
     import numpy as np
 
     from ..files.model_file import read_model
@@ -237,8 +240,8 @@ def write_table(header: Sequence[str], values: FloatArray, path: str | None, row
     values : ndarray, (rows, columns)
     path : str or None
         The file; the standard output if None.
-    what : str
-        What a row is, in the plural, for the report.
+    row_name : str
+        What a row is, in the plural, for the message about its size.
     """
     rows = [",".join(f"{value:.10g}" for value in row) for row in values]
     text = "\n".join([",".join(header), *rows]) + "\n"

@@ -100,6 +100,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
         "weakform completion bash >> ~/.bashrc",
     ),
 }
+"""For each command the function that runs it and returns its exit code, its help text, and an example."""
 
 
 class _OneLineErrorParser(argparse.ArgumentParser):
@@ -179,7 +180,9 @@ def build_parser() -> argparse.ArgumentParser:
         )
     for name in ("design", "predict"):
         parsers[name].add_argument(
-            "--of", metavar="TRAJECTORY", help="label of the trajectory to continue (default: the first)"
+            "--of",
+            metavar="TRAJECTORY",
+            help="label or number, from 0, of the trajectory to continue (default: the first)",
         )
     for name in ("fit", "check"):
         parsers[name].add_argument("--json", action="store_true", help="print the result as JSON")
@@ -350,6 +353,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ----------
     arguments : sequence of str, optional
         The words after `weakform`; by default those of this process.
+
+    Returns
+    -------
+    int
+        See the exit codes of this module.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:

@@ -26,13 +26,25 @@ def _fit_model(args: argparse.Namespace) -> FitResult:
     return fit(file.model, command_arguments.read_dataset(file, args), **fit_arguments, seed=args.seed)
 
 
+def _find_trajectory(fit: FitResult, text: str | None) -> int:
+    """Return the number of the trajectory that `--of` gives by its label or its number; the first one if it is None.
+
+    A label takes precedence, because labels are often numbers themselves.
+    """
+    from ..inference.prediction import find_trajectory_number
+
+    if text is None:
+        return 0
+    is_label = any(trajectory.label == text for trajectory in fit.data.trajectories)
+    return find_trajectory_number(fit, int(text) if not is_label and text.isdecimal() else text)
+
+
 def run_design(args: argparse.Namespace) -> int:
     """Fit, and print which further samples would reduce the standard errors most."""
     from ..inference.design_from_fit import build_windows
-    from ..inference.prediction import find_trajectory_number
 
     result = _fit_model(args)
-    k = find_trajectory_number(result, 0 if args.of is None else args.of)
+    k = _find_trajectory(result, args.of)
     span = (args.begin, args.to)
     design = result.design(build_windows(result, k, args.windows, args.samples, span), trajectory=k)
     print(design)
@@ -49,10 +61,8 @@ def run_predict(args: argparse.Namespace) -> int:
     """Fit, and print or write the solution with its band as a table."""
     import numpy as np
 
-    from ..inference.prediction import find_trajectory_number
-
     result = _fit_model(args)
-    k = find_trajectory_number(result, 0 if args.of is None else args.of)
+    k = _find_trajectory(result, args.of)
     times = result.data.trajectories[k].times
     low = times[0] if args.begin is None else args.begin
     high = times[-1] if args.to is None else args.to

@@ -32,8 +32,7 @@ def run_sweep(args: argparse.Namespace) -> int:
         return 130
     print(
         f"{study.name}: {outcome.done} runs done, {outcome.failed} of them failed, {outcome.already_done} already in "
-        "the "
-        f"file; {outcome.already_done + outcome.done - len(outcome.lost)} of {outcome.total} runs are in {out}."
+        f"the file; {outcome.already_done + outcome.done - len(outcome.lost)} of {outcome.total} runs are in {out}."
     )
     for line in outcome.lost:
         print(f"lost: {line}", file=sys.stderr)

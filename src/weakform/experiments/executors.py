@@ -2,7 +2,9 @@
 
 An executor is a generator with one contract:
 
-    execute(runs) yields (run, record) for every run, in any order; the record is a `Lost` if the run could not be done
+    execute(runs) yields (run, record) for every run, in any order
+
+The record is a `LostRun` if the run could not be done.
 
 A worker that dies takes its runs in flight with it. They are repeated, and given up after `MAX_DEATHS` deaths, so that
 a run that kills its worker does not stop the study.
@@ -36,7 +38,9 @@ DASK_CONNECTION_TIMEOUT = "10s"
 judgement."""
 
 JobT = TypeVar("JobT")
+"""What is executed: a run of a study, or a batch of datasets."""
 ResultT = TypeVar("ResultT")
+"""What a job returns."""
 Execute = Callable[[Iterable[Run]], Iterator[tuple[Run, "Record | LostRun"]]]
 """An executor of runs of a study."""
 
@@ -56,7 +60,7 @@ def _ignore_interrupts() -> None:
 def make_local_executor(
     workers: int, process_job: Callable[[JobT], ResultT]
 ) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | LostRun]]]:
-    """Return an executor that calls `do` on each run in `workers` new processes of this machine."""
+    """Return an executor that calls `process_job` on each run, in `workers` new processes of this machine."""
 
     def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | LostRun]]:
         # BLAS reads these variables when it is loaded, so they must be set before a worker starts.
@@ -122,9 +126,9 @@ def _run_in_one_pool(
 
 
 def _unwrap_future(future: Any) -> Any | LostRun:
-    """Return the result of a finished future, or a `Lost` that names its error.
+    """Return the result of a finished future, or a `LostRun` that names its error.
 
-    `perform` turns every refused fit into a record, so an error here is a bug or a broken installation.
+    `perform_run` turns every refused fit into a record, so an error here is a bug or a broken installation.
     """
     error = future.exception()
     return LostRun(f"{type(error).__name__}: {error}") if error else future.result()
@@ -133,7 +137,7 @@ def _unwrap_future(future: Any) -> Any | LostRun:
 def make_dask_executor(
     address: str, process_job: Callable[[JobT], ResultT]
 ) -> Callable[[Iterable[JobT]], Iterator[tuple[JobT, ResultT | LostRun]]]:
-    """Return an executor that calls `do` on each run on the Dask cluster whose scheduler is at `address`."""
+    """Return an executor that calls `process_job` on each run, on the Dask cluster with its scheduler at `address`."""
 
     def execute(runs: Iterable[JobT]) -> Iterator[tuple[JobT, ResultT | LostRun]]:
         try:

@@ -24,6 +24,9 @@ MIN_BOX_ERROR = 1e-6
 does not stretch the logarithmic axis. By judgement."""
 BOX_PLOT_NOISE = 0.05
 """Noise ratio whose runs are drawn as box plots; the nearest ratio of the study is used. By judgement."""
+ERROR_BAR_SHIFT = 0.25
+"""Per cent of noise by which the error bars of one number of samples are shifted against those of the next. By
+judgement."""
 MEDIAN_OF_SQUARED_NORMAL = 0.4549
 """Median of the square of a standard normal variable, which is the median of the χ² distribution with one degree of
 freedom."""
@@ -250,8 +253,8 @@ def plot_intervals(problem: Problem, rows: list[Summary], title: str) -> Any:
     for j, (axis, name) in enumerate(zip(axes.flat, names, strict=False)):
         for k, M in enumerate(sizes):
             cells = sorted((s for s in rows if s.cell.samples == M), key=_get_noise_percent)
-            # Shifted by a quarter of a per cent, so that the bars of different sizes do not cover each other.
-            x = np.array([_get_noise_percent(s) for s in cells]) + 0.25 * (k - (len(sizes) - 1) / 2)
+            # Shifted, so that the bars of different sizes do not cover each other.
+            x = np.array([_get_noise_percent(s) for s in cells]) + ERROR_BAR_SHIFT * (k - (len(sizes) - 1) / 2)
             half = np.array([s.half_width[j] for s in cells])
             colour = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")[k % 5]
             axis.errorbar(

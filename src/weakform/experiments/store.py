@@ -51,6 +51,7 @@ _SCHEMA = f"""
         PRIMARY KEY ({", ".join(KEY)})
     ) WITHOUT ROWID;
 """
+"""Tables of a store. The runs are stored in the order of their keys, without a second index."""
 BUSY_TIMEOUT = 30.0
 """Seconds to wait while another connection holds the database; after that, SQLite reports "database is locked". By
 judgement."""
@@ -192,7 +193,7 @@ class Store:
             return {} if row is None else dict(json.loads(row[0]))
 
     def done(self) -> set[tuple[Any, ...]]:
-        """Return the keys of all runs in the store; see `Run.key`."""
+        """Return the keys of all runs in the store, in the form of `Run.key`."""
         with _explain_read_errors(self.path):
             return set(self._db.execute(f"SELECT {', '.join(KEY)} FROM runs"))
 

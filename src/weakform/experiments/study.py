@@ -38,6 +38,7 @@ from ..support.wording import suggest_name
 START_METHOD = "start"
 """Label of the method that returns the start itself, without a fit: the curve of the initial guesses in figures."""
 _STUDY_KEYS = ("name", "title", "runs", "seed", "start", "methods", "bounds", "cells")
+"""Keys of a study file."""
 _CELL_KEYS = (
     "problems",
     "noise",
@@ -51,7 +52,9 @@ _CELL_KEYS = (
     "start",
     "bounds",
 )
+"""Keys of a block [[cells]]; those that a study file has, too, override its values."""
 _METHOD_KEYS = ("method", "options", "label")
+"""Keys of a table [methods.label]."""
 MAX_RUNS = 10_000_000
 """Number of runs above which a study is refused: all of them are built in memory before the first one starts, so a slip
 in `runs` would fill it. By judgement."""
@@ -209,9 +212,8 @@ def read_study(source: str | Path | Mapping[str, Any]) -> Study:
     if not path.suffix and not path.exists():
         guess = suggest_name(name, list_built_in_studies())
         raise ModelError(
-            f"No built-in study {name!r}.{guess} The built-in studies are {', '.join(list_built_in_studies())}; for "
-            "your own, give "
-            "the path of a TOML file."
+            f"There is no built-in study {name!r}.{guess} The built-in studies are "
+            f"{', '.join(list_built_in_studies())}; for your own, give the path of a TOML file."
         )
     return _build_study(parse_toml(read_text(path, "study file"), str(path)), str(path), path.parent)
 
@@ -286,19 +288,21 @@ def _convert_to_json(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def _check_whole_number(value: Any, what: str, least: int) -> int:
-    """Check that a value is a whole number not below `least`, and return it."""
+def _check_whole_number(value: Any, quantity: str, least: int) -> int:
+    """Check that a value is a whole number not below `least`, and return it; `quantity` names it in the error."""
     if not is_whole(value, least):
-        raise ModelError(f"{what} must be a whole number, at least {least}; received {value!r}.")
+        raise ModelError(f"{quantity} must be a whole number, at least {least}; received {value!r}.")
     return int(value)
 
 
-def _check_numbers(value: Any, what: str, least: float) -> list[float]:
+def _check_numbers(value: Any, quantity: str, least: float) -> list[float]:
     """Check that a value is a number or a list of numbers not below `least`, and return them as a list."""
     values = value if isinstance(value, list | tuple) else [value]
-    checked = [read_number(v, what) for v in values]
+    checked = [read_number(v, quantity) for v in values]
     if not checked or min(checked) < least:
-        raise ModelError(f"{what} must be a number or a list of numbers, each at least {least:g}; received {value!r}.")
+        raise ModelError(
+            f"{quantity} must be a number or a list of numbers, each at least {least:g}; received {value!r}."
+        )
     return checked
 
 
@@ -396,14 +400,14 @@ def build_problem_from_file(file: ModelFile, where: str) -> Problem:
     """
     states, parameters = file.model.states, file.model.parameters
     boxes = {name: record.bounds for name, record in file.parameters.items() if record.bounds is not None}
-    for what, table, required in (
+    for key, table, required in (
         ("truth", file.truth, parameters),
         ("initial", file.initial, states),
         ("bounds", boxes, parameters),
     ):
-        missing = [key for key in required if key not in table]
+        missing = [name for name in required if name not in table]
         if missing:
-            raise ModelError(f"{where} has no {what} of {missing[0]!r}; a study needs it to simulate data.")
+            raise ModelError(f"{where} has no {key} of {missing[0]!r}; a study needs it to simulate data.")
     if file.duration is None or file.duration <= 0:
         raise ModelError(f"{where} needs a positive duration, which is the time of the last sample.")
     kinds = {file.noise.get(state, "gaussian") for state in states}

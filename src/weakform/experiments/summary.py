@@ -114,8 +114,13 @@ def summarise_rows(rows: Iterable[Record], get_problem: Callable[[str], Problem]
     ----------
     rows : iterable of dict
         Records with their keys, as from `Store.rows` or an exported table.
-    problem : callable
+    get_problem : callable
         Returns the `Problem` of a name.
+
+    Returns
+    -------
+    list of Summary
+        In the order in which cells and methods first appear in `rows`.
     """
     groups: dict[tuple[Cell, str], list[Record]] = {}
     for row in rows:
@@ -134,7 +139,7 @@ def _summarise_cell(cell: Cell, method: str, rows: list[Record], problem: Proble
     all_errors = [np.inf if row["failed"] else row["coefficient_error"] for row in rows]
     nothing = np.full(J, np.nan)
     coverage, width = nothing.copy(), nothing.copy()
-    off, spread = (p - truth) / truth, (p - p.mean(axis=0)) / truth if good else p
+    deviation, spread = (p - truth) / truth, (p - p.mean(axis=0)) / truth if good else p
     with np.errstate(invalid="ignore"):
         half = 2 * np.sqrt(variances)
         covered = np.where(np.isfinite(half), np.abs(p - truth) < half, np.nan)
@@ -151,10 +156,10 @@ def _summarise_cell(cell: Cell, method: str, rows: list[Record], problem: Proble
         forward_error=float(np.mean([row["forward_error"] for row in good])) if good else np.nan,
         median_error=float(np.median(all_errors)),
         errors=errors,
-        bias_paper=np.median(off**2, axis=0) if good else nothing,
-        bias=np.mean(off, axis=0) ** 2 if good else nothing,
+        bias_paper=np.median(deviation**2, axis=0) if good else nothing,
+        bias=np.mean(deviation, axis=0) ** 2 if good else nothing,
         variance=np.median(spread**2, axis=0) if good else nothing,
-        mse=np.median(off**2 + spread**2, axis=0) if good else nothing,
+        mse=np.median(deviation**2 + spread**2, axis=0) if good else nothing,
         coverage=coverage,
         mean=p.mean(axis=0) if good else nothing,
         half_width=width,
@@ -207,5 +212,5 @@ def format_table(summaries: list[Summary]) -> str:
 
 
 def _compute_median(values: FloatArray) -> float:
-    """Return the median of the values that are not NaN, or NaN if none is finite."""
+    """Return the median of the values that are not NaN; NaN if no value is finite."""
     return float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan

@@ -23,7 +23,7 @@ class SweepOutcome:
     ----------
     total : int
         Runs of the study.
-    before : int
+    already_done : int
         Runs that were in the store before this sweep.
     done : int
         Runs that this sweep did, lost ones included.
@@ -55,7 +55,7 @@ def sweep(study: Study, path: str | Path, execute: Execute | None = None) -> Swe
 
     Returns
     -------
-    Done
+    SweepOutcome
         Counts of the runs, and the runs that were lost.
 
     Raises
@@ -116,7 +116,7 @@ class Tally:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in seconds, minutes or hours: minutes from 90 s on, hours from 90 min on."""
+    """Format a duration in seconds, minutes or hours: minutes from 90 s on, hours from 90 min on."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

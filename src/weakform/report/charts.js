@@ -1,5 +1,5 @@
-// Interactive charts as SVG, drawn from a description in JSON (see `figure` in html_blocks.py). Reports and the page of
-// `weakform serve` use them. Values are shown on hovering; mouse and keyboard zoom and pan. Nothing is loaded.
+// Interactive charts as SVG, drawn from a description in JSON (see `build_figure` in html_blocks.py). Reports and the
+// page of `weakform serve` use them. Values are shown on hovering; mouse and keyboard zoom and pan. Nothing is loaded.
 
 const NS = "http://www.w3.org/2000/svg";
 // Margins in pixels, for the labels of the axes.
@@ -296,7 +296,7 @@ export function makeScrollable(root) {
 
 function redraw() {
   makeScrollable(document);
-  for (const one of charts) if (one.holder.isConnected) one.draw(); else charts.delete(one);
+  for (const drawn of charts) if (drawn.holder.isConnected) drawn.draw(); else charts.delete(drawn);
 }
 let timer = null, printing = false;
 window.addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(redraw, 100); });

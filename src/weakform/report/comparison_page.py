@@ -20,9 +20,10 @@ from .html_blocks import (
     thin_columns,
 )
 from .mathml import render_equations
+from .text_report import format_interval, format_number
 
 COLOURS = ("fit", "truth", "good", "bad")
-"""Names of colours of `page.css`; as many models are drawn, the best ones."""
+"""Names of colours of `page.css` for the curves of the models; only as many models are drawn, the best ones."""
 EXTRAPOLATION_SHARE = 0.5
 """Length of the extrapolation, as a share of the duration of the data. By judgement."""
 EXTRAPOLATION_POINTS = 100
@@ -79,14 +80,15 @@ def build_comparison_sections(comparison: Comparison) -> list[str]:
     ]
 
 
-def _build_estimates_table(comparison: Comparison, name: str) -> str:
+def _build_estimates_table(comparison: Comparison, model_name: str) -> str:
     """Build the table of the estimates of one model."""
-    fit = comparison[name].fit
+    fit = comparison[model_name].fit
     ends = fit.intervals()
-    rows = [
-        [p, f"{v:.5g}", "fixed" if fixed else f"{low:.4g} to {high:.4g}"]
-        for p, v, (low, high), fixed in zip(fit.model.parameters, fit.estimate, ends, fit.fixed, strict=True)
-    ]
+    rows = []
+    for name, value, interval, fixed in zip(fit.model.parameters, fit.estimate, ends, fit.fixed, strict=True):
+        # A parameter that the data do not determine has no interval, as in the report of a fit.
+        shown = format_interval(interval) if np.isfinite(interval).any() else "none"
+        rows.append([name, format_number(value).replace("-", "−"), "fixed" if fixed else shown.replace("-", "−")])
     return build_table(["parameter", "estimate", "95% interval"], rows)
 
 

@@ -98,7 +98,7 @@ def build_figure(
     axes : tuple of str
         Titles of the horizontal and the vertical axis.
     series : list of dict
-        As `series` returns them, or `{"kind": "level", "y": value, ...}` for a horizontal line.
+        As `build_series` returns them, or `{"kind": "level", "y": value, ...}` for a horizontal line.
     small : bool
         True for one chart of many.
     limits : tuple of float, optional
@@ -119,7 +119,7 @@ def build_figure(
 
 
 def find_range(series: list[dict[str, Any]]) -> tuple[float, float] | None:
-    """Return the smallest and the largest value of some series; None if there are none, or all are equal."""
+    """Return the smallest and the largest ordinate of some series; None if there are none, or all are equal."""
     values = [v for s in series for key in ("y", "upper") if key in s for v in s[key] if v is not None]
     return (min(values), max(values)) if values and min(values) < max(values) else None
 

@@ -117,9 +117,14 @@ def _build_trace_table(fit: FitResult) -> str:
     for step in fit.trace.steps:
         effort = [f"{step.seconds:.2g}", str(step.starts)] if step.was_run else ["", ""]
         likelihood = "" if math.isnan(step.log_likelihood) else f"{step.log_likelihood:.2f}".replace("-", "−")
-        why = f"{step.decision}: {step.reason}" + (f"; tried because {step.trigger}" if step.trigger else "")
-        rows.append([step.strategy, *effort, likelihood, step.status, why])
+        decision = f"{step.decision}: {step.reason}" + (f"; tried because {step.trigger}" if step.trigger else "")
+        rows.append([step.strategy, *effort, likelihood, step.status, decision])
     return build_table(["strategy", "seconds", "starts", "log-likelihood", "status", "decision"], rows, "trace")
+
+
+def _format_number(value: float, digits: int = 5) -> str:
+    """Format a number with minus signs in place of hyphens; an empty string if it is not finite."""
+    return format_number(value, digits).replace("-", "−")
 
 
 def _format_interval(interval: FloatArray) -> str:
@@ -130,8 +135,8 @@ def _format_interval(interval: FloatArray) -> str:
 def _build_estimates_table(fit: FitResult) -> str:
     """Build the table of parameters.
 
-    Units, notes and profile intervals have columns only if there are any, or, for the intervals, if they differ from
-    the default ones.
+    There is a column of units, or of notes, only if some parameter has one, and a column of profile intervals only if
+    they differ visibly from the default ones.
     """
     ends = fit.intervals()
     header = ["parameter", "estimate", "95% interval", "standard error"]
@@ -144,10 +149,10 @@ def _build_estimates_table(fit: FitResult) -> str:
         quantity = fit[name]
         has_error = not fit.fixed[j] and math.isfinite(quantity.error)
         has_interval = not fit.fixed[j] and (has_error or np.isfinite(ends[j]).any())
-        row = [name, format_number(quantity.value)]
+        row = [name, _format_number(quantity.value)]
         row += [
             _format_interval(ends[j]) if has_interval else "none",
-            format_number(quantity.error, 3) if has_error else "",
+            _format_number(quantity.error, 3) if has_error else "",
         ]
         if profiled:
             profile = fit.profiles.get(name)
@@ -182,10 +187,10 @@ def _build_population_table(fit: FitResult) -> str:
     rows = [
         [
             e.name,
-            format_number(e.mean),
-            format_interval(np.array(e.mean_interval)),
-            format_number(e.spread, 3),
-            format_interval(np.array(e.spread_interval)),
+            _format_number(e.mean),
+            _format_interval(np.array(e.mean_interval)),
+            _format_number(e.spread, 3),
+            _format_interval(np.array(e.spread_interval)),
             f"{e.shrinkage:.0%}",
         ]
         for e in fit.population.effects
@@ -205,8 +210,8 @@ def _build_tied_table(fit: FitResult) -> str:
             [
                 name,
                 expression,
-                format_number(value.value),
-                format_number(value.error, 3),
+                _format_number(value.value),
+                _format_number(value.error, 3),
                 _format_interval(np.array(value.interval)),
             ]
         )
@@ -218,13 +223,17 @@ def _build_tied_table(fit: FitResult) -> str:
 def _build_initial_values_table(fit: FitResult) -> str:
     """Build the table of initial values; empty if there are none to show."""
     rows = []
-    given: dict[str, set[str]] = {}
+    given_values: dict[str, set[str]] = {}
     for name, q in list_initial_values(fit, svg_plots.MAX_TRAJECTORIES, measured=fit.success):
         if q.note:  # given values are usually the same in all trajectories: one line for each distinct value
-            given.setdefault(q.name, set()).add(format_number(q.value))
+            given_values.setdefault(q.name, set()).add(format_number(q.value))
             continue
-        rows.append([name, format_number(q.value), _format_interval(np.array(q.interval)), format_number(q.error, 3)])
-    rows += [[name, value, "given", ""] for name, values in given.items() for value in sorted(values)]
+        rows.append([name, _format_number(q.value), _format_interval(np.array(q.interval)), _format_number(q.error, 3)])
+    rows += [
+        [name, value.replace("-", "−"), "given", ""]
+        for name, values in given_values.items()
+        for value in sorted(values)
+    ]
     initial_times = {float(q.times[0]) for q in fit.data.trajectories} if not fit.model.initial else {0.0}
     suffix = f", t = {initial_times.pop():g}" if len(initial_times) == 1 and initial_times != {0.0} else ""
     return build_table([f"initial value{suffix}", "estimate", "95% interval", "standard error"], rows) if rows else ""

@@ -13,12 +13,15 @@ from ..model.function_table import Expr
 if TYPE_CHECKING:
     from ..model.model import Model
 
-_LETTERS = """
+_GREEK_NAMES = """
     alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho
     sigma tau upsilon phi chi psi omega
 """
-GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+"""Names of Greek letters, in the order of the letters below."""
+GREEK = dict(zip(_GREEK_NAMES.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+"""Greek letters by their names."""
 _SPACE = '<mspace width="0.17em"/>'
+"""Thin space between factors: without it, `a b` could be read as one name."""
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
 """How strongly the outermost operation of an expression binds, from weakest to strongest."""
 MIN_DECIMAL = 1e-4
@@ -55,8 +58,8 @@ def render_equations(model: Model) -> str:
         for name, e in model.initial.items()
         if str(e) != f"{name}(0)"
     ]
-    for left, right in definitions:
-        cells = (("right", left), ("center", "<mo>=</mo>"), ("left", render_expression(right)))
+    for defined, expr in definitions:
+        cells = (("right", defined), ("center", "<mo>=</mo>"), ("left", render_expression(expr)))
         rows.append(f"<mtr>{''.join(f'<mtd style={side!r}>{body}</mtd>' for side, body in _style_cells(cells))}</mtr>")
     table = f'<math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math>'
     remarks = [str(event) for event in model.events]
@@ -67,7 +70,7 @@ def render_equations(model: Model) -> str:
 
 
 def _style_cells(cells: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
-    """Give each cell of a row its alignment, as CSS."""
+    """Replace the side of each cell, `"left"`, `"center"` or `"right"`, by CSS that aligns it there."""
     return [(f"text-align:{side};padding:0.25em 0.15em", body) for side, body in cells]
 
 
@@ -84,9 +87,9 @@ def render_symbol(name: str, primes: str = "") -> str:
     match = re.fullmatch(r"([^\W\d_]+)(?:_?(\d+)|_(\w+))?", name)
     if match is None:
         return _add_primes(f"<mi>{escape(name)}</mi>", primes)
-    stem, index = match.group(1), match.group(2) or match.group(3)
-    shown = GREEK.get(stem.lower(), stem)
-    if stem[:1].isupper() and stem.lower() in GREEK and len(stem) > 1:
+    letters, index = match.group(1), match.group(2) or match.group(3)
+    shown = GREEK.get(letters.lower(), letters)
+    if letters[:1].isupper() and letters.lower() in GREEK and len(letters) > 1:
         shown = shown.upper()
     body = f"<mi>{escape(shown)}</mi>"
     return _add_primes(body if index is None else f"<msub>{body}<mtext>{escape(index)}</mtext></msub>", primes)
@@ -103,7 +106,7 @@ def render_expression(expr: Expr) -> str:
 
 
 def _render(expr: Expr) -> tuple[str, int]:
-    """Typeset an expression; returns its MathML, and how strongly its outermost operation binds."""
+    """Typeset an expression; returns its MathML and one of `_SUM`, `_PRODUCT`, `_POWER`, `_ATOM`."""
     if expr.is_Symbol:
         return render_symbol(str(expr)), _ATOM
     if expr == se.pi:
@@ -202,6 +205,6 @@ def _render_power(base: Expr, exponent: Expr) -> tuple[str, int]:
 
 
 def _parenthesise(expr: Expr, min_strength: int) -> str:
-    """Typeset an expression, in parentheses if it binds more weakly than `least`."""
+    """Typeset an expression, in parentheses if it binds more weakly than `min_strength`."""
     body, strength = _render(expr)
     return f"<mrow><mo>(</mo>{body}<mo>)</mo></mrow>" if strength < min_strength else body

@@ -12,7 +12,7 @@ from ..inference.fitted_states import collect_curves, list_panels
 from ..inference.prediction import find_trajectory_number
 from ..support.errors import WeakformError
 from ..support.optional_imports import format_install_hint
-from .svg_plots import MAX_TRAJECTORIES, find_forward_solution, label_with_unit
+from .svg_plots import MAX_TRAJECTORIES, WALD_POINTS, find_forward_solution, label_with_unit
 
 if TYPE_CHECKING:
     from ..inference.experiment_design import Design
@@ -20,13 +20,20 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 # Okabe and Ito's palette: colour-blind readers can distinguish its colours, also in print.
-DATA, FIT, TRUTH = "#999999", "#0072B2", "#D55E00"
+DATA = "#999999"
+"""Colour of measured values."""
+FIT = "#0072B2"
+"""Colour of everything that is fitted."""
+TRUTH = "#D55E00"
+"""Colour of the noise-free truth, and of the level at which a profile interval ends."""
 MAX_COLUMNS = 4
 """Panels side by side. By judgement: what a page holds."""
 MAX_SHOWN_MISFIT = 2.5
 """Upper end of the axis of a profile, in units of the level at which the interval ends. By judgement."""
 RESIDUAL_BAND = 2.0
 """Standard deviations. About 95% of normal residuals are inside the shaded band of this half-width."""
+MIN_DARK_CORRELATION = 0.7
+"""Absolute value of a correlation. Above, its cell is so dark that its number is written in white. By judgement."""
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -37,6 +44,7 @@ STYLE = {
     "figure.constrained_layout.use": True,
     "savefig.dpi": 150,
 }
+"""Settings of matplotlib for all plots of this package."""
 
 
 def pyplot() -> Any:
@@ -131,7 +139,7 @@ def states(fit: FitResult, trajectory: int | str | None = None) -> Any:
 
 
 def _draw_panel(axis: Any, fit: FitResult, k: int, name: str, prediction: Prediction | None) -> None:
-    """Draw one column of one trajectory; `solved` is None if the model cannot be solved over the data."""
+    """Draw one column of trajectory `k`; if `prediction` is None, the fitted states are drawn in its place."""
     q, columns = fit.data.trajectories[k], fit.data.names or fit.model.states
     truth = fit.data.truth if k == 0 and name in fit.model.states else None
     if name in columns:
@@ -234,9 +242,9 @@ def profiles(fit: FitResult, level: float = 0.95) -> Any:
             limit = fit.quantile(profile.level) ** 2
             axis.plot(profile.values, profile.misfit, ".-", color=FIT, ms=4, label="profile")
             if fit.wald_errors[j] > 0:
-                near = np.linspace(profile.values[0], profile.values[-1], 60)
-                parabola = ((near - fit.estimate[j]) / fit.wald_errors[j]) ** 2
-                axis.plot(near, parabola, "--", color=DATA, lw=1, label="Wald")
+                values = np.linspace(profile.values[0], profile.values[-1], WALD_POINTS)
+                parabola = ((values - fit.estimate[j]) / fit.wald_errors[j]) ** 2
+                axis.plot(values, parabola, "--", color=DATA, lw=1, label="Wald")
             axis.axhline(limit, color=TRUTH, lw=1)
             axis.set(ylim=(0, MAX_SHOWN_MISFIT * limit), xlabel=name)
         for axis in axes.flat[len(fit.profiles) :]:
@@ -260,7 +268,7 @@ def correlations(fit: FitResult) -> Any:
             for j in range(len(names)):
                 value = fit.correlation[i, j]
                 if np.isfinite(value):
-                    ink = "white" if abs(value) > 0.7 else "black"
+                    ink = "white" if abs(value) > MIN_DARK_CORRELATION else "black"
                     axis.text(j, i, f"{value:+.2f}", ha="center", va="center", fontsize=8, color=ink)
         figure.colorbar(image, ax=axis, shrink=0.8, label="correlation")
     return axis

@@ -32,8 +32,8 @@ def select_quantities(posterior: Posterior, names: list[str] | None) -> list[str
     unknown = [name for name in names if name not in posterior.names]
     if unknown:
         raise FitError(
-            f"Nothing called {unknown[0]!r} was drawn.{suggest_name(unknown[0], posterior.names)} The draws are of: "
-            f"{', '.join(posterior.names)}."
+            f"The posterior has no quantity {unknown[0]!r}.{suggest_name(unknown[0], posterior.names)} "
+            f"The draws are of: {', '.join(posterior.names)}."
         )
     return list(names)
 

@@ -51,7 +51,7 @@ RESIDUAL_LEVELS = (-2.0, 2.0)
 PROFILE_POINTS = 80
 """Points of the curve of a profile. By judgement: smooth on a screen."""
 WALD_POINTS = 60
-"""Points of the parabola beside a profile. By judgement."""
+"""Points of the parabola beside a profile, on the page and in matplotlib. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def _interpolate_profile(profile: Profile) -> tuple[FloatArray, FloatArray]:
     interpolated in place of the misfit.
     """
     x, y = profile.values, np.sqrt(np.maximum(profile.misfit, 0.0))
-    if len(x) < 3:
+    if len(x) < 3:  # a curve needs the estimate and a point on each side of it
         return x, y**2
     from scipy.interpolate import PchipInterpolator
 

@@ -61,7 +61,10 @@ def format_table(header: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def wrap_words(text: str, first_prefix: str, next_prefix: str) -> list[str]:
-    """Wrap text into lines of at most `MAX_LINE_WIDTH` characters; `first` and `other` are put before the lines."""
+    """Wrap text into lines of at most `MAX_LINE_WIDTH` characters; a longer word gets its own line.
+
+    The first line begins with `first_prefix`, the others with `next_prefix`. Returns the lines.
+    """
     lines, line = [], first_prefix
     for word in text.split():
         if len(line) + len(word) + 1 > MAX_LINE_WIDTH and line.strip() not in ("", first_prefix.strip()):

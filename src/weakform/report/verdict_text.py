@@ -105,7 +105,9 @@ def judge_fit(fit: FitResult) -> Verdict:
     if noise_free:  # no parameter has an error then, so that none can be called poorly determined
         loose = []
     determined = len(free) - len(loose) - len(at_bound) - len(limited_by_bound) - len(limited_by_neighbours)
-    if free and not noise_free:
+    # If other values fit equally well, small standard errors do not show that the data determine the parameters.
+    is_contradicted = fit.status is Status.UNDETERMINED and determined == len(free)
+    if free and not noise_free and not is_contradicted:
         reasons.append(
             "All parameters are determined by the data."
             if determined == len(free)
@@ -150,7 +152,9 @@ def judge_fit(fit: FitResult) -> Verdict:
         headline = "The samples are too far apart for these dynamics: the discretisation shifts the estimates."
         return Verdict("bad", headline, (fit.message, *reasons))
     if fit.status is Status.UNDETERMINED:
-        return Verdict("doubt", "The fit converged, but other parameter values fit equally well.", tuple(reasons))
+        return Verdict(
+            "doubt", "The fit converged, but other parameter values fit equally well.", tuple(reasons) or (fit.message,)
+        )
     if better := describe_better_fit(fit):
         return Verdict("bad", "There is a better fit than this one.", (*better, *reasons))
     if noise_free:

@@ -32,13 +32,15 @@ MAX_REQUEST_BYTES = 2_000_000
 MAX_PROJECT_BYTES = 400_000_000
 """Bytes of a project. Larger ones are refused. By judgement: twice a table, which a project holds as base64 text."""
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".xlsx", ".xls", ".ods", ".parquet", ".pq")
+"""Suffixes of files that can be uploaded as tables."""
 MODEL_SUFFIXES = (".toml", ".txt", ".xml", ".sbml", ".ant")
+"""Suffixes of files that can be uploaded as models."""
 MAX_NAME_BYTES = 100
 """Bytes of the stem of an uploaded file's name; the rest is cut off. By judgement: file systems allow 255."""
 READING_SECONDS = 300.0
 """Seconds to read a large table or a project, before the worker is stopped. By judgement."""
 TASK_SECONDS = 60.0
-"""Seconds of a task, unless it has its own limit, before the worker is stopped. By judgement."""
+"""Seconds of a task without its own limit, before the worker is stopped. By judgement."""
 MODEL_SECONDS = 20.0
 """Seconds to parse equations or to solve the model for the sliders: both follow typing and dragging. By judgement."""
 GUESS_SECONDS = 30.0
@@ -47,23 +49,26 @@ COMPARISON_SECONDS = 120.0
 """Seconds of a comparison of fits, before the worker is stopped. By judgement."""
 DEFAULT_TIME_LIMIT = 60.0
 """Seconds of a fit whose settings have no valid limit: the worker refuses such settings anyway."""
-POLICY = (
+CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "Content-Security-Policy": POLICY,
+"""What the page may load: its own scripts, and nothing from another server."""
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-STATIC = {
+"""Headers of every answer."""
+MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
 }
+"""Media types of the files of the page; files with other suffixes are not served."""
 
 
 class RequestGuard:
@@ -89,12 +94,15 @@ class RequestGuard:
         request = Request(scope)
         refusal = self._find_refusal(request)
         if refusal:
-            await Response(refusal, 403, headers=HEADERS, media_type="text/plain")(scope, receive, send)
+            await Response(refusal, 403, headers=SECURITY_HEADERS, media_type="text/plain")(scope, receive, send)
             return
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in HEADERS.items())]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in SECURITY_HEADERS.items()),
+                ]
             await send(message)
 
         await self.app(scope, receive, with_headers)
@@ -122,11 +130,11 @@ class RequestGuard:
 def _serve_file(folder: str, name: str) -> Response:
     """Answer with a file of the package."""
     data = (resources.files("weakform") / folder / name).read_bytes()
-    return Response(data, media_type=STATIC[Path(name).suffix])
+    return Response(data, media_type=MEDIA_TYPES[Path(name).suffix])
 
 
 async def _read_body(request: Request, max_bytes: int) -> bytes:
-    """Read the body of a request; raises an error if it is longer than `most` bytes."""
+    """Read the body of a request; raises an error if it is longer than `max_bytes`."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -180,11 +188,15 @@ def _clean_file_name(name: str, suffixes: tuple[str, ...], kind: str) -> str:
     Parameters
     ----------
     name : str
-        As the browser sent it.
-    endings : tuple of str
-        Accepted suffixes.
-    what : str
-        The kind of file, for the error.
+        The name that the browser sent.
+    suffixes : tuple of str
+        Accepted suffixes, in lower case and with their dots.
+    kind : str
+        What the file should be, for the error.
+
+    Returns
+    -------
+    str
     """
     file_name = Path(name.replace("\\", "/")).name
     suffix = Path(file_name).suffix.lower()
@@ -193,16 +205,23 @@ def _clean_file_name(name: str, suffixes: tuple[str, ...], kind: str) -> str:
             f"{file_name[:80]!r} cannot be read as a {kind}: its name must end in one of {', '.join(suffixes)}."
         )
     stem = "".join(c if c.isalnum() or c in "-_. ()" else "_" for c in file_name[: -len(suffix)])
+    # Whole characters are cut off, because a cut within the bytes of one would not be valid UTF-8.
     while len(stem.encode()) > MAX_NAME_BYTES:
         stem = stem[:-1]
     return stem + suffix
 
 
 class Endpoints:
-    """The requests that the page can make."""
+    """The requests that the page can make; each method answers one of them.
 
-    def __init__(self, office: JobManager) -> None:
-        self.jobs = office
+    Attributes
+    ----------
+    jobs : JobManager
+        Runs the tasks and keeps the files.
+    """
+
+    def __init__(self, jobs: JobManager) -> None:
+        self.jobs = jobs
 
     def build_routes(self) -> list[Route]:
         """Return all routes."""
@@ -235,7 +254,7 @@ class Endpoints:
         name = request.path_params["name"]
         for folder in ("serve/page", "report"):
             available = [file.name for file in (resources.files("weakform") / folder).iterdir()]
-            if name in available and Path(name).suffix in STATIC:
+            if name in available and Path(name).suffix in MEDIA_TYPES:
                 return _serve_file(folder, name)
         return Response("No such file.", 404, media_type="text/plain")
 
@@ -399,7 +418,7 @@ class Endpoints:
         except WeakformError:
             self.jobs.remove_folder(folder)
             raise
-        (folder / "project.json").unlink()  # its parts are in files of their own now
+        (folder / "project.json").unlink()  # its parts are in separate files now
         table = None
         if project["table"] is not None:
             name = _clean_file_name(project["table"], TABLE_SUFFIXES, "table")
@@ -410,6 +429,19 @@ class Endpoints:
         return {**project, "table": table}
 
 
-def build_application(office: JobManager, hosts: set[str], token: str) -> ASGIApp:
-    """Build the application of the server: all routes behind the guard."""
-    return RequestGuard(Starlette(routes=Endpoints(office).build_routes()), hosts, token)
+def build_application(jobs: JobManager, hosts: set[str], token: str) -> ASGIApp:
+    """Build the application of the server: all routes behind the guard.
+
+    Parameters
+    ----------
+    jobs : JobManager
+    hosts : set of str
+        Values of the header `Host` that are accepted.
+    token : str
+        Secret that each request must carry.
+
+    Returns
+    -------
+    ASGI application
+    """
+    return RequestGuard(Starlette(routes=Endpoints(jobs).build_routes()), hosts, token)

@@ -31,7 +31,7 @@ MAX_KEPT_FITS = 200
 MAX_KEPT_TABLES = 30
 """Tables that no running fit reads and that are kept; older ones are removed. By judgement."""
 SHORT_TASK_SECONDS = 60.0
-"""Seconds of a short task, unless it has its own limit, before its worker is stopped. By judgement."""
+"""Seconds of a short task without its own limit, before its worker is stopped. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class FitJob:
     progress : dict, or None
         The last report of the worker.
     result : dict, or None
-        As `page_tasks.told` returns it.
+        As `page_tasks.describe_fit` returns it.
     error : str
         Why the fit failed; empty if it did not.
 
@@ -100,13 +100,13 @@ class FitJob:
         try:
             self.worker.send("run_fit", {"setup": self.setup, "path": str(self.table), "saved": str(self.saved)})
             while True:
-                kind, what = self.worker.receive(self.end - time.monotonic())
+                kind, content = self.worker.receive(self.end - time.monotonic())
                 if kind == "progress":
-                    self.progress = what
+                    self.progress = content
                 elif kind == "fitted":
-                    self.result, self.state = what, "profiles"
+                    self.result, self.state = content, "profiles"
                 elif kind == "refused":
-                    self._record_failure(what)
+                    self._record_failure(content)
                     return
                 else:
                     break
@@ -147,7 +147,7 @@ class JobManager:
         Of all files.
     tables : dict of str to Path
         Uploaded tables by their names.
-    jobs : dict of str to Job
+    jobs : dict of str to FitJob
         Fits by their names.
     saved : dict of str to Path
         Saved fits by their names.
@@ -216,7 +216,7 @@ class JobManager:
         """Start a worker and remember it for `close`."""
         worker = Worker(self.memory)
         with self._lock:
-            self._started_workers = [other for other in self._started_workers if other.is_alive] + [worker]
+            self._started_workers = [started for started in self._started_workers if started.is_alive] + [worker]
         return worker
 
     def strip_folders(self, text: str) -> str:
@@ -234,8 +234,8 @@ class JobManager:
         """Remember where a table is; the oldest ones that no running fit reads are removed."""
         self.tables[name] = path
         busy = {job.table for job in self.jobs.values() if job.is_running}
-        for old in [name for name, location in self.tables.items() if location not in busy][:-MAX_KEPT_TABLES]:
-            self.remove_folder(self.tables.pop(old).parent)
+        for oldest in [name for name, location in self.tables.items() if location not in busy][:-MAX_KEPT_TABLES]:
+            self.remove_folder(self.tables.pop(oldest).parent)
 
     def remove_folder(self, folder: Path) -> None:
         """Remove a folder that is no longer needed."""
@@ -262,7 +262,7 @@ class JobManager:
         Returns
         -------
         str
-            Name of the fit, for `job` and `fitted`.
+            Name of the fit, for `find_job` and `find_saved_fit`.
         """
         with self._lock:
             if sum(job.is_running for job in self.jobs.values()) >= MAX_RUNNING_FITS:
@@ -272,8 +272,8 @@ class JobManager:
             name, folder = self.make_folder()
             self.jobs[name] = FitJob(setup, table, folder / "fit.json", limit, self.memory)
             self.saved[name] = folder / "fit.json"
-            for old in list(self.jobs)[:-MAX_KEPT_FITS]:
-                del self.jobs[old]
+            for oldest in list(self.jobs)[:-MAX_KEPT_FITS]:
+                del self.jobs[oldest]
         return name
 
     def find_job(self, name: str) -> FitJob:

@@ -11,6 +11,11 @@ from ..support.errors import WeakformError
 from ..support.optional_imports import format_install_hint
 
 HOST = "127.0.0.1"
+"""Address of the server: only this machine can reach it."""
+LISTEN_BACKLOG = 64
+"""Connections that wait to be accepted; the system refuses more. By judgement."""
+SHUTDOWN_SECONDS = 1
+"""Seconds that open requests get to end after Ctrl-C. By judgement."""
 
 
 def _exit_on_signal(*_: object) -> None:
@@ -46,21 +51,21 @@ def serve(port: int | None = None, browser: bool = True) -> None:
             listening.bind((HOST, 0 if port is None else port))
         except (OSError, OverflowError):
             raise WeakformError(f"Port {port} cannot be used. Give another port, or none to use a free one.") from None
-        listening.listen(64)
+        listening.listen(LISTEN_BACKLOG)
         port = int(listening.getsockname()[1])
         address = f"http://{HOST}:{port}/?token={token}"
         print(address, flush=True)
-        office = JobManager()
+        jobs = JobManager()
         hosts = {f"{HOST}:{port}", f"localhost:{port}"}
-        config = uvicorn.Config(build_application(office, hosts, token), log_level="critical", access_log=False)
-        config.timeout_graceful_shutdown = 1
+        config = uvicorn.Config(build_application(jobs, hosts, token), log_level="critical", access_log=False)
+        config.timeout_graceful_shutdown = SHUTDOWN_SECONDS
         if browser:
             webbrowser.open(address)
         print("Press Ctrl-C to stop the server.", flush=True)
         # SIGTERM and SIGHUP would end the process before the workers and files are removed.
-        for sent in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-            signal.signal(sent, _exit_on_signal)
+        for number in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+            signal.signal(number, _exit_on_signal)
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            office.close()
+            jobs.close()

@@ -79,12 +79,12 @@ class PageSettings:
 
         Parameters
         ----------
-        given : Any
-            A JSON object.
+        content : Any
+            The decoded JSON; must be an object.
 
         Returns
         -------
-        Setup
+        PageSettings
 
         Raises
         ------

@@ -34,6 +34,7 @@ from . import examples, uploaded_tables
 from .page_settings import PageSettings
 
 NOT_A_PROJECT = "The file cannot be read: it is not a project of weakform."
+"""Message for a file that is no JSON, or not of the form that the page saves."""
 GUESS_TIME_LIMIT = 5.0
 """Seconds of the fit behind a rough guess. By judgement."""
 CURVE_POINTS = 200
@@ -167,6 +168,7 @@ def solve_model(
     dict
         Charts with curves and data, the initial values in use, and remarks.
     """
+    # Without the settings that neither the model nor the data depend on, the cache serves every slider position.
     unchanging = {k: v for k, v in setup.items() if k not in ("parameters", "seed", "starts", "time_limit", "method")}
     model, data = _read_model_and_data(json.dumps(unchanging), path)
     columns = list(data.names or model.states) if path else []
@@ -183,8 +185,9 @@ def solve_model(
             if state in own_model.initial:
                 u0[d] = fixed_initial[d]
                 continue
-            sent = initial.get(state, [])
-            u0[d] = _get_number(dict(enumerate(sent)) if isinstance(sent, list) else {}, k, default, f"{state}(0)")
+            entries = initial.get(state, [])
+            numbers = dict(enumerate(entries)) if isinstance(entries, list) else {}
+            u0[d] = _get_number(numbers, k, default, f"{state}(0)")
             used_initial.setdefault(state, []).append(float(u0[d]))
         # Initial values in the equations hold at t = 0.
         first = min(q.times[0], 0.0) if own_model.initial else q.times[0]
@@ -260,9 +263,9 @@ def run_fit(
         The table.
     saved : str
         Where to save the fit.
-    tell : callable
+    send : callable
         Called with `"progress"` or `"fitted"`, and a dict.
-    stopped : callable
+    should_stop : callable
         Returns True once the user has asked to stop.
     """
     settings = PageSettings.from_request(setup)
@@ -409,10 +412,10 @@ def export_file(kind: str, setup: dict[str, Any], path: str, saved: str) -> str:
 def compare_fits(fits: list[tuple[str, str]]) -> dict[str, Any]:
     """Compare fits of the same data, given as pairs of a name and where the fit is saved."""
     from ..analysis.comparison import compare
-    from ..report.comparison_page import build_comparison_sections as comparison_sections
+    from ..report.comparison_page import build_comparison_sections
 
     comparison = compare({name: FitResult.load(saved) for name, saved in fits})
-    return {"html": "".join(comparison_sections(comparison)), "sentence": comparison.sentence}
+    return {"html": "".join(build_comparison_sections(comparison)), "sentence": comparison.sentence}
 
 
 def list_words() -> dict[str, Any]:

@@ -19,6 +19,8 @@ MAX_IDLE_BYTES = 2**30
 judgement."""
 JOIN_SECONDS = 5.0
 """Seconds to wait for a killed process. By judgement."""
+EXIT_CODE_SECONDS = 1.0
+"""Seconds to wait for the exit code of a process that closed its pipe. By judgement."""
 
 
 class WorkerLost(WeakformError):
@@ -26,7 +28,7 @@ class WorkerLost(WeakformError):
 
     Attributes
     ----------
-    died : bool
+    has_died : bool
         True if it ended itself or was killed from outside.
     """
 
@@ -58,7 +60,9 @@ def run_worker(pipe: Connection, memory: int) -> None:
             try:
                 if name == "run_fit":
                     stop = _StopRequest(pipe)
-                    page_tasks.run_fit(**arguments, send=lambda kind, what: pipe.send((kind, what)), should_stop=stop)
+                    page_tasks.run_fit(
+                        **arguments, send=lambda kind, content: pipe.send((kind, content)), should_stop=stop
+                    )
                     pipe.send(("done", None))
                 else:
                     pipe.send(("done", page_tasks.TASKS[name](**arguments)))
@@ -121,7 +125,7 @@ class Worker:
         return self.process.is_alive()
 
     def send(self, name: str, arguments: dict[str, Any]) -> None:
-        """Send it a task; raises `Lost` if it has ended."""
+        """Send it a task; raises `WorkerLost` if it has ended."""
         try:
             self.pipe.send((name, arguments))
         except (BrokenPipeError, OSError):
@@ -142,7 +146,7 @@ class Worker:
         Returns
         -------
         tuple of str and Any
-            Kind and content, see `run`.
+            Kind and content, see `run_worker`.
         """
         try:
             if not self.pipe.poll(max(seconds, 0.0)):
@@ -155,10 +159,10 @@ class Worker:
     def ask(self, name: str, arguments: dict[str, Any], seconds: float) -> Any:
         """Give it a task and wait for the answer; raises an error if it is refused."""
         self.send(name, arguments)
-        kind, what = self.receive(seconds)
+        kind, content = self.receive(seconds)
         if kind == "refused":
-            raise WeakformError(what)
-        return what
+            raise WeakformError(content)
+        return content
 
     def kill(self) -> None:
         """End it without waiting for its task."""
@@ -169,9 +173,10 @@ class Worker:
 
     def _build_lost_error(self) -> WorkerLost:
         """Build the error that says how the process ended."""
-        self.process.join(1.0)
+        self.process.join(EXIT_CODE_SECONDS)
         code = self.process.exitcode
-        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        lost = WorkerLost(f"The worker process has ended ({how}), perhaps for lack of memory. Try again.")
+        # multiprocessing reports a process that a signal ended by the negative number of the signal.
+        cause = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        lost = WorkerLost(f"The worker process has ended ({cause}), perhaps for lack of memory. Try again.")
         lost.has_died = True
         return lost

@@ -43,6 +43,12 @@ class _ProblemPolicy:
     distance: float = 20.0
     """Distance from the median, in units of the range between the 5% and the 95% quantile. Above, a value is listed."""
 
+    listed_outliers: int = 3
+    """Values far from the others that are listed in a short column; more in a long one."""
+
+    values_per_outlier: int = 100
+    """Values of a column for each of its values that is listed as far from the others."""
+
 
 PROBLEM_POLICY = _ProblemPolicy()
 """The thresholds in use."""
@@ -108,15 +114,15 @@ def _format_cell(value: Any) -> str:
 
 def _find_time_column(table: Table, names: list[str]) -> str:
     """Return the column that is named like a time, if it can be read as one; else the first column that can."""
-    named = find_time_column(names)
-    for name in dict.fromkeys([named, *names]):
+    time_name = find_time_column(names)
+    for name in dict.fromkeys([time_name, *names]):
         try:
             times, _ = table.parse_times(name)
         except DataError:
             continue
         if len(times) and np.isfinite(times).all():
             return name
-    return named
+    return time_name
 
 
 def _describe_column(table: Table, name: str) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def _describe_column(table: Table, name: str) -> dict[str, Any]:
         ]
     missing = np.isnan(numbers)
     description["problems"] += [
-        _describe_problem(int(k), name, numbers[k], why) for k, why in _find_suspicious_values(numbers)
+        _describe_problem(int(k), name, numbers[k], reason) for k, reason in _find_suspicious_values(numbers)
     ]
     measured = np.flatnonzero(np.isfinite(numbers))
     drawn = measured[:: max(1, -(-len(measured) // SPARKLINE_POINTS))]
@@ -171,7 +177,18 @@ def _describe_problem(row: int, column: str, value: Any, reason: str) -> dict[st
 
 
 def _find_suspicious_values(x: FloatArray) -> list[tuple[int, str]]:
-    """Find suspicious values of a column: infinite ones, codes for missing values, and values far from all others."""
+    """Find suspicious values of a column: infinite ones, codes for missing values, and values far from all others.
+
+    Parameters
+    ----------
+    x : ndarray, (rows,)
+        NaN where a value is missing.
+
+    Returns
+    -------
+    list of tuple of int and str
+        Row, counted from 0, and what is wrong with its value.
+    """
     doubts = [(int(k), "is infinite") for k in np.flatnonzero(np.isinf(x))]
     finite = np.isfinite(x)
     for number in MISSING_VALUE_CODES:
@@ -189,8 +206,9 @@ def _find_suspicious_values(x: FloatArray) -> list[tuple[int, str]]:
         low, middle, high = np.quantile(x[rest], [0.05, 0.5, 0.95])
         # In an almost constant column rounding errors must not count as large distances.
         spread = max(high - low, 1e-12 * max(abs(low), abs(high), 1e-300))
-        far = rest[np.abs(x[rest] - middle) > PROBLEM_POLICY.distance * spread]
-        doubts += [(int(k), "is far from the other values") for k in far[: max(3, len(rest) // 100)]]
+        outliers = rest[np.abs(x[rest] - middle) > PROBLEM_POLICY.distance * spread]
+        most = max(PROBLEM_POLICY.listed_outliers, len(rest) // PROBLEM_POLICY.values_per_outlier)
+        doubts += [(int(k), "is far from the other values") for k in outliers[:most]]
     return doubts
 
 

@@ -54,17 +54,17 @@ export const isFitting = () => running !== null;
 // Ask for the progress of a fit until it has ended; `mine` is compared with `running`, which changes if other work is opened.
 async function follow(entry, mine) {
   for (;;) {
-    const now = await send("/api/fit/" + entry.fit, null, "GET");
+    const report = await send("/api/fit/" + entry.fit, null, "GET");
     if (running !== mine) return;
-    if (now.state === "failed") { showError({ message: now.error }); return; }
-    if (now.result && !entry.result) { store.session.fits.push(entry); store.session.shown = entry; }
-    if (now.result && JSON.stringify(now.result.html) !== JSON.stringify(entry.result && entry.result.html)) {
-      entry.result = now.result;
+    if (report.state === "failed") { showError({ message: report.error }); return; }
+    if (report.result && !entry.result) { store.session.fits.push(entry); store.session.shown = entry; }
+    if (report.result && JSON.stringify(report.result.html) !== JSON.stringify(entry.result && entry.result.html)) {
+      entry.result = report.result;
       notify("report");
-      if (now.state !== "done") byId("progress").replaceChildren(h("p", {}, h("progress", { "aria-label": "Computing profiles" }), " Fitted; computing profiles…"));
+      if (report.state !== "done") byId("progress").replaceChildren(h("p", {}, h("progress", { "aria-label": "Computing profiles" }), " Fitted; computing profiles…"));
     }
-    if (now.state === "done") break;
-    if (now.progress && !now.result) try { showProgress(now.progress); } catch { /* an error in the display of the progress must not lose the fit */ }
+    if (report.state === "done") break;
+    if (report.progress && !report.result) try { showProgress(report.progress); } catch { /* an error in the display of the progress must not lose the fit */ }
     await new Promise((done) => setTimeout(done, POLL_MILLISECONDS));
   }
   byId("progress").replaceChildren();
@@ -74,13 +74,13 @@ async function follow(entry, mine) {
   notify("saved");
 }
 
-function showProgress(now) {
+function showProgress(progress) {
   const bar = byId("progress").querySelector("progress"), label = byId("progress").querySelector("span"), holder = byId("progress").querySelector(".objective");
   if (!label) return;
-  label.textContent = now.words;
-  if (now.starts > 1) { bar.max = now.starts; bar.value = now.start - 0.5; } else bar.removeAttribute("value");
+  label.textContent = progress.words;
+  if (progress.starts > 1) { bar.max = progress.starts; bar.value = progress.start - 0.5; } else bar.removeAttribute("value");
   const { objectives } = running;
-  if (now.objective !== null && (!objectives.length || now.seconds > objectives[objectives.length - 1][0])) objectives.push([now.seconds, now.objective]);
+  if (progress.objective !== null && (!objectives.length || progress.seconds > objectives[objectives.length - 1][0])) objectives.push([progress.seconds, progress.objective]);
   if (objectives.length < 3) return;
   const spec = { label: "Objective over time", x: "time (s)", y: "objective", small: true, tall: 140,
     series: [{ kind: "line", name: "objective", x: objectives.map((s) => s[0]), y: objectives.map((s) => s[1]), colour: "fit" }] };

@@ -88,11 +88,11 @@ export function applyModelFile(doc, file, table) {
   doc.missing = file.missing || [];
   doc.hold = file.hold || false;
   doc.parameters = {};
-  for (const [name, one] of Object.entries(file.parameters || {})) {
-    const [low, high] = one.bounds || [null, null];
+  for (const [name, record] of Object.entries(file.parameters || {})) {
+    const [low, high] = record.bounds || [null, null];
     const middle = low !== null && high !== null ? (low > 0 && high / low >= 100 ? Math.sqrt(low * high) : (low + high) / 2) : 1;
-    doc.parameters[name] = { value: one.fixed ?? one.start ?? middle, low, high, fixed: one.fixed !== null && one.fixed !== undefined,
-      log: Boolean(one.log), start: one.start ?? null, unit: one.unit || "" };
+    doc.parameters[name] = { value: record.fixed ?? record.start ?? middle, low, high, fixed: record.fixed !== null && record.fixed !== undefined,
+      log: Boolean(record.log), start: record.start ?? null, unit: record.unit || "" };
   }
   if (!table) return;
   doc.roles = guessRoles(table);
@@ -104,9 +104,9 @@ export function applyModelFile(doc, file, table) {
   }
   for (const name of file.inputs || []) if (of(name)) Object.assign(of(name), { role: "input", name });
   if (file.trajectory && of(file.trajectory)) of(file.trajectory).role = "trajectory";
-  for (const one of Object.values(doc.roles)) {
-    if (one.role === "time") one.unit = (file.units || {}).time || one.unit;
-    else { one.unit = (file.units || {})[one.name] || one.unit; one.noise = (file.noise || {})[one.name] || ""; }
+  for (const role of Object.values(doc.roles)) {
+    if (role.role === "time") role.unit = (file.units || {}).time || role.unit;
+    else { role.unit = (file.units || {})[role.name] || role.unit; role.noise = (file.noise || {})[role.name] || ""; }
   }
 }
 
