@@ -15,7 +15,7 @@ from .function_table import FUNCTIONS, RESERVED_NAMES, Expr
 
 
 def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the names as a tuple, or raise `ModelError` if one is no identifier, reserved or repeated.
+    """Return the names as a tuple, or raise `ModelError` if one is not an identifier, is reserved or occurs twice.
 
     Parameters
     ----------
@@ -71,6 +71,10 @@ def check_initial_values(
     initial : mapping of str to number, expression or str
         Text is parsed in the names of the parameters and of the initial values, `x(0)`.
     states, parameters : sequence of str
+
+    Returns
+    -------
+    dict of str to expression
 
     Raises
     ------
