@@ -65,6 +65,7 @@ def find_known_time(trigger: Expr) -> Expr | None:
 
     The caller has to check whether c depends on states, whose names are not available here.
     """
+    # A trigger t - c is -c at t = 0. A derivative of 1 excludes triggers that fall, or that rise at another rate.
     return -trigger.subs({TIME_SYMBOL: 0}) if trigger.diff(TIME_SYMBOL) == 1 else None
 
 

@@ -21,6 +21,7 @@ def smooth_max(x: Expr, y: Expr, width: Expr) -> Expr:
     return (x + y + se.sqrt((x - y) ** 2 + width**2)) / 2
 
 
+# Names of NumPy functions are also the names of the methods that tracing offers to NumPy (see `tracing`).
 FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
     "exp": (1, se.exp),
     "log": (1, se.log),

@@ -43,6 +43,7 @@ class Inputs:
         t = np.asarray(t, dtype=float)
         # The last sample at or before t; with `before`, the last one strictly before t.
         k = np.searchsorted(self.times, t, side="left" if before else "right") - 1
+        # Times before the first sample and after the last one get the nearest value.
         result = np.array(self.values[np.clip(k, 0, len(self.times) - 1)])
         for i, held in enumerate(self.hold):
             if not held:

@@ -350,6 +350,7 @@ class Model(ModelTransformations, LinearityDetection):
             }[what]
             self._maps[key] = ExpressionMap(expressions, self.states, self.driving_names, self.parameters)
             if what == "g" and self.steady is not None:
+                # Imported here, because `forward` imports models.
                 from ..forward.steady_states import SteadyInitialValues
 
                 self._maps[key] = SteadyInitialValues(self, self._maps[key])

@@ -94,4 +94,5 @@ def check_initial_values(
 
 def natural_sort_key(name: str) -> list[tuple[int, str | int]]:
     """Return a key that sorts names in natural order, p2 before p10."""
+    # The leading 0 or 1 keeps numbers from being compared with text.
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]

@@ -112,6 +112,7 @@ class System:
         self._input_names = inputs
         self._names = ["t", *states, *inputs, *parameters]
         self._slopes = [kind.slope(u) for kind, u in zip(self.kinds, self._u, strict=True)]
+        # x' = u'/s with s = du/dx, and y' = L⁻¹ x'.
         f = [divide_terms(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
         if mix is not None:
             f = [combine_linearly(row, f) for row in np.linalg.inv(mix)]
@@ -126,9 +127,10 @@ class System:
         """Return the system with the inputs of one trajectory; it shares the compiled functions with this one."""
         if inputs is None:
             return self
-        driven = copy(self)
-        driven.inputs = inputs
-        return driven
+        # A shallow copy: both systems refer to the same dictionaries of tensors and compiled functions.
+        system = copy(self)
+        system.inputs = inputs
+        return system
 
     @property
     def has_jumps(self) -> bool:
@@ -223,7 +225,7 @@ class System:
 
     @property
     def equations_id(self) -> int:
-        """A number that is equal for systems with the same equations, whatever their inputs."""
+        """A number that is equal for a system and its copies by `with_inputs`, which have the same equations."""
         return id(self._compiled)
 
     def index_columns(self, names: tuple[str, ...]) -> IntArray:
@@ -300,7 +302,7 @@ class System:
         t : ndarray, (time,)
         u : ndarray, (time, D)
             States as measured, not in working coordinates.
-        p : ndarray, (J,) or (time, J)
+        p : ndarray, (J,)
         names : tuple of str
             Names of tensors, keys of `TENSORS`.
         before : bool
@@ -317,6 +319,7 @@ class System:
             part = slice(start, start + _TIMES_PER_TILE)
             input_part = None if input_values is None else input_values[part]
             values[:, part] = self.evaluate_rows(t[part], u[part], p, names, input_part).T
+        # The rows of `values` are the nonzeros of the tensors in the order of `names`.
         tensors, offset = {}, 0
         for name in names:
             index = list(self.differentiate_tensor(name))

@@ -31,6 +31,7 @@ class TracedScalar:
     """
 
     __slots__ = ("expr",)
+    # Not hashable, because == is refused.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr) -> None:
@@ -120,7 +121,7 @@ def _to_expression(value: Any) -> Expr | None:
         return value.expr
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if isinstance(value, numbers.Integral):
+    if isinstance(value, numbers.Integral):  # exact, so that u**2 is a whole power
         return se.Integer(int(value))
     if isinstance(value, numbers.Real):
         return se.RealDouble(float(value))

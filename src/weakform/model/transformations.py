@@ -118,6 +118,7 @@ class ModelTransformations:
                 f"{', '.join(names)}. Rename one of them."
             )
         count = len(next(iter(local.values())))
+        # Every variant lists all parameters, so that one vector of values serves all trajectories.
         variants = []
         for k in range(count):
             substitutions = {se.Symbol(n): se.Symbol(_join_label(n, labels[k])) for n, labels in local.items()}
