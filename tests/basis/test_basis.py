@@ -13,7 +13,7 @@ from weakform.data.trajectory import Trajectory
 from weakform.support.errors import FitError
 
 
-def trajectory(M=200, step=0.1, seed=0):
+def make_trajectory(M=200, step=0.1, seed=0):
     t = step * np.arange(M + 1)
     return Trajectory(t, np.sin(t)[:, None] + 0.01 * np.random.default_rng(seed).standard_normal((M + 1, 1)))
 
@@ -43,14 +43,14 @@ def test_normalised_bumps_have_unit_norm():
 )
 def test_integration_by_parts_holds(basis):
     """Σ φ' u + φ u' = 0 for a smooth u, so that Φ' is the derivative of Φ."""
-    q = trajectory()
+    q = make_trajectory()
     phi, dphi = basis.build(q).to_dense()
     u, du = np.sin(1.3 * q.times + 0.4), 1.3 * np.cos(1.3 * q.times + 0.4)
     assert np.abs(dphi @ u + phi @ du).max() < 1e-4 * np.abs(dphi @ u).max()
 
 
 def test_local_default_is_ten_samples_with_a_quarter_as_stride():
-    functions = wf.Local().build(trajectory(M=200, step=0.1))
+    functions = wf.Local().build(make_trajectory(M=200, step=0.1))
     phi, _ = functions.to_dense()
     assert functions.radius == pytest.approx(1.0)
     assert functions.count == len(phi) == (200 - 20) / 2.5 + 1
@@ -61,21 +61,21 @@ def test_local_default_is_ten_samples_with_a_quarter_as_stride():
 
 def test_local_uses_the_whole_series_for_every_length():
     for M in (57, 58, 59, 60, 100, 101):
-        functions = wf.Local().build(trajectory(M))
+        functions = wf.Local().build(make_trajectory(M))
         phi, _ = functions.to_dense()
         covered = np.flatnonzero(np.abs(phi).max(axis=0) > 0)
         assert covered[0] + (M - covered[-1]) <= 6, M
 
 
 def test_blocks_share_samples_only_with_their_neighbours():
-    functions = wf.Local(radius=0.77, stride=0.19).build(trajectory())
+    functions = wf.Local(radius=0.77, stride=0.19).build(make_trajectory())
     for k in range(functions.blocks - 2):
         assert not set(functions.window[k]) & set(functions.window[k + 2]) - {functions.samples}
 
 
 @pytest.mark.parametrize("M", [7, 10, 18, 20, 40])
 def test_short_series_have_test_functions(M):
-    functions = wf.Local().build(trajectory(M))
+    functions = wf.Local().build(make_trajectory(M))
     assert functions.count >= 2
     phi, _ = functions.to_dense()
     assert np.linalg.matrix_rank(phi) == functions.count
@@ -94,18 +94,18 @@ def test_short_series_have_test_functions(M):
 )
 def test_impossible_functions_are_refused(basis, message):
     with pytest.raises(FitError, match=message):
-        basis.build(trajectory())
+        basis.build(make_trajectory())
 
 
 def test_orthonormal_functions_are_orthonormal():
-    functions = wf.Orthonormal(max_functions=60).build(trajectory())
+    functions = wf.Orthonormal(max_functions=60).build(make_trajectory())
     phi, _ = functions.to_dense()
     assert functions.count <= 60
     assert np.abs(phi @ phi.T - np.eye(len(phi))).max() < 1e-10
 
 
 def test_orthonormal_limits_reduce_the_number_of_functions():
-    q = trajectory()
+    q = make_trajectory()
     few = wf.Orthonormal(radius=0.8, information=0.5).build(q).count
     many = wf.Orthonormal(radius=0.8, information=0.99, max_condition=1e8).build(q).count
     assert few < many

@@ -20,7 +20,7 @@ def likelihood(form: WeakForm, weight: float = 1.0) -> WeakLikelihood:
     return WeakLikelihood((form,), weight)
 
 
-def differences(f, p, relative_step):
+def compute_differences(f, p, relative_step):
     """Compute fourth-order central differences of f, one row for each parameter."""
     rows = []
     for j in range(len(p)):
@@ -31,7 +31,7 @@ def differences(f, p, relative_step):
     return np.array(rows)
 
 
-def relative(a, b):
+def compute_relative_error(a, b):
     return np.max(np.abs(a - b)) / np.max(np.abs(b))
 
 
@@ -42,11 +42,14 @@ def test_gradient_and_hessian_match_differences(name, weight):
     for p in points(name):
         exact = ell(p, 2)
         # Compared as p ∂/∂p, because the parameters differ by orders of magnitude.
-        g = differences(lambda q: ell(q).value, p, 1e-4)
-        H = differences(lambda q: ell(q, 1).gradient, p, 1e-4)
-        assert relative(exact.gradient * p, g * p) < 1e-6
-        assert relative(exact.hessian * np.outer(p, p), H * np.outer(p, p)) < 1e-6
-        assert np.array_equal(exact.hessian, exact.hessian.T) or relative(exact.hessian, exact.hessian.T) < 1e-12
+        g = compute_differences(lambda q: ell(q).value, p, 1e-4)
+        H = compute_differences(lambda q: ell(q, 1).gradient, p, 1e-4)
+        assert compute_relative_error(exact.gradient * p, g * p) < 1e-6
+        assert compute_relative_error(exact.hessian * np.outer(p, p), H * np.outer(p, p)) < 1e-6
+        assert (
+            np.array_equal(exact.hessian, exact.hessian.T)
+            or compute_relative_error(exact.hessian, exact.hessian.T) < 1e-12
+        )
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if k % 2 else ()) for k, n in enumerate(ALL)])
@@ -75,8 +78,8 @@ def test_block_tridiagonal_likelihood_equals_dense_one_with_the_same_bumps(name)
     for p in points(name):
         a, b = likelihood(form)(p, 2), dense(p, 2)
         assert abs(a.value - b.value) <= 1e-10 * abs(b.value)
-        assert relative(a.gradient, b.gradient) < 1e-10
-        assert relative(a.hessian, b.hessian) < 1e-10
+        assert compute_relative_error(a.gradient, b.gradient) < 1e-10
+        assert compute_relative_error(a.hessian, b.hessian) < 1e-10
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -88,8 +91,8 @@ def test_dense_likelihood_equals_the_formulas_of_the_paper(name):
     p = points(name)[0]
     exact, paper = likelihood(form)(p, 2), Paper(form)
     assert abs(exact.value - paper.value(p)) <= 1e-10 * abs(exact.value)
-    assert relative(exact.gradient, paper.gradient(p)) < 1e-10
-    assert relative(exact.hessian, paper.hessian(p)) < 1e-10
+    assert compute_relative_error(exact.gradient, paper.gradient(p)) < 1e-10
+    assert compute_relative_error(exact.hessian, paper.hessian(p)) < 1e-10
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -107,8 +110,8 @@ def test_change_of_basis_adds_only_a_constant(name):
     for p in points(name):
         a, b = original(p, 2), transformed(p, 2)
         assert abs(b.value - a.value - constant) <= 1e-8 * abs(a.value)
-        assert relative(b.gradient, a.gradient) < 1e-7
-        assert relative(b.hessian, a.hessian) < 1e-7
+        assert compute_relative_error(b.gradient, a.gradient) < 1e-7
+        assert compute_relative_error(b.hessian, a.hessian) < 1e-7
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -143,14 +146,14 @@ def test_blocks_equal_those_of_the_dense_covariance():
         diagonal, lower = form.covariance_map.compute_blocks(weights, tile)
         assert (
             np.array_equal(diagonal, diagonal.transpose(0, 2, 1))
-            or relative(diagonal, diagonal.transpose(0, 2, 1)) < 1e-14
+            or compute_relative_error(diagonal, diagonal.transpose(0, 2, 1)) < 1e-14
         )
         for m, block in enumerate(diagonal):
             k = tile.start + m
             used = np.arange(k * L, min((k + 1) * L, K))
             rows = (np.arange(D)[:, None] * K + used).ravel()
             ours = block.reshape(D, L, D, L)[:, : len(used), :, : len(used)].reshape(len(rows), -1)
-            assert relative(ours, S[np.ix_(rows, rows)]) < 1e-12
+            assert compute_relative_error(ours, S[np.ix_(rows, rows)]) < 1e-12
             cursor += len(used)
         for m, block in enumerate(lower):
             k = max(tile.start, 1) + m
@@ -158,7 +161,7 @@ def test_blocks_equal_those_of_the_dense_covariance():
             rows = (np.arange(D)[:, None] * K + used).ravel()
             columns = (np.arange(D)[:, None] * K + before).ravel()
             ours = block.reshape(D, L, D, L)[:, : len(used)].reshape(len(rows), -1)
-            assert relative(ours, S[np.ix_(rows, columns)]) < 1e-12
+            assert compute_relative_error(ours, S[np.ix_(rows, columns)]) < 1e-12
     assert cursor == K
 
 
@@ -174,8 +177,8 @@ def test_likelihood_equals_dense_one_for_any_radius_and_stride(radius, overlap):
     a = likelihood(form)(p, 2)
     b = likelihood(with_functions(form, as_dense(form.functions)))(p, 2)
     assert abs(a.value - b.value) <= 1e-9 * abs(b.value)
-    assert relative(a.gradient, b.gradient) < 1e-8
-    assert relative(a.hessian, b.hessian) < 1e-8
+    assert compute_relative_error(a.gradient, b.gradient) < 1e-8
+    assert compute_relative_error(a.hessian, b.hessian) < 1e-8
 
 
 def test_likelihood_equals_the_paper_if_noise_differs_by_state_and_sample():
@@ -185,8 +188,8 @@ def test_likelihood_equals_the_paper_if_noise_differs_by_state_and_sample():
     p = wf.problems.get("lotka-volterra").parameters * 1.1
     a, paper = likelihood(varied)(p, 2), Paper(varied)
     assert abs(a.value - paper.value(p)) <= 1e-10 * abs(a.value)
-    assert relative(a.gradient, paper.gradient(p)) < 1e-9
-    assert relative(a.hessian, paper.hessian(p)) < 1e-9
+    assert compute_relative_error(a.gradient, paper.gradient(p)) < 1e-9
+    assert compute_relative_error(a.hessian, paper.hessian(p)) < 1e-9
 
 
 def test_likelihood_is_the_sum_over_trajectories():

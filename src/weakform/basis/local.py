@@ -9,8 +9,8 @@ At uneven times the sums carry trapezoidal weights w, and φ' is corrected by φ
 
     Σ_m w_m [φ'(t_m) τ_m^k + k φ(t_m) τ_m^(k-1)] = 0,     k = 0..3:
 
-integration by parts stays exact for cubic polynomials. A bump with a gap wider than half its radius, or with fewer than
-five samples, is left out.
+integration by parts stays exact for cubic polynomials (for quadratic ones if a bump has only five samples). A bump with
+a gap wider than half its radius, or with fewer than five samples, is left out.
 """
 
 from __future__ import annotations
@@ -44,8 +44,17 @@ MAX_RADIUS_SHARE = 1 / 3
 """Largest default radius, as a share of the duration of a series. It leaves several test functions to a series that is
 too short for `DEFAULT_RADIUS_SAMPLES`, as tests/basis/test_basis.py tests down to 8 samples."""
 MIN_SAMPLES_PER_BUMP = 5
-"""Number of samples that a bump at uneven times must have; one with fewer is left out. By judgement: the correction of
-φ' by a cubic has four conditions."""
+"""Number of samples that a bump at uneven times must have; one with fewer is left out. By judgement: with fewer, the
+correction of φ' would be exact for linear polynomials at most (`SAMPLES_BEYOND_DEGREE`)."""
+MAX_CORRECTION_DEGREE = 3
+"""Degree of the polynomials for which integration by parts is exact at uneven times. By judgement; exactness up to this
+degree is tested in tests/basis/test_basis.py."""
+SAMPLES_BEYOND_DEGREE = 3
+"""Number of samples of a bump less the degree of its correction, at least: with fewer than six samples the degree is
+lower, so that fewer conditions than samples are imposed. By judgement."""
+MIN_RELATIVE_MOMENT = 1e-10
+"""Singular value of the moment matrix of a bump, relative to the largest one, below which it counts as zero in the
+least-squares solution for the correction. By judgement."""
 MAX_GAP_IN_RADII = 0.5
 """Widest gap between samples inside a bump, in radii; a bump with a wider one is left out, as its sums are no longer
 close to integrals. By judgement."""
@@ -116,7 +125,7 @@ class Local(CompactRepr):
         centres = (first + stride * np.arange(blocks * length)).reshape(blocks, length)
         start = np.ceil(centres[:, 0] - radius - ROUNDING_SAMPLES).astype(np.intp)
         width = int(np.floor(centres[:, -1] + radius + ROUNDING_SAMPLES - start).max()) + 1
-        # Blocks that are a whole number of samples apart are copies of the first, which is stored once.
+        # If blocks are a whole number of samples apart, all are copies of the first, which is stored once.
         shift = length * stride
         if abs(shift - round(shift)) < ROUNDING_SAMPLES:
             start = start[0] + round(shift) * np.arange(blocks)
@@ -139,13 +148,31 @@ class Local(CompactRepr):
 
 
 def _build_uneven(times: FloatArray, radius: float | None, stride: float | None) -> TestFunctions:
-    """Build test functions at uneven times `(M + 1,)`; radius and stride are in time units, None for the default."""
+    """Build test functions at uneven times.
+
+    Parameters
+    ----------
+    times : ndarray, (M + 1,)
+    radius, stride : float, or None
+        In time units; None for the default.
+
+    Returns
+    -------
+    TestFunctions
+        They include the quadrature weights.
+
+    Raises
+    ------
+    FitError
+        If no bump has enough samples, or the radius or the stride is impossible.
+    """
     # The median step, so that a few wide gaps do not make all bumps wide.
     M, step = len(times) - 1, float(np.median(np.diff(times)))
     is_radius_fixed = radius is not None
     span = times[-1] - times[0]
     largest = min(DEFAULT_RADIUS_SAMPLES * step, M * MAX_RADIUS_SHARE * step, span * MAX_RADIUS_SHARE)
     r = largest if radius is None else float(radius)
+    # A default radius grows until at least one bump has enough samples; a radius of the user never changes.
     while True:
         s = max(r / DEFAULT_STRIDES_PER_RADIUS, step) if stride is None else float(stride)
         if is_radius_fixed or stride is not None:
@@ -167,15 +194,16 @@ def _build_uneven(times: FloatArray, radius: float | None, stride: float | None)
     stop = np.array([last[min((k + 1) * length, len(centres)) - 1] for k in range(blocks)])
     phi, dphi = np.zeros((2, blocks, length, int((stop - start).max())))
     # Trapezoidal weights of the sums over samples.
-    weights = np.gradient(times)
+    weights = np.empty(len(times))
     weights[[0, -1]] = np.diff(times)[[0, -1]] / 2
     weights[1:-1] = (times[2:] - times[:-2]) / 2
     for j, centre in enumerate(centres):
-        k, l = divmod(j, length)
+        k, l = divmod(j, length)  # function l of block k
         support = slice(first[j], last[j])
-        values = _correct_derivatives((times[support] - centre) / r, weights[support] / step, r)
         columns = slice(first[j] - start[k], last[j] - start[k])
-        phi[k, l, columns], dphi[k, l, columns] = values
+        phi[k, l, columns], dphi[k, l, columns] = _correct_derivatives(
+            (times[support] - centre) / r, weights[support] / step, r
+        )
     return TestFunctions(
         phi,
         dphi,
@@ -206,22 +234,22 @@ def _place_centres(times: FloatArray, radius: float, stride: float) -> FloatArra
     slack = span - (count - 1) * stride
     origin = times[0] + radius + slack / 2
     # Only centres near samples are candidates: a gap may be many times as long as the rest of the series.
-    near = np.arange(math.ceil(2 * radius / stride) + 1)
-    index = np.unique(np.ceil((times - radius - origin) / stride)[:, None] + near)
+    offsets = np.arange(math.ceil(2 * radius / stride) + 1)
+    index = np.unique(np.ceil((times - radius - origin) / stride)[:, None] + offsets)
     centres = origin + stride * index[(index >= 0) & (index < count)]
     first = np.searchsorted(times, centres - radius, side="right")
     last = np.searchsorted(times, centres + radius, side="left")
-    # Gaps are measured inside the support only, from its edges on.
-    inside = [
+    # The edges of the support count as points, so that a gap at an edge is measured within the support only.
+    points_by_bump = [
         np.concatenate([[centre - radius], times[a:b], [centre + radius]])
         for centre, a, b in zip(centres, first, last, strict=True)
     ]
-    widest = np.array([np.diff(points).max() for points in inside])
+    widest = np.array([np.diff(points).max() for points in points_by_bump])
     return np.asarray(centres[(last - first >= MIN_SAMPLES_PER_BUMP) & (widest <= MAX_GAP_IN_RADII * radius)])
 
 
 def _correct_derivatives(tau: FloatArray, weights: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-    """Compute `w φ` and `w φ'`, corrected so that integration by parts is exact for polynomials of low degree.
+    """Compute `w φ` and `w φ'`, corrected so that integration by parts is exact for cubic polynomials.
 
     Parameters
     ----------
@@ -239,12 +267,14 @@ def _correct_derivatives(tau: FloatArray, weights: FloatArray, radius: float) ->
     """
     phi, dphi = bump(tau)
     phi, dphi = phi * weights, dphi * weights
-    degree = min(3, len(tau) - 3)
+    degree = min(MAX_CORRECTION_DEGREE, len(tau) - SAMPLES_BEYOND_DEGREE)
+    # The correction is φ Σ_i c_i τ^i. With moments μ_k = Σ_m w φ τ^k, the condition of degree k reads
+    # Σ_i μ_(k+i) c_i = -k μ_(k-1) - Σ_m w φ' τ^k.
     powers = tau ** np.arange(2 * degree + 1)[:, None]
     moments = powers @ phi
-    wanted = -np.array([k * moments[k - 1] if k else 0.0 for k in range(degree + 1)]) - powers[: degree + 1] @ dphi
-    system = moments[np.add.outer(np.arange(degree + 1), np.arange(degree + 1))]
-    cubic = np.linalg.lstsq(system, wanted, rcond=1e-10)[0] @ powers[: degree + 1]
+    right_side = -np.array([k * moments[k - 1] if k else 0.0 for k in range(degree + 1)]) - powers[: degree + 1] @ dphi
+    moment_matrix = moments[np.add.outer(np.arange(degree + 1), np.arange(degree + 1))]
+    cubic = np.linalg.lstsq(moment_matrix, right_side, rcond=MIN_RELATIVE_MOMENT)[0] @ powers[: degree + 1]
     scale = 1.0 / np.linalg.norm(phi)
     return phi * scale, (dphi + phi * cubic) * (scale / radius)
 
@@ -264,7 +294,7 @@ def _check_spacing(radius: float, stride: float, M: int, step: float) -> None:
     least = max(MIN_STRIDE_SAMPLES, radius / MAX_STRIDES_PER_RADIUS)
     if not (math.isfinite(stride) and stride >= least):
         raise FitError(
-            f"The stride of the test functions must be at least {least * step:.4g} time units (half a sample, and 1/12 "
-            "of the radius), because test functions that are closer are not numerically independent; received "
-            f"{stride * step:.4g}."
+            f"The stride of the test functions must be at least {least * step:.4g} time units (half a sample, and "
+            f"1/{MAX_STRIDES_PER_RADIUS:g} of the radius), because test functions that are closer are not numerically "
+            f"independent; received {stride * step:.4g}."
         )

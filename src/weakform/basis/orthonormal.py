@@ -1,12 +1,11 @@
 """The paper's test functions: bumps of several radii at every sample, reduced by the singular value decomposition.
 
-1. The minimal radius. For a set of radii, `e(r) = ‖Im F_{M/2}[φ_k u]‖` over some centres k and all states, the highest
-   discrete Fourier mode of the windowed data, is a surrogate of the quadrature error. It falls steeply with the radius
-   and levels off where noise dominates. The minimal radius is the corner, where two secants fit `log e` best (relative
-   L1).
+1. The minimal radius. The highest discrete Fourier mode of data times bump is a surrogate of the quadrature error,
+   `e(r) = ‖Im F_{M/2}[φ_k u]‖`, a norm over some centres k and all states. It falls steeply with the radius and levels
+   off where noise dominates. The minimal radius is the corner, where two secants fit `log e` best (relative L1).
 2. Φ_full consists of bumps whose radii are multiples of the minimal radius, at every sample where they fit.
-3. With `Φ_full = W diag(s) Vᵀ`: `Φ = Vᵀ` and `Φ' = diag(1/s) Wᵀ Φ'_full`. K is the smallest of three numbers: by the
-   condition number, by the share of the cumulated singular values, and the cap.
+3. With `Φ_full = W diag(s) Vᵀ`: `Φ = Vᵀ` and `Φ' = diag(1/s) Wᵀ Φ'_full`, cut to K rows. K is as large as the condition
+   number, the share of the sum of singular values, and the maximal number of functions allow.
 
 S is dense: memory grows as (KD)², time as (KD)³.
 """
@@ -23,12 +22,21 @@ from ..support.array_types import FloatArray
 from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
 from .bump_function import normalise_bumps
+from .local import ROUNDING_SAMPLES
 from .test_functions import TestFunctions
 
 SEARCH_CENTRE_COUNT = 100
 """Number of centres over which the surrogate of the quadrature error is computed at each radius. By judgement."""
 SEARCH_RADIUS_COUNT = 100
 """Number of radii at which the surrogate is computed, before rounding to whole samples. By judgement."""
+MIN_SEARCH_RADIUS_SAMPLES = 2
+"""Smallest radius of the search, in samples: a bump with a radius of one contains a single sample. By judgement."""
+MIN_SEARCH_RANGE_SAMPLES = 3
+"""Difference between the largest and the smallest radius of the search, at least, in samples. It gives four radii, and
+so two candidates for a corner between the ends. By judgement."""
+MIN_LOG_ERROR = 1e-12
+"""Lower bound of `|log e|` where misfits are divided by it, so that an error of one causes no division by zero. By
+judgement."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,14 +50,14 @@ class Orthonormal(CompactRepr):
     multipliers : tuple of float
         The radii, as multiples of the minimal radius.
     max_condition : float
-        Singular values smaller than the largest one divided by this are cut.
+        Condition number: singular values smaller than the largest one divided by it are cut.
     information : float
-        Share of the sum of all singular values that is kept.
+        Largest share of the sum of all singular values that is kept.
     max_functions : int
         Largest number K of test functions.
     search : tuple of float, optional
         Smallest and largest radius of the search, in time units; by default two samples and half the series. The
-        largest is divided by the largest multiplier.
+        largest is divided by the largest multiplier, so that every multiple of the minimal radius fits.
 
     Examples
     --------
@@ -94,13 +102,14 @@ class Orthonormal(CompactRepr):
         else:
             radius, origin = float(self.radius), "given"
         full, dfull = self._build_full_family(len(times) - 1, radius / step, step)
-        W, s, V = svd(full, full_matrices=False, check_finite=False)
+        W, s, Vt = svd(full, full_matrices=False, check_finite=False)
+        # Each count is the number of leading singular values that one of the three limits keeps; at least one remains.
         K = min(
             int(np.searchsorted(-s, -s[0] / self.max_condition, side="right")),
             int(np.searchsorted(np.cumsum(s), self.information * s.sum(), side="right")) or 1,
             self.max_functions,
         )
-        phi, dphi = V[:K], (W[:, :K] / s[:K]).T @ dfull
+        phi, dphi = Vt[:K], (W[:, :K] / s[:K]).T @ dfull
         return TestFunctions(
             phi[None],
             dphi[None],
@@ -127,6 +136,11 @@ class Orthonormal(CompactRepr):
         Returns
         -------
         phi, dphi : ndarray, (functions, M + 1)
+
+        Raises
+        ------
+        FitError
+            If no bump fits into the series.
         """
         samples = np.arange(M + 1)
         rows = []
@@ -170,24 +184,28 @@ def compute_radius_errors(
     """
     M, step = len(trajectory.times) - 1, trajectory.mean_step
     low, high = (2 * step, M * step / 2) if search is None else search
-    lowest = max(2, int(np.ceil(low / step - 1e-9)))
-    highest = max(lowest + 3, int(np.floor(min(high, M * step / 2) / step / largest_multiplier + 1e-9)))
+    lowest = max(MIN_SEARCH_RADIUS_SAMPLES, int(np.ceil(low / step - ROUNDING_SAMPLES)))
+    highest = max(
+        lowest + MIN_SEARCH_RANGE_SAMPLES,
+        int(np.floor(min(high, M * step / 2) / step / largest_multiplier + ROUNDING_SAMPLES)),
+    )
     if 2 * highest > M:
         raise FitError(f"A series of {M + 1} samples is too short to search for a radius; give one, as radius=.")
     radii = np.unique(np.linspace(lowest, highest, SEARCH_RADIUS_COUNT).astype(int))
     samples = np.arange(M + 1)
+    # The mode is multiplied into the data once, so that each radius costs one product with its bumps.
     mode = np.sin(2 * np.pi * (M // 2) * samples / (M + 1))
-    waves = mode[:, None] * trajectory.values
+    modulated_data = mode[:, None] * trajectory.values
     errors = np.empty(len(radii))
     for i, r in enumerate(radii):
         centres = np.unique(np.linspace(r, M - r, SEARCH_CENTRE_COUNT).astype(int))
         phi, _ = normalise_bumps((samples - centres[:, None]) / r, float(r))
-        errors[i] = np.linalg.norm(phi @ waves)
+        errors[i] = np.linalg.norm(phi @ modulated_data)
     return radii * step, errors
 
 
 def find_corner(errors: FloatArray) -> int:
-    """Return the index of the corner: two secants that meet there fit `log errors` best in relative L1.
+    """Return the index of the corner: the two secants that meet there fit `log errors` best in relative L1.
 
     Parameters
     ----------
@@ -196,11 +214,11 @@ def find_corner(errors: FloatArray) -> int:
     """
     y = np.log(np.maximum(errors, np.finfo(float).tiny))
     n = len(y)
-    scale = np.maximum(np.abs(y), 1e-12)
+    scale = np.maximum(np.abs(y), MIN_LOG_ERROR)
     misfit = np.full(n, np.inf)
     for k in range(1, n - 1):
-        left = np.linspace(y[0], y[k], k + 1)
-        right = np.linspace(y[k], y[-1], n - k)
-        line = np.concatenate([left, right[1:]])
-        misfit[k] = np.sum(np.abs(line - y) / scale)
+        falling = np.linspace(y[0], y[k], k + 1)
+        level = np.linspace(y[k], y[-1], n - k)
+        secants = np.concatenate([falling, level[1:]])
+        misfit[k] = np.sum(np.abs(secants - y) / scale)
     return int(np.argmin(misfit))

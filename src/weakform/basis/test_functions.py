@@ -48,7 +48,7 @@ class TestFunctions:
         `φ` and `φ'` of block k, and of block k - 1, at the shared samples.
     """
 
-    __test__ = False  # not a test case, whatever pytest thinks of the name
+    __test__ = False  # Pytest would otherwise collect the class as a test case because of its name.
 
     phi: FloatArray
     dphi: FloatArray
@@ -72,10 +72,12 @@ class TestFunctions:
         if self.width is not None:
             window[np.arange(n) >= self.width[:, None]] = self.samples
         # Copies of one block stay one block, broadcast: a long series needs no more memory than one block.
+        # Broadcast copies have a stride of zero.
         copies = B > 1 and self.phi.strides[0] == 0 and bool((shift == shift[0]).all())
         upper, before = (slice(1), slice(1)) if copies else (slice(1, None), slice(-1))
         head: list[FloatArray] = []
         tail: list[FloatArray] = []
+        # The shared samples are the first columns of the window of block k, and later columns of that of block k - 1.
         for array in (self.phi, self.dphi):
             for part, parts in (
                 (array[upper, :, :overlap], head),
@@ -107,25 +109,32 @@ class TestFunctions:
 
     @property
     def sparse_subset(self) -> TestFunctions:
-        """A subset of local test functions, one or two of each block, about a radius apart; all of a dense basis."""
+        """A subset of local test functions, up to three of each block, about a radius apart; all of a dense basis."""
         if self.blocks == 1:
             return self
-        few = slice(0, None, max(self.length // 2, 1))
-        phi, dphi = self.phi[:, few], self.dphi[:, few]
-        last = self.used_functions.stop
-        kept = len(range(self.length)[few])
-        count = (self.blocks - 1) * kept + len(range(last)[few])
+        # A full block spans two radii (L = ⌈2r/s⌉), so every (L/2)-th function is about a radius from the next.
+        subset = slice(0, None, max(self.length // 2, 1))
+        phi, dphi = self.phi[:, subset], self.dphi[:, subset]
+        kept = len(range(self.length)[subset])
+        kept_in_last_block = len(range(self.used_functions.stop)[subset])
+        count = (self.blocks - 1) * kept + kept_in_last_block
         return replace(self, phi=phi, dphi=dphi, count=count)
 
     def apply(self, values: FloatArray, derivative: bool = False) -> FloatArray:
-        """Compute `Φ F`, or `Φ' F` with `derivative`, `(B, D, L)`, from F `(D, time)`."""
+        """Compute `Φ F`, or `Φ' F` with `derivative`, `(B, D, L)`, from `values` F `(D, time)`.
+
+        The result is zero for padding.
+        """
         rows = append_zero(values)[:, self.window].transpose(1, 0, 2)
         result: FloatArray = rows @ (self.dphi if derivative else self.phi).transpose(0, 2, 1)
         result[-1, :, self.used_functions.stop :] = 0.0
         return result
 
     def apply_transposed(self, values: FloatArray, derivative: bool = False) -> FloatArray:
-        """Compute `Φᵀ z`, or `Φ'ᵀ z` with `derivative`, `(D, time)`, from z `(B, D, L)`, which is zero for padding."""
+        """Compute `Φᵀ z`, or `Φ'ᵀ z` with `derivative`, `(D, time)`, from `values` z `(B, D, L)`.
+
+        z must be zero for padding.
+        """
         total = np.zeros((values.shape[1], self.samples))
         self.add_windows((values @ (self.dphi if derivative else self.phi)).transpose(1, 0, 2), self.window, total)
         return total
@@ -140,7 +149,7 @@ class TestFunctions:
         index : ndarray of int, (blocks, n)
             The sample of each column, as in `window`.
         total : ndarray, (P, time)
-            Changed in place.
+            The series, to which the values are added.
         """
         if not index.size:
             return

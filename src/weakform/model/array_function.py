@@ -50,9 +50,7 @@ class Function:
         driven = f", inputs ({', '.join(self.inputs)})" if self.inputs else ""
         return f"<f(t, u, p) with u = ({', '.join(self.states)}), p = ({', '.join(self.parameters)}){driven}>"
 
-    def __call__(
-        self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
-    ) -> FloatArray:
+    def __call__(self, t: ArrayLike, u: ArrayLike, p: ParameterValues, inputs: ArrayLike = ()) -> FloatArray:
         """Evaluate `f(t, u, p)`.
 
         Parameters
@@ -66,13 +64,16 @@ class Function:
         -------
         ndarray, (D,) or (n, D)
             The derivatives of the states, in the shape of `u`.
+
+        Raises
+        ------
+        ModelError
+            If a shape is wrong, or a parameter has no value.
         """
         rows = self._check_arguments(t, u, p, inputs)
         return self._drop_row_axis(self.model.build_map("f")(*rows), u)
 
-    def by_states(
-        self, t: ArrayLike, u: ArrayLike, p: ArrayLike | Mapping[str, float], inputs: ArrayLike = ()
-    ) -> FloatArray:
+    def by_states(self, t: ArrayLike, u: ArrayLike, p: ParameterValues, inputs: ArrayLike = ()) -> FloatArray:
         """Return the Jacobian `∂f/∂u`, `(D, D)` for `u` `(D,)`, or `(n, D, D)` for `u` `(n, D)`."""
         return self._drop_row_axis(self.model.build_map("f").linearise(*self._check_arguments(t, u, p, inputs))[1], u)
 
@@ -97,16 +98,16 @@ class Function:
             p = [float(p[name]) for name in self.parameters]
         try:
             rows, values = np.atleast_2d(np.asarray(u, dtype=float)), np.asarray(p, dtype=float)
-            driven = np.asarray(inputs, dtype=float)
+            input_values = np.asarray(inputs, dtype=float)
             times = np.array(np.broadcast_to(np.asarray(t, dtype=float), rows.shape[:1]))
         except (TypeError, ValueError):
             raise ModelError("t, u, p and inputs must be numbers, with one time for each row of u.") from None
         expected = (len(self.states), len(self.parameters), len(self.inputs))
-        received = (rows.shape[-1], values.size, driven.shape[-1] if driven.ndim else 1)
+        received = (rows.shape[-1], values.size, input_values.shape[-1] if input_values.ndim else 1)
         if expected != received:
             raise ModelError(
                 "Expected {} states, {} parameters and {} inputs; ".format(*expected)
                 + "received {}, {} and {}.".format(*received)
             )
-        input_rows = np.array(np.broadcast_to(driven, (len(rows), len(self.inputs)))) if self.inputs else None
+        input_rows = np.array(np.broadcast_to(input_values, (len(rows), len(self.inputs)))) if self.inputs else None
         return times, rows, values, input_rows

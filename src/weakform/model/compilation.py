@@ -19,8 +19,8 @@ MAX_CACHED_FUNCTIONS = 256
 def compile_expressions(names: Sequence[str], expressions: Sequence[Expr]) -> Any:
     """Compile expressions to a function of one row of values, or of many rows.
 
-    SymEngine calls common subexpressions x0, x1, … without regard to names that occur in no expression, such as those
-    of parameters that only give an initial value. Names of the model that look like these are therefore replaced first.
+    SymEngine calls common subexpressions x0, x1, …, even if a name that occurs in no expression is the same, such as
+    that of a parameter of an initial value. Names of the model of this form are therefore replaced first.
 
     Parameters
     ----------
@@ -33,13 +33,18 @@ def compile_expressions(names: Sequence[str], expressions: Sequence[Expr]) -> An
     callable
         A function of `(n,)` or `(rows, n)` that returns `(K,)` or `(rows, K)`. Equal arguments give the same function
         as long as it is in the cache.
+
+    Raises
+    ------
+    ModelError
+        If an expression contains an undefined constant.
     """
     return _compile_cached(tuple(names), tuple(se.sympify(expr) for expr in expressions))
 
 
 @lru_cache(maxsize=MAX_CACHED_FUNCTIONS)
 def _compile_cached(names: tuple[str, ...], expressions: tuple[Expr, ...]) -> Any:
-    """Compile expressions, with hashable arguments for the cache; see `compiled`."""
+    """Compile expressions, with hashable arguments for the cache; see `compile_expressions`."""
     safe = [f"{name}_of_the_model" if re.fullmatch(r"x\d+", name) else name for name in names]
     replacements = {se.Symbol(name): se.Symbol(new) for name, new in zip(names, safe, strict=True) if name != new}
     try:

@@ -13,7 +13,10 @@ MAX_SWITCHES = 100
 """Number of distinct switches in one model above which the model is refused. By judgement."""
 
 COMPARISON_OPERATORS = ("<", "<=", ">", ">=")
+"""Operators that compare two expressions."""
+
 LOGICAL_OPERATORS = ("and", "or")
+"""Operators that join two conditions; `and` binds more strongly."""
 
 
 class ConditionParser:
@@ -31,7 +34,7 @@ class ConditionParser:
         raise NotImplementedError
 
     def take_token(self) -> Token:
-        """Read one token."""
+        """Return the next token and move past it, unless it is the end."""
         raise NotImplementedError
 
     def expect_token(self, text: str) -> Token:
@@ -45,7 +48,7 @@ class ConditionParser:
     def join_values(
         self, place: Token, left: ParsedExpression, right: ParsedExpression, expr: Expr
     ) -> ParsedExpression:
-        """Return `expr`, made of two parts, with its size and depth, or raise `ModelError` beyond the limits."""
+        """Return `expr`, made of `left` and `right`, with its size and depth; raise `ModelError` beyond the limits."""
         raise NotImplementedError
 
     def parse_condition(self) -> ParsedExpression:
@@ -91,12 +94,14 @@ class ConditionParser:
                 begin, "the condition of a switch cannot contain another switch; write the times themselves."
             )
         rises = op.text in (">", ">=")
-        # One symbol for `g >= 0`: a > b is the negation of b >= a, which matters where both stay equal.
+        # Every switch is `g >= 0`, so a > b becomes the negation of b >= a. The difference from a >= b matters where
+        # both sides stay equal.
         strict = op.text in ("<", ">")
         trigger = left.expr - right.expr if rises != strict else right.expr - left.expr
         if trigger.is_Number or not symbols:
             raise self.source.build_error(begin, "both sides of this comparison are numbers, so it never switches.")
-        # A trigger that is linear in time is brought to the one form t - c, so that t < c and t >= c share a switch.
+        # A trigger that is linear in time is brought to the form t - c, so that t < c and t >= c share a switch.
+        # Division by a negative rate turns the inequality.
         rate = trigger.diff(TIME_SYMBOL)
         falls = bool(rate.is_Number and rate < 0)
         if rate.is_Number and rate != 0:
@@ -116,7 +121,10 @@ class ConditionParser:
         )
 
     def _encloses_condition(self) -> bool:
-        """Return True if the parenthesis that opens at the next token contains a comparison on its own level."""
+        """Return True if the parenthesis that opens at the next token encloses a condition, not a sum.
+
+        It does if a comparison or a logical operator is inside it, but inside no further parenthesis.
+        """
         depth = 0
         for token in self.tokens[self.position :]:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -127,7 +135,10 @@ class ConditionParser:
         return False
 
     def parse_switch(self, token: Token) -> ParsedExpression:
-        """Parse the arguments of `if(condition, a, b)` or `piecewise(a, condition, ..., b)` after the word `token`."""
+        """Parse the arguments of `if(condition, a, b)` or `piecewise(a, condition, ..., b)` after the word `token`.
+
+        The result is one expression, in which the switches of the conditions are symbols.
+        """
         opening, pieces = self.take_token(), []
         with NestingGuard(self, opening):
             if token.text == "if":
@@ -151,12 +162,12 @@ class ConditionParser:
         # value = c·piece + (1 - c)·value from the last piece to the first: the first condition that holds decides.
         for piece, condition in reversed(pieces):
             expr = condition.expr * piece.expr + _negate_condition(condition.expr) * value.expr
-            size = ParsedExpression(None, piece.size + condition.size, max(piece.depth, condition.depth))
-            value = self.join_values(token, value, size, expr)
+            case = ParsedExpression(None, piece.size + condition.size, max(piece.depth, condition.depth))
+            value = self.join_values(token, value, case, expr)
         return value
 
 
 def _negate_condition(condition: Expr) -> Expr:
-    """Return one minus a condition; the negation of a negated single switch is the switch itself."""
+    """Return one minus a condition; expanded for a single switch s, so that 1 - (1 - s) is s."""
     negated = 1 - condition
     return se.expand(negated) if len(condition.free_symbols) == 1 else negated

@@ -1,4 +1,4 @@
-"""Check of whether equations are defined for all states or only for some."""
+"""Check whether equations are defined for all values of the states."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PARTIAL_FUNCTIONS = ("log", "asin", "acos", "atanh", "acosh", "acoth", "asec", "
 
 
 def has_limited_domain(expressions: Iterable[Any], states: Iterable[str]) -> bool:
-    """Return True if an expression may be undefined for some states.
+    """Return True if an expression may be undefined for some values of the states.
 
-    This is the case if a state occurs in a logarithm, a root, a power that is not a whole number, or another function
-    of `PARTIAL_FUNCTIONS`. Poles, as of 1/x, are not counted.
+    This is the case if a state occurs in a function of `PARTIAL_FUNCTIONS`, such as a logarithm, or in the base of a
+    power whose exponent is not a whole number, such as a root. Poles, as of 1/x, are not counted.
     """
     symbols = {se.Symbol(state) for state in states}
 

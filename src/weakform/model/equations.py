@@ -23,8 +23,16 @@ INITIAL_VELOCITY = -2
 """Marks a line with the initial value of a first derivative, where other lines have the order of an equation."""
 
 _CONTINUATION_OPERATORS = {"+", "-", "*", "/", "**", "^"}
-"""Operators around which an expression may go on in the next line."""
+"""Operators before or after which an expression may continue in the next line."""
 
+ORDER_BY_SUFFIX = {
+    (): 0,
+    ("'",): 1,
+    ("'", "'"): 2,
+    ("(", "0", ")"): INITIAL_VALUE,
+    ("'", "(", "0", ")"): INITIAL_VELOCITY,
+}
+"""The tokens that may follow a name on the left, and the order of the equation (0 for a definition)."""
 
 Names = tuple[str, ...]
 """Names of states, parameters or inputs."""
@@ -36,20 +44,20 @@ class Equations:
 
     Attributes
     ----------
-    states, parameters : tuple of str
-        The first derivatives of second-order equations are the last of the states.
-    expressions : tuple
+    states, parameters : tuple of str, (D,), (J,)
+        First derivatives in second-order equations, such as `x'`, are the last of the states.
+    expressions : tuple of expressions, (D,)
         The right-hand side of each state.
     hidden : tuple of str
         First derivatives in second-order equations.
-    observables : dict
+    observables : dict of str to expression
         Named expressions, in the order of their lines.
-    initial : dict
-        The given initial values, by state.
+    initial : dict of str to expression
+        The given initial values, by state, in terms of parameters.
     events : tuple of Event
     switches : dict
         The trigger of each switch in the expressions, by the name of the switch; see `events`.
-    steady : dict, or None
+    steady : dict of str to expression, or None
         Values of parameters and inputs with which the system was at rest before the initial time; None if it was not at
         rest.
     """
@@ -75,6 +83,10 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
         The parameters in the order wanted; with None, every name that is not defined otherwise is a parameter.
     inputs : tuple of str
         Names of known inputs.
+
+    Returns
+    -------
+    Equations
 
     Raises
     ------
@@ -117,14 +129,14 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
     switches: dict[str, Expr] = {}
     time_dependent = {se.Symbol(name) for name in ("t", *states, *hidden, *inputs)}
     for name, order, tokens in statements:
-        # The state whose initial value the line gives, if it gives one.
+        # The state to which an initial value belongs, if the line is one.
         state = f"{name.text}'" if order == INITIAL_VELOCITY else name.text
         if order < 0 and (state not in initial_values or state in initial):
             reason = "has two initial values" if state in initial else "has no equation, so it has no initial value"
-            second = (
+            missing = (
                 f": it needs {name.text}'' = ..." if order == INITIAL_VELOCITY and state not in initial_values else ""
             )
-            raise source.build_error(name, f"{state!r} {reason}{second}.")
+            raise source.build_error(name, f"{state!r} {reason}{missing}.")
         if order >= 0 and (name.text in expressions or (not order and name.text in names)):
             raise source.build_error(name, f"{name.text!r} has two equations.")
         if name.text in RESERVED_NAMES or name.text in FUNCTIONS:
@@ -145,11 +157,11 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
                 parser.next_token, f"expected the end of the equation, found {parser.next_token.text!r}."
             )
         if order < 0:
-            wrong = sorted(str(symbol) for symbol in value.expr.free_symbols & time_dependent)
-            if wrong:
-                hint = f"; write {wrong[0]}(0) for its initial value" if wrong[0] in states else ""
+            changing = sorted(str(symbol) for symbol in value.expr.free_symbols & time_dependent)
+            if changing:
+                hint = f"; write {changing[0]}(0) for its initial value" if changing[0] in states else ""
                 raise source.build_error(
-                    name, f"the initial value of {state} depends on {wrong[0]!r}, which changes in time{hint}."
+                    name, f"the initial value of {state} depends on {changing[0]!r}, which changes in time{hint}."
                 )
             initial[state] = value.expr
         elif order == 2:
@@ -163,26 +175,26 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
             # One level deeper than its expression, so that chains of definitions stay within the limit of nesting.
             names[name.text] = ParsedExpression(value.expr, value.size, value.depth + 1, value.constant)
             observables[name.text] = value.expr
-    every = (*states, *hidden)
+    all_states = (*states, *hidden)
     events: list[Event] = []
     steady: dict[str, Expr] | None = None
     for tokens in event_lines:
         parser = Parser(source, tokens, names, resolve_unknown, switches={})
         if tokens[0].text != "steady":
-            events += _parse_events(parser, every)
+            events += _parse_events(parser, all_states)
         elif steady is not None:
             raise source.build_error(tokens[0], "there are two lines that begin with steady; write one.")
         else:
             steady = _parse_steady(parser, (*inputs, *parameters))
     if steady is not None:  # the search for the steady state starts from 1 where no initial value is given
-        for state in every:
+        for state in all_states:
             initial.setdefault(state, se.Integer(1))
     initial, free = resolve_initial_values(initial)
     ordered = declared if declared is not None else tuple(sorted(parameters, key=natural_sort_key))
     return Equations(
-        every,
+        all_states,
         (*ordered, *free),
-        tuple(expressions[name] for name in every),
+        tuple(expressions[name] for name in all_states),
         tuple(hidden),
         observables=observables,
         initial=initial,
@@ -195,7 +207,7 @@ def read_equations(text: str, declared: Names | None, inputs: Names) -> Equation
 def resolve_initial_values(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr], Names]:
     """Express initial values in terms of parameters alone.
 
-    An initial value that another one refers to and that is not given is a parameter, `x(0)`.
+    An initial value `x(0)` that occurs in the initial value of another state, but is not given, becomes a parameter.
 
     Parameters
     ----------
@@ -218,7 +230,8 @@ def resolve_initial_values(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr]
     resolved: dict[str, Expr] = {}
     for state, expr in initial.items():
         current = se.sympify(expr)
-        # Without a circle, a chain of references is at most as long as the number of initial values.
+        # Without a circle, a chain of references is at most as long as the number of initial values. Each pass replaces
+        # one link of the chain.
         for _ in range(len(initial) + 1):
             references = {symbol: symbols[symbol] for symbol in current.free_symbols if symbol in symbols}
             if not references:
@@ -228,7 +241,7 @@ def resolve_initial_values(initial: Mapping[str, Expr]) -> tuple[dict[str, Expr]
             raise ModelError(f"The initial value of {state!r} depends on itself, in a circle; give one as a number.")
         resolved[state] = current
     free = sorted({str(s) for e in resolved.values() for s in e.free_symbols if str(s).endswith("(0)")})
-    return {**resolved, **{name[:-3]: se.Symbol(name) for name in free}}, tuple(free)
+    return {**resolved, **{name.removesuffix("(0)"): se.Symbol(name) for name in free}}, tuple(free)
 
 
 def _split_events(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
@@ -252,7 +265,10 @@ def _split_events(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
 
 
 def _parse_events(parser: Parser, states: Names) -> list[Event]:
-    """Parse a line such as `at t = 10, 20: x = 0, y = y/2` or `when x > 5: x = 0`; return one event for each time."""
+    """Parse a line such as `at t = 10, 20: x = 0, y = y/2` or `when x > 5: x = 0`.
+
+    Return one event for each time, or one for the condition. `states` may be assigned to.
+    """
     source, first = parser.source, parser.take_token()
     triggers = []
     if first.text == "at":
@@ -260,10 +276,10 @@ def _parse_events(parser: Parser, states: Names) -> list[Event]:
         parser.expect_token("=")
         while True:
             place, time = parser.next_token, parser.parse_sum().expr
-            wrong = sorted({str(s) for s in time.free_symbols} & {"t", *states})
-            if wrong:
+            changing = sorted({str(s) for s in time.free_symbols} & {"t", *states})
+            if changing:
                 raise source.build_error(
-                    place, f"the event time depends on {wrong[0]!r}; write when ... for such an event."
+                    place, f"the event time depends on {changing[0]!r}; write when ... for such an event."
                 )
             triggers.append(TIME_SYMBOL - time)
             if parser.next_token.text != ",":
@@ -272,6 +288,7 @@ def _parse_events(parser: Parser, states: Names) -> list[Event]:
     else:
         place = parser.next_token
         condition = parser.parse_condition().expr
+        # A single comparison registers exactly one switch, whose trigger is that of the event.
         assert parser.switches is not None
         name, trigger = next(iter(parser.switches.items()))
         if condition not in (se.Symbol(name), 1 - se.Symbol(name)):
@@ -289,7 +306,10 @@ def _parse_events(parser: Parser, states: Names) -> list[Event]:
 
 
 def _parse_steady(parser: Parser, allowed: Names) -> dict[str, Expr]:
-    """Parse a line such as `steady` or `steady: dose = 0, k = 1`: the values with which the system was at rest."""
+    """Parse a line such as `steady` or `steady: dose = 0, k = 1`.
+
+    Return the values of some names in `allowed` with which the system was at rest.
+    """
     parser.take_token()
     if parser.next_token.kind == "end":
         return {}
@@ -306,7 +326,12 @@ def _parse_assignments(parser: Parser, allowed: Names, not_allowed: str) -> dict
     allowed : tuple of str
         The names that may be assigned to, each at most once.
     not_allowed : str
-        The predicate of the error message for another name.
+        The predicate of the error message for a name that is not allowed.
+
+    Returns
+    -------
+    dict of str to expression
+        The assigned values, in the order of the line.
     """
     source, values = parser.source, dict[str, Expr]()
     while True:
@@ -333,18 +358,18 @@ def _split_statements(source: SourceText, tokens: list[Token]) -> list[tuple[Tok
     -------
     list of (Token, int, list of Token)
         The name on the left; the order of the equation, 0 for a definition, `INITIAL_VALUE` or `INITIAL_VELOCITY`; and
-        the tokens on the right, with an end.
+        the tokens on the right, with an end token.
     """
     groups: list[list[Token]] = [[]]
     for i, token in enumerate(tokens):
         if token.kind != "newline":
             groups[-1].append(token)
+        # A line end splits statements unless an operator or an equals sign precedes it, or an operator follows.
         elif (
             not (groups[-1] and groups[-1][-1].text in _CONTINUATION_OPERATORS | {"="})
             and tokens[i + 1].text not in _CONTINUATION_OPERATORS
         ):
             groups.append([])
-    end = tokens[-1]
     statements = []
     for group in groups:
         body = [token for token in group if token.kind != "end"]
@@ -356,19 +381,9 @@ def _split_statements(source: SourceText, tokens: list[Token]) -> list[tuple[Tok
         if len(equals) > 1:
             raise source.build_error(body[equals[1]], "a second '=' in one equation; write one equation per line.")
         name, order = _parse_left_side(source, body[: equals[0]], body[equals[0]])
-        stop = Token("end", "", body[-1].line, body[-1].column + len(body[-1].text)) if body else end
-        statements.append((name, order, [*body[equals[0] + 1 :], stop]))
+        end = Token("end", "", body[-1].line, body[-1].column + len(body[-1].text))
+        statements.append((name, order, [*body[equals[0] + 1 :], end]))
     return statements
-
-
-ORDER_BY_SUFFIX = {
-    (): 0,
-    ("'",): 1,
-    ("'", "'"): 2,
-    ("(", "0", ")"): INITIAL_VALUE,
-    ("'", "(", "0", ")"): INITIAL_VELOCITY,
-}
-"""What may follow a name on the left, and the order of the equation (0 for a definition)."""
 
 
 def _parse_left_side(source: SourceText, tokens: list[Token], equals: Token) -> tuple[Token, int]:
@@ -376,9 +391,9 @@ def _parse_left_side(source: SourceText, tokens: list[Token], equals: Token) -> 
 
     Parameters
     ----------
-    source : Source
+    source : SourceText
     tokens : list of Token
-        Those before the equals sign.
+        The tokens before the equals sign.
     equals : Token
         The equals sign, at which the error points if nothing is before it.
     """

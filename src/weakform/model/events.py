@@ -1,9 +1,9 @@
 """Events and switches: jumps of states, and jumps of the right-hand side.
 
-A *switch* is a symbol that is 1 while `g(t, u, p) >= 0`, and 0 otherwise. Its name is its definition,
+A *switch* is a symbol that is 1 while its trigger `g(t, u, p) >= 0`, and 0 otherwise. Its name is its definition,
 `if(t >= 10, 1, 0)`, so that an expression with it is printed as it is read. Between two jumps of its switches a
-right-hand side is smooth. An *event* gives states new values when its g rises through zero. If g is `t - c(p)`, the
-time is known before anything is solved.
+right-hand side is smooth. An *event* gives states new values when its trigger rises through zero. If the trigger is
+`t - c(p)`, the time of the event is known without solving the equations.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def find_known_time(trigger: Expr) -> Expr | None:
 
     The caller has to check whether c depends on states, whose names are not available here.
     """
+    # A trigger t - c is -c at t = 0. A derivative of 1 excludes triggers that fall, or that rise at another rate.
     return -trigger.subs({TIME_SYMBOL: 0}) if trigger.diff(TIME_SYMBOL) == 1 else None
 
 

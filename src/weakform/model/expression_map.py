@@ -1,7 +1,7 @@
 """Vectors of expressions of (t, u, inputs, p), with their first derivatives, evaluated at many points in one call.
 
-The right-hand side, the observables and the initial values of a model are all of this kind. Only structural nonzeros
-are compiled. Each point may have its own parameters, so that one call serves several trajectories.
+The right-hand side, the observables and the initial values of a model are such vectors. Only structural nonzeros are
+compiled. Each point may have its own parameters, so that one call serves several trajectories.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class ExpressionMap:
     expressions : sequence of expressions, (K,)
     states, inputs, parameters : sequence of str, (D,), (I,), (J,)
         The names in the expressions, besides `t`.
+
+    Attributes
+    ----------
+    K, D, I, J : int
+        The numbers of expressions, states, inputs and parameters.
     """
 
     def __init__(
@@ -51,7 +56,7 @@ class ExpressionMap:
         self._positions: dict[bool, IntArray] = {}
 
     def _compile_function(self, derivatives: bool) -> Any:
-        """Return the compiled function of the values, or of the values and their derivatives."""
+        """Return the compiled function of the values, or of the values and their derivatives; fill `_positions`."""
         if derivatives not in self._compiled:
             # The position of each number in one flat array: K values, then KD derivatives by states, then KJ by
             # parameters.
@@ -60,10 +65,10 @@ class ExpressionMap:
                 check_derivative_cost(self._expressions)
                 for first, symbols in ((self.K, self._u), (self.K * (1 + self.D), self._p)):
                     for k, e in enumerate(self._expressions):
-                        present, place = e.free_symbols, first + k * len(symbols)
-                        entries += [(place + j, e.diff(s)) for j, s in enumerate(symbols) if s in present]
-                entries = [(place, e) for place, e in entries if e != 0]
-            self._positions[derivatives] = np.array([place for place, _ in entries], dtype=np.intp)
+                        present, row_start = e.free_symbols, first + k * len(symbols)
+                        entries += [(row_start + j, e.diff(s)) for j, s in enumerate(symbols) if s in present]
+                entries = [(position, e) for position, e in entries if e != 0]
+            self._positions[derivatives] = np.array([position for position, _ in entries], dtype=np.intp)
             self._compiled[derivatives] = compile_expressions(self._names, [e for _, e in entries] or [se.Integer(0)])
         return self._compiled[derivatives]
 
@@ -84,12 +89,12 @@ class ExpressionMap:
         states = slice(1, 1 + self.D)
         invalid = ~np.isfinite(values).all(axis=1) & (rows[:, states] == 0).any(axis=1)
         if invalid.any():
-            near = rows[invalid]
-            near[:, states] = np.where(near[:, states] == 0, ZERO_STATE_SUBSTITUTE, near[:, states])
-            near_values = np.asarray(function(near)).reshape(int(invalid.sum()), -1)
+            shifted = rows[invalid]
+            shifted[:, states] = np.where(shifted[:, states] == 0, ZERO_STATE_SUBSTITUTE, shifted[:, states])
+            shifted_values = np.asarray(function(shifted)).reshape(int(invalid.sum()), -1)
             # Only derivatives are replaced: a value that is not finite at zero is a real pole.
             slopes = self._positions[True] >= self.K
-            values[invalid] = np.where(slopes & ~np.isfinite(values[invalid]), near_values, values[invalid])
+            values[invalid] = np.where(slopes & ~np.isfinite(values[invalid]), shifted_values, values[invalid])
 
     def _stack_arguments(self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None) -> FloatArray:
         """Return the arguments as rows `(t, u, inputs, p)`, `(n, 1 + D + I + J)`."""
@@ -115,14 +120,14 @@ class ExpressionMap:
         -------
         ndarray, (n, K)
         """
-        function, places = self._compile_function(False), self._positions[False]
-        if not len(places):
+        function, positions = self._compile_function(False), self._positions[False]
+        if not len(positions):
             return np.zeros((len(t), self.K))
         values = np.asarray(function(self._stack_arguments(t, u, p, inputs))).reshape(len(t), -1)
-        if len(places) == self.K:
+        if len(positions) == self.K:
             return values
         full = np.zeros((len(t), self.K))
-        full[:, places] = values
+        full[:, positions] = values
         return full
 
     def evaluate_nonzeros(
@@ -130,7 +135,12 @@ class ExpressionMap:
     ) -> FloatArray:
         """Evaluate the structural nonzeros of values, and of derivatives by states and by parameters.
 
-        Parameters are those of `__call__`. Returns an array `(n, columns)`, whose columns `pattern` describes.
+        The parameters are those of `__call__`.
+
+        Returns
+        -------
+        ndarray, (n, columns)
+            `sparsity_pattern` describes the columns.
         """
         function = self._compile_function(True)
         if not len(self._positions[True]):
@@ -142,7 +152,7 @@ class ExpressionMap:
 
     @cached_property
     def sparsity_pattern(self) -> tuple[IntArray, tuple[int, int, int]]:
-        """The meaning of the columns of `nonzeros`.
+        """The meaning of the columns of `evaluate_nonzeros`.
 
         Returns
         -------
@@ -152,10 +162,11 @@ class ExpressionMap:
             The numbers of columns with values, derivatives by states, and derivatives by parameters, in this order.
         """
         self._compile_function(True)
-        K, D, places = self.K, self.D, self._positions[True]
-        ends = np.searchsorted(places, [K, K * (1 + D)])
-        by_u, by_p = places[ends[0] : ends[1]] - K, places[ends[1] :] - K * (1 + D)
-        first = np.concatenate([places[: ends[0]], by_u // max(D, 1), by_p // max(self.J, 1)])
+        K, D, positions = self.K, self.D, self._positions[True]
+        ends = np.searchsorted(positions, [K, K * (1 + D)])
+        by_u, by_p = positions[ends[0] : ends[1]] - K, positions[ends[1] :] - K * (1 + D)
+        # Positions are row-major; max(…, 1) avoids division by zero where there are no states or no parameters.
+        first = np.concatenate([positions[: ends[0]], by_u // max(D, 1), by_p // max(self.J, 1)])
         second = np.concatenate([np.zeros(ends[0], dtype=np.intp), by_u % max(D, 1), by_p % max(self.J, 1)])
         return np.column_stack([first, second]).astype(np.intp), (int(ends[0]), len(by_u), len(by_p))
 
@@ -164,7 +175,7 @@ class ExpressionMap:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Evaluate the values and their first derivatives.
 
-        Parameters are those of `__call__`.
+        The parameters are those of `__call__`.
 
         Returns
         -------
@@ -176,8 +187,8 @@ class ExpressionMap:
             Derivatives by the parameters.
         """
         n, K, D, J = len(t), self.K, self.D, self.J
-        # nonzeros compiles the function, which fills self._places, before the index is read.
         full = np.zeros((n, K * (1 + D + J)))
+        # Python evaluates the right side first: `evaluate_nonzeros` compiles the function and so fills `_positions`.
         full[:, self._positions[True]] = self.evaluate_nonzeros(t, u, p, inputs)
         end = K * (1 + D)
         return full[:, :K], full[:, K:end].reshape(n, K, D), full[:, end:].reshape(n, K, J)

@@ -20,7 +20,7 @@ class Dialect:
     power : str
         The operator of a power.
     functions : mapping of str to str
-        The name in the language of each SymEngine function that the language has.
+        The name in the language of each function that the language has, by SymEngine's name in lower case.
     names : mapping of str to str
         Replacements for names of symbols.
     title : str
@@ -38,7 +38,22 @@ NATIVE_DIALECT = Dialect("**", {name: name for name in FUNCTIONS}, title="text")
 
 
 def format_expression(expr: Expr, dialect: Dialect = NATIVE_DIALECT) -> str:
-    """Write an expression as text; raise `ModelError` for a function that the dialect does not have."""
+    """Return an expression as text.
+
+    Parameters
+    ----------
+    expr : expression
+    dialect : Dialect
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ModelError
+        If the dialect does not have a function of the expression.
+    """
     if expr.is_Symbol:
         return dialect.names.get(str(expr), str(expr))
     if expr == se.pi:
@@ -46,6 +61,7 @@ def format_expression(expr: Expr, dialect: Dialect = NATIVE_DIALECT) -> str:
     if expr == se.E:
         return "exp(1)"
     if expr.is_Number:
+        # `repr` of a float reads back as the same number. Parentheses keep -1 and 1/2 together in a product.
         number = str(expr) if expr.is_Rational else repr(float(expr))
         return f"({number})" if number.startswith("-") or "/" in number else number
     if expr.is_Add:
@@ -54,6 +70,7 @@ def format_expression(expr: Expr, dialect: Dialect = NATIVE_DIALECT) -> str:
         return "*".join(format_expression(factor, dialect) for factor in expr.args)
     if expr.is_Pow:
         base, exponent = expr.args
+        # SymEngine stores exp(x) as a power of E.
         if base == se.E:
             return f"exp({format_expression(exponent, dialect)})"
         return f"({format_expression(base, dialect)}){dialect.power}({format_expression(exponent, dialect)})"

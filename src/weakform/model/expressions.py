@@ -13,9 +13,8 @@ A hand-written tokenizer and precedence-climbing parser build SymEngine expressi
     conjunct   := comparison ("and" comparison)*
     comparison := "not" comparison | "(" condition ")" | expression ("<" | "<=" | ">" | ">=") expression
 
-Everything is bounded before it is built: nesting, size, the size of constant exponents, and the value of every
-constant sub-expression (real and finite). Text that is refused raises a `ModelError` that shows the line and points at
-the column.
+Nesting, length and constant exponents are bounded before an expression is built, and every constant sub-expression must
+be real and finite. Text that is refused raises a `ModelError` that shows the line and points at the column.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MAX_CONSTANT_EXPONENT = 100
 """Absolute value of a constant exponent above which a power is refused. By judgement."""
 
 MAX_EXACT_CONSTANT = 1e15
-"""Absolute value up to which integer constants are kept exact; larger ones become floating-point numbers.
+"""Absolute value up to which integer constants remain exact; larger ones become floating-point numbers.
 
 It is below 2^53, so an integer within it is exact as a floating-point number, too.
 """
@@ -55,13 +54,14 @@ class Parser(ConditionParser):
 
     Parameters
     ----------
-    source : Source
+    source : SourceText
     tokens : list of Token
-    names : mapping of str to Value
-        The expressions of the known names; `unknown(token)` is called for other names.
-    unknown : callable
-        Returns a `Value` for the token of a new name, or raises.
-    at_zero : mapping of str to Value, optional
+        The tokens of one expression, the last of which has the kind `end`.
+    names : mapping of str to ParsedExpression
+        The expressions of the names that are defined.
+    resolve_unknown : callable
+        Maps the token of any other name to a `ParsedExpression`, or raises `ModelError`.
+    initial_values : mapping of str to ParsedExpression, optional
         Names that may be written as `name(0)`, and the expressions of these initial values.
     switches : dict, optional
         Collects the trigger of each switch by the name of the switch. Without it switches are refused.
@@ -88,7 +88,7 @@ class Parser(ConditionParser):
         return self.tokens[self.position]
 
     def take_token(self) -> Token:
-        """Read one token."""
+        """Return the next token and move past it, unless it is the end."""
         token = self.tokens[self.position]
         self.position += token.kind != "end"
         return token
@@ -138,6 +138,7 @@ class Parser(ConditionParser):
         op, begin = self.take_token(), self.tokens[self.position - 2]
         with NestingGuard(self, op):
             exponent = self.parse_signed_power()
+        # e^x probably means exp(x), so it is refused, not read as a power of a parameter e.
         if begin.text in ("e", "E") and begin.text not in self.names and not exponent.constant:
             raise self.source.build_error(
                 begin, f"{begin.text!r} is not a number here; write exp(...) for the exponential function."
@@ -205,7 +206,7 @@ class Parser(ConditionParser):
         return None
 
     def _parse_number(self, token: Token) -> ParsedExpression:
-        """Return the number of a token, exact if it is an integer of moderate size."""
+        """Return the number of a token, exact if it is an integer below `MAX_EXACT_CONSTANT`."""
         number = float(token.text)
         if not math.isfinite(number):
             raise self.source.build_error(token, f"the number {token.text} is too large.")
@@ -274,13 +275,13 @@ class Parser(ConditionParser):
     def join_values(
         self, place: Token, left: ParsedExpression, right: ParsedExpression, expr: Expr
     ) -> ParsedExpression:
-        """Return `expr`, made of two parts, with its size and depth.
+        """Return `expr`, made of `left` and `right`, with its size and depth.
 
         Parameters
         ----------
         place : Token
             The operator or function that joins the parts; errors point at it.
-        left, right : Value
+        left, right : ParsedExpression
             The parts, whose sizes add up.
         expr : expression
             The joined expression.
@@ -316,7 +317,7 @@ def _evaluate_constant(expr: Expr) -> float | None:
 
 
 def _suggest_smooth_form(token: Token) -> str:
-    """Return a sentence that suggests the smooth form of `min` or `max`; an empty text for other functions."""
+    """Return a sentence that suggests the smooth form of `min` or `max`, or an empty text for other functions."""
     name = token.text.lower()
     if name not in ("min", "max"):
         return ""
@@ -326,14 +327,14 @@ def _suggest_smooth_form(token: Token) -> str:
 def parse_expression(
     text: str, names: Iterable[str], description: str = "expression", switches: dict[str, Expr] | None = None
 ) -> Expr:
-    """Parse one expression in the given names.
+    """Parse an expression in the names `names`.
 
     Parameters
     ----------
     text : str
     names : iterable of str
         The only names that may occur; `x(0)` and `x(0)_a` are the initial values of a state x.
-    what : str
+    description : str
         A description of the text for error messages.
     switches : dict, optional
         Collects the trigger of each switch by the name of the switch. Without it switches are refused.
@@ -356,7 +357,7 @@ def parse_expression(
         )
 
     values = {name: ParsedExpression(se.Symbol(name)) for name in allowed}
-    initial_values = {name[:-3]: value for name, value in values.items() if name.endswith("(0)")}
+    initial_values = {name.removesuffix("(0)"): value for name, value in values.items() if name.endswith("(0)")}
     initial_values |= {name: value for name, value in values.items() if "(0)_" in name}
     parser = Parser(source, source.tokenize(), values, refuse_unknown, initial_values, switches=switches)
     value = parser.parse_sum()

@@ -17,10 +17,11 @@ def absolute(x: Expr) -> Expr:
 
 
 def smooth_max(x: Expr, y: Expr, width: Expr) -> Expr:
-    """Return `(x + y + sqrt((x - y)² + width²))/2`, the larger of two with its corner rounded over a width."""
+    """Return `(x + y + sqrt((x - y)² + width²))/2`, the maximum of x and y with its corner rounded over `width`."""
     return (x + y + se.sqrt((x - y) ** 2 + width**2)) / 2
 
 
+# Names of NumPy functions are also the names of the methods that tracing offers to NumPy (see `tracing`).
 FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
     "exp": (1, se.exp),
     "log": (1, se.log),
@@ -70,17 +71,17 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
 }
 """Every function that a model may use, with its number of arguments.
 
-All are smooth where they are defined, and SymEngine compiles each of them and its derivatives.
+SymEngine compiles each of them and its derivatives. All are smooth inside their domains, except `abs` at zero.
 """
 
 NON_SMOOTH_FUNCTIONS = {"min", "max", "sign", "floor", "ceil", "round", "mod", "heaviside", "where"}
 """Names of functions that are refused because they are not twice differentiable."""
 
 SWITCH_FUNCTIONS = ("if", "piecewise")
-"""Names of the functions that make a right-hand side switch."""
+"""Names of the functions whose conditions become switches."""
 
 RESERVED_NAMES = {"t", "pi"}
 """Names that no state, parameter or input may have, besides those of functions."""
 
 NAME_CORRECTIONS = {"time": "t", "Time": "t", "Pi": "pi", "PI": "pi", "π": "pi", "exp": "exp(...)", "log": "log(...)"}
-"""Names that are hardly meant as parameters, and what was probably meant."""
+"""Names that are probably not meant as parameters, and what was probably meant."""

@@ -1,4 +1,4 @@
-"""Known inputs: functions of time that drive the system and are measured without error.
+"""Known inputs: functions of time that act on the system and are measured without error.
 
 Between samples an input is interpolated linearly, or holds its last value (switches, pumps, heaters, infusions). Before
 the first and after the last sample it keeps the nearest value.
@@ -41,7 +41,9 @@ class Inputs:
     def __call__(self, t: FloatArray, before: bool = False) -> FloatArray:
         """Return the inputs `(n, I)` at times `(n,)`; with `before`, their limit from the left where they jump."""
         t = np.asarray(t, dtype=float)
+        # The last sample at or before t; with `before`, the last one strictly before t.
         k = np.searchsorted(self.times, t, side="left" if before else "right") - 1
+        # Times before the first sample and after the last one get the nearest value.
         result = np.array(self.values[np.clip(k, 0, len(self.times) - 1)])
         for i, held in enumerate(self.hold):
             if not held:

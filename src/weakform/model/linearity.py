@@ -38,7 +38,7 @@ class LinearityDetection:
 
     @cached_property
     def _curved_pairs(self) -> BoolArray:
-        """The mask `(J, J)` of pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`."""
+        """Mask `(J, J)` of the pairs of parameters with `∂²f/∂p_i∂p_j ≠ 0`."""
         models = self.variants or (self,)
         return find_curved_pairs([e for m in models for e in m.all_expressions], self.parameters)
 
@@ -57,7 +57,7 @@ class LinearityDetection:
         tuple of str
             In the order of the model's parameters.
         """
-        # A greedy independent set in the graph of curved pairs, in the order of the number of such pairs.
+        # A greedy independent set in the graph of curved pairs: parameters with the fewest such pairs come first.
         is_curved = self._curved_pairs
         candidates = [self.parameters.index(name) for name in names]
         chosen: list[int] = []

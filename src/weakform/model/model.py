@@ -1,7 +1,7 @@
 """Models `u' = f(t, u, p)` with named states and parameters, as symbolic expressions.
 
-A model comes from text equations or from a plain NumPy function (see `expressions` and `tracing`). In both cases it
-holds one SymEngine expression for each state. Linearity in parameters is detected, never declared (see `linearity`).
+A model is read from text equations or traced from a plain NumPy function (see `equations` and `tracing`). In both cases
+it has one SymEngine expression for each state. Linearity in parameters is detected, never declared (see `linearity`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Model(ModelTransformations, LinearityDetection):
     ----------
     f : callable, or sequence of expressions
         A function `f(t, u, p)` in plain NumPy that returns one derivative for each state; it is called once, with
-        symbols. Or the derivatives themselves as SymEngine expressions in the names below and `t`, as the readers of
-        files produce them.
+        symbols. Or the derivatives as SymEngine expressions in the names below and `t`, as the readers of files produce
+        them.
     states, parameters : sequence of str, (D,), (J,)
         Names, in the order of `u` and `p`.
     inputs : sequence of str, (I,)
@@ -72,8 +72,15 @@ class Model(ModelTransformations, LinearityDetection):
         Names, in the order of the arrays.
     expressions : tuple of expressions, (D,)
         The right-hand side of each state.
-    observables, initial : dict
-        Expressions by name and by state.
+    observables, initial : dict of str to expression
+        Expressions by name, and initial values by state.
+    hidden : tuple of str
+    variants : tuple of Model
+    events : tuple of Event
+    switches : dict of str to expression
+    steady : dict of str to expression, or None
+    compiled_functions : dict
+        Functions that other modules compile for the model and keep here, by keys of their choice.
 
     Raises
     ------
@@ -108,7 +115,7 @@ class Model(ModelTransformations, LinearityDetection):
         self.hidden, self.variants = tuple(hidden), tuple(variants)
         plain = check_names(states if not hidden else [s for s in states if s not in self.hidden], "states")
         self.states = (*plain, *self.hidden)
-        # Names such as x(0) are no identifiers, so they are left out of the check.
+        # Names such as x(0) are not identifiers, so they are left out of the check.
         initial_names = tuple(format_initial_name(state) for state in self.states)
         initial_parameters = [name for name in parameters if isinstance(name, str) and name.startswith(initial_names)]
         self.inputs = check_names(inputs, "inputs")
@@ -138,6 +145,7 @@ class Model(ModelTransformations, LinearityDetection):
             raise ModelError("observables are names for the values that observe=h(t, u, p) returns; give observe, too.")
         self.observables: dict[str, Expr] = dict(observables or {})
         self.initial = check_initial_values(initial or {}, self.states, self.parameters)
+        # Expressions come from readers and transformations, which may keep a parameter that occurs nowhere.
         if callable(f):
             self._refuse_unused_names()
         self._systems: dict[Any, System] = {}
@@ -152,8 +160,8 @@ class Model(ModelTransformations, LinearityDetection):
         ----------
         text : str
             One equation per line: `name' = ...`, `d/dt name = ...` or `dname/dt = ...` for each state. `name'' = ...`
-            is a second-order equation, whose right-hand side may use `name'`. `name = ...` is a named expression, which
-            the lines below it may use and which may be measured. `name(0) = ...` is an initial value, a number or an
+            is a second-order equation, whose right-hand side may use `name'`. `name = ...` is a named expression: later
+            lines may use it, and it may be measured. `name(0) = ...` is an initial value, a number or an
             expression of parameters and of other initial values. `if(t < 10, a, b)` and `piecewise(a, t < 10, b)`
             switch; `at t = 10: x = 0, y = y/2` and `when x > 5: x = 0` make states jump. `t` is time, `pi` is π, powers
             are `**` or `^`, and `#` starts a comment. An expression continues on the next line inside parentheses or
@@ -174,13 +182,13 @@ class Model(ModelTransformations, LinearityDetection):
             If the text is not a model; the message shows the line and points at the column.
         """
         declared = None if parameters is None else check_names(parameters, "parameters")
-        driven = check_names(inputs, "inputs")
-        equations = read_equations(text, declared, driven)
+        input_names = check_names(inputs, "inputs")
+        equations = read_equations(text, declared, input_names)
         model = cls(
             equations.expressions,
             equations.states,
             equations.parameters,
-            driven,
+            input_names,
             hidden=equations.hidden,
             observables=equations.observables,
             initial=equations.initial,
@@ -212,8 +220,9 @@ class Model(ModelTransformations, LinearityDetection):
 
         Return None if the time depends on states or inputs.
         """
+        time = find_known_time(trigger)
         time_dependent = {se.Symbol(name) for name in (*self.states, *self.inputs)}
-        return None if (time := find_known_time(trigger)) is None or time.free_symbols & time_dependent else time
+        return None if time is None or time.free_symbols & time_dependent else time
 
     @classmethod
     def from_sympy(
@@ -285,13 +294,13 @@ class Model(ModelTransformations, LinearityDetection):
         return Function(self)
 
     def _collect_names(self, observables: Mapping[str, Expr]) -> set[str]:
-        """Return every name in the expressions of the model, with `observables` in place of its own."""
+        """Return every name in the expressions of the model, with `observables` instead of the observables it has."""
         expressions = [*self.expressions, *observables.values(), *self.initial.values(), *self._event_expressions]
         return {str(symbol) for expr in expressions for symbol in expr.free_symbols}
 
     @property
     def _event_expressions(self) -> list[Expr]:
-        """The expressions of switches, of the state of rest and of events."""
+        """The expressions of switches, of the steady state and of events."""
         expressions = [*self.switches.values(), *(self.steady or {}).values()]
         return expressions + [expr for event in self.events for expr in (event.trigger, *event.after.values())]
 
@@ -305,7 +314,7 @@ class Model(ModelTransformations, LinearityDetection):
         return Model(**{**self._constructor_arguments(), **changes})
 
     def _constructor_arguments(self) -> dict[str, Any]:
-        """Return the arguments of the constructor that make this model."""
+        """Return the arguments with which the constructor builds an equal model."""
         names = ("states", "parameters", "inputs", "hidden", "variants", "observables", "initial", "events", "switches")
         return {"f": self.expressions, "steady": self.steady, **{name: getattr(self, name) for name in names}}
 
@@ -317,7 +326,7 @@ class Model(ModelTransformations, LinearityDetection):
         return self.variants[trajectory] if self.variants else self
 
     def build_map(self, what: str, names: Sequence[str] = ()) -> ExpressionMap:
-        """Return a compiled function of the model; it is kept for the next call.
+        """Return a compiled function of the model; later calls return the same one.
 
         Parameters
         ----------
@@ -325,6 +334,11 @@ class Model(ModelTransformations, LinearityDetection):
             `"f"` for the right-hand side, `"h"` for observables or states, `"g"` for the initial values.
         names : sequence of str
             The observables or states of `"h"`.
+
+        Returns
+        -------
+        ExpressionMap
+            The initial values of a model that begins at rest are a `SteadyInitialValues`.
         """
         key = (what, *names)
         if key not in self._maps:
@@ -336,6 +350,7 @@ class Model(ModelTransformations, LinearityDetection):
             }[what]
             self._maps[key] = ExpressionMap(expressions, self.states, self.driving_names, self.parameters)
             if what == "g" and self.steady is not None:
+                # Imported here, because `forward` imports models.
                 from ..forward.steady_states import SteadyInitialValues
 
                 self._maps[key] = SteadyInitialValues(self, self._maps[key])
@@ -343,7 +358,15 @@ class Model(ModelTransformations, LinearityDetection):
 
     @property
     def resting_model(self) -> Model:
-        """The model before the initial time, at rest: without events, inputs and observables."""
+        """The model before the initial time, at rest: without events, inputs and observables.
+
+        Inputs of infusions are zero in it.
+
+        Raises
+        ------
+        ModelError
+            If its equations depend on an input that `steady` gives no value.
+        """
         values = {name: se.Integer(0) for name in self.inputs if name.startswith(INFUSION_PREFIX)} | (self.steady or {})
         substitutions = {se.Symbol(name): e for name, e in values.items()}
         changed = self._transform_expressions(self.parameters, lambda e: e.subs(substitutions))
@@ -365,6 +388,7 @@ class Model(ModelTransformations, LinearityDetection):
         ]
         lines += [f"{name} = {e}" for name, e in self.observables.items()]
         initial_values = [(format_initial_name(s), str(e)) for s, e in self.initial.items()]
+        # An initial value that is its own parameter, x(0) = x(0), gives no line.
         lines += [f"{name} = {text}" for name, text in initial_values if name != text]
         if self.steady is not None:
             assignments = ", ".join(f"{name} = {e}" for name, e in self.steady.items())
@@ -422,7 +446,7 @@ class Model(ModelTransformations, LinearityDetection):
         Parameters
         ----------
         noise : tuple of str, (D,)
-            The kind of noise of each state, a key of `noise.KINDS`.
+            The kind of noise of each state, a key of `noise.kinds.KINDS`.
         covariance : ndarray, (D, D), optional
             Covariance of the noise between states in these coordinates.
 
@@ -439,5 +463,5 @@ class Model(ModelTransformations, LinearityDetection):
 
 
 def _rebuild_model(parts: dict[str, Any]) -> Model:
-    """Return the model with these arguments of the constructor; called when a model is unpickled."""
+    """Build a model from the arguments of its constructor; called when a model is unpickled."""
     return Model(**parts)

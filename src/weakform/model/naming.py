@@ -15,7 +15,7 @@ from .function_table import FUNCTIONS, RESERVED_NAMES, Expr
 
 
 def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the names as a tuple, or raise `ModelError` if one is no identifier, reserved or repeated.
+    """Return the names as a tuple, or raise `ModelError` if one is not an identifier, is reserved or occurs twice.
 
     Parameters
     ----------
@@ -72,6 +72,10 @@ def check_initial_values(
         Text is parsed in the names of the parameters and of the initial values, `x(0)`.
     states, parameters : sequence of str
 
+    Returns
+    -------
+    dict of str to expression
+
     Raises
     ------
     ModelError
@@ -90,4 +94,5 @@ def check_initial_values(
 
 def natural_sort_key(name: str) -> list[tuple[int, str | int]]:
     """Return a key that sorts names in natural order, p2 before p10."""
+    # The leading 0 or 1 keeps numbers from being compared with text.
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]

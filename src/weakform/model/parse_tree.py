@@ -30,7 +30,7 @@ class ParsedExpression:
     depth : int
         Depth of nested functions and powers.
     constant : bool
-        Whether it contains no names.
+        Whether it contains no names, apart from `pi`.
     """
 
     expr: Expr
@@ -40,7 +40,15 @@ class ParsedExpression:
 
 
 class NestingGuard:
-    """A context that counts open parentheses, function calls and exponents, and refuses too many."""
+    """A context manager that counts open parentheses, function calls and exponents, and refuses too many.
+
+    Parameters
+    ----------
+    parser : ConditionParser
+        The parser whose `nesting` is counted.
+    place : Token
+        The token at which an error points.
+    """
 
     def __init__(self, parser: ConditionParser, place: Token) -> None:
         self.parser, self.place = parser, place

@@ -23,25 +23,34 @@ def convert_sympy_equations(
     -------
     dict
         With the keys `f`, `states`, `parameters` and `inputs`.
+
+    Raises
+    ------
+    ModelError
+        If the equations are not a mapping, a derivative cannot be read, or a symbol is not declared.
     """
     if not isinstance(equations, Mapping) or not equations:
         raise ModelError(
             "equations must be a mapping with the derivative of each state, such as {x: -k*x}; received "
             f"{'an empty mapping' if isinstance(equations, Mapping) else f'a {type(equations).__name__}'}."
         )
-    plain = {}
+    derivatives = {}
     for state, expression in equations.items():
         try:
-            plain[_read_name(state)] = se.sympify(_replace_state_functions(expression, equations))
+            derivatives[_read_name(state)] = se.sympify(_replace_state_functions(expression, equations))
         except (TypeError, ValueError, RuntimeError, AttributeError, se.SympifyError) as error:
             raise ModelError(f"The derivative of {state} is not an expression that can be read: {error}") from None
-    driven = [_read_name(symbol) for symbol in inputs]
-    used = {str(symbol) for expression in plain.values() for symbol in expression.free_symbols} - {"t", *plain, *driven}
+    input_names = [_read_name(symbol) for symbol in inputs]
+    used = {str(symbol) for expression in derivatives.values() for symbol in expression.free_symbols} - {
+        "t",
+        *derivatives,
+        *input_names,
+    }
     names = sorted(used, key=natural_sort_key) if parameters is None else [_read_name(symbol) for symbol in parameters]
     unknown = sorted(used - set(names))
     if unknown:
         raise ModelError(f"{unknown[0]!r} is neither a state, an input nor one of the parameters.")
-    return {"f": list(plain.values()), "states": list(plain), "parameters": names, "inputs": driven}
+    return {"f": list(derivatives.values()), "states": list(derivatives), "parameters": names, "inputs": input_names}
 
 
 def _read_name(symbol: Any) -> str:

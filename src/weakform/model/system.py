@@ -1,9 +1,10 @@
 """Compiled right-hand side and derivatives in working coordinates.
 
-Noise that is additive in `x` makes `x` the working coordinate of a state: `x = u` for Gaussian noise, `x = log u` for
-log-normal noise (see `noise`). With `s = du/dx`, `x' = f(t, u, p)/s` and `∂/∂x = s ∂/∂u`. Both act on the expressions
-in `u`, so no exponential is ever formed, and `f/u` is divided term by term so that `p*u/u` is `p`. Noise correlated
-between states with covariance L Lᵀ is independent in `y = L⁻¹ x`: then `y' = L⁻¹ x'` and `∂/∂y = Lᵀ ∂/∂x`.
+The working coordinate `x` of a state is the one in which its noise is additive: `x = u` for Gaussian noise, `x = log u`
+for log-normal noise (see `noise.kinds`). With `s = du/dx`, `x' = f(t, u, p)/s` and `∂/∂x = s ∂/∂u`. The expressions
+remain functions of `u`, so no exponential is formed, and `f/u` is divided term by term so that `p*u/u` is `p`. If the
+noise is correlated between states with covariance L Lᵀ, the working coordinates are `y = L⁻¹ x`, in which it is
+independent: `y' = L⁻¹ x'` and `∂/∂y = Lᵀ ∂/∂x`.
 
 Only structural nonzeros are kept. A tensor such as `∂²f_a/∂x_b∂p_j` is a table of indices `(a, b, j)` and of values
 `(nonzeros, time)`. Each group of tensors is compiled by SymEngine's LLVM back end when it is first used.
@@ -50,7 +51,7 @@ Derivatives by a repeated letter are symmetric and stored once, for `i <= j`.
 
 @dataclass(frozen=True)
 class Tensor:
-    """The structural nonzeros of a tensor at each time.
+    """The structural nonzeros of a tensor at each time; iteration yields pairs of an index and its values `(time,)`.
 
     Attributes
     ----------
@@ -74,17 +75,24 @@ class Tensor:
 
 
 class System:
-    """The system `x' = f(t, x, p)` in working coordinates.
+    """The system `x' = f(t, x, p)` in working coordinates, with its derivatives.
 
     Parameters
     ----------
-    states, parameters, inputs : tuple of str, (D,), (J,), (I,)
+    states, parameters : tuple of str, (D,), (J,)
     expressions : tuple of expressions, (D,)
         `u'` for each state, in symbols named as the states, the inputs, the parameters and `t`.
     noise : tuple of str, (D,)
-        The kind of noise of each state, a key of `noise.KINDS`.
+        The kind of noise of each state, a key of `noise.kinds.KINDS`.
+    inputs : tuple of str, (I,)
+        Names of the inputs; `with_inputs` adds their values.
     mix : ndarray, (D, D), optional
         The Cholesky factor L of the covariance of the noise between states; without it the noise is independent.
+
+    Attributes
+    ----------
+    inputs : Inputs, or None
+        The inputs of one trajectory as functions of time; see `with_inputs`.
     """
 
     def __init__(
@@ -101,26 +109,28 @@ class System:
         self.inputs: Inputs | None = None
         self._u = [se.Symbol(name) for name in states]
         self._p = [se.Symbol(name) for name in parameters]
-        self._q = inputs
+        self._input_names = inputs
         self._names = ["t", *states, *inputs, *parameters]
         self._slopes = [kind.slope(u) for kind, u in zip(self.kinds, self._u, strict=True)]
+        # x' = u'/s with s = du/dx, and y' = L⁻¹ x'.
         f = [divide_terms(expr, slope) for expr, slope in zip(expressions, self._slopes, strict=True)]
         if mix is not None:
             f = [combine_linearly(row, f) for row in np.linalg.inv(mix)]
         self._tensors: dict[str, dict[tuple[int, ...], Expr]] = {
             "f": {(a,): expr for a, expr in enumerate(f) if expr != 0}
         }
-        self._same_kind = all(kind is self.kinds[0] for kind in self.kinds)
+        self._has_one_kind = all(kind is self.kinds[0] for kind in self.kinds)
         self._compiled: dict[tuple[str, ...], tuple[Any, int]] = {}
         self._column_indices: dict[tuple[str, ...], IntArray] = {}
 
     def with_inputs(self, inputs: Inputs | None) -> System:
-        """Return the system with the inputs of one trajectory; both share the compiled functions."""
+        """Return the system with the inputs of one trajectory; it shares the compiled functions with this one."""
         if inputs is None:
             return self
-        driven = copy(self)
-        driven.inputs = inputs
-        return driven
+        # A shallow copy: both systems refer to the same dictionaries of tensors and compiled functions.
+        system = copy(self)
+        system.inputs = inputs
+        return system
 
     @property
     def has_jumps(self) -> bool:
@@ -143,10 +153,10 @@ class System:
         return np.asarray(x if self.mix is None else np.linalg.solve(self.mix, x.T).T, dtype=float)
 
     def from_working(self, x: FloatArray) -> FloatArray:
-        """Transform working coordinates `(time, D)` to states `(time, D)`; the result may be `x` itself."""
+        """Transform working coordinates `(time, D)` to states `(time, D)`; the result may share memory with `x`."""
         if self.mix is not None:
             x = x @ self.mix.T
-        if self._same_kind:  # one call for all columns
+        if self._has_one_kind:  # one call for all columns
             return self.kinds[0].from_working(x)
         return np.column_stack([kind.from_working(column) for kind, column in zip(self.kinds, x.T, strict=True)])
 
@@ -176,7 +186,7 @@ class System:
     def differentiate_tensor(self, name: str) -> dict[tuple[int, ...], Expr]:
         """Return the structural nonzeros of a tensor of `TENSORS` as expressions by index.
 
-        They are obtained by differentiating the parent tensor by the last letter, when they are first used.
+        The parent tensor, without the last letter, is differentiated by that letter on first use.
         """
         if name not in self._tensors:
             letters = TENSORS[name]
@@ -185,39 +195,44 @@ class System:
             result: dict[tuple[int, ...], Expr] = {}
             check_derivative_cost(parent.values())
             for index, expr in parent.items():
-                by = self._differentiate_by_states if letters[-1] == "u" else self._differentiate_by_parameters
-                for k, derivative in by(expr):
+                differentiate = (
+                    self._differentiate_by_states if letters[-1] == "u" else self._differentiate_by_parameters
+                )
+                for k, derivative in differentiate(expr):
                     if derivative != 0 and not (repeated and k < index[-1]):
                         result[(*index, k)] = derivative
             self._tensors[name] = result
         return self._tensors[name]
 
     def _differentiate_by_parameters(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
-        """Return pairs of index and derivative for the parameters that occur in an expression."""
+        """Return an iterator over pairs of index and derivative for the parameters that occur in an expression."""
         present = expr.free_symbols
         return ((k, expr.diff(symbol)) for k, symbol in enumerate(self._p) if symbol in present)
 
     def _differentiate_by_states(self, expr: Expr) -> Iterator[tuple[int, Expr]]:
         """Yield pairs of index and derivative by working coordinates, `∂/∂x = s ∂/∂u` or `∂/∂y = Lᵀ ∂/∂x`."""
         present = expr.free_symbols
-        single = {
+        by_x = {
             k: multiply_terms(expr.diff(u), s)
             for k, (u, s) in enumerate(zip(self._u, self._slopes, strict=True))
             if u in present
         }
         if self.mix is None:
-            yield from single.items()
+            yield from by_x.items()
             return
         for k, column in enumerate(self.mix.T):
-            yield k, combine_linearly(column, [single.get(b, se.Integer(0)) for b in range(self.D)])
+            yield k, combine_linearly(column, [by_x.get(b, se.Integer(0)) for b in range(self.D)])
 
     @property
     def equations_id(self) -> int:
-        """A number that is equal for systems with the same equations, whatever their inputs."""
+        """A number that is equal for a system and its copies by `with_inputs`, which have the same equations."""
         return id(self._compiled)
 
     def index_columns(self, names: tuple[str, ...]) -> IntArray:
-        """Return the index of each column of `rows`, `(columns, 2)`: equation, then state or parameter, or 0."""
+        """Return the index of each column of `evaluate_rows`, `(columns, 2)`: equation, then state or parameter, or 0.
+
+        Only the first of several derivatives is returned, so `names` should have at most one letter; see `TENSORS`.
+        """
         if names not in self._column_indices:
             indices = [index for name in names for index in self.differentiate_tensor(name)]
             self._column_indices[names] = np.array([(*index, 0)[:2] for index in indices], dtype=np.intp).reshape(-1, 2)
@@ -241,18 +256,18 @@ class System:
         p : ndarray, (J,) or (time, J)
         names : tuple of str
             Names of tensors, keys of `TENSORS`.
-        driven : ndarray, (time, I), optional
+        input_values : ndarray, (time, I), optional
             Values of the inputs.
 
         Returns
         -------
         ndarray, (time, columns)
-            The nonzeros of one tensor after those of another; see `places` for the indices.
+            The nonzeros of the tensors in the order of `names`; see `index_columns` for the indices.
         """
         function, total = self._compile_tensors(names)
         values = np.empty((len(t), total))
         # The compiled function reads rows (t, u, q, p) and writes rows; tiles keep both in cache.
-        D, n = self.D, 1 + self.D + len(self._q)
+        D, n = self.D, 1 + self.D + len(self._input_names)
         tile = np.empty((min(len(t), _TIMES_PER_TILE), n + self.J))
         if p.ndim == 1:
             tile[:, n:] = p
@@ -269,7 +284,7 @@ class System:
         return values
 
     def _compile_tensors(self, names: tuple[str, ...]) -> tuple[Any, int]:
-        """Return the compiled function of some tensors, None without nonzeros, and how many numbers it returns."""
+        """Return the compiled function of some tensors, or None without nonzeros, and the number of its values."""
         if names not in self._compiled:
             expressions = [e for name in names for e in self.differentiate_tensor(name).values()]
             function = compile_expressions(self._names, expressions) if expressions else None
@@ -287,7 +302,7 @@ class System:
         t : ndarray, (time,)
         u : ndarray, (time, D)
             States as measured, not in working coordinates.
-        p : ndarray, (J,) or (time, J)
+        p : ndarray, (J,)
         names : tuple of str
             Names of tensors, keys of `TENSORS`.
         before : bool
@@ -297,12 +312,14 @@ class System:
         -------
         dict of str to Tensor
         """
-        driven = None if self.inputs is None else self.inputs(t, before)
+        input_values = None if self.inputs is None else self.inputs(t, before)
         _, total = self._compile_tensors(names)
         values = np.empty((total, len(t)))
         for start in range(0, len(t), _TIMES_PER_TILE):
             part = slice(start, start + _TIMES_PER_TILE)
-            values[:, part] = self.evaluate_rows(t[part], u[part], p, names, None if driven is None else driven[part]).T
+            input_part = None if input_values is None else input_values[part]
+            values[:, part] = self.evaluate_rows(t[part], u[part], p, names, input_part).T
+        # The rows of `values` are the nonzeros of the tensors in the order of `names`.
         tensors, offset = {}, 0
         for name in names:
             index = list(self.differentiate_tensor(name))

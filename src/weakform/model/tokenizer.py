@@ -1,4 +1,4 @@
-"""Tokens of a text, each with its place, and errors that point at a place."""
+"""Tokens of a text, each with its line and column, and errors that point at them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from ..support.errors import ModelError
 MAX_TEXT_CHARACTERS = 200_000
 """Number of characters of a text above which it is refused. By judgement."""
 
+MAX_SHOWN_CHARACTERS = 100
+"""Number of characters of a line that an error message shows. By judgement."""
+
+SHOWN_CHARACTERS_BEFORE = 60
+"""Column up to which a line is shown from its start; beyond it, the part shown begins this far before the token. By
+judgement."""
+
 PRINTED_SIGNS = str.maketrans(
     {"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "∗": "*", "′": "'", "’": "'", "\u00a0": " "}
 )
 """Typographic signs, as copied from a printed text, and the characters that replace them."""
 
+# Longer operators come first, so that ** is not read as two signs.
 _TOKEN_PATTERN = re.compile(
     r"(?P<space>[ \t\r\f\v]+)|(?P<comment>\#[^\n]*)|(?P<newline>\n|;)"
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -47,7 +55,7 @@ class SourceText:
     Parameters
     ----------
     text : str
-    what : str
+    description : str
         A description of the text for error messages.
     """
 
@@ -63,13 +71,16 @@ class SourceText:
         self.lines = text.split("\n")
 
     def build_error(self, token: Token, reason: str) -> ModelError:
-        """Return a `ModelError` that shows the line of `token` with a caret below its column."""
+        """Return a `ModelError` that gives a reason and shows the line of `token` with a caret below its column.
+
+        The attributes `reason` and `place` of the error hold the reason and `(line, column)`.
+        """
         line = self.lines[token.line - 1].replace("\t", " ")
-        # Of a long line only a part of 100 characters around the token is shown.
-        start = max(0, token.column - 60)
+        # Only a part of a long line, around the token, is shown.
+        start = max(0, token.column - SHOWN_CHARACTERS_BEFORE)
         error = ModelError(
             f"{self.description}, line {token.line}, column {token.column}: {reason}\n"
-            f"  {line[start : start + 100]}\n  {' ' * (token.column - 1 - start)}^"
+            f"  {line[start : start + MAX_SHOWN_CHARACTERS]}\n  {' ' * (token.column - 1 - start)}^"
         )
         error.reason, error.place = reason, (token.line, token.column)
         return error

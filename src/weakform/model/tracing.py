@@ -1,7 +1,7 @@
 """Tracing of a plain NumPy right-hand side: one call with symbols gives its expressions.
 
-NumPy applies `np.exp` to an object array by calling the method `exp` of each element, so a thin scalar with arithmetic
-and those methods is enough to trace `f(t, u, p)`. The function is called once. Branches on traced values cannot be
+NumPy applies `np.exp` to an object array by calling the method `exp` of each element, so a scalar with arithmetic and
+these methods is enough to trace `f(t, u, p)`. The function is called once. Branches on traced values cannot be
 followed and raise a `ModelError`.
 """
 
@@ -22,16 +22,23 @@ RightHandSide = Callable[..., Any]
 
 
 class TracedScalar:
-    """A symbolic scalar that NumPy can compute with."""
+    """A symbolic scalar with which NumPy can compute.
+
+    Parameters
+    ----------
+    expr : expression
+        The SymEngine expression of the scalar.
+    """
 
     __slots__ = ("expr",)
+    # Not hashable, because == is refused.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr) -> None:
         self.expr = expr
 
     def __repr__(self) -> str:
-        return f"Traced({self.expr})"
+        return f"TracedScalar({self.expr})"
 
     def _refuse_branch(self, *_: object) -> bool:
         """Refuse a comparison or a truth value."""
@@ -101,6 +108,7 @@ class TracedScalar:
         return self
 
     def __getattr__(self, name: str) -> Callable[[], TracedScalar]:
+        # NumPy looks up the method `exp` for np.exp, so every function of one argument is offered as a method.
         arity, function = FUNCTIONS.get(name, (0, None))
         if arity != 1 or function is None:
             raise AttributeError(f"a traced value has no attribute {name!r}")
@@ -113,7 +121,7 @@ def _to_expression(value: Any) -> Expr | None:
         return value.expr
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if isinstance(value, numbers.Integral):
+    if isinstance(value, numbers.Integral):  # exact, so that u**2 is a whole power
         return se.Integer(int(value))
     if isinstance(value, numbers.Real):
         return se.RealDouble(float(value))
@@ -121,7 +129,7 @@ def _to_expression(value: Any) -> Expr | None:
 
 
 def _apply_binary(left: Any, right: Any, operation: Callable[[Expr, Expr], Expr]) -> Any:
-    """Apply an operation to two values, or return NotImplemented if one is neither traced nor a real number."""
+    """Apply an operation to two values; return NotImplemented if one of them is neither traced nor a real number."""
     a, b = _to_expression(left), _to_expression(right)
     if a is None or b is None:
         return NotImplemented
@@ -160,14 +168,15 @@ def trace_function(
     t = TracedScalar(se.Symbol("t"))
     u = np.array([TracedScalar(se.Symbol(name)) for name in states], dtype=object)
     p = np.array([TracedScalar(se.Symbol(name)) for name in parameters], dtype=object)
-    q = [np.array([TracedScalar(se.Symbol(name)) for name in inputs], dtype=object)] if inputs else []
+    input_arguments = [np.array([TracedScalar(se.Symbol(name)) for name in inputs], dtype=object)] if inputs else []
     try:
-        returned = f(t, u, p, *q)
+        returned = f(t, u, p, *input_arguments)
     except ModelError:
         raise
     except Exception as error:
         raise ModelError(
-            f"The right-hand side could not be traced: {type(error).__name__}: {error}. It is called once as f(t,u,p), "
+            f"The function could not be traced: {type(error).__name__}: {error}. It is called once as "
+            f"f(t, u, p{', inputs' if inputs else ''}), "
             f"where u holds {len(states)} states and p holds {len(parameters)} parameters as symbols; it may use "
             f"arithmetic and these NumPy functions: {', '.join(sorted(n for n in FUNCTIONS if hasattr(np, n)))}."
         ) from error

@@ -1,4 +1,4 @@
-"""Transformations of models: other names, substituted values, local parameters, added doses."""
+"""Transformations of models: substituted parameters, local parameters, shifted time, added doses and events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ModelTransformations:
-    """The part of a model that derives other models from it."""
+    """The part of a model that derives other models from it; no method changes the model."""
 
     expressions: tuple[Expr, ...]
     states: tuple[str, ...]
@@ -43,7 +43,7 @@ class ModelTransformations:
         raise NotImplementedError
 
     def _collect_names(self, observables: Mapping[str, Expr]) -> set[str]:
-        """Return every name in the expressions of the model, with `observables` in place of its own."""
+        """Return every name in the expressions of the model, with `observables` instead of the observables it has."""
         raise NotImplementedError
 
     def _transform_expressions(
@@ -58,16 +58,17 @@ class ModelTransformations:
         change : callable
             Maps an expression to the changed one.
         variants : sequence of Model
-            The changed models of the trajectories, if parameters are local.
+            The changed models of the trajectories, if parameters are local. Without them the new model has none.
         """
         switches: dict[str, Expr] = {}
         renamed = {}
         for name, trigger in self.switches.items():
             # The name of a switch is its definition, so it changes with the trigger. If two switches become equal, the
             # second one keeps its old name.
-            new_name = format_switch_name(change(trigger))
-            renamed[se.Symbol(name)] = se.Symbol(name if new_name in switches else new_name)
-            switches[str(renamed[se.Symbol(name)])] = change(trigger)
+            formatted = format_switch_name(change(trigger))
+            new_name = name if formatted in switches else formatted
+            renamed[se.Symbol(name)] = se.Symbol(new_name)
+            switches[new_name] = change(trigger)
         if renamed:
             change = partial(_rename_symbols, change=change, names=renamed)
         return self.with_parts(
@@ -113,10 +114,11 @@ class ModelTransformations:
             names += list(dict.fromkeys(_join_label(name, label) for label in local[name])) if name in local else [name]
         if len(set(names)) < len(names) or set(names) & {*self.states, *self.inputs}:
             raise ModelError(
-                f"The names of local parameters and of states and inputs must differ; the parameters would be "
+                "The names of local parameters and of states and inputs must differ; the parameters would be "
                 f"{', '.join(names)}. Rename one of them."
             )
         count = len(next(iter(local.values())))
+        # Every variant lists all parameters, so that one vector of values serves all trajectories.
         variants = []
         for k in range(count):
             substitutions = {se.Symbol(n): se.Symbol(_join_label(n, labels[k])) for n, labels in local.items()}
@@ -135,18 +137,18 @@ class ModelTransformations:
         values : mapping of str to expression
             The expressions by the name of the parameter.
         drop : bool
-            Whether these parameters are removed from the list of parameters.
+            Whether these parameters are removed from the list of parameters. Only then are products multiplied out.
         """
         substitutions = {se.Symbol(name): expr for name, expr in values.items()}
         names = tuple(name for name in self.parameters if not (drop and name in values))
-        # Expanded, so that terms cancel: r*(1 - x/(2*r)) has no pole at zero.
         variants = [variant.substitute_parameters(values, drop) for variant in self.variants]
+        # Expanded, so that terms cancel: r*(1 - x/(2*r)) has no pole at zero.
         return self._transform_expressions(
             names, lambda e: expand_if_short(e.subs(substitutions)) if drop else e.subs(substitutions), variants
         )
 
     def shift_time(self, begin: float) -> Model:
-        """Return the model with time counted from `begin`."""
+        """Return the model with time counted from `begin`: t is replaced by `t + begin`. It has no variants."""
         t = se.Symbol("t")
         return self._transform_expressions(self.parameters, lambda e: e.subs({t: t + begin}))
 
@@ -178,12 +180,12 @@ class ModelTransformations:
         return self.with_parts(**{**change(self), "variants": variants})
 
     def add_infusions(self, infusions: Mapping[str, tuple[str, Expr]], parameters: Sequence[str]) -> Model:
-        """Return the model with further inputs that add to the equations of states.
+        """Return the model with further inputs that are added to the equations of states.
 
         Parameters
         ----------
         infusions : mapping of str to (str, expression)
-            For each new input the state whose equation it adds to, and the factor by which it is multiplied.
+            For each new input, the state to whose equation it is added, and the factor by which it is multiplied.
         parameters : sequence of str
             The parameters of the new model.
         """
@@ -194,7 +196,7 @@ class ModelTransformations:
         return self.with_parts(f=f, parameters=parameters, inputs=(*self.inputs, *infusions))
 
     def add_events(self, events: Sequence[Sequence[Event]]) -> Model:
-        """Return the model with further events, a sequence of them for each trajectory."""
+        """Return the model with further events; `events` has a sequence of them for each trajectory."""
         variants = [self.with_parts(events=(*self.events, *additional)) for additional in events]
         return self.with_parts(variants=variants)
 

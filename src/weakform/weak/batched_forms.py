@@ -1,9 +1,10 @@
 """Batches of short trajectories, evaluated as one long trajectory.
 
 Trajectories with the same equations are concatenated, as on a mesh (`collocation.mesh`), and the windows of their test
-functions are shifted accordingly. One pass then gives the weak residuals of all, in the same order, and their
-covariance, because blocks of two trajectories share no samples. If the last block of a trajectory is not full, it is
-filled with functions that are zero, each independent of all others with variance one.
+functions are shifted accordingly. One pass then gives the weak residuals of all trajectories, in the same order, and
+their covariance, which is exact because blocks of two trajectories share no samples. If the last block of a trajectory
+is not full, it is padded with functions that are zero, whose residuals have variance one and are independent of all
+others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .weak_form import WeakForm
 MAX_BATCHED_SAMPLES = 500
 """Number of samples above which a trajectory is evaluated in a separate pass.
 
-For longer ones the overhead of a pass is small beside its work, and a copy of the data would cost memory. By judgement.
+For longer ones the overhead of a pass is small compared with its work, and the copy of the data costs memory. By
+judgement.
 """
 
 
@@ -45,11 +47,14 @@ class FormBatch:
         return np.split(self.form.denoise(p), ends)
 
     def standardise(self, p: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        """Return the centres and standardised weak residuals of each trajectory; see `WeakForm.standardised`."""
+        """Return the centres `(K,)` and standardised weak residuals `(D, K)` of each trajectory.
+
+        See `WeakForm.standardise`.
+        """
         centres, scores = self.form.standardise(p)
-        # The functions that fill up the last block of a trajectory follow its own ones and are skipped.
+        # The padding of the last block of a trajectory follows the functions of that trajectory and is skipped.
         begins = np.cumsum([0, *(form.functions.blocks * form.functions.length for form in self.members)])
-        parts = [slice(b, b + form.functions.count) for b, form in zip(begins, self.members, strict=False)]
+        parts = [slice(begin, begin + form.functions.count) for begin, form in zip(begins, self.members, strict=False)]
         return [(centres[part], scores[:, part]) for part in parts]
 
 
@@ -65,8 +70,8 @@ def batch_forms(forms: Sequence[WeakForm]) -> tuple[FormBatch, ...]:
 
 
 def standardise_forms(forms: Sequence[WeakForm], p: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Return the centres and standardised weak residuals of each trajectory; see `WeakForm.standardised`."""
-    return tuple(scores for group in batch_forms(forms) for scores in group.standardise(p))
+    """Return the centres `(K,)` and standardised weak residuals `(D, K)` of each trajectory; see `FormBatch`."""
+    return tuple(scores for batch in batch_forms(forms) for scores in batch.standardise(p))
 
 
 def _can_share_batch(first: WeakForm, second: WeakForm) -> bool:
@@ -82,8 +87,8 @@ def _concatenate_forms(forms: list[WeakForm]) -> WeakForm:
     parts = [form.functions for form in forms]
     begins = np.cumsum([0, *(part.samples for part in parts)])
     n = parts[0].phi.shape[2]
-    # A window may reach beyond the last sample of its trajectory; in the batch the next trajectory is there, so the
-    # width of each window is cut at the end of its own one.
+    # A window may reach beyond the last sample of its trajectory. In the batch, samples of the next trajectory follow
+    # there, so that each window is cut at the end of its trajectory.
     widths = [np.minimum(np.minimum(_count_window_samples(part), n), part.samples - part.start) for part in parts]
     functions = TestFunctions(
         np.concatenate([_clear_unused_functions(part, part.phi) for part in parts]),
@@ -111,14 +116,14 @@ def _count_window_samples(part: TestFunctions) -> IntArray:
 
 
 def _clear_unused_functions(part: TestFunctions, values: FloatArray) -> FloatArray:
-    """Return a copy of the functions `values` `(B, L, n)` in which those that are not used are zero."""
+    """Return a copy of `values` `(B, L, n)`, `φ` or `φ'` of `part`, in which functions that are not used are zero."""
     copied = np.array(values)
     copied[-1, part.used_functions.stop :] = 0.0
     return copied
 
 
 def _mask_empty_functions(part: TestFunctions) -> BoolArray:
-    """Return a mask `(B, L)` of the places in the blocks of a trajectory that have no function."""
+    """Return a mask `(B, L)` of the functions that only pad the blocks of a trajectory."""
     empty = np.zeros((part.blocks, part.length), dtype=bool)
     empty[-1, part.used_functions.stop :] = True
     return empty

@@ -79,8 +79,8 @@ class LikelihoodDerivatives:
         dF = tensors["fup"]
         # Weights are needed only for the entries of F that depend on a parameter.
         dependent = {(a, c) for a, c, _ in dF.index}
-        pairs_W = sorted({(max(a, b), min(a, b)) for a, c in dependent for b, e in F if e == c})
-        self.alpha, beta = form.covariance_map.apply_adjoint(Q, lower, pairs_W, sorted(dependent))
+        W_pairs = sorted({(max(a, b), min(a, b)) for a, c in dependent for b, e in F if e == c})
+        self.alpha, beta = form.covariance_map.apply_adjoint(Q, lower, W_pairs, sorted(dependent))
         # V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc); α is symmetric and stored for a >= b.
         self.V: dict[tuple[int, int], FloatArray] = {}
         for a, c in dependent:
@@ -115,7 +115,7 @@ class LikelihoodDerivatives:
         return diagonal, self.logdet_weight * diagonal - zzT, self.logdet_weight * lower - low
 
     def build_evaluation(self, value: float, order: int) -> Evaluation:
-        """Return `value` with its derivatives up to `order`; the status tells if they are not finite."""
+        """Return `value` with its derivatives up to `order`, or the status `NOT_FINITE` if one is not finite."""
         gradient = self.gradient()
         hessian = self.hessian() if order > 1 else None
         finite = np.isfinite(gradient).all() and (hessian is None or np.isfinite(hessian).all())
@@ -147,9 +147,9 @@ class LikelihoodDerivatives:
         """Return the traces `tr(S⁻¹ ∂_iS S⁻¹ ∂_jS)`, `(J, J)`.
 
         They are exact for small problems. For large ones they are the mean of `zᵀ ∂_iS S⁻¹ ∂_jS z` over random z with
-        mean 0 and covariance S⁻¹ (probes); see `TracePolicy`. A probe averages over all KD residuals, so a few of
-        them give a Hessian that is good enough for a trust region. They cost J vectors each instead of J matrices. The
-        gradient is exact.
+        mean 0 and covariance S⁻¹ (probes); see `TracePolicy`. A probe averages over all KD residuals, so a few probes
+        give a Hessian that is good enough for a trust region. Each probe needs the J vectors ∂_jS z instead of the J
+        matrices ∂_jS. The gradient is always exact.
         """
         policy = TRACE_POLICY
         if not self.form.is_large and self.form.size < policy.min_size:
@@ -161,8 +161,9 @@ class LikelihoodDerivatives:
         functions = self.form.functions
         probes = policy.probes if self.form.size < policy.min_size else policy.probes_if_long
         for _ in range(probes):
+            # With random signs e and S = L Lᵀ, z = L⁻ᵀ e has covariance S⁻¹.
             z = self.factor.unwhiten(rng.choice((-1.0, 1.0), self.z.shape))
-            # The unused functions of the last block must not contribute.
+            # Padding must not contribute, and its functions φ are not zero: only zeros in z cancel them.
             z.reshape(functions.blocks, -1, functions.length)[-1, :, functions.used_functions.stop :] = 0.0
             V = self.factor.whiten(self._multiply_by_dS(*self._transpose_to_time(z)))
             total += np.tensordot(V, V, axes=((0, 1), (0, 1)))
@@ -171,8 +172,9 @@ class LikelihoodDerivatives:
     def _sum_second_derivatives(self) -> FloatArray:
         """Return `V : ∂_ijF + y·∂_ijf` summed over time, `(J, J)`."""
         H = np.zeros((self.J, self.J))
+        # V has every pair (a, c) that occurs: a second derivative of F_ac is nonzero only if a first one is.
         for (a, c, i, j), value in self.tensors["fupp"]:
-            H[i, j] += self.V[a, c] @ value if (a, c) in self.V else 0.0
+            H[i, j] += self.V[a, c] @ value
         for (a, i, j), value in self.tensors["fpp"]:
             H[i, j] += self.y[a] @ value
         # Second derivatives by parameters are stored for i <= j only.
@@ -200,7 +202,7 @@ class LikelihoodDerivatives:
         Parameters
         ----------
         y, w : ndarray, (D, time)
-            `_in_time(z)`.
+            `_transpose_to_time(z)`.
         """
         form, J = self.form, self.J
         D, M = self.v.shape
@@ -218,16 +220,19 @@ class LikelihoodDerivatives:
                 q[j, c] *= self.v[c]
                 for a, value in by_state[c]:
                     inside[j, a] += value * q[j, c]
+        # All parameters go through Φ in one call, as J·D series.
         product = form.functions.apply(inside.reshape(J * D, M))
         product += form.functions.apply(q.reshape(J * D, M), derivative=True)
         return product.reshape(len(product), J, -1).transpose(0, 2, 1)
 
     def _iterate_dS(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield the diagonal and the lower blocks of ∂_jS for consecutive ranges of blocks, each `(J, …, b, b)`."""
-        blocks = self.form.covariance_map
+        covariance_map = self.form.covariance_map
         weights = [build_derivative_weights(self.F, dF, self.v) for dF in self.dF]
-        for tile in blocks.iterate_tiles():
-            diagonal, lower = zip(*(blocks.compute_blocks(weights_j, tile) for weights_j in weights), strict=True)
+        for tile in covariance_map.iterate_tiles():
+            diagonal, lower = zip(
+                *(covariance_map.compute_blocks(weights_j, tile) for weights_j in weights), strict=True
+            )
             yield np.stack(diagonal), np.stack(lower)
 
 

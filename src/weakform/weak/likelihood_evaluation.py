@@ -31,7 +31,7 @@ class Evaluation:
         None if it was not requested, or the status is not OK.
     hessian : ndarray, (J, J), or None
         None if it was not requested, or the status is not OK.
-    status : Computed
+    status : EvaluationStatus
     """
 
     value: float

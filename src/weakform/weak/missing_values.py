@@ -2,8 +2,8 @@
 
 A missing value is interpolated between its neighbours (monotone cubic, in working coordinates), and its variance is
 `FILLED_VARIANCE_FACTOR` times that of a measured value. Farther than `MAX_GAP_STEPS` steps from any measured value, its
-variance is at least that of the state over time. Such values only help the search: the refinement of method "wendy"
-gives them no weight.
+variance is at least that of the state over time. Interpolated values only help the search: the refinement of method
+"wendy" gives them no weight.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def interpolate_missing(times: FloatArray, x: FloatArray, measured: NDArray[np.b
     return filled
 
 
-def pool_moments(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+def pool_moments(working_states: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation of each state over all trajectories, `(D,)` each.
 
     Parameters
     ----------
-    works : list of ndarray, (time, D)
+    working_states : list of ndarray, (time, D)
         States in working coordinates; entries that are not finite are left out.
     """
-    rows = np.concatenate(works)
+    rows = np.concatenate(working_states)
     finite = np.isfinite(rows)
     count = np.maximum(finite.sum(axis=0), 1)
     mean = np.where(finite, rows, 0.0).sum(axis=0) / count
@@ -73,13 +73,19 @@ def pool_moments(works: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
 def find_distant_entries(times: FloatArray, measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return a mask `(time, D)` of the entries that are far from any measured value of their state.
 
-    A state without any measured value is far everywhere.
+    All entries of a state without any measured value are far.
+
+    Parameters
+    ----------
+    times : ndarray, (time,)
+    measured : ndarray of bool, (time, D)
     """
     step = float(np.median(np.diff(times)))
     far = np.ones(measured.shape, dtype=bool)
     for d in range(measured.shape[1]):
         measured_times = times[measured[:, d]]
         if len(measured_times):
+            # The neighbours of each time are the measured times k - 1 and k; a single one is both.
             k = (
                 np.clip(np.searchsorted(measured_times, times), 1, len(measured_times) - 1)
                 if len(measured_times) > 1

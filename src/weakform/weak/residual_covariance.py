@@ -1,6 +1,7 @@
 """The covariance of the weak residual as a linear function of weights in time, and the adjoint of that function.
 
-With `F_ab(m) = ∂f_a/∂x_b` at sample m, noise variances `v_b(m)` and
+To first order, noise ε in the data x changes the weak residual `r = Φ f + Φ' x` by `A ε` with `A = Φ F + Φ'`, so that
+its covariance is `S = A Σ Aᵀ`. With `F_ab(m) = ∂f_a/∂x_b` at sample m, noise variances `v_b(m)` and
 
     Z_ab = F_ab v_b,        W_ab = Σ_c F_ac v_c F_bc,        Y_a = v_a
 
@@ -35,7 +36,7 @@ Pairs = Mapping[Pair, FloatArray]
 """Functions of time `(time,)` for pairs of states; absent pairs are structurally zero."""
 
 MAX_TILE_ELEMENTS = 1 << 17
-"""Number of elements of a temporary, one megabyte, so that it stays in cache. By judgement."""
+"""Largest number of elements of a temporary array: one megabyte, so that it stays in cache. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class CovarianceWeights:
 
 
 def build_covariance_weights(F: Pairs, v: FloatArray) -> CovarianceWeights:
-    """Return the weights of S from F and the variances `v` `(D, time)`."""
+    """Return the weights of S from `F = ∂f/∂x` and the variances `v` `(D, time)`."""
     Z = {(a, c): F[a, c] * v[c] for a, c in F}
     W = {(a, b): w for (a, b), w in _sum_products(F, Z).items() if a >= b}
     return CovarianceWeights(*_stack_weights(W, v), *_stack_weights(Z, v), append_zero(v))
@@ -125,16 +126,16 @@ class CovarianceMap:
 
         Parameters
         ----------
-        weights : Weights
+        weights : CovarianceWeights
         tile : slice
-            The range of blocks, one of `tiles`.
+            The range of blocks, one of `iterate_tiles`.
 
         Returns
         -------
         ndarray, (…, b, b)
             The diagonal blocks S_kk.
         ndarray, (…, b, b)
-            The lower blocks S_{k,k-1} for k >= 1.
+            The lower blocks S_{k,k-1} for k >= 1, one fewer if the range begins with the first block.
         """
         functions, D, L = self.functions, self.D, self.functions.length
         phi_phi, phi_dphi, dphi_dphi = self._diagonal
@@ -156,6 +157,8 @@ class CovarianceMap:
         shared = functions.shared[tile_low]
         R = np.zeros((max(tile_low.stop - tile_low.start, 0), D, L, D, L))
         if R.size:
+            # Rows belong to block k and columns to block k - 1. G is therefore not symmetric, and W_ba = W_ab gives the
+            # same G, not its transpose, for (b, a). The two terms with Z need separate products for the same reason.
             for (a, b), G in _contract_pairs(head_tail, weights.W_pairs, weights.W, shared, tile_low):
                 R[:, a, :, b] += G
                 if a != b:
@@ -167,16 +170,26 @@ class CovarianceMap:
             if weights.Y is not None:
                 for (a, _), G in _contract_pairs(dhead_dtail, [(a, a) for a in range(D)], weights.Y, shared, tile_low):
                     R[:, a, :, a] += G
-        # Functions that only fill up a block have variance one in S, and zero in its derivatives.
+        # Functions that only pad a block have variance one in S, which keeps it positive definite, and zero in its
+        # derivatives.
         if functions.empty is not None and weights.Y is not None:
-            block, place = np.nonzero(functions.empty[tile])
-            S[block[:, None], np.arange(D), place[:, None], np.arange(D), place[:, None]] = 1.0
+            block, function = np.nonzero(functions.empty[tile])
+            S[block[:, None], np.arange(D), function[:, None], np.arange(D), function[:, None]] = 1.0
         if tile.stop == functions.blocks:
             self._isolate_unused(S, R, 1.0 if weights.Y is not None else 0.0)
         return S.reshape(-1, D * L, D * L), R.reshape(-1, D * L, D * L)
 
     def _isolate_unused(self, S: FloatArray, R: FloatArray, unit: float) -> None:
-        """Make the functions beyond K independent of all others, with variance `unit`."""
+        """Make the padding functions beyond K independent of all others, with variance `unit`, in place.
+
+        Parameters
+        ----------
+        S : ndarray, (…, D, L, D, L)
+            Diagonal blocks that end with the last one.
+        R : ndarray, (…, D, L, D, L)
+            Lower blocks that end with the last one, or none.
+        unit : float
+        """
         unused = slice(self.functions.used_functions.stop, self.functions.length)
         S[-1, :, unused] = 0.0
         S[-1, :, :, :, unused] = 0.0
@@ -196,7 +209,7 @@ class CovarianceMap:
         R : ndarray, (B - 1, b, b)
             The lower blocks `Q_{k,k-1}`.
         W_pairs, Z_pairs : list of Pair
-            The pairs of states for which the adjoint weights are wanted; those of W with a >= b.
+            The pairs of states for which the adjoint weights are computed; pairs of W with a >= b.
 
         Returns
         -------
@@ -207,6 +220,7 @@ class CovarianceMap:
         """
         functions, D, L = self.functions, self.D, self.functions.length
         Q, R = Q.reshape(-1, D, L, D, L).copy(), R.reshape(-1, D, L, D, L)
+        # Padding must not contribute: S⁻¹ is one on its diagonal. The lower blocks are zero there already.
         self._isolate_unused(Q, R[:0], 0.0)
         phi_phi, phi_dphi, _ = self._diagonal
         head_tail, head_dtail, dhead_tail, _ = self._lower
@@ -236,12 +250,23 @@ class CovarianceMap:
 
 
 def _get_lower_range(tile: slice) -> slice:
-    """Return the range of the lower blocks S_{k,k-1}, numbered k - 1, that belong to a range of blocks."""
+    """Return the range of lower blocks S_{k,k-1} with k in a range of blocks; the block k has the number k - 1."""
     return slice(max(tile.start, 1) - 1, tile.stop - 1)
 
 
 def _contract_pairs(
     product: FunctionProduct, pairs: list[Pair], weights: FloatArray, index: IntArray, tile: slice
 ) -> Iterator[tuple[Pair, FloatArray]]:
-    """Return each pair with its blocks `(…, L, L)`, from `weights` `(pairs, time + 1)` at the samples `index`."""
+    """Return an iterator over the pairs and their blocks `(…, L, L)`.
+
+    Parameters
+    ----------
+    product : FunctionProduct
+    pairs : list of Pair
+    weights : ndarray, (pairs, time + 1)
+    index : ndarray of int, (…, n)
+        The samples at which the functions of the product are given.
+    tile : slice
+        The range of blocks of the product.
+    """
     return zip(pairs, product.contract(weights[:, index], tile), strict=True)

@@ -15,11 +15,17 @@ import numpy as np
 from ..support.array_types import FloatArray
 
 MAX_TABLE_ELEMENTS = 1 << 20
-"""Number of elements of the table of products, eight megabytes, above which no table is built. By judgement."""
+"""Largest number of elements of the table of products, eight megabytes; beyond it no table is built. By judgement."""
 
 
 class FunctionProduct:
-    """Products of the functions `left` and `right`, both `(B, L, n)`."""
+    """Products of the functions `left` and `right`, both `(B, L, n)`.
+
+    Attributes
+    ----------
+    table : ndarray, (n, L²), or None
+        The products of all pairs of functions at each sample, if all blocks are copies of one small block.
+    """
 
     def __init__(self, left: FloatArray, right: FloatArray) -> None:
         self.left, self.right = left, right

@@ -1,4 +1,4 @@
-"""The weak form of one trajectory: its weak residual, the covariance of it, and its part of the likelihood."""
+"""The weak form of one trajectory: its weak residual, its covariance, and its part of the likelihood."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .likelihood_evaluation import Evaluation, EvaluationStatus
 from .residual_covariance import CovarianceMap, Pairs, build_covariance_weights
 
 _TENSORS_BY_ORDER = (("f", "fu"), ("f", "fu", "fp", "fup"), ("f", "fu", "fp", "fup", "fpp", "fupp"))
-"""Names of the tensors (see `model.system`) that the value, the gradient and the Hessian need."""
+"""Names of the tensors (see `model.system`) that are needed up to the value, the gradient and the Hessian."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class WeakForm:
         The right-hand side in working coordinates.
     times : ndarray, (time,)
     u : ndarray, (time, D)
-        States as measured, without missing values.
+        States in the units of the data; missing values are filled (see `missing_values`).
     variance : ndarray, (time, D) or (D,)
         Variance of the noise in working coordinates.
     functions : TestFunctions
@@ -50,7 +50,7 @@ class WeakForm:
 
     @property
     def is_large(self) -> bool:
-        """Whether exact traces of the Hessian would take too long because of many states and parameters."""
+        """Whether there are so many states and parameters that the traces of the Hessian are estimated."""
         return TRACE_POLICY.max_states_times_parameters < self.system.D * self.system.J
 
     @property
@@ -68,6 +68,10 @@ class WeakForm:
         p : ndarray, (J,)
         names : tuple of str
             Names of tensors, keys of `model.system.TENSORS`.
+
+        Returns
+        -------
+        dict of str to Tensor
         """
         after = self.system.evaluate(self.times, self.u, p, names)
         if not self.system.has_jumps:
@@ -119,10 +123,10 @@ class WeakForm:
         return factorise(diagonal, lower)
 
     def denoise(self, p: FloatArray) -> FloatArray:
-        """Return the states less the noise that the model implies: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`.
+        """Return the states less the noise that the model implies: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`, `A = Φ F + Φ'`.
 
-        Of all corrections that make the linearised weak residual zero, ε̂ is the most probable. Samples at the ends,
-        where test functions vanish, are hardly corrected.
+        Of all corrections that make the linearised weak residual `r - A ε` zero, ε̂ is the most probable. Samples at the
+        ends, where test functions vanish, are hardly corrected.
 
         Parameters
         ----------
@@ -143,13 +147,14 @@ class WeakForm:
         F: Pairs = {(a, b): value for (a, b), value in tensors["fu"]}
         r = self.residual(tensors["f"].to_dense((D,)))
         z = self.factorise_covariance(F).solve(r.reshape(len(r), -1, 1)).reshape(functions.blocks, D, functions.length)
+        # w = Aᵀ z = Fᵀ Φᵀ z + Φ'ᵀ z.
         y, w = functions.apply_transposed(z), functions.apply_transposed(z, derivative=True)
         for (a, b), value in F.items():
             w[b] += value * y[a]
         return self.system.from_working((self.x - self.variances * w).T)
 
     def standardise(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the standardised weak residuals, and when they occur.
+        """Return the standardised weak residuals, and the times to which they belong.
 
         Parameters
         ----------
@@ -160,7 +165,7 @@ class WeakForm:
         ndarray, (K,)
             Centres in time of the test functions.
         ndarray, (D, K)
-            Weak residuals divided by their standard deviations.
+            Weak residuals divided by their standard deviations; not finite if the right-hand side is not.
         """
         functions, D = self.functions, self.system.D
         with np.errstate(all="ignore"):
@@ -171,7 +176,8 @@ class WeakForm:
             ]
             variance = np.concatenate(parts).diagonal(axis1=1, axis2=2).reshape(functions.blocks, D, functions.length)
             scores = self.residual(tensors["f"].to_dense((D,))) / np.sqrt(variance)
-        # The centre of a function is the mean of time weighted by φ².
+        # The centre of a function is the mean of time weighted by φ². The time appended for samples beyond the last one
+        # has no weight.
         power = functions.phi**2
         times = np.append(self.times, self.times[-1])[functions.window]
         with np.errstate(invalid="ignore"):
@@ -185,9 +191,13 @@ class WeakForm:
         ----------
         p : ndarray, (J,)
         order : int
-            0 for the value alone, 1 for the gradient, too, 2 for the Hessian, too.
+            0 for the value, 1 for the gradient as well, 2 for the Hessian as well.
         logdet_weight : float
             The weight λ of the log-determinant.
+
+        Returns
+        -------
+        Evaluation
         """
         D = self.system.D
         tensors = self.evaluate_tensors(p, _TENSORS_BY_ORDER[order])

@@ -2,8 +2,9 @@
 
     r = Φ f + Φ' x,        ℓ(p) = ½ [ λ log det S + rᵀ S⁻¹ r + KD log 2π ],        λ = 1
 
-(λ is the weight of the log-determinant; λ = 0 leaves the quadratic form.) With z = S⁻¹r, Q = λS⁻¹ - zzᵀ, and the
-adjoint weights α, β of `residual_covariance`, everything about S that the derivatives need is a function of time:
+(λ is the weight of the log-determinant; λ = 0 leaves the quadratic form.) S = A Σ Aᵀ with A = Φ F + Φ' is the
+covariance of r. With z = S⁻¹r, Q = λS⁻¹ - zzᵀ, and the adjoint weights α, β of `residual_covariance`, everything about
+S that the derivatives need is a function of time:
 
     V_ac = v_c (β_ac + 2 Σ_b α_ab F_bc)          adjoint of F = ∂f/∂x in ½⟨Q, dS⟩
     y = Φᵀz,     w = Aᵀz = Fᵀy + Φ'ᵀz            adjoint of f, and of the data
@@ -55,12 +56,12 @@ class WeakLikelihood:
         ----------
         p : ndarray, (J,)
         order : int
-            0 for the value alone, 1 for the gradient, too, 2 for the Hessian, too.
+            0 for the value, 1 for the gradient as well, 2 for the Hessian as well.
 
         Returns
         -------
         Evaluation
-            That of the first trajectory that could not be evaluated, if there is one.
+            If a trajectory could not be evaluated, the evaluation of the first such trajectory.
         """
         p = np.asarray(p, dtype=float)
         with use_single_thread(), np.errstate(all="ignore"):

@@ -26,20 +26,26 @@ from .missing_values import FILLED_VARIANCE_FACTOR, find_distant_entries, interp
 from .weak_form import WeakForm
 from .weak_likelihood import WeakLikelihood
 
+MIN_RELATIVE_EIGENVALUE = 1e-10
+"""Eigenvalue of a matrix with unit diagonal below which its direction is taken to be without information.
 
-def _estimate_noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
+The sandwich covariance has no variance in such a direction, so the variance of the inverse is used. By judgement.
+"""
+
+
+def _estimate_noise_level(data: Dataset, working_states: list[FloatArray]) -> FloatArray:
     """Estimate σ `(D,)` by the noise filter, and by repeated measurements, over all trajectories.
 
     Parameters
     ----------
     data : Dataset
-    works : list of ndarray, (time, D)
+    working_states : list of ndarray, (time, D)
         The states of each trajectory in working coordinates; NaN where they are missing.
     """
-    D = works[0].shape[1]
-    # σ² is the mean of the squares over all trajectories.
+    D = working_states[0].shape[1]
+    # σ² is the sum of squares of all trajectories over the sum of their counts.
     squares, counts = np.zeros(D), np.zeros(D)
-    for q, x in zip(data.trajectories, works, strict=True):
+    for q, x in zip(data.trajectories, working_states, strict=True):
         regular = q.is_evenly_spaced and q.scale is None and len(x) >= MIN_FILTER_SAMPLES
         for d in range(D):
             measured = np.isfinite(x[:, d])
@@ -50,39 +56,33 @@ def _estimate_noise_level(data: Dataset, works: list[FloatArray]) -> FloatArray:
                 state_squares, count = filter_uneven_series(q.times[measured], x[measured, d], q.scales[measured, d])
                 squares[d] += state_squares
                 counts[d] += count
+        # Repeated measurements give squares about their means, with fewer degrees of freedom than values.
         if q.within is not None and q.repeats is not None:
             squares += q.within
             counts += q.repeats
     return np.asarray(np.sqrt(squares / np.maximum(counts, 1)))
 
 
-def _scale_noise_by_trajectory(data: Dataset, works: list[FloatArray]) -> Dataset:
-    """Return the data with a noise scale for each trajectory: its σ by the filter, relative to that of all data.
+def _scale_noise_by_trajectory(data: Dataset, working_states: list[FloatArray]) -> Dataset:
+    """Return the data with a noise scale for each trajectory: its estimated σ relative to the σ of all data.
 
-    Parameters are those of `_noise_level`. The scale is 1 for a state without noise.
+    The parameters are those of `_estimate_noise_level`. The scale is 1 for a state without noise.
     """
-    shared = _estimate_noise_level(data, works)
+    shared = _estimate_noise_level(data, working_states)
     parts = []
-    for q, x in zip(data.trajectories, works, strict=True):
-        own = _estimate_noise_level(data.replace_attributes(trajectories=(q,)), [x])
+    for q, x in zip(data.trajectories, working_states, strict=True):
+        separate = _estimate_noise_level(data.replace_attributes(trajectories=(q,)), [x])
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where((own > 0) & (shared > 0), own / shared, 1.0)
+            ratio = np.where((separate > 0) & (shared > 0), separate / shared, 1.0)
         parts.append(q.multiply_scales(ratio))
     return data.replace_attributes(trajectories=tuple(parts))
-
-
-MIN_RELATIVE_EIGENVALUE = 1e-10
-"""Eigenvalue of a matrix with unit diagonal below which its direction is taken to be without information.
-
-The sandwich covariance has no variance in such a direction, so the variance of the inverse is used. By judgement.
-"""
 
 
 class Basis(Protocol):
     """A family of test functions."""
 
     def build(self, trajectory: Trajectory) -> TestFunctions:
-        """Return the test functions on the grid of a trajectory."""
+        """Return the test functions on the samples of a trajectory."""
 
 
 @dataclass(frozen=True)
@@ -118,26 +118,32 @@ class WeakProblem:
             All states of the model must have a column.
         basis : Basis
             The family of test functions.
+
+        Returns
+        -------
+        WeakProblem
         """
         data = match_all_states(data, model)
         systems = [build_system(model, data, k) for k in range(len(data.trajectories))]
         with np.errstate(all="ignore"):
-            works = [system.to_working(q.values) for system, q in zip(systems, data.trajectories, strict=True)]
+            working_states = [system.to_working(q.values) for system, q in zip(systems, data.trajectories, strict=True)]
         if data.own_noise and data.sigma is None:
-            data = _scale_noise_by_trajectory(data, works)
-        measured = [np.isfinite(x) for x in works]
+            data = _scale_noise_by_trajectory(data, working_states)
+        measured = [np.isfinite(x) for x in working_states]
         filled = [
-            interpolate_missing(q.times, x, m) for q, x, m in zip(data.trajectories, works, measured, strict=True)
+            interpolate_missing(q.times, x, m)
+            for q, x, m in zip(data.trajectories, working_states, measured, strict=True)
         ]
-        sigma = _estimate_noise_level(data, works) if data.sigma is None else data.sigma.copy()
+        sigma = _estimate_noise_level(data, working_states) if data.sigma is None else data.sigma.copy()
         scales = [q.scales.copy() for q in data.trajectories]
         centre, spread = pool_moments(filled)
         forms = []
         for k, q in enumerate(data.trajectories):
             present = measured[k]
+            # The scale of a missing value need not be finite; the inner `where` keeps it out of the square.
             variance = np.where(present, np.where(present, scales[k], 1.0) ** 2, FILLED_VARIANCE_FACTOR) * sigma**2
-            # A state without any value in this trajectory gets its mean over all others. Far from any measured value
-            # the variance is at least that of the state over time.
+            # A state without any value in this trajectory gets its mean over all other trajectories. Far from any
+            # measured value the variance is at least that of the state over time.
             unmeasured = ~np.isfinite(filled[k]).any(axis=0)
             filled[k][:, unmeasured] = centre[unmeasured]
             far = ~present & find_distant_entries(q.times, present)
@@ -167,7 +173,7 @@ class WeakProblem:
 
     @property
     def fitted_initial_count(self) -> int:
-        """Number of initial values that a forward solution has to fit."""
+        """Number of initial values that a fit of forward solutions has to estimate."""
         return len(self.model.states) * len(self.forms)
 
     @property
@@ -186,7 +192,7 @@ class WeakProblem:
         return sum(form.size for form in self.forms)
 
     def likelihood(self, logdet_weight: float = 1.0) -> WeakLikelihood:
-        """The weak likelihood of all trajectories."""
+        """Return the weak likelihood of all trajectories; `logdet_weight` is its λ."""
         return WeakLikelihood(self.forms, logdet_weight)
 
     @cached_property
@@ -206,14 +212,14 @@ class WeakProblem:
         return math.sqrt(sum(float(np.sum(self._weigh_residual(form.left_side) ** 2)) for form in self.forms))
 
     def _weigh_residual(self, r: FloatArray) -> FloatArray:
-        """Return residuals `(B, D, L)` with each equation multiplied by its weight."""
+        """Return residuals `(B, D, L)` with those of each state multiplied by its weight; see `state_weights`."""
         return r * self.state_weights[:, None]
 
     def residual(self, p: FloatArray) -> FloatArray:
         """Return the weighted weak residual at `p` `(J,)`, `(rows,)`; not finite if the right-hand side is not."""
         parts = []
         with use_single_thread(), np.errstate(all="ignore"):
-            for form in (group.form for group in self._batches):
+            for form in (batch.form for batch in self._batches):
                 f = form.evaluate_tensors(p, ("f",))["f"].to_dense((form.system.D,))
                 parts.append(self._weigh_residual(form.residual(f)).ravel())
         return np.concatenate(parts)
@@ -222,7 +228,7 @@ class WeakProblem:
         """Return the Jacobian of the weighted weak residual at `p` `(J,)`, `(rows, J)`."""
         parts = []
         with use_single_thread(), np.errstate(all="ignore"):
-            for form in (group.form for group in self._batches):
+            for form in (batch.form for batch in self._batches):
                 G = form.jacobian(form.evaluate_tensors(p, ("fp",))["fp"])
                 shape = (len(G), form.system.D, form.functions.length, self.J)
                 parts.append((G.reshape(shape) * self.state_weights[:, None, None]).reshape(-1, self.J))
@@ -237,7 +243,7 @@ class WeakProblem:
             If one of them has no Cholesky factor.
         """
         with use_single_thread(), np.errstate(all="ignore"):
-            forms = [group.form for group in self._batches]
+            forms = [batch.form for batch in self._batches]
             return [
                 form.factorise_covariance({(a, b): F for (a, b), F in form.evaluate_tensors(p, ("fu",))["fu"]})
                 for form in forms
@@ -249,7 +255,7 @@ class WeakProblem:
         Parameters
         ----------
         factors : list of Factor
-            The factors of S, from `factors`.
+            The factor of S for each batch, from `factorise_covariances`.
 
         Returns
         -------
@@ -260,7 +266,7 @@ class WeakProblem:
         def residual(p: FloatArray) -> FloatArray:
             parts = []
             with use_single_thread(), np.errstate(all="ignore"):
-                for form, factor in zip((group.form for group in self._batches), factors, strict=True):
+                for form, factor in zip((batch.form for batch in self._batches), factors, strict=True):
                     r = form.residual(form.evaluate_tensors(p, ("f",))["f"].to_dense((form.system.D,)))
                     parts.append(factor.whiten(r.reshape(len(r), -1, 1)).ravel())
             return np.concatenate(parts)
@@ -268,7 +274,7 @@ class WeakProblem:
         def jacobian(p: FloatArray) -> FloatArray:
             parts = []
             with use_single_thread(), np.errstate(all="ignore"):
-                for form, factor in zip((group.form for group in self._batches), factors, strict=True):
+                for form, factor in zip((batch.form for batch in self._batches), factors, strict=True):
                     G = factor.whiten(form.jacobian(form.evaluate_tensors(p, ("fp",))["fp"]))
                     parts.append(G.reshape(-1, self.J))
             return np.concatenate(parts)
@@ -283,12 +289,12 @@ class WeakProblem:
         NotPositiveDefinite
             If the covariance of a weak residual has no Cholesky factor.
         """
-        return tuple(states for group in self._batches for states in group.denoise(p))
+        return tuple(states for batch in self._batches for states in batch.denoise(p))
 
     def denoise_or_keep(self, p: FloatArray) -> tuple[FloatArray, ...]:
         """Return the denoised states `(time, D)` of each trajectory, or the data if denoising is not possible.
 
-        It is not possible without noise, or if the result is not finite.
+        Denoising is not possible if σ is zero, or if the result is not finite.
         """
         try:
             with np.errstate(all="ignore"):
@@ -326,10 +332,12 @@ class WeakProblem:
                 columns = weighted.transpose(0, 3, 1, 2).reshape(functions.blocks, F * D, functions.length)
                 y = functions.apply_transposed(columns).reshape(F, D, -1)
                 w = functions.apply_transposed(columns, derivative=True).reshape(F, D, -1)
+                # w becomes AᵀG, with A = Φ F + Φ', for one parameter in each row.
                 for (a, b), value in tensors["fu"]:
                     w[:, b] += value * y[:, a]
                 noise = (w * np.sqrt(form.variances)).reshape(F, -1)
                 middle += noise @ noise.T
+        # A parameter that no equation depends on has a column of zeros in G.
         informed = gram.diagonal() > np.finfo(float).tiny
         covariance = np.diag(np.where(informed, 0.0, np.inf))
         inside = np.ix_(informed, informed)
