@@ -93,3 +93,11 @@ def test_function_takes_inputs_and_refuses_bad_arguments():
         f(0.0, ["a"], [3.0], [1.0])
     with pytest.raises(wf.ModelError, match="switches"):
         wf.Model.from_text("x' = if(t < 2, a, -a)*x").function()
+
+
+def test_states_may_have_names_that_sympy_reads_as_constants():
+    sympy = pytest.importorskip("sympy")
+    T, b = sympy.symbols("t b")
+    S, E = sympy.Function("S")(T), sympy.Function("E")(T)
+    model = wf.Model.from_sympy({S: -b * S * E, E: b * S * E - E})
+    assert model(0.0, [2.0, 3.0], [0.5]).tolist() == [-3.0, 0.0]

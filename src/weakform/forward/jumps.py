@@ -79,8 +79,14 @@ class Jumps:
             k for k, time in enumerate(self._switched) if time is None and self._switches[k].free_symbols & varying
         ]
         self._maps: dict[Any, ExpressionMap] = {}
-        watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
-        self._watched = watched
+        self._watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
+        # A trigger is evaluated without inputs, so that one that depends on an input would silently never fire.
+        for name in model.inputs:
+            if any(se.Symbol(name) in trigger.free_symbols for trigger in self._watched):
+                raise ModelError(
+                    f"A condition of the model depends on the input {name!r}; conditions may depend on time, states and "
+                    "parameters only. Compute the condition beforehand, and give it as an input that is 0 or 1."
+                )
 
     @property
     def has_jumps(self) -> bool:

@@ -241,7 +241,7 @@ def find_steady_state(
             model,
             p,
             u0,
-            [begin, max(t, begin + _FOLLOW.first_duration)],
+            [begin, max(t, begin + _FOLLOW.first_duration / slowest)],
             held=happened,
             sensitivities=True,
             max_evaluations=10 * _FOLLOW.max_evaluations,

@@ -63,8 +63,13 @@ def _read_name(symbol: Any) -> str:
 
 def _replace_state_functions(expression: Any, equations: Mapping[Any, Any]) -> Any:
     """Return an expression with the states that are functions of time replaced by symbols."""
-    functions = {state: se.Symbol(_read_name(state)) for state in equations if getattr(state, "is_Function", False)}
-    return expression.subs({state: str(symbol) for state, symbol in functions.items()}) if functions else expression
+    functions = [state for state in equations if getattr(state, "is_Function", False)]
+    if not functions:
+        return expression
+    from sympy import Symbol
+
+    # A text would be parsed: SymPy reads "E" as 2.718 and "S" as a function.
+    return expression.subs({state: Symbol(_read_name(state)) for state in functions})
 
 
 def to_sympy(model: Model) -> dict[Any, Any]:
