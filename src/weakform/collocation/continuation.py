@@ -13,7 +13,7 @@ from ..optimize.box_quadratic import minimise_in_box
 from ..support.array_types import FloatArray
 from .bordered_system import BorderedSystem
 from .gauss_helmert import Prior
-from .soft_constraint import LinearisedProblem, RelaxedModel
+from .soft_constraint import MIN_STATE_SIZE, LinearisedProblem, RelaxedModel
 
 STIFFNESS_LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
 """Relative size q of the random walk that the model is allowed, level by level: from 3 down to about 1e-4.
@@ -22,12 +22,16 @@ At the first level the problem is nearly a smoothing problem. Each level is a fa
 (docs/method.md); larger factors save levels and make each of them harder. By judgement.
 """
 EXACT_STIFFNESSES = (1e-6, 1e-8)
-"""Values of q at which the model counts as exact: at the end of a search, and of an estimate.
+"""Values of q at which the model counts as exact: the first at the end of a search, the second for an estimate.
 
-At 1e-6 a state that the model keeps at zero could still grow out of the softness of the last level.
+At 1e-6 a state that the model keeps at zero could still grow out of the random walk of the last level.
 """
 ESTIMATE_TOLERANCE = 1e-5
 """Decrease of the objective, in units of log-likelihood, below which the level of an estimate has converged.
+
+By judgement."""
+INFORMATION_DAMPING = 1e-12
+"""Damping of the system from which the information is computed: too small to change it.
 
 By judgement."""
 
@@ -37,10 +41,10 @@ class _StoppingPolicy:
     """Thresholds that end a level."""
 
     max_steps: int = 25
-    """Steps of a level with a soft model. The next level goes on from any point, so that more are not worth it.
-    By judgement."""
+    """Largest number of steps of a level with a soft model, which need not converge: the next level continues from any
+    point. By judgement."""
     max_exact_steps: int = 60
-    """Steps of a level with the exact model, which have to converge. By judgement."""
+    """Largest number of steps of a level with the exact model, which has to converge. By judgement."""
     relative_decrease: float = 1e-3
     """Decrease, relative to the objective, below which a level with a soft model has converged. By judgement."""
     search_decrease: float = 1e-3
@@ -123,8 +127,8 @@ class SearchSettings:
     Attributes
     ----------
     lower, upper : ndarray, (P,)
-    held : ndarray, (P,), or None
-        Length of a spring: a parameter that moves this far in one level adds half a unit to the objective. At large q
+    spring_length : ndarray, (P,), or None
+        Length of the spring of each parameter: a parameter that moves this far in one level adds half a unit to the objective. At large q
         the data say little about p except that less movement is cheaper. Without springs parameters run to their
         bounds and stay there.
     prior : Prior, optional
@@ -141,7 +145,7 @@ class SearchSettings:
 
 def compute_state_sizes(X: FloatArray) -> FloatArray:
     """Compute the root mean square of each state over all nodes, `(D,)`, from X `(N, D)`."""
-    return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-100))
+    return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), MIN_STATE_SIZE))
 
 
 class _Level:
@@ -149,11 +153,11 @@ class _Level:
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     point : Point
         Where the level begins.
     q : float
-    search : Search
+    search : SearchSettings
     """
 
     def __init__(self, problem: RelaxedModel, point: Point, q: float, search: SearchSettings) -> None:
@@ -161,8 +165,8 @@ class _Level:
         self.V = np.maximum(problem.compute_variances(point.X, q), np.finfo(float).tiny)
         self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
         self.stiff = q < _RETURNS.stiff_below
-        held = search.spring_length
-        self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
+        lengths = search.spring_length
+        self.spring = np.zeros(len(self.centre)) if lengths is None else 1.0 / lengths[problem.free] ** 2
         self.damping = max(point.damping, _DAMPING.smallest_first)
         self.value = self.compute_objective(self.p, self.X, problem.compute_constraint(self.p, self.X))
 
@@ -184,7 +188,7 @@ class _Level:
 
         Parameters
         ----------
-        line : Linear
+        line : LinearisedProblem
             The problem, linearised at the current point.
         mu : float
             The damping.
@@ -270,7 +274,7 @@ class _Level:
             States after the step, and the constraint there.
         target : ndarray, (N, D)
             The constraint by the linearised step.
-        arrow : Arrow
+        arrow : BorderedSystem
             The factorised system of the step.
         mu : float
             The damping of the step.
@@ -334,6 +338,7 @@ class _Level:
                 factor = min(max(1 - (2 * ratio - 1) ** 3, _DAMPING.max_reduction), _DAMPING.max_increase)
                 mu, rejection = max(mu * factor, _DAMPING.smallest), _DAMPING.rejection_factor
                 self.damping = mu
+            # A refused step ends the level, too, if what it would have lost is within the tolerance.
             if abs(gain) <= relative * self.value + absolute:
                 return True, step
             if gain < 0:
@@ -350,12 +355,12 @@ def minimise_level(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     point : Point
         Where to begin.
     q : float
         Relative size of the random walk.
-    search : Search
+    search : SearchSettings
     tolerance : float
         Decrease of the objective, in units of log-likelihood, below which the level has converged.
 
@@ -382,12 +387,12 @@ def run_continuation(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     p : ndarray, (P,)
     X : ndarray, (N, D)
         Parameters and states of the start.
-    search : Search
-    first : float
+    search : SearchSettings
+    first_level : float
         Largest q; levels above it are skipped.
 
     Returns
@@ -408,9 +413,9 @@ def settle_on_exact_model(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     point : Point
-    search : Search
+    search : SearchSettings
         Its springs are left out.
     tolerance : float
         Decrease of the objective, in units of log-likelihood, below which it has converged.
@@ -429,13 +434,13 @@ def compute_information(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     p : ndarray, (P,)
     X : ndarray, (N, D)
 
     Returns
     -------
-    arrow : Arrow
+    arrow : BorderedSystem
         The factorised linear system at (p, X).
     H : ndarray, (F, F)
         The information.
@@ -450,6 +455,6 @@ def compute_information(
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
         V = np.maximum(problem.compute_variances(X, EXACT_STIFFNESSES[-1]), np.finfo(float).tiny)
-        arrow = BorderedSystem(line, problem.layout, V, 1e-12, compute_state_sizes(X))
+        arrow = BorderedSystem(line, problem.layout, V, INFORMATION_DAMPING, compute_state_sizes(X))
         gradient, H, _, _ = arrow.eliminate_states(line.v)
     return arrow, H, gradient

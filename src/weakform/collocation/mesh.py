@@ -45,7 +45,7 @@ from .simpson_rule import (
 )
 
 TRUNCATION_SUBSTEPS = 16
-"""Number of Runge–Kutta steps with which `Mesh.truncation` solves the equations over one interval.
+"""Number of Runge–Kutta steps with which `Mesh.estimate_truncation` solves the equations over one interval.
 
 More steps follow stiffer equations and cost as many more evaluations. By judgement.
 """

@@ -72,8 +72,8 @@ def project_from_relaxed(
 
     Parameters
     ----------
-    relaxed : Relaxed
-    arrow : Arrow
+    relaxed : RelaxedModel
+    arrow : BorderedSystem
         The linear system at the fit.
     H : ndarray, (F, F)
         The information about the free parameters.

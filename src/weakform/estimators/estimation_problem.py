@@ -81,7 +81,7 @@ class Task:
     options : Options
     stop : Watch
         `stop()` is True if the time limit has passed or the user has interrupted.
-    scale : Scale
+    scale : WorkingScale
         Which parameters are on a log scale.
     prior : Priors, optional
     """

@@ -149,7 +149,7 @@ class PartlyObserved:
 
     Parameters
     ----------
-    problem : LatentProblem
+    problem : HiddenStateProblem
     tolerance : float
         Relative tolerance of the solver.
     additive : bool

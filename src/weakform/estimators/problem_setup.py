@@ -37,8 +37,8 @@ def build_problem(
 
     Parameters
     ----------
-    parameters : Parameters
-    matched : Matched
+    parameters : ResolvedParameters
+    matched : MatchedPair
         The model with the columns that are measured.
     estimator : Estimator
     basis : Basis

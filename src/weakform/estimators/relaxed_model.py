@@ -67,7 +67,10 @@ SEARCH_SETTINGS = (
 START_RANGES = ((0.1, 10.0), (1.0, 100.0))
 """Ranges of unbounded parameters around their natural sizes, each for all `SEARCH_SETTINGS` in turn. A process that is
 over long before the data end is faster than the natural size. The second range came with the mean effects of
-`natural_sizes`, when flip-flop kinetics had ended in a second optimum."""
+`compute_natural_sizes`, when flip-flop kinetics had ended in a second optimum."""
+STATE_LEVEL_DECADES = (-1.0, 0.5)
+"""Range of the decimal logarithm of the constant of a hidden state in a start, relative to a size that it may have. By
+judgement."""
 UNBOUNDED_RANGE = 1.0
 """Distance that a parameter without bounds may move in one level, relative to its size. By judgement."""
 MAX_DOMAIN_REPAIRS = 5
@@ -121,7 +124,7 @@ def make_hidden_state_starts(
     Parameters
     ----------
     task : Task
-    given : tuple of ndarray, (P,)
+    user_starts : tuple of ndarray, (P,)
         Starts of the user, on the scale of the task; NaN where no value is given.
     count : int, optional
         Number of starts.
@@ -139,7 +142,7 @@ def make_hidden_state_starts(
     for k in range(default if count is None else count):
         share = rng.uniform(size=len(lower))
         reach = START_RANGES[k // len(SEARCH_SETTINGS) % len(START_RANGES)]
-        levels = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
+        levels = rng.choice(sizes) * paces * 10 ** rng.uniform(*STATE_LEVEL_DECADES, size=len(paces))
         p = np.where(task.free, task.scale.to_working(map_to_bounds(lower, upper, share, units, reach)), task.base)
         # The starts of the user may all be wrong in the same way: every second start is drawn.
         from_user = k % 2 == 0 and k // 2 < len(user_starts)
@@ -253,12 +256,12 @@ def _search_from_solution(
     Parameters
     ----------
     task : Task
-    relaxed : Relaxed
+    relaxed : RelaxedModel
         The problem of the search.
     start : HiddenStateStart
     point : Point
         The result of the search from a soft constraint.
-    limits : Search
+    limits : SearchSettings
     """
     problem, p = _get_hidden_state_problem(task), start.parameters
     meshes = problem.build_meshes()
@@ -390,11 +393,11 @@ def _measure_discretisation(
 
     Parameters
     ----------
-    problem : LatentProblem
-    relaxed : Relaxed
+    problem : HiddenStateProblem
+    relaxed : RelaxedModel
         The problem on the mesh.
-    latent : Latent
-    arrow : Arrow
+    latent : MeshStates
+    arrow : BorderedSystem
         Linear system of a step at this point.
     H : ndarray, (F, F)
         Information about the free parameters.

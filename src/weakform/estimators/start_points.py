@@ -37,7 +37,7 @@ def make_starts(task: Task, user_starts: tuple[FloatArray, ...], count: int | No
     Parameters
     ----------
     task : Task
-    given : tuple of ndarray, (J,)
+    user_starts : tuple of ndarray, (J,)
         Starts of the user on the scale of the task; NaN where no value is given.
     count : int, optional
         Number of starts; by default as many as the model needs.

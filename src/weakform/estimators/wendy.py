@@ -49,7 +49,7 @@ MAX_NODES_PER_SAMPLE = 16
 relaxed model takes over, which halves only the intervals that need it."""
 MIN_SUBSTEPS = 2
 """Runge–Kutta steps in each interval that roughly measure the error of the rule; if they find it doubtful,
-`collocation.mesh.SUBSTEPS` measure it again. By judgement."""
+`collocation.mesh.TRUNCATION_SUBSTEPS` measure it again. By judgement."""
 CLEAR_BIAS_SHARE = 0.2
 """Share of `DISCRETISATION.max_bias` below which the rough measure of the bias is trusted. By judgement."""
 
