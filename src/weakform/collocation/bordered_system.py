@@ -56,7 +56,8 @@ class BorderedSystem:
         H[layout.sampled] = R.transpose(0, 2, 1) @ R
         diagonal = np.arange(D)
         H[:, diagonal, diagonal] += damping
-        # No residual and no constraint depends on the states of an extra node: any regular block keeps their change zero.
+        # Neither residual nor constraint depends on the states of an extra node: any regular block keeps their change
+        # zero.
         H[layout.ahead] = np.eye(D)
         self.g = np.zeros((N, D))
         self.g[layout.sampled] = (Rt @ line.r[:, :, None])[:, :, 0]

@@ -58,9 +58,9 @@ class _DampingPolicy:
     smallest_first: float = 1e-3
     """Smallest damping of the first step of a level. By judgement."""
     max_reduction: float = 1 / 3
-    """Factor to which a good step may reduce the damping. With 1/10 every other step was refused."""
+    """Smallest factor by which a good step multiplies the damping. With 1/10 every other step was refused."""
     max_increase: float = 4.0
-    """Factor to which an accepted step that gains less than promised may raise the damping. By judgement."""
+    """Largest factor by which an accepted step that gains less than promised multiplies the damping. By judgement."""
     smallest: float = 1e-9
     """Damping below which it is not reduced. By judgement."""
     rejection_factor: float = 5.0
@@ -76,19 +76,19 @@ class _ReturnPolicy:
     """How states are moved back into the domain of the equations and onto the constraint within a step."""
 
     max_halvings: int = 6
-    """How often a state that has left the domain of the equations is moved half the way back. By judgement."""
+    """How often states that have left the domain of the equations are moved halfway back. By judgement."""
     max_returns: int = 12
-    """Newton steps of the states back onto the constraint at a level with a stiff model. By judgement."""
+    """Largest number of Newton steps of the states back onto the constraint, if the model is stiff. By judgement."""
     stiff_below: float = 1e-3
     """Value of q below which the model counts as stiff.
 
-    Below it the second-order violation of a straight step dominates the objective, and without returns only tiny steps
-    would be accepted (docs/method.md). Above it one return is enough.
+    Below it the second-order violation of a straight step dominates the objective, and without Newton steps back onto
+    the constraint only tiny steps would be accepted (docs/method.md). Above it one Newton step is enough.
     """
     negligible: float = 1e-4
-    """Violation, in units of the objective, that needs no return. By judgement."""
+    """Violation `Σ (v - target)²/V` below which no Newton step follows. By judgement."""
     slow_decrease: float = 0.1
-    """Ratio of the violations after and before a return above which v is linearised again. By judgement."""
+    """Ratio of the violations after and before a Newton step above which v is linearised again. By judgement."""
 
 
 _STOPPING, _DAMPING, _RETURNS = _StoppingPolicy(), _DampingPolicy(), _ReturnPolicy()
@@ -128,9 +128,9 @@ class SearchSettings:
     ----------
     lower, upper : ndarray, (P,)
     spring_length : ndarray, (P,), or None
-        Length of the spring of each parameter: a parameter that moves this far in one level adds half a unit to the objective. At large q
-        the data say little about p except that less movement is cheaper. Without springs parameters run to their
-        bounds and stay there.
+        Length of the spring of each parameter: a parameter that moves this far in one level adds half a unit to the
+        objective. At large q the data say little about p except that less movement is cheaper. Without springs
+        parameters run to their bounds and stay there.
     prior : Prior, optional
     stop : callable
         Called with the objective before each step; True ends the level.
@@ -209,8 +209,8 @@ class _Level:
         free, search = self.problem.free, self.search
         # Damping in units of the size of each state, and of the curvature of each parameter.
         size = compute_state_sizes(self.X)
-        arrow = BorderedSystem(line, self.problem.layout, self.V, mu, size)
-        g, H, alone, with_p = arrow.eliminate_states(line.v)
+        bordered = BorderedSystem(line, self.problem.layout, self.V, mu, size)
+        g, H, alone, with_p = bordered.eliminate_states(line.v)
         g, H = g + self.spring * (self.p[free] - self.centre), H + np.diag(self.spring)
         if search.prior is not None:
             g = g + search.prior.gradient(self.p)[free]
@@ -230,7 +230,7 @@ class _Level:
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
         promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._compute_penalty(p)
         X, v = self._return_to_constraint(
-            p, *self._move_inside_domain(p, self.X, self.X + dX), target=target, arrow=arrow, mu=mu
+            p, *self._move_inside_domain(p, self.X, self.X + dX), target=target, bordered=bordered, mu=mu
         )
         return p, X, v, promised
 
@@ -260,7 +260,7 @@ class _Level:
         return moved, v
 
     def _return_to_constraint(
-        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, arrow: BorderedSystem, mu: float
+        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, bordered: BorderedSystem, mu: float
     ) -> tuple[FloatArray, FloatArray]:
         """Move states by Newton steps until the constraint has a target value.
 
@@ -274,7 +274,7 @@ class _Level:
             States after the step, and the constraint there.
         target : ndarray, (N, D)
             The constraint by the linearised step.
-        arrow : BorderedSystem
+        bordered : BorderedSystem
             The factorised system of the step.
         mu : float
             The damping of the step.
@@ -290,7 +290,7 @@ class _Level:
             if cost < _RETURNS.negligible or not np.isfinite(cost) or (fresh and cost > last):
                 break
             if not fresh and cost > _RETURNS.slow_decrease * last:
-                arrow, fresh = (
+                bordered, fresh = (
                     BorderedSystem(
                         self.problem.linearise(p, X), self.problem.layout, self.V, mu, compute_state_sizes(X)
                     ),
@@ -299,7 +299,7 @@ class _Level:
             else:
                 fresh = not self.stiff
             last = cost
-            back = arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
+            back = bordered.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
             X, v = self._move_inside_domain(p, X, X - back)
         return X, v
 
@@ -440,7 +440,7 @@ def compute_information(
 
     Returns
     -------
-    arrow : BorderedSystem
+    bordered : BorderedSystem
         The factorised linear system at (p, X).
     H : ndarray, (F, F)
         The information.
@@ -455,6 +455,6 @@ def compute_information(
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
         V = np.maximum(problem.compute_variances(X, EXACT_STIFFNESSES[-1]), np.finfo(float).tiny)
-        arrow = BorderedSystem(line, problem.layout, V, INFORMATION_DAMPING, compute_state_sizes(X))
-        gradient, H, _, _ = arrow.eliminate_states(line.v)
-    return arrow, H, gradient
+        bordered = BorderedSystem(line, problem.layout, V, INFORMATION_DAMPING, compute_state_sizes(X))
+        gradient, H, _, _ = bordered.eliminate_states(line.v)
+    return bordered, H, gradient

@@ -66,14 +66,14 @@ def project_from_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Resi
 
 
 def project_from_relaxed(
-    relaxed: RelaxedModel, arrow: BorderedSystem, H: FloatArray, moving: BoolArray
+    relaxed: RelaxedModel, bordered: BorderedSystem, H: FloatArray, moving: BoolArray
 ) -> ResidualProjection:
     """Return the projection for a fit of the relaxed model at the exact constraint.
 
     Parameters
     ----------
     relaxed : RelaxedModel
-    arrow : BorderedSystem
+    bordered : BorderedSystem
         The linear system at the fit.
     H : ndarray, (F, F)
         The information about the free parameters.
@@ -82,14 +82,14 @@ def project_from_relaxed(
     """
 
     def project(noise: FloatArray) -> FloatArray:
-        line, at, draws = arrow.line, relaxed.layout.sampled, noise.shape[2]
+        line, at, draws = bordered.line, relaxed.layout.sampled, noise.shape[2]
         inverse = np.zeros_like(H)
         inverse[np.ix_(moving, moving)] = np.nan_to_num(invert_symmetric(H[np.ix_(moving, moving)]), posinf=0.0)
-        with_p = arrow.solve(arrow.B)
-        flat = arrow.B.reshape(-1, arrow.B.shape[3])
-        right = np.zeros((arrow.N, 2, arrow.D, draws))
+        with_p = bordered.solve(bordered.B)
+        flat = bordered.B.reshape(-1, bordered.B.shape[3])
+        right = np.zeros((bordered.N, 2, bordered.D, draws))
         right[at, 0] = line.R.transpose(0, 2, 1) @ noise
-        alone = arrow.solve(right)
+        alone = bordered.solve(right)
         pull = np.einsum("skf,skb->fb", line.P, noise) - flat.T @ alone.reshape(-1, draws)
         dp = inverse @ pull
         X = alone[at, 0] - with_p[at, 0] @ dp

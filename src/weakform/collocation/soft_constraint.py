@@ -234,7 +234,7 @@ class RelaxedModel:
         return RelaxedModel(self.layout, self.functions, sigma, self.free)
 
     def with_layout(self, layout: Layout) -> RelaxedModel:
-        """Return the same problem with another layout on the same nodes, such as one with other data."""
+        """Return the same problem with another layout on the same nodes, for example one with other data."""
         return RelaxedModel(layout, self.functions, self.sigma, self.free)
 
     def select_parameters(self, p: FloatArray, trajectory: IntArray) -> FloatArray:

@@ -1,9 +1,9 @@
 """The first search of the default method: weak least squares on few test functions, which costs next to nothing.
 
-Bumps one radius apart carry most of the information of a series about the parameters, and least squares on them needs no
-covariance to be factorised. The estimate is biased by the noise and not efficient. From it two sweeps of generalised
-least squares on all test functions mostly lead near enough for the refinement. If the refined fit does not reach the
-noise of the data, WENDy-MLE searches instead.
+Bumps one radius apart carry most of the information that a series has about the parameters, and least squares on them
+needs no covariance to be factorised. The estimate is biased by the noise and not efficient. From it two sweeps of
+generalised least squares on all test functions mostly lead near enough for the refinement. If the refined fit does not
+reach the noise of the data, WENDy-MLE searches instead.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class HiddenStateStart:
 
 
 StartPoint = FloatArray | HiddenStateStart
-"""A start of a search: the parameters `(J,)`, with more about the states where these are hidden."""
+"""A start of a search: the parameters `(J,)`; with hidden states, a record that also describes the states."""
 
 
 def extract_parameters(start: StartPoint) -> FloatArray:

@@ -203,6 +203,7 @@ class PartlyObserved:
 
     def _compute_initial_state(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
         """Return the initial state `(D,)`, before any event or dose at that time."""
+        # g depends on the parameters alone, and takes any states.
         u0 = self.problem.functions.g(self.grids[k][:1], np.ones((1, len(self.given))), self._select_parameters(k, p))[
             0
         ]
@@ -246,8 +247,8 @@ class PartlyObserved:
         if solved is None or solved.by_parameters is None or solved.by_initial is None:
             return None
         n, own = len(self.data[k]), self._select_parameters(k, p)
-        begun = np.ones((1, len(self.given)))
-        _, _, gp = self.problem.functions.g.linearise(self.grids[k][:1], begun, own)
+        any_states = np.ones((1, len(self.given)))
+        _, _, gp = self.problem.functions.g.linearise(self.grids[k][:1], any_states, own)
         by_p = solved.by_parameters[-n:] + solved.by_initial[-n:] @ np.where(self.given[:, None], gp[0], 0.0)
         h, hu, hp = self._linearise_columns(k, p, solved.states[-n:])
         by_all = self.problem.functions.expand_derivatives(hu @ by_p + hp, p, np.full(n, k))

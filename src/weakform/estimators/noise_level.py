@@ -104,7 +104,8 @@ def alternate_with_noise(
     solve : callable
         `solve(sigma, near)` returns the solution for another σ, found from one nearby, and whether to go on.
     residuals : callable
-        Returns the residuals `(time, D)` of each trajectory for a solution, in the form that `build_noise_estimator` expects.
+        Returns the residuals `(time, D)` of each trajectory for a solution, over their scale and zero where nothing was
+        measured.
     rounds : int
         Largest number of updates.
 

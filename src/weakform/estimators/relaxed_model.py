@@ -289,17 +289,21 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         point, sigma = _solve_exact_constraint(task, relaxed, point, limits)
         relaxed = relaxed.with_sigma(sigma)
         try:
-            arrow, H, gradient = compute_information(relaxed, point.p, point.X)
+            bordered, H, gradient = compute_information(relaxed, point.p, point.X)
         except NotPositiveDefinite:
             return _build_stuck_outcome(task, relaxed, outcome, MeshStates(meshes, point))
         H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
-        bias, error, halve = _measure_discretisation(problem, relaxed, MeshStates(meshes, point), arrow, H)
+        bias, error, halve = _measure_discretisation(problem, relaxed, MeshStates(meshes, point), bordered, H)
         cost = point.value + float(count_values(task) @ np.log(sigma))
         change = abs(cost - last_cost)
         noisy = bool((sigma > DISCRETISATION.exact_share * problem.spread).all())
         # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
         halved_twice = remaining < _REFINEMENT.meshes - 2
-        stays = halved_twice and error > DISCRETISATION.small_error and error > last_error / 2
+        stays = (
+            halved_twice
+            and error > DISCRETISATION.small_error
+            and error > last_error / DISCRETISATION.required_decrease
+        )
         singular = noisy and (stays or (not remaining and change > _REFINEMENT.max_unsettled))
         unsettled = noisy and (error > DISCRETISATION.large_error or change > SETTLED_GAIN)
         fine = bias <= DISCRETISATION.max_bias and not unsettled
@@ -318,7 +322,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         refined=replace(
             _build_refinement(task, relaxed, MeshStates(meshes, point), H, np.inf if singular else bias),
             project_residuals=project_from_relaxed(
-                relaxed, arrow, H, task.find_interior_parameters(point.p)[task.free]
+                relaxed, bordered, H, task.find_interior_parameters(point.p)[task.free]
             ),
         ),
         latent=MeshStates(meshes, point),
@@ -348,7 +352,7 @@ def _judge_convergence(task: Task, point: Point, H: FloatArray, gradient: FloatA
     p, (lower, upper) = point.p[task.free], task.box
     if task.prior is not None:
         gradient = gradient + task.prior.gradient(point.p)[task.free]
-    # Along directions that the data do not determine there is nothing to gain: their gradient is rounding.
+    # Along directions that the data do not determine the gradient is rounding, and a step gains nothing.
     damped = H + np.diag(RELATIVE_INFORMATION_DAMPING * np.abs(H.diagonal()) + np.finfo(float).tiny)
     step = minimise_in_box(gradient, damped, np.minimum(lower - p, 0.0), np.maximum(upper - p, 0.0))
     gain = -float(gradient @ step + 0.5 * step @ (damped @ step))
@@ -384,7 +388,7 @@ def _split_by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
 
 
 def _measure_discretisation(
-    problem: HiddenStateProblem, relaxed: RelaxedModel, latent: MeshStates, arrow: BorderedSystem, H: FloatArray
+    problem: HiddenStateProblem, relaxed: RelaxedModel, latent: MeshStates, bordered: BorderedSystem, H: FloatArray
 ) -> tuple[float, float, BoolArray]:
     """Measure the error of the rule on a mesh, and find the intervals that cause it.
 
@@ -397,7 +401,7 @@ def _measure_discretisation(
     relaxed : RelaxedModel
         The problem on the mesh.
     latent : MeshStates
-    arrow : BorderedSystem
+    bordered : BorderedSystem
         Linear system of a step at this point.
     H : ndarray, (F, F)
         Information about the free parameters.
@@ -422,8 +426,8 @@ def _measure_discretisation(
         v = fine.compute_constraint(point.p, X)
         truncation = np.zeros_like(point.X)
         truncation[L.inner] = v[first] + v[middle] - relaxed.compute_constraint(point.p, point.X)[L.inner]
-        solved = arrow.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
-        pull = arrow.B.reshape(-1, arrow.B.shape[3]).T @ solved.ravel()
+        solved = bordered.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
+        pull = bordered.B.reshape(-1, bordered.B.shape[3]).T @ solved.ravel()
         C = invert_symmetric(H)
         determined = np.isfinite(C.diagonal())
         variances = np.abs(C.diagonal()[determined])

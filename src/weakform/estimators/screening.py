@@ -86,7 +86,7 @@ class _Windows:
             draws, *self.samples.shape, -1
         )
         summed = np.einsum("wn,qwni->qwi", self.phi, rows)
-        # The rows hold the structural nonzeros of f and of fp, one behind the other: `place` says where each belongs.
+        # The rows hold the structural nonzeros of f, then those of fp; `place` gives the tensor entry of each.
         place = system.index_columns(names)
         first = len(system.differentiate_tensor("f"))
         r = np.broadcast_to(self.left_side, (draws, *self.left_side.shape)).copy()
