@@ -250,6 +250,7 @@ class HiddenStateProblem:
                 time = model.find_firing_time(event.trigger)
                 if time is None or not time.is_Number or float(time) > q.times[-1]:
                     continue
+                # An event that waits for its trigger does not occur where the trajectory begins.
                 if event.waits and float(time) <= min(q.times[0], 0.0):
                     continue
                 # Several events at one time are composed in their order.
@@ -298,6 +299,7 @@ class HiddenStateProblem:
             measured = np.isfinite(x)
             data.append(np.where(measured, x, 0.0))
             weight.append(np.where(measured, 1.0 / q.scales, 0.0))
+            # Missing values get a finite floor, too; their residuals have no weight.
             values = zip(self.data.noise, np.where(measured, q.values, 1.0).T, strict=True)
             floor.append(np.column_stack([KINDS[kind].compute_linear_floor(column) for kind, column in values]))
         layout = Layout(
@@ -345,6 +347,8 @@ class HiddenStateProblem:
                     mesh[:1], np.full((1, len(self.shared.switches)), 0.5), (True,) * len(self.shared.switches)
                 )
                 inputs = half if inputs is None else inputs.merge_with(half)
+            # The extra node has the inputs of the first one. Neither it nor the last node has an interval: their
+            # centres only have to be times of the trajectory.
             nodes = np.append(mesh[0], mesh)
             centres = np.append(mesh[0], np.append(mesh[:-1] + np.diff(mesh) / 2, mesh[-1]))
             before.append(inputs(nodes, before=True))

@@ -57,6 +57,7 @@ def project_from_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Resi
         on_nodes[mesh.samples] = noise * size
         # A Gauss–Helmert step with ρ = A ε: the residuals are diag(v) Aᵀ z.
         white = factor.whiten(line.A.apply(on_nodes).reshape(rows, draws))
+        # The pseudo-inverse leaves directions without information out: they do not follow the noise.
         theta = np.linalg.pinv(G.T @ G, hermitian=True) @ (G.T @ white)
         z = factor.solve_transposed(white - G @ theta).reshape(*line.c.shape, draws)
         back = line.A.apply_transposed(z, len(v))[mesh.samples] * size
@@ -83,8 +84,10 @@ def project_from_relaxed(
 
     def project(noise: FloatArray) -> FloatArray:
         line, at, draws = bordered.line, relaxed.layout.sampled, noise.shape[2]
+        # A parameter that the data do not determine has an infinite variance; it does not follow the noise either.
         inverse = np.zeros_like(H)
         inverse[np.ix_(moving, moving)] = np.nan_to_num(invert_symmetric(H[np.ix_(moving, moving)]), posinf=0.0)
+        # The step of a fit whose constraint holds and whose residual is minus the noise (`soft_constraint`).
         with_p = bordered.solve(bordered.B)
         flat = bordered.B.reshape(-1, bordered.B.shape[3])
         right = np.zeros((bordered.N, 2, bordered.D, draws))

@@ -170,6 +170,7 @@ class PartlyObserved:
         self.initial_value_count = int((~self.given).sum())
         self.kinds = [KINDS[kind] for kind in problem.data.noise]
         values = problem.working_values if not additive else [q.values for q in problem.data.trajectories]
+        # Missing values only have to be finite: their residuals are masked.
         self.data = tuple(np.nan_to_num(x) for x in values)
         begins = [problem.find_begin(k) for k in range(len(problem.data.trajectories))]
         self.grids = meshes or tuple(
@@ -223,6 +224,7 @@ class PartlyObserved:
     def solve_states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
         """Solve trajectory k and return its states at the samples, `(time, D)`; None if that fails."""
         solved = self._solve_trajectory(k, p, begin)
+        # The solution may begin before the first sample.
         return None if solved is None else solved.states[-len(self.data[k]) :]
 
     def predict_columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:

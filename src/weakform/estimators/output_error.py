@@ -252,7 +252,7 @@ class _LeastSquares:
         self.additive = task.options.residuals == "additive"
         noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
-        # Noise-free data: any scale will do.
+        # For noise-free data any positive scale will do.
         self.sigma = task.problem.sigma if noisy else task.problem.spread
         self.tolerance = min(task.options.tolerance, MAX_SOLVER_TOLERANCE)
         self.forward = build_forward_residuals(task.problem, self.tolerance, self.additive)

@@ -131,6 +131,7 @@ def make_hidden_state_starts(
     seed : int
     """
     problem = _get_hidden_state_problem(task)
+    # The second number separates these draws from all others with the same seed.
     rng = np.random.default_rng([seed, 5])
     lower, upper = task.scale.to_natural(task.lower), task.scale.to_natural(task.upper)
     sizes = _collect_state_sizes(problem)

@@ -64,6 +64,7 @@ def _collect_starts(task: Task, user_starts: list[FloatArray], count: int | None
     wanted = (1 if task.is_linear else DEFAULT_STARTS) if count is None else count
     if len(starts) >= wanted:
         return starts
+    # The second number separates these draws from all others with the same seed.
     draws = _draw_starts(task, np.random.default_rng([seed, 2]))
     if not draws and not starts:
         raise UndefinedError(

@@ -137,6 +137,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
                 and accepted.bias <= MAX_TOLERABLE_BIAS
                 and last_error <= DISCRETISATION.small_error
             )
+            # The iteration fails on the finer mesh: the solution on the coarse one is kept.
             if coarse_suffices and not solution.stop.converged:
                 break
             p, sigma = solution.p, solution.sigma
