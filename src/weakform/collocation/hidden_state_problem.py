@@ -225,8 +225,8 @@ class HiddenStateProblem:
         return replace(self, data=self.data.replace_attributes(trajectories=tuple(parts)))
 
     @property
-    def has_given_initial(self) -> bool:
-        """Whether some initial value is given at t = 0 by more than a parameter `x(0)`."""
+    def has_initial_values_at_zero(self) -> bool:
+        """Whether an initial value at t = 0 is given as something other than the parameter `x(0)` itself."""
         return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
 
     def find_begin(self, k: int) -> float:
@@ -237,7 +237,7 @@ class HiddenStateProblem:
         q = self.data.trajectories[k]
         events = [time for time, _ in self.jumps[k]]
         events += [float(dose.time) for doses in q.doses for dose in doses.each]
-        return float(min([q.times[0], *([0.0] if self.has_given_initial else []), *events]))
+        return float(min([q.times[0], *([0.0] if self.has_initial_values_at_zero else []), *events]))
 
     @cached_property
     def jumps(self) -> tuple[tuple[tuple[float, tuple[se.Basic, ...]], ...], ...]:

@@ -227,7 +227,7 @@ class RelaxedModel:
         index = functions.index
         # Without local parameters and log scales the parameters of the search are those of the model.
         plain = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
-        self.single = plain and not functions.log.any()
+        self.uses_model_parameters = plain and not functions.log.any()
 
     def with_sigma(self, sigma: FloatArray) -> RelaxedModel:
         """Return the same problem with another σ `(K,)`."""
@@ -239,11 +239,11 @@ class RelaxedModel:
 
     def select_parameters(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Return the model's parameters `(J,)` or `(n, J)` at nodes of the trajectories `(n,)`, from all p `(P,)`."""
-        return p if self.single else self.functions.select_parameters(p, trajectory)
+        return p if self.uses_model_parameters else self.functions.select_parameters(p, trajectory)
 
     def _select_free_columns(self, by_p: FloatArray, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Convert derivatives `(n, K, J)` by the model's parameters into those `(n, K, F)` by the free parameters."""
-        full = by_p if self.single else self.functions.expand_derivatives(by_p, p, trajectory)
+        full = by_p if self.uses_model_parameters else self.functions.expand_derivatives(by_p, p, trajectory)
         return np.asarray(full[:, :, self.free])
 
     def convert_to_working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -125,7 +125,7 @@ def screen_draws(task: Task, P: FloatArray) -> list[FloatArray]:
         Q = P[todo]
         Q[:, linear] = np.clip(value, task.lower[linear], task.upper[linear])
         with np.errstate(all="ignore"):
-            parts = [each.evaluate(Q, linear) for each in windows]
+            parts = [window.evaluate(Q, linear) for window in windows]
             r = np.concatenate([a * weights for a, _ in parts], axis=1).reshape(len(Q), -1)
             G = np.concatenate([b * weights[:, None] for _, b in parts], axis=1).reshape(*r.shape, len(linear))
             good = np.isfinite(r).all(axis=1) & np.isfinite(G).all(axis=(1, 2))

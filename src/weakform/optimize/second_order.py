@@ -204,7 +204,7 @@ def minimise(
     x = np.clip(start, lower, upper)
     first = objective(x, 2)
     evaluations = 1
-    derivatives = _finite_derivatives(first)
+    derivatives = _extract_finite_derivatives(first)
     if derivatives is None:
         return Minimum(x, np.inf, Stop.START, 0, evaluations)
     value, (g, H) = first.value, derivatives
@@ -255,7 +255,7 @@ def minimise(
             if ratio > MIN_RATIO_OF_ACCEPTED_STEP:
                 after = objective(moved, 2)
                 evaluations += 1
-                derivatives = _finite_derivatives(after)
+                derivatives = _extract_finite_derivatives(after)
                 if derivatives is not None:
                     accepted = _AcceptedStep(moved, after.value, *derivatives, decrease=decrease, ratio=ratio)
                     break
@@ -280,7 +280,7 @@ def minimise(
     return finish(Stop.ITERATIONS, max_iterations)
 
 
-def _finite_derivatives(evaluated: Evaluated) -> tuple[FloatArray, FloatArray] | None:
+def _extract_finite_derivatives(evaluated: Evaluated) -> tuple[FloatArray, FloatArray] | None:
     """Return gradient `(J,)` and Hessian `(J, J)` of an evaluation; None if it failed."""
     g, H = evaluated.gradient, evaluated.hessian
     if not np.isfinite(evaluated.value) or g is None or H is None:
