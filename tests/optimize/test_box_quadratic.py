@@ -16,14 +16,14 @@ def test_the_minimum_is_that_of_bounded_least_squares(n, seed):
     low = -np.abs(rng.standard_normal(n)) * rng.choice([0.0, 1.0, 1e9], n)
     high = np.abs(rng.standard_normal(n)) * rng.choice([0.1, 1.0, 1e9], n)
     g, H = A.T @ b, A.T @ A
-    step = minimise_in_box(g, H, low, high)
+    found = minimise_in_box(g, H, low, high)
     best = lsq_linear(A, -b, (low, high), method="bvls", tol=1e-14).x
 
     def value(s):
         return g @ s + 0.5 * s @ (H @ s)
 
-    assert ((step >= low) & (step <= high)).all()
-    assert value(step) <= value(best) + 1e-9 * abs(value(best)) + 1e-12
+    assert ((found >= low) & (found <= high)).all()
+    assert value(found) <= value(best) + 1e-9 * abs(value(best)) + 1e-12
 
 
 def test_variables_without_room_do_not_move():
