@@ -1,4 +1,4 @@
-"""Systems of which only a part is measured: the estimate is that of shooting from the truth, its errors are honest."""
+"""Models of which only some states are measured: estimates, standard errors, initial values and error messages."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def plasma(seed=0):
 
 
 @pytest.mark.parametrize("samples", [101, 21])
-def test_it_is_the_optimum_of_shooting_from_the_truth(samples):
+def test_estimate_equals_optimum_of_output_error_from_the_truth(samples):
     t, _, y, sigma = prey(1, samples)
     data = wf.Dataset(t, y, names=["x"], sigma=sigma)
     fit = wf.fit(PREY, data, bounds=dict.fromkeys("abcd", (0, 10)), fixed={"y(0)": 1.0}, starts=3)
@@ -40,29 +40,29 @@ def test_it_is_the_optimum_of_shooting_from_the_truth(samples):
     def residual(theta):
         return (wf.simulate(PREY, theta[:4], [theta[4], 1.0], t, rtol=1e-10).states[:, 0] - y) / sigma
 
-    shot = least_squares(residual, [3, 1, 6, 1, 1], x_scale="jac", xtol=1e-12, ftol=1e-12)
+    reference = least_squares(residual, [3, 1, 6, 1, 1], x_scale="jac", xtol=1e-12, ftol=1e-12)
     assert fit.status is Status.CONVERGED
     free = fit.estimate[:4]
-    solved = wf.simulate(PREY, shot.x[:4], [shot.x[4], 1.0], t, rtol=1e-10, sensitivities=True)
+    solved = wf.simulate(PREY, reference.x[:4], [reference.x[4], 1.0], t, rtol=1e-10, sensitivities=True)
     K = np.column_stack([solved.by_parameters[:, 0], solved.by_initial[:, 0, :1]]) / sigma
     C = np.linalg.inv(K.T @ K)
-    assert np.all(np.abs(free - shot.x[:4]) < 0.1 * np.sqrt(np.diag(C))[:4])
+    assert np.all(np.abs(free - reference.x[:4]) < 0.1 * np.sqrt(np.diag(C))[:4])
     assert np.allclose(fit.wald_errors[:4], np.sqrt(np.diag(C))[:4], rtol=0.05)
     assert fit.initial["x"].error == pytest.approx(np.sqrt(C[4, 4]), rel=0.1)
-    assert np.sum(residual([*free, fit.initial["x"].value]) ** 2) < 2 * shot.cost + 0.1
+    assert np.sum(residual([*free, fit.initial["x"].value]) ** 2) < 2 * reference.cost + 0.1
 
 
-def test_a_scaling_is_found_and_named():
+def test_undetermined_scaling_is_reported():
     t, u, y, _ = prey(2)
     fit = wf.fit(PREY, wf.Dataset(t, y, names=["x"]), bounds=dict.fromkeys("abcd", (0, 10)))
     assert fit.status is Status.UNDETERMINED
     assert "Only the product b·y(0) can be determined" in fit.warnings[0]
-    for name, truth in (("a", 3), ("c", 6), ("d", 1)):  # what is determined has honest intervals
+    for name, truth in (("a", 3), ("c", 6), ("d", 1)):  # parameters that are determined have correct intervals
         assert abs(fit[name].value - truth) < 4 * fit[name].error
     assert np.mean((fit.denoised[0][:, 0] - u[:, 0]) ** 2) < 0.2
 
 
-def test_counts_of_an_expression_with_given_initial_values():
+def test_poisson_counts_of_an_expression_with_given_initial_values():
     t = np.arange(60.0)
     u = wf.simulate(SIR.restrict_to_observables([]), [0.002, 1.5, 0.5], [0.998, 0.002], t).states
     y = np.random.default_rng(1).poisson(0.4 * 0.5 * 1e4 * u[:, 1] + 5.0)
@@ -78,7 +78,7 @@ def test_counts_of_an_expression_with_given_initial_values():
     assert fit.r_squared["cases"] > 0.99
 
 
-def test_known_initial_values_are_used_as_known():
+def test_given_initial_values_are_exact():
     fit = wf.fit(
         ORAL,
         wf.Dataset(HOURS, plasma(), names=["conc"], noise="lognormal"),
@@ -91,7 +91,7 @@ def test_known_initial_values_are_used_as_known():
     assert fit.predict([0.0, 1.0])["A"][0, 0] == 300
 
 
-def test_a_parameter_of_an_observable_may_be_nonlinear_there_and_needs_no_bounds():
+def test_nonlinear_parameter_of_an_observable_needs_no_bounds():
     assert ORAL.linear_parameters == ("ka", "ke")  # V divides, though no equation has it
     data = wf.Dataset(HOURS, plasma(1), names=["conc"], noise="lognormal")
     bounded = wf.fit(ORAL, data, bounds={"ka": (0.4, 10), "ke": (0.01, 0.4), "V": (1, 200)})
@@ -100,17 +100,17 @@ def test_a_parameter_of_an_observable_may_be_nonlinear_there_and_needs_no_bounds
 
 
 @pytest.mark.slow
-def test_known_against_estimated_beginnings():
+def test_given_initial_values_make_estimates_more_precise():
     model, t = wf.Model.from_text("N' = r*N*(1 - N/K)"), np.linspace(0, 6, 31)
-    known = wf.Model.from_text("N' = r*N*(1 - N/K)\nN(0) = 0.1")
+    with_initial_value = wf.Model.from_text("N' = r*N*(1 - N/K)\nN(0) = 0.1")
     errors = []
     for seed in range(10):
         x = 1 / (1 + 9 * np.exp(-t)) + 0.05 * np.random.default_rng(seed).standard_normal(len(t))
-        errors.append([wf.fit(m, wf.Dataset(t, x, names=["N"]))["r"].error for m in (known, model)])
+        errors.append([wf.fit(m, wf.Dataset(t, x, names=["N"]))["r"].error for m in (with_initial_value, model)])
     assert np.median(np.array(errors)[:, 0] / np.array(errors)[:, 1]) < 0.8
 
 
-def test_second_order_equations_hide_their_velocity():
+def test_velocity_of_a_second_order_equation_is_hidden():
     model = wf.Model.from_text("x'' = -w*x - c*x'")
     t = np.linspace(0, 10, 81)
     u = wf.simulate(model, [0.2, 2.0], [1.0, 0.0], t).states
@@ -119,7 +119,7 @@ def test_second_order_equations_hide_their_velocity():
     assert np.all(np.abs(fit.estimate - [0.2, 2.0]) < 4 * fit.errors)
 
 
-def test_trajectories_begin_in_their_own_way_and_share_the_rest():
+def test_trajectories_have_separate_initial_values_and_share_parameters():
     t = np.linspace(0, 5, 25)
     chain = wf.Model.from_text("x' = -k*x\ny' = k*x - m*y")
     parts = []
@@ -134,7 +134,7 @@ def test_trajectories_begin_in_their_own_way_and_share_the_rest():
     assert [round(q.value) for q in fit.initial["x"].values()] == [2, 4, 1]
 
 
-def test_held_inputs_drive_a_hidden_state():
+def test_piecewise_constant_input_drives_a_hidden_state():
     model = wf.Model.from_text("h' = -a*h + u\nT' = b*h - c*T", inputs=["u"])
     t = np.linspace(0, 20, 81)
     u = (t % 8 < 4).astype(float)
@@ -148,7 +148,7 @@ def test_held_inputs_drive_a_hidden_state():
     assert np.all(np.abs(fit.estimate[:3] - [0.7, 0.5, 0.3]) < 4 * fit.errors[:3])
 
 
-def test_data_that_begin_later_reach_back_to_zero():
+def test_trajectory_begins_at_zero_if_first_sample_is_later():
     model = wf.Model.from_text("x' = -k*x\nx(0) = 4")
     t = np.linspace(2, 6, 20)
     fit = wf.fit(
@@ -158,7 +158,7 @@ def test_data_that_begin_later_reach_back_to_zero():
     assert fit.nodes[0][0][0] == 0.0
 
 
-def test_sparse_data_are_fitted():
+def test_sparse_data_are_fitted_by_the_relaxed_model():
     t = np.linspace(0, 4, 8)
     model = wf.Model.from_text("x' = -k*x\ny' = k*x - m*y\nz' = m*y")
     u = wf.simulate(model, [1.0, 0.5], [2, 0, 0], t).states
@@ -169,11 +169,11 @@ def test_sparse_data_are_fitted():
     assert fit.method == "relaxed"
     with pytest.raises(DataError, match="at least 8 samples"):
         wf.fit(model, wf.Dataset(t[:6], noisy[:6], names=["x", "y", "z"]), method="mle")
-    noisy[3:, 2] = np.nan  # three values of a state are three measurements
+    noisy[3:, 2] = np.nan  # too few values of one state for the weak form
     assert wf.fit(model, wf.Dataset(t, noisy, names=["x", "y", "z"])).method == "relaxed"
 
 
-def test_an_expression_of_initial_values_has_an_interval():
+def test_derived_quantity_of_initial_values_has_a_standard_error():
     t, _, y, _ = prey(2)
     fit = wf.fit(PREY, wf.Dataset(t, y, names=["x"]), bounds=dict.fromkeys("acd", (0, 10)), fixed={"b": 1.0})
     quantity = fit.derived("b*y(0)")
@@ -182,7 +182,7 @@ def test_an_expression_of_initial_values_has_an_interval():
     assert abs(quantity.value - 1.0) < 4 * quantity.error
 
 
-def test_what_is_said_of_a_beginning_holds_where_every_state_is_measured():
+def test_fixed_initial_value_is_kept_if_every_state_is_measured():
     t = np.linspace(0, 4, 30)
     data = wf.Dataset(t, 2 * np.exp(-t) + 0.01 * np.random.default_rng(1).standard_normal(30), names=["x"])
     fit = wf.fit(wf.Model.from_text("x' = -k*x"), data, fixed={"x(0)": 2.0})
@@ -190,20 +190,20 @@ def test_what_is_said_of_a_beginning_holds_where_every_state_is_measured():
     assert abs(fit["k"].value - 1) < 4 * fit["k"].error
 
 
-def test_a_search_that_finds_nothing_says_so():
+def test_failed_search_is_no_success():
     t = np.arange(60.0)
     y = np.random.default_rng(1).poisson(100 * np.exp(-((t - 20) ** 2) / 50) + 5.0).astype(float)
     fit = wf.fit(SIR, wf.Dataset(t, y, names=["cases"], noise="poisson"), options={"time_limit": 4})
     assert not fit.success
 
 
-def test_a_fit_can_be_saved_profiled_and_drawn_again(tmp_path):
+def test_fit_can_be_saved_profiled_and_bootstrapped(tmp_path):
     t, _, y, _ = prey(3)
     fit = wf.fit(PREY, wf.Dataset(t, y, names=["x"]), bounds=dict.fromkeys("abcd", (0, 10)), fixed={"y(0)": 1.0})
-    again = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
-    assert str(again) == str(fit)
-    assert again.initial["y"] == fit.initial["y"]
-    profile = again.intervals(kind="profile")
+    loaded = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
+    assert str(loaded) == str(fit)
+    assert loaded.initial["y"] == fit.initial["y"]
+    profile = loaded.intervals(kind="profile")
     assert np.allclose(profile[:4], fit.intervals()[:4], rtol=0.15)
     draws = fit.intervals(kind="bootstrap", runs=30)
     assert np.allclose(draws[:4].mean(axis=1), fit.estimate[:4], rtol=0.2)
@@ -211,7 +211,7 @@ def test_a_fit_can_be_saved_profiled_and_drawn_again(tmp_path):
     assert "y (not measured)" in page
 
 
-def test_parameters_that_nobody_measures_leave_the_fit():
+def test_parameters_of_unmeasured_expressions_are_dropped():
     model = wf.Model.from_text("x' = -k*x\nglow = scale*x")
     t = np.linspace(0, 4, 30)
     fit = wf.fit(
@@ -224,7 +224,7 @@ def test_parameters_that_nobody_measures_leave_the_fit():
 
 
 @pytest.mark.parametrize("method", ["mle", "irls", "wls"])
-def test_methods_that_need_every_state_say_so(method):
+def test_methods_that_need_every_state_refuse_hidden_ones(method):
     t, _, y, _ = prey()
     with pytest.raises(FitError, match=r"needs every state measured.*y not measured"):
         wf.fit(PREY, wf.Dataset(t, y, names=["x"]), method=method)
@@ -242,7 +242,7 @@ def test_methods_that_need_every_state_say_so(method):
         pytest.param("x' = -k*x\ny = x\ny = 2*x", "two equations", id="defined-twice"),
     ],
 )
-def test_models_that_are_refused(text, words):
+def test_invalid_models_are_refused(text, words):
     with pytest.raises(ModelError, match=words):
         wf.Model.from_text(text)
 
@@ -255,19 +255,19 @@ def test_models_that_are_refused(text, words):
         pytest.param("x' = -k*x\nx(0) = 1", -1, ["x"], "begin at t = -1", id="before-zero"),
     ],
 )
-def test_data_that_are_refused(text, times, names, words):
+def test_invalid_data_are_refused(text, times, names, words):
     t = times + np.linspace(0, 4, 20)
     with pytest.raises(DataError, match=words):
         wf.fit(wf.Model.from_text(text), wf.Dataset(t, np.exp(-t), names=names))
 
 
-def test_fewer_values_than_unknowns_are_counted():
+def test_fewer_values_than_unknowns_are_an_error():
     model = wf.Model.from_text("x' = a*x + b*y + c*z\ny' = d*x + e*y\nz' = f*x + g*z + h*y")
     with pytest.raises(FitError, match=r"8 measured values cannot determine 11 unknowns: 8 parameters and 3 initial"):
         wf.fit(model, wf.Dataset(np.arange(8.0), np.sin(np.arange(8.0)), names=["x"]))
 
 
-def test_a_velocity_begins_as_the_text_says():
+def test_initial_velocity_may_be_given_as_an_expression():
     t = np.linspace(0, 10, 60)
     y = np.exp(-0.1 * t) * np.cos(1.4 * t) + 0.01 * np.random.default_rng(0).standard_normal(60)
     data = wf.Dataset(t, y, names=["x"])
@@ -290,7 +290,7 @@ def chain(seed=0):
     return wf.Dataset(t, w + 0.005 * np.random.default_rng(seed).standard_normal(60), names=["w"])
 
 
-def test_initial_values_may_be_tied_to_one_another():
+def test_initial_values_may_be_tied_to_each_other():
     fit = wf.fit(CHAIN, chain(), tied={"w(0)": "x(0)/5"}, bounds={"x(0)": (0, 10)})
     assert fit.success
     assert abs(fit["x(0)"].value - 2) < 4 * fit["x(0)"].error
@@ -304,7 +304,7 @@ def test_the_initial_value_of_one_trajectory_may_be_fixed():
     assert abs(fit.initial["w"]["b"].value - 0.4) < 4 * fit.initial["w"]["b"].error
 
 
-def test_part_of_the_values_of_a_local_parameter_may_be_on_a_log_scale():
+def test_log_scale_may_apply_to_one_copy_of_a_local_parameter():
     data = wf.Dataset.join([chain(1), chain(2)], ["a", "b"])
     plain = wf.fit(CHAIN, data, local=["a"])
     mixed = wf.fit(CHAIN, data, local=["a"], log=["a_a"])
@@ -313,7 +313,7 @@ def test_part_of_the_values_of_a_local_parameter_may_be_on_a_log_scale():
     assert mixed.errors == pytest.approx(plain.errors, rel=0.02)
 
 
-def test_each_trajectory_may_have_noise_of_its_own():
+def test_each_trajectory_may_have_its_own_noise_level():
     t = np.linspace(0, 10, 60)
     w = wf.simulate(CHAIN, [0.5, 0.3], [2.0, 0.4], t).states[:, 1]
     rng = np.random.default_rng(3)
@@ -352,7 +352,7 @@ def test_initial_values_long_before_the_data_get_a_note():
 
 
 def test_what_ended_at_zero_is_not_called_undetermined():
-    """E0, beta and gamma were said to move together, as seen from where the fit has not been."""
+    """Once E0, beta and gamma of an SEIR model were reported as undetermined, judged at a point far from the fit."""
     model = wf.Model.from_text("x' = -k*x + s\ny' = k*x - m*y\nx(0) = 1\ny(0) = y0")
     t = np.linspace(0.5, 8, 25)
     y = wf.simulate(model, [0.8, 0.4, 0.0, 0.0], [1.0, 0.0], np.append(0, t)).states[1:, 1]
@@ -364,8 +364,8 @@ def test_what_ended_at_zero_is_not_called_undetermined():
     assert not any("cannot be determined" in warning for warning in fit.warnings)
 
 
-def test_a_known_beginning_leaves_a_band_to_what_is_measured():
-    """The scale of an expression is uncertain where its states are known."""
+def test_observable_has_a_band_even_where_its_states_are_given():
+    """Where the states are known exactly, the scale of an expression of them is still uncertain."""
     model = wf.Model.from_text("x' = -k*x\nglow = s*x\nx(0) = 5")
     t = np.linspace(0, 6, 30)
     y = 2 * 5 * np.exp(-0.5 * t) + 0.1 * np.random.default_rng(1).standard_normal(30)
@@ -377,7 +377,7 @@ def test_a_known_beginning_leaves_a_band_to_what_is_measured():
         assert np.ptp(band["glow"][0]) == pytest.approx(2 * 5 * fit.quantile(0.95) * fit["s"].error, rel=0.3)
 
 
-def test_what_cannot_be_determined_has_no_interval_and_what_can_has_one(tmp_path):
+def test_undetermined_quantities_have_no_interval_and_determined_ones_have(tmp_path):
     model = wf.Model.from_text("x' = -k*x\nglow = s*x")
     t = np.linspace(0, 10, 50)
     data = wf.Dataset(t, 3 * np.exp(-0.3 * t) + 0.05 * np.random.default_rng(0).standard_normal(50), names=["glow"])
@@ -399,7 +399,7 @@ def test_what_cannot_be_determined_has_no_interval_and_what_can_has_one(tmp_path
     assert wf.FitResult.load(tmp_path / "fit.json").undetermined == fit.undetermined
 
 
-def test_a_wrong_model_is_rejected_though_a_parameter_is_at_its_bound():
+def test_wrong_model_is_rejected_even_if_a_parameter_is_at_its_bound():
     model = wf.Model.from_text("x' = -k*x\ny' = k*x - g*y\nx(0) = 10\ny(0) = 0\no = s*y")
     t = np.linspace(0, 10, 45)
     y = 100 / 3 * (np.exp(-0.2 * t) - np.exp(-0.5 * t)) + 0.1 * np.random.default_rng(0).standard_normal(45)
@@ -408,7 +408,7 @@ def test_a_wrong_model_is_rejected_though_a_parameter_is_at_its_bound():
 
 
 def test_data_without_noise_do_not_speak_against_the_model():
-    """As one plans an experiment; and a rate that is truly zero is known to be small."""
+    """Such data serve to plan experiments. A rate whose true value is zero is not undetermined."""
     model = wf.Model.from_text("x' = -k*x\ny' = k*x - g*y\nx(0) = 10\ny(0) = 0")
     t = np.linspace(0, 10, 60)
     y = wf.simulate(model, [0.0, 0.6], None, t).states[:, 1]
@@ -425,10 +425,10 @@ def test_units_of_time_do_not_matter(unit):
     y = np.exp(-0.15 * t) * (np.cos(w * t) + 0.15 / w * np.sin(w * t))
     y += 0.05 * np.random.default_rng(0).standard_normal(100)
     model = wf.Model.from_text("x'' = -w*x - c*x'")
-    base, other = (wf.fit(model, wf.Dataset(t * scale, y, names=["x"])) for scale in (1.0, unit))
-    assert other.success
-    assert other["w"].value * unit**2 == pytest.approx(base["w"].value, rel=1e-6)
-    assert other["w"].error * unit**2 == pytest.approx(base["w"].error, rel=1e-5)
+    base, rescaled = (wf.fit(model, wf.Dataset(t * scale, y, names=["x"])) for scale in (1.0, unit))
+    assert rescaled.success
+    assert rescaled["w"].value * unit**2 == pytest.approx(base["w"].value, rel=1e-6)
+    assert rescaled["w"].error * unit**2 == pytest.approx(base["w"].error, rel=1e-5)
 
 
 def test_units_of_states_do_not_matter():
@@ -436,16 +436,16 @@ def test_units_of_states_do_not_matter():
     text = "x' = y\ny' = mu*(1 - (x/{0})^2)*y - w*x"
     x = wf.simulate(wf.Model.from_text(text.format(1.0)), [2.0, 1.3], [1.0, 0.0], t).states[:, 0]
     x += 0.1 * np.random.default_rng(1).standard_normal(100)
-    base, other = (
+    base, rescaled = (
         wf.fit(wf.Model.from_text(text.format(scale)), wf.Dataset(t, scale * x, names=["x"])) for scale in (1.0, 1e10)
     )
-    assert other.estimate == pytest.approx(base.estimate, rel=1e-5)
-    assert other.errors == pytest.approx(base.errors, rel=1e-5)
+    assert rescaled.estimate == pytest.approx(base.estimate, rel=1e-5)
+    assert rescaled.errors == pytest.approx(base.errors, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["wendy", "output-error", "hybrid"])
-def test_an_exponent_of_a_state_that_begins_at_zero(method):
-    """x^n log x is not a number at zero, and states below zero have no power."""
+def test_hill_exponent_of_a_state_that_starts_at_zero(method):
+    """At zero the derivative `x^n log x` is not a number, and below zero `x^n` is undefined."""
     model = wf.Model.from_text("m' = k/(1 + (p/K)^n) - d*m\np' = m - 0.3*p\nm(0) = 0\np(0) = 0")
     truth = {"k": 2.0, "K": 3.0, "n": 3.0, "d": 0.4}
     t = np.linspace(0, 30, 60)
@@ -459,14 +459,14 @@ def test_an_exponent_of_a_state_that_begins_at_zero(method):
         assert abs(fit[name].value - value) < 4 * fit[name].error < 2 * value
 
 
-def test_the_initial_value_of_a_trajectory_may_stand_in_an_expression():
+def test_derived_quantity_may_contain_the_initial_value_of_one_trajectory():
     fit = wf.fit(CHAIN, wf.Dataset.join([chain(1), chain(2)], ["a", "b"]), bounds={"w(0)": (0, 2)})
     ratio = fit.derived("w(0)_a/w(0)_b")
     assert abs(ratio.value - 1) < 4 * ratio.error
 
 
-def test_the_sizes_of_rates_that_exchange():
-    """Where two states of one size exchange, each of their rates seemed to do nothing."""
+def test_rates_of_an_exchange_between_equal_states_are_estimated():
+    """The natural sizes once missed these rates: between states of equal size an exchange has no net effect."""
     model = wf.Model.from_text(
         "A' = -(CL/V)*A - (Q/V)*A + (Q/W)*B\nB' = (Q/V)*A - (Q/W)*B\nconc = A/V\nA(0) = 100\nB(0) = 0"
     )
@@ -480,20 +480,20 @@ def test_the_sizes_of_rates_that_exchange():
         assert abs(fit[name].value - value) < 4 * fit[name].error
 
 
-def test_times_that_differ_by_rounding_are_no_other_times():
-    """0.3 and 0.1 + 0.2 in one table: what the model may miss between them would be less than rounding."""
+def test_times_that_differ_by_rounding_do_not_change_the_fit():
+    """Times such as 0.3 and 0.1 + 0.2 in one table: the variance of an interval between them would be rounding."""
     model = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w")
     t = np.linspace(0, 9, 31)
     u = wf.simulate(model, [0.5, 0.3], [2.0, 0.4], t).states + 0.03 * np.random.default_rng(0).standard_normal((31, 2))
     third = np.arange(31) % 3 == 1
-    one = wf.Dataset(t, np.column_stack([np.where(third, u[:, 0], np.nan), u[:, 1]]), names=["x", "w"])
+    merged = wf.Dataset(t, np.column_stack([np.where(third, u[:, 0], np.nan), u[:, 1]]), names=["x", "w"])
     times = np.concatenate([t, t[third] * (1 + 4e-16)])
     values = np.full((len(times), 2), np.nan)
     values[:31, 1], values[31:, 0] = u[:, 1], u[third, 0]
     order = np.argsort(times, kind="stable")
     assert 0 < np.diff(times[order]).min() < 1e-14
-    two = wf.Dataset(times[order], values[order], names=["x", "w"])
-    whole, split = (wf.fit(model, data, method="relaxed") for data in (one, two))
-    assert split.method == "relaxed"  # the search had come to no end, and another method was asked
+    separate = wf.Dataset(times[order], values[order], names=["x", "w"])
+    whole, split = (wf.fit(model, data, method="relaxed") for data in (merged, separate))
+    assert split.method == "relaxed"  # once the search did not converge, and another method was tried
     assert split.estimate == pytest.approx(whole.estimate, rel=1e-5)
     assert split.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-4)

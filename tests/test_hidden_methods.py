@@ -1,4 +1,4 @@
-"""Three ways to one optimum where only a part is measured: the relaxed model, output error, and the hybrid."""
+"""With hidden states the relaxed model, output error and the hybrid method reach the same optimum."""
 
 from dataclasses import dataclass
 
@@ -97,20 +97,20 @@ SYSTEMS = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "enzyme" else ()) for n in SYSTEMS])
-def test_without_bounds_or_start_it_is_the_optimum_near_the_truth(name):
+def test_fit_without_bounds_or_start_reaches_the_optimum_near_the_truth(name):
     system = SYSTEMS[name]
     data = system.data(2)
     free = wf.fit(system.model, data)
-    known = wf.fit(system.model, data, start=system.truth, starts=1)
+    near = wf.fit(system.model, data, start=system.truth, starts=1)
     assert free.success
-    assert known.success
-    assert free.log_likelihood == pytest.approx(known.log_likelihood, abs=0.01)
+    assert near.success
+    assert free.log_likelihood == pytest.approx(near.log_likelihood, abs=0.01)
     for parameter, truth in system.truth.items():
-        assert abs(known[parameter].value - truth) < 4 * known[parameter].error
+        assert abs(near[parameter].value - truth) < 4 * near[parameter].error
 
 
-def wald(fit, name):
-    """The error by the covariance: by which interval it is told may differ."""
+def wald_error(fit, name):
+    """Return the standard error from the covariance; `fit.errors` may belong to another kind of interval."""
     return fit.wald_errors[fit.model.parameters.index(name)]
 
 
@@ -119,24 +119,24 @@ def test_three_methods_agree(name):
     system = SYSTEMS[name]
     data = system.data(1)
     near = {parameter: 1.03 * value for parameter, value in system.truth.items()}
-    relaxed, shot, both = (
+    relaxed, output_error, hybrid = (
         wf.fit(system.model, data, method=method, start=near, starts=1)
         for method in ("wendy", "output-error", "hybrid")
     )
     assert relaxed.method == "relaxed"
-    for other in (shot, both):
-        assert other.success
-        assert other.log_likelihood == pytest.approx(relaxed.log_likelihood, abs=0.02)
+    for fit in (output_error, hybrid):
+        assert fit.success
+        assert fit.log_likelihood == pytest.approx(relaxed.log_likelihood, abs=0.02)
         for parameter in system.truth:
             error = relaxed[parameter].error
-            assert abs(other[parameter].value - relaxed[parameter].value) < 0.05 * error
-            assert wald(other, parameter) == pytest.approx(wald(relaxed, parameter), rel=0.02)
-    assert "started by 'relaxed', was kept" in " ".join(both.notes)
+            assert abs(fit[parameter].value - relaxed[parameter].value) < 0.05 * error
+            assert wald_error(fit, parameter) == pytest.approx(wald_error(relaxed, parameter), rel=0.02)
+    assert "started by 'relaxed', was kept" in " ".join(hybrid.notes)
 
 
 @pytest.mark.slow
-def test_everything_at_once_by_every_method():
-    """Subjects with parameters of their own, a log scale, given and free beginnings, gaps, and a late first sample."""
+def test_all_features_in_one_fit_by_every_method():
+    """Local parameters, a log scale, given initial values, missing values, and a first sample after t = 0."""
     model = wf.Model.from_text("A' = -ka*A\nB' = ka*A - ke*B\nconc = B/V\nA(0) = dose\nB(0) = 0")
     rng = np.random.default_rng(5)
     parts, rates = [], (0.2, 0.3, 0.45)
@@ -149,19 +149,19 @@ def test_everything_at_once_by_every_method():
         y[k] = np.nan
         parts.append(wf.Dataset(t, y, "lognormal", names=["conc"]))
     data = wf.Dataset.join(parts, ["a", "b", "c"])
-    known = {
+    settings = {
         "local": ["ke"],
         "fixed": {"dose": 100.0},
         "log": ["ka"],
         "bounds": {"ka": (0.6, 20), "ke": (0.01, 0.6), "V": (1, 200)},
     }
-    fits = [wf.fit(model, data, method=method, **known) for method in ("wendy", "output-error", "hybrid")]
+    fits = [wf.fit(model, data, method=method, **settings) for method in ("wendy", "output-error", "hybrid")]
     for fit in fits:
         assert fit.success
         for name, truth in (("ka", 1.5), ("V", 20.0), *((f"ke_{k}", r) for k, r in zip("abc", rates, strict=True))):
             assert abs(fit[name].value - truth) < 4 * fit[name].error
             assert fit[name].value == pytest.approx(fits[0][name].value, rel=1e-3)
-            assert wald(fit, name) == pytest.approx(wald(fits[0], name), rel=0.02)
+            assert wald_error(fit, name) == pytest.approx(wald_error(fits[0], name), rel=0.02)
         assert fit.initial["A"]["b"].value == 100.0
         band = fit.predict(np.array([0.0, 4.0]), trajectory="b")
         assert band["A"][0, 0] == 100.0
@@ -174,10 +174,10 @@ def test_jacobian_matches_differences(name, additive):
     system = SYSTEMS[name]
     matched = match(system.data(0, noise="lognormal") if name == "oral" else system.data(0), system.model)
     problem = HiddenStateProblem.build(resolve_parameters(matched.model, matched.data, None, {}), matched.data)
-    shots = PartlyObserved(problem, 1e-11, additive)
+    forward = PartlyObserved(problem, 1e-11, additive)
     p = np.array([system.truth[parameter] for parameter in problem.model.parameters]) * 1.02
-    begin = np.full(shots.initial_value_count, 1.1)
-    exact = shots.compute_sensitivity(0, p, begin)
+    begin = np.full(forward.initial_value_count, 1.1)
+    exact = forward.compute_sensitivity(0, p, begin)
     theta = np.concatenate([p, begin])
     for j in range(len(theta)):
         h = 1e-4 * abs(theta[j])
@@ -185,13 +185,13 @@ def test_jacobian_matches_differences(name, additive):
         for s in (1, -1, 2, -2):
             moved = theta.copy()
             moved[j] += s * h
-            ends.append(shots.predict_columns(0, moved[: len(p)], moved[len(p) :]))
+            ends.append(forward.predict_columns(0, moved[: len(p)], moved[len(p) :]))
         numeric = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12 * h)
         assert np.abs(exact[:, :, j] - numeric).max() <= 2e-5 * np.abs(numeric).max() + 1e-9
 
 
-def test_a_state_that_starts_at_next_to_nothing_cannot_leave_zero_but_by_the_model():
-    """Nearly every start once ended where E = 0, kept alive by the softness of the last level."""
+def test_state_that_starts_near_zero_grows_only_by_the_model():
+    """Once nearly every start ended at E = 0, where the random walk of the last level made E grow."""
     system = System(
         "S' = -beta*S*E\nE' = beta*S*E - gamma*E\nI' = gamma*E - lam*I\nR' = lam*I\n"
         "S(0) = 1 - E0 - I0\nE(0) = E0\nI(0) = I0\nR(0) = 0",
@@ -216,19 +216,19 @@ def test_a_state_that_starts_at_next_to_nothing_cannot_leave_zero_but_by_the_mod
 
 
 @pytest.mark.parametrize("option", [{"covariance": "paper"}, {"covariance": "sandwich"}, {"solver": "cubic"}])
-def test_options_of_the_weak_form_are_refused_where_there_is_none(option):
+def test_options_of_the_weak_form_are_refused_by_the_relaxed_model(option):
     system = SYSTEMS["tank"]
     with pytest.raises(FitError, match=rf"'relaxed' does not use the option '{next(iter(option))}'"):
         wf.fit(system.model, system.data(0), options=option)
 
 
-def test_the_hybrid_needs_a_weak_method_that_can():
+def test_hybrid_refuses_weak_methods_that_need_every_state():
     system = SYSTEMS["tank"]
     with pytest.raises(FitError, match="weak='irls' needs every state measured"):
         wf.fit(system.model, system.data(0), method="hybrid", options={"weak": "irls"})
 
 
-def test_a_far_start_is_left_behind_and_a_near_one_is_kept():
+def test_search_stays_at_a_near_optimum_and_leaves_a_far_start():
     system = SYSTEMS["oral"]
     data = system.data(3)
     twin = {"ka": 0.25, "ke": 1.2, "V": 6.0}

@@ -1,4 +1,4 @@
-"""Simpson's rule and its refinement: the same for measured states (`Mesh`) and for hidden ones (`LatentProblem`)."""
+"""Simpson's rule and its refinement: the same for measured states (`Mesh`) and hidden ones (`HiddenStateProblem`)."""
 
 import numpy as np
 

@@ -63,8 +63,8 @@ def test_starts_with_hidden_states_take_the_settings_in_turn_and_given_starts_fi
     assert [start.settings for start in drawn] == [SEARCH_SETTINGS[k % len(SEARCH_SETTINGS)] for k in range(8)]
     assert not any(start.from_solution for start in drawn)
     assert all(start.parameters.shape == (4,) and start.state_levels.shape == (2,) for start in drawn)
-    given = np.array([1.0, 2.0, 3.0, 4.0])
-    first, *others = make_hidden_state_starts(task, (given,), 4, 0)
-    assert np.array_equal(first.parameters, given)
+    user_start = np.array([1.0, 2.0, 3.0, 4.0])
+    first, *drawn = make_hidden_state_starts(task, (user_start,), 4, 0)
+    assert np.array_equal(first.parameters, user_start)
     assert first.from_solution
-    assert not any(start.from_solution for start in others)
+    assert not any(start.from_solution for start in drawn)

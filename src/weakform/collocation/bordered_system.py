@@ -21,7 +21,7 @@ class BorderedSystem:
 
     Parameters
     ----------
-    line : Linear
+    line : LinearisedProblem
         Residual and constraint, linearised.
     layout : Layout
     V : ndarray, (N, D)
@@ -30,6 +30,13 @@ class BorderedSystem:
         μ, for states of size one.
     size : ndarray, (D,)
         Size of each state.
+
+    Attributes
+    ----------
+    g : ndarray, (N, D)
+        `Rᵀr` at each node.
+    B : ndarray, (N, 2, D, F)
+        The border `[RᵀP; G]`: rows of the states, then rows of the constraint.
     """
 
     def __init__(
@@ -38,6 +45,7 @@ class BorderedSystem:
         """Factorise K with each state divided by its size, so that one damping fits all units."""
         N, D = line.v.shape
         self.N, self.D, self.line, self.layout = N, D, line, layout
+        # K⁻¹ = S (S K S)⁻¹ S, with S = size for the states and 1/size for the multipliers.
         self.scale = np.stack([size, 1.0 / size])[:, :, None]
         ratio = size[None, :] / size[:, None]
         left, right = line.left * ratio, line.right * ratio
@@ -48,6 +56,8 @@ class BorderedSystem:
         H[layout.sampled] = R.transpose(0, 2, 1) @ R
         diagonal = np.arange(D)
         H[:, diagonal, diagonal] += damping
+        # Neither residual nor constraint depends on the states of an extra node: any regular block keeps their change
+        # zero.
         H[layout.ahead] = np.eye(D)
         self.g = np.zeros((N, D))
         self.g[layout.sampled] = (Rt @ line.r[:, :, None])[:, :, 0]
@@ -89,7 +99,7 @@ class BorderedSystem:
         return [(slice(a, b), np.flatnonzero(own)) for a, b, own in zip(begins, ends, used, strict=True)]
 
     def eliminate_states(self, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Eliminate X and z.
+        """Eliminate X and z, which leaves a quadratic in the parameters.
 
         Parameters
         ----------

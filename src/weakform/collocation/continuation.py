@@ -13,7 +13,7 @@ from ..optimize.box_quadratic import minimise_in_box
 from ..support.array_types import FloatArray
 from .bordered_system import BorderedSystem
 from .gauss_helmert import Prior
-from .soft_constraint import LinearisedProblem, RelaxedModel
+from .soft_constraint import MIN_STATE_SIZE, LinearisedProblem, RelaxedModel
 
 STIFFNESS_LEVELS = tuple(3.0 * 10 ** (-k / 2) for k in range(10))
 """Relative size q of the random walk that the model is allowed, level by level: from 3 down to about 1e-4.
@@ -22,12 +22,16 @@ At the first level the problem is nearly a smoothing problem. Each level is a fa
 (docs/method.md); larger factors save levels and make each of them harder. By judgement.
 """
 EXACT_STIFFNESSES = (1e-6, 1e-8)
-"""Values of q at which the model counts as exact: at the end of a search, and of an estimate.
+"""Values of q at which the model counts as exact: the first at the end of a search, the second for an estimate.
 
-At 1e-6 a state that the model keeps at zero could still grow out of the softness of the last level.
+At 1e-6 a state that the model keeps at zero could still grow out of the random walk of the last level.
 """
 ESTIMATE_TOLERANCE = 1e-5
 """Decrease of the objective, in units of log-likelihood, below which the level of an estimate has converged.
+
+By judgement."""
+INFORMATION_DAMPING = 1e-12
+"""Damping of the system from which the information is computed: too small to change it.
 
 By judgement."""
 
@@ -37,10 +41,10 @@ class _StoppingPolicy:
     """Thresholds that end a level."""
 
     max_steps: int = 25
-    """Steps of a level with a soft model. The next level goes on from any point, so that more are not worth it.
-    By judgement."""
+    """Largest number of steps of a level with a soft model, which need not converge: the next level continues from any
+    point. By judgement."""
     max_exact_steps: int = 60
-    """Steps of a level with the exact model, which have to converge. By judgement."""
+    """Largest number of steps of a level with the exact model, which has to converge. By judgement."""
     relative_decrease: float = 1e-3
     """Decrease, relative to the objective, below which a level with a soft model has converged. By judgement."""
     search_decrease: float = 1e-3
@@ -54,9 +58,9 @@ class _DampingPolicy:
     smallest_first: float = 1e-3
     """Smallest damping of the first step of a level. By judgement."""
     max_reduction: float = 1 / 3
-    """Factor to which a good step may reduce the damping. With 1/10 every other step was refused."""
+    """Smallest factor by which a good step multiplies the damping. With 1/10 every other step was refused."""
     max_increase: float = 4.0
-    """Factor to which an accepted step that gains less than promised may raise the damping. By judgement."""
+    """Largest factor by which an accepted step that gains less than promised multiplies the damping. By judgement."""
     smallest: float = 1e-9
     """Damping below which it is not reduced. By judgement."""
     rejection_factor: float = 5.0
@@ -72,19 +76,19 @@ class _ReturnPolicy:
     """How states are moved back into the domain of the equations and onto the constraint within a step."""
 
     max_halvings: int = 6
-    """How often a state that has left the domain of the equations is moved half the way back. By judgement."""
+    """How often states that have left the domain of the equations are moved halfway back. By judgement."""
     max_returns: int = 12
-    """Newton steps of the states back onto the constraint at a level with a stiff model. By judgement."""
+    """Largest number of Newton steps of the states back onto the constraint, if the model is stiff. By judgement."""
     stiff_below: float = 1e-3
     """Value of q below which the model counts as stiff.
 
-    Below it the second-order violation of a straight step dominates the objective, and without returns only tiny steps
-    would be accepted (docs/method.md). Above it one return is enough.
+    Below it the second-order violation of a straight step dominates the objective, and without Newton steps back onto
+    the constraint only tiny steps would be accepted (docs/method.md). Above it one Newton step is enough.
     """
     negligible: float = 1e-4
-    """Violation, in units of the objective, that needs no return. By judgement."""
+    """Violation `Σ (v - target)²/V` below which no Newton step follows. By judgement."""
     slow_decrease: float = 0.1
-    """Ratio of the violations after and before a return above which v is linearised again. By judgement."""
+    """Ratio of the violations after and before a Newton step above which v is linearised again. By judgement."""
 
 
 _STOPPING, _DAMPING, _RETURNS = _StoppingPolicy(), _DampingPolicy(), _ReturnPolicy()
@@ -123,10 +127,10 @@ class SearchSettings:
     Attributes
     ----------
     lower, upper : ndarray, (P,)
-    held : ndarray, (P,), or None
-        Length of a spring: a parameter that moves this far in one level adds half a unit to the objective. At large q
-        the data say little about p except that less movement is cheaper. Without springs parameters run to their
-        bounds and stay there.
+    spring_length : ndarray, (P,), or None
+        Length of the spring of each parameter: a parameter that moves this far in one level adds half a unit to the
+        objective. At large q the data say little about p except that less movement is cheaper. Without springs
+        parameters run to their bounds and stay there.
     prior : Prior, optional
     stop : callable
         Called with the objective before each step; True ends the level.
@@ -141,7 +145,7 @@ class SearchSettings:
 
 def compute_state_sizes(X: FloatArray) -> FloatArray:
     """Compute the root mean square of each state over all nodes, `(D,)`, from X `(N, D)`."""
-    return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-100))
+    return np.asarray(np.maximum(np.sqrt(np.mean(X**2, axis=0)), MIN_STATE_SIZE))
 
 
 class _Level:
@@ -149,11 +153,11 @@ class _Level:
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     point : Point
         Where the level begins.
     q : float
-    search : Search
+    search : SearchSettings
     """
 
     def __init__(self, problem: RelaxedModel, point: Point, q: float, search: SearchSettings) -> None:
@@ -161,8 +165,8 @@ class _Level:
         self.V = np.maximum(problem.compute_variances(point.X, q), np.finfo(float).tiny)
         self.p, self.X, self.centre = point.p, point.X, point.p[problem.free]
         self.stiff = q < _RETURNS.stiff_below
-        held = search.spring_length
-        self.spring = np.zeros(len(self.centre)) if held is None else 1.0 / held[problem.free] ** 2
+        lengths = search.spring_length
+        self.spring = np.zeros(len(self.centre)) if lengths is None else 1.0 / lengths[problem.free] ** 2
         self.damping = max(point.damping, _DAMPING.smallest_first)
         self.value = self.compute_objective(self.p, self.X, problem.compute_constraint(self.p, self.X))
 
@@ -184,7 +188,7 @@ class _Level:
 
         Parameters
         ----------
-        line : Linear
+        line : LinearisedProblem
             The problem, linearised at the current point.
         mu : float
             The damping.
@@ -205,8 +209,8 @@ class _Level:
         free, search = self.problem.free, self.search
         # Damping in units of the size of each state, and of the curvature of each parameter.
         size = compute_state_sizes(self.X)
-        arrow = BorderedSystem(line, self.problem.layout, self.V, mu, size)
-        g, H, alone, with_p = arrow.eliminate_states(line.v)
+        bordered = BorderedSystem(line, self.problem.layout, self.V, mu, size)
+        g, H, alone, with_p = bordered.eliminate_states(line.v)
         g, H = g + self.spring * (self.p[free] - self.centre), H + np.diag(self.spring)
         if search.prior is not None:
             g = g + search.prior.gradient(self.p)[free]
@@ -226,7 +230,7 @@ class _Level:
         r = line.r + (line.R @ dX[self.problem.layout.sampled][:, :, None])[:, :, 0] + line.P @ dp
         promised = 0.5 * float(np.sum(r * r)) + 0.5 * float(np.sum(target * target / self.V)) + self._compute_penalty(p)
         X, v = self._return_to_constraint(
-            p, *self._move_inside_domain(p, self.X, self.X + dX), target=target, arrow=arrow, mu=mu
+            p, *self._move_inside_domain(p, self.X, self.X + dX), target=target, bordered=bordered, mu=mu
         )
         return p, X, v, promised
 
@@ -256,7 +260,7 @@ class _Level:
         return moved, v
 
     def _return_to_constraint(
-        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, arrow: BorderedSystem, mu: float
+        self, p: FloatArray, X: FloatArray, v: FloatArray, *, target: FloatArray, bordered: BorderedSystem, mu: float
     ) -> tuple[FloatArray, FloatArray]:
         """Move states by Newton steps until the constraint has a target value.
 
@@ -270,7 +274,7 @@ class _Level:
             States after the step, and the constraint there.
         target : ndarray, (N, D)
             The constraint by the linearised step.
-        arrow : Arrow
+        bordered : BorderedSystem
             The factorised system of the step.
         mu : float
             The damping of the step.
@@ -286,7 +290,7 @@ class _Level:
             if cost < _RETURNS.negligible or not np.isfinite(cost) or (fresh and cost > last):
                 break
             if not fresh and cost > _RETURNS.slow_decrease * last:
-                arrow, fresh = (
+                bordered, fresh = (
                     BorderedSystem(
                         self.problem.linearise(p, X), self.problem.layout, self.V, mu, compute_state_sizes(X)
                     ),
@@ -295,7 +299,7 @@ class _Level:
             else:
                 fresh = not self.stiff
             last = cost
-            back = arrow.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
+            back = bordered.solve(np.stack([np.zeros_like(off), off], axis=1)[..., None])[:, 0, :, 0]
             X, v = self._move_inside_domain(p, X, X - back)
         return X, v
 
@@ -334,6 +338,7 @@ class _Level:
                 factor = min(max(1 - (2 * ratio - 1) ** 3, _DAMPING.max_reduction), _DAMPING.max_increase)
                 mu, rejection = max(mu * factor, _DAMPING.smallest), _DAMPING.rejection_factor
                 self.damping = mu
+            # A refused step ends the level, too, if what it would have lost is within the tolerance.
             if abs(gain) <= relative * self.value + absolute:
                 return True, step
             if gain < 0:
@@ -350,12 +355,12 @@ def minimise_level(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     point : Point
         Where to begin.
     q : float
         Relative size of the random walk.
-    search : Search
+    search : SearchSettings
     tolerance : float
         Decrease of the objective, in units of log-likelihood, below which the level has converged.
 
@@ -382,12 +387,12 @@ def run_continuation(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     p : ndarray, (P,)
     X : ndarray, (N, D)
         Parameters and states of the start.
-    search : Search
-    first : float
+    search : SearchSettings
+    first_level : float
         Largest q; levels above it are skipped.
 
     Returns
@@ -408,9 +413,9 @@ def settle_on_exact_model(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     point : Point
-    search : Search
+    search : SearchSettings
         Its springs are left out.
     tolerance : float
         Decrease of the objective, in units of log-likelihood, below which it has converged.
@@ -429,13 +434,13 @@ def compute_information(
 
     Parameters
     ----------
-    problem : Relaxed
+    problem : RelaxedModel
     p : ndarray, (P,)
     X : ndarray, (N, D)
 
     Returns
     -------
-    arrow : Arrow
+    bordered : BorderedSystem
         The factorised linear system at (p, X).
     H : ndarray, (F, F)
         The information.
@@ -450,6 +455,6 @@ def compute_information(
     with np.errstate(all="ignore"):
         line = problem.linearise(p, X)
         V = np.maximum(problem.compute_variances(X, EXACT_STIFFNESSES[-1]), np.finfo(float).tiny)
-        arrow = BorderedSystem(line, problem.layout, V, 1e-12, compute_state_sizes(X))
-        gradient, H, _, _ = arrow.eliminate_states(line.v)
-    return arrow, H, gradient
+        bordered = BorderedSystem(line, problem.layout, V, INFORMATION_DAMPING, compute_state_sizes(X))
+        gradient, H, _, _ = bordered.eliminate_states(line.v)
+    return bordered, H, gradient

@@ -58,6 +58,15 @@ RADIUS_WITHOUT_LIMIT = 1e8
 """Radius of the trust region, in standard errors, with which only the box limits a Gauss–Helmert step.
 
 By judgement."""
+DRIFT_TOLERANCE_FACTOR = 10
+"""Drift of the states, in units of `IterationSettings.tolerance`, up to which a small step has converged.
+
+By judgement."""
+MIN_RELATIVE_SHARE_TO_CONVERGE = 0.5
+"""Smallest share of a step with which the iteration may converge, relative to the share that the watchdog allows.
+
+A step that the search has shortened further says nothing about convergence. By judgement.
+"""
 SPRING_INFORMATION = 1e8
 """Information added along a held direction, relative to unit information.
 
@@ -97,7 +106,7 @@ class Solution:
         `Σ (x^data - x)²/v` over measured values.
     stop : Stop
     iterations : int
-    held : ndarray, (F,), or None
+    held_direction : ndarray, (F,), or None
         Direction in the free parameters, in units of their standard errors, that was held because it ran away.
     """
 
@@ -125,10 +134,10 @@ class Prior(Protocol):
         """Return half the sum of squares at p `(J,)`."""
 
     def gradient(self, p: FloatArray) -> FloatArray:
-        """Return the gradient of the value, `(J,)`."""
+        """Return the gradient of the penalty, `(J,)`."""
 
     def hessian(self, p: FloatArray, exact: bool = True) -> FloatArray:
-        """Return the Hessian of the value, `(J, J)`; by Gauss–Newton unless exact."""
+        """Return the Hessian of the penalty, `(J, J)`; by Gauss–Newton unless exact."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +152,12 @@ class IterationSettings:
     tolerance : float
         Length of a step, in standard errors, below which the iteration has converged.
     max_iterations : int
-    stop : callable
-        Called with the penalty function after each step; True ends the iteration.
-    runaway : float
+    should_stop : callable
+        Called after each step with the penalty function before it; True ends the iteration.
+    runaway_errors : float
         Distance in standard errors beyond which a parameter runs away.
     prior : Prior, optional
-    noise : callable, optional
+    sigma_estimator : callable, optional
         Function that estimates σ `(D,)` from residuals `(nodes, D)`; None if σ is given.
     """
 
@@ -172,11 +181,11 @@ def solve_gauss_helmert(
     ----------
     mesh : Mesh
     sigma : ndarray, (D,)
-        Standard deviation of the noise, or its first guess if `settings.noise` estimates it.
+        Standard deviation of the noise, or its first guess if `settings.sigma_estimator` estimates it.
     p : ndarray, (J,)
     states : ndarray, (nodes, D)
         Where to begin.
-    settings : Settings
+    settings : IterationSettings
 
     Returns
     -------
@@ -205,7 +214,7 @@ class _Iteration:
     ----------
     mesh : Mesh
     sigma : ndarray, (D,)
-    settings : Settings
+    settings : IterationSettings
     held : ndarray, (F,), or None
         Direction that is held.
     """
@@ -215,7 +224,7 @@ class _Iteration:
         self.counts = mesh.measured.sum(axis=0)
         self.penalty = 0.0
         self._set_sigma(sigma)
-        self.first = self.v
+        self.first_variances = self.v
 
     def _set_sigma(self, sigma: FloatArray) -> None:
         """Set σ `(D,)` and the variances that follow from it."""
@@ -240,13 +249,17 @@ class _Iteration:
         settings, free = self.settings, self.settings.free
         p = np.clip(p, settings.lower, settings.upper)
         step = self._compute_step(p, x)
-        first, start = step.information, p[free]  # the step itself is as long as the series and is not kept
+        # The step itself is as long as the series and is not kept.
+        first_information, start = step.information, p[free]
         errors = np.sqrt(np.abs(invert_symmetric(step.information).diagonal()))
         watch = Watchdog(p, x, step)
         stop, iteration, flat, sigma_agrees = Stop.ITERATIONS, 0, 0, settings.sigma_estimator is None
         while iteration < settings.max_iterations:
             iteration += 1
-            small = step.size <= settings.tolerance * np.sqrt(free.sum()) and step.drift <= 10 * settings.tolerance
+            small = (
+                step.size <= settings.tolerance * np.sqrt(free.sum())
+                and step.drift <= DRIFT_TOLERANCE_FACTOR * settings.tolerance
+            )
             small |= bool((np.abs(step.dp) <= ROUNDING_TOLERANCE * np.abs(p)).all())
             before = self._evaluate_penalty(watch.last_step)
             if step.drift <= MAX_DRIFT_OF_WHOLE_STEP and watch.is_patient:
@@ -254,6 +267,7 @@ class _Iteration:
                 x = x + share * (step.states - x)
             else:
                 if not watch.is_patient:
+                    # The old factors are released before new ones are computed: both are as long as the series.
                     (p, x), step = watch.return_to_best(), step.without_factors
                     step = self._compute_step(p, x)
                 share, x = self._search_along_step(p, x, step)
@@ -266,8 +280,8 @@ class _Iteration:
             # small, which the excess of the residuals corrects; and while the states still move far, so may p.
             far = np.maximum(settings.runaway_errors * errors * self._compute_excess(x), np.abs(start))
             if self.held is None and step.drift <= MAX_DRIFT_OF_WHOLE_STEP and (moved > far).any():
-                return _find_weakest_direction(first)
-            if small and sigma_agrees and share >= 0.5 * watch.share:
+                return _find_weakest_direction(first_information)
+            if small and sigma_agrees and share >= MIN_RELATIVE_SHARE_TO_CONVERGE * watch.share:
                 stop = Stop.STEP
                 break
             if settings.should_stop(before):
@@ -280,7 +294,7 @@ class _Iteration:
                 step = self._compute_step(p, x)
             except NotPositiveDefinite:
                 # The step led to where the constraint is singular: search along the step from the best point instead.
-                if watch.steps_since_best < 0:
+                if watch.steps_since_best < 0:  # the failed step was already the search from the best point
                     raise
                 p, x, step = watch.best
                 watch.steps_since_best = MAX_STEPS_WITHOUT_DECREASE
@@ -385,8 +399,8 @@ class _Iteration:
 
     def _compute_excess(self, x: FloatArray) -> float:
         """Compute the root mean square residual at x `(nodes, D)` over the first σ, at least 1."""
-        off = ((self.mesh.data - x) ** 2 / self.first)[self.mesh.measured]
-        return max(1.0, math.sqrt(float(np.sum(off)) / max(off.size, 1)))
+        squares = ((self.mesh.data - x) ** 2 / self.first_variances)[self.mesh.measured]
+        return max(1.0, math.sqrt(float(np.sum(squares)) / max(squares.size, 1)))
 
     def _compute_misfit(self, x: FloatArray) -> float:
         """Compute `Σ (x^data - x)²/v` over measured values, at x `(nodes, D)`."""
@@ -422,7 +436,7 @@ class _Iteration:
         ----------
         p : ndarray, (J,)
         x : ndarray, (nodes, D)
-        step : Step
+        step : GaussHelmertStep
             The step from (p, x).
 
         Returns

@@ -40,7 +40,9 @@ MAX_INTERVALS_PER_GAP = 400
 JUMP_OFFSET = 1e-6
 """Time before a jump at which the state before it is reported, as a share of the shortest interval. By judgement."""
 MIN_VALUES_FOR_SIGMA = 5
-"""Number of residuals of the noise filter from which σ is estimated by it. By judgement."""
+"""Smallest number of residuals of the noise filter from which σ is estimated. By judgement."""
+INTERVAL_COUNT_MARGIN = 1e-9
+"""Excess over a whole number of intervals that is rounding and adds no interval to a gap."""
 DEFAULT_SIGMA_SHARE = 0.1
 """σ as a share of the spread of a column, if it has fewer than `MIN_VALUES_FOR_SIGMA` residuals. By judgement."""
 
@@ -86,7 +88,7 @@ class HiddenStateProblem:
         The model before local parameters were copied.
     data : Dataset
         The measured columns.
-    functions : Functions
+    functions : ModelFunctions
     sigma : ndarray, (K,)
         Standard deviation of the noise: given, or estimated from the data alone.
     forms : tuple
@@ -185,7 +187,7 @@ class HiddenStateProblem:
 
     @property
     def transforms(self) -> list[tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]]:
-        """Maps to and from the working coordinates of each column."""
+        """For each column, the map to its working coordinates and the inverse map."""
         return [(KINDS[kind].to_working, KINDS[kind].from_working) for kind in self.data.noise]
 
     @property
@@ -223,8 +225,8 @@ class HiddenStateProblem:
         return replace(self, data=self.data.replace_attributes(trajectories=tuple(parts)))
 
     @property
-    def has_given_initial(self) -> bool:
-        """Whether some initial value is given at t = 0 by more than a parameter `x(0)`."""
+    def has_initial_values_at_zero(self) -> bool:
+        """Whether an initial value at t = 0 is given as something other than the parameter `x(0)` itself."""
         return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
 
     def find_begin(self, k: int) -> float:
@@ -235,12 +237,12 @@ class HiddenStateProblem:
         q = self.data.trajectories[k]
         events = [time for time, _ in self.jumps[k]]
         events += [float(dose.time) for doses in q.doses for dose in doses.each]
-        return float(min([q.times[0], *([0.0] if self.has_given_initial else []), *events]))
+        return float(min([q.times[0], *([0.0] if self.has_initial_values_at_zero else []), *events]))
 
     @cached_property
     def jumps(self) -> tuple[tuple[tuple[float, tuple[se.Basic, ...]], ...], ...]:
         """For each trajectory, times of jumps with the states after each as expressions of the states before it."""
-        every = []
+        jumps_of_all = []
         for k, q in enumerate(self.data.trajectories):
             model = self.shared.for_trajectory(k)
             jumps: dict[float, dict[str, se.Basic]] = {}
@@ -248,14 +250,15 @@ class HiddenStateProblem:
                 time = model.find_firing_time(event.trigger)
                 if time is None or not time.is_Number or float(time) > q.times[-1]:
                     continue
+                # An event that waits for its trigger does not occur where the trajectory begins.
                 if event.waits and float(time) <= min(q.times[0], 0.0):
                     continue
                 # Several events at one time are composed in their order.
                 states = jumps.setdefault(float(time), {state: se.Symbol(state) for state in model.states})
                 before = {se.Symbol(state): e for state, e in states.items()}
                 states.update({state: se.sympify(e).subs(before) for state, e in event.after.items()})
-            every.append(tuple((time, tuple(jumps[time].values())) for time in sorted(jumps)))
-        return tuple(every)
+            jumps_of_all.append(tuple((time, tuple(jumps[time].values())) for time in sorted(jumps)))
+        return tuple(jumps_of_all)
 
     def build_meshes(self) -> tuple[FloatArray, ...]:
         """Build the first mesh `(nodes,)` of each trajectory, with two nodes at each jump of the states."""
@@ -273,8 +276,7 @@ class HiddenStateProblem:
             # At least two intervals between samples; gaps longer than usual get more.
             longest = float(times[-1] - times[0]) / MIN_INTERVALS_PER_SERIES
             target = min(float(np.median(np.diff(q.times))) / 2, longest)
-            # The margin keeps a gap of a whole number of targets from one more interval by rounding.
-            counts = np.clip(np.ceil(gaps / target - 1e-9).astype(int), 2, MAX_INTERVALS_PER_GAP)
+            counts = np.clip(np.ceil(gaps / target - INTERVAL_COUNT_MARGIN).astype(int), 2, MAX_INTERVALS_PER_GAP)
             parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
             meshes.append(self.with_jump_nodes(np.append(np.concatenate(parts), times[-1]), k))
         return tuple(meshes)
@@ -297,6 +299,7 @@ class HiddenStateProblem:
             measured = np.isfinite(x)
             data.append(np.where(measured, x, 0.0))
             weight.append(np.where(measured, 1.0 / q.scales, 0.0))
+            # Missing values get a finite floor, too; their residuals have no weight.
             values = zip(self.data.noise, np.where(measured, q.values, 1.0).T, strict=True)
             floor.append(np.column_stack([KINDS[kind].compute_linear_floor(column) for kind, column in values]))
         layout = Layout(
@@ -344,6 +347,8 @@ class HiddenStateProblem:
                     mesh[:1], np.full((1, len(self.shared.switches)), 0.5), (True,) * len(self.shared.switches)
                 )
                 inputs = half if inputs is None else inputs.merge_with(half)
+            # The extra node has the inputs of the first one. Neither it nor the last node has an interval: their
+            # centres only have to be times of the trajectory.
             nodes = np.append(mesh[0], mesh)
             centres = np.append(mesh[0], np.append(mesh[:-1] + np.diff(mesh) / 2, mesh[-1]))
             before.append(inputs(nodes, before=True))
@@ -382,7 +387,7 @@ def refine_meshes(
 
     Parameters
     ----------
-    relaxed : Relaxed
+    relaxed : RelaxedModel
         The problem on the meshes.
     meshes : tuple of ndarray
     point : Point

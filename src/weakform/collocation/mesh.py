@@ -45,7 +45,7 @@ from .simpson_rule import (
 )
 
 TRUNCATION_SUBSTEPS = 16
-"""Number of Runge–Kutta steps with which `Mesh.truncation` solves the equations over one interval.
+"""Number of Runge–Kutta steps with which `Mesh.estimate_truncation` solves the equations over one interval.
 
 More steps follow stiffer equations and cost as many more evaluations. By judgement.
 """
@@ -291,6 +291,7 @@ class Mesh:
         states, old, new = insert_midpoints(x, self.interval_begins, middles)
         measured = np.zeros(states.shape, dtype=bool)
         measured[old] = self.measured
+        # The data of new nodes only have to be finite: they are not measured.
         data = states.copy()
         data[old] = np.where(self.measured, self.data, x)
         scale = None
@@ -298,6 +299,7 @@ class Mesh:
             scale = np.ones(states.shape)
             scale[old] = self.scale
         begins = np.append(old[self.begins[:-1]], len(states))
+        # Without `offset`: it is the error of the rule on the coarse intervals.
         mesh = Mesh(self.systems, begins, times, data, measured, scale=scale, samples=old[self.samples])
         # Every interval was halved: first and second halves alternate.
         halves = slice(None, None, 2), slice(1, None, 2)
@@ -337,6 +339,7 @@ class Mesh:
             c = f(times + (k + 0.5) * h, y + wide / 2 * b)
             d = f(times + (k + 1 - END_MARGIN) * h, y + wide * c)
             y = y + wide / 6 * (a + 2 * b + 2 * c + d)
+        # The defects contain `offset`, so that this is the error that a correction has left.
         return np.asarray(x[self.interval_begins + 1] - y - self.compute_defects(p, x))
 
     def _build_right_side(self, p: FloatArray) -> Callable[[FloatArray, FloatArray], FloatArray]:

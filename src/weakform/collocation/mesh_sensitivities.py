@@ -53,7 +53,7 @@ class MeshSensitivities:
 
     Parameters
     ----------
-    relaxed : Relaxed
+    relaxed : RelaxedModel
         The mesh, the data on it and the equations.
     """
 
@@ -68,7 +68,7 @@ class MeshSensitivities:
 
         Parameters
         ----------
-        moving : Moving
+        moving : LinearisedSolutions
             Its Jacobian `(S, K, F + B)` has those of the trajectory of each sample only.
 
         Returns
@@ -89,7 +89,7 @@ class MeshSensitivities:
 
         Returns
         -------
-        Moving or None
+        LinearisedSolutions or None
             None if the recursion is singular or not finite.
         """
         linear = self.relaxed.linearise(p, X)

@@ -57,6 +57,7 @@ def project_from_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Resi
         on_nodes[mesh.samples] = noise * size
         # A Gauss–Helmert step with ρ = A ε: the residuals are diag(v) Aᵀ z.
         white = factor.whiten(line.A.apply(on_nodes).reshape(rows, draws))
+        # The pseudo-inverse leaves directions without information out: they do not follow the noise.
         theta = np.linalg.pinv(G.T @ G, hermitian=True) @ (G.T @ white)
         z = factor.solve_transposed(white - G @ theta).reshape(*line.c.shape, draws)
         back = line.A.apply_transposed(z, len(v))[mesh.samples] * size
@@ -66,14 +67,14 @@ def project_from_mesh(mesh: Mesh, solution: Solution, moving: BoolArray) -> Resi
 
 
 def project_from_relaxed(
-    relaxed: RelaxedModel, arrow: BorderedSystem, H: FloatArray, moving: BoolArray
+    relaxed: RelaxedModel, bordered: BorderedSystem, H: FloatArray, moving: BoolArray
 ) -> ResidualProjection:
     """Return the projection for a fit of the relaxed model at the exact constraint.
 
     Parameters
     ----------
-    relaxed : Relaxed
-    arrow : Arrow
+    relaxed : RelaxedModel
+    bordered : BorderedSystem
         The linear system at the fit.
     H : ndarray, (F, F)
         The information about the free parameters.
@@ -82,14 +83,16 @@ def project_from_relaxed(
     """
 
     def project(noise: FloatArray) -> FloatArray:
-        line, at, draws = arrow.line, relaxed.layout.sampled, noise.shape[2]
+        line, at, draws = bordered.line, relaxed.layout.sampled, noise.shape[2]
+        # A parameter that the data do not determine has an infinite variance; it does not follow the noise either.
         inverse = np.zeros_like(H)
         inverse[np.ix_(moving, moving)] = np.nan_to_num(invert_symmetric(H[np.ix_(moving, moving)]), posinf=0.0)
-        with_p = arrow.solve(arrow.B)
-        flat = arrow.B.reshape(-1, arrow.B.shape[3])
-        right = np.zeros((arrow.N, 2, arrow.D, draws))
+        # The step of a fit whose constraint holds and whose residual is minus the noise (`soft_constraint`).
+        with_p = bordered.solve(bordered.B)
+        flat = bordered.B.reshape(-1, bordered.B.shape[3])
+        right = np.zeros((bordered.N, 2, bordered.D, draws))
         right[at, 0] = line.R.transpose(0, 2, 1) @ noise
-        alone = arrow.solve(right)
+        alone = bordered.solve(right)
         pull = np.einsum("skf,skb->fb", line.P, noise) - flat.T @ alone.reshape(-1, draws)
         dp = inverse @ pull
         X = alone[at, 0] - with_p[at, 0] @ dp

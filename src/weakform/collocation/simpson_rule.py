@@ -164,7 +164,7 @@ def linearise_rule(
 
     Parameters
     ----------
-    pattern : Pattern
+    pattern : RowPattern
     h : ndarray, (M,)
         Lengths of the intervals.
     ends : pair of ndarray, (M, D)
@@ -204,7 +204,16 @@ def _expand_rows(rows: FloatArray, pattern: RowPattern) -> list[FloatArray]:
 def _linearise_by_numpy(
     h: FloatArray, ends: tuple[FloatArray, FloatArray], tensors: list[list[FloatArray]]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Compute what `linearised` returns without the compiled kernel, from full tensors at both ends and the middle."""
+    """Compute what `linearise_rule` returns, without the compiled kernel.
+
+    Parameters
+    ----------
+    h : ndarray, (M,)
+    ends : pair of ndarray, (M, D)
+        x₀ and x₁.
+    tensors : three lists
+        The results of `_expand_rows` at the beginning, at the end and in the middle of each interval.
+    """
     (f0, F0, fp0), (f1, F1, fp1), (fm, Fm, fpm) = tensors
     H, I = h[:, None, None], np.eye(f0.shape[1])
     c = simpson_defects(ends, h, f0, fm, f1)

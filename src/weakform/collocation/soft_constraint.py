@@ -38,6 +38,8 @@ MIN_LOCAL_SIZE = 1e-3
 A larger floor lets states grow out of the random walk rather than by the model; a smaller one makes the constraint
 stiffer where a state is near zero. By judgement.
 """
+MIN_STATE_SIZE = 1e-100
+"""Size of a state that is zero everywhere, so that nothing is divided by zero."""
 MIN_INTERVAL_SHARE = 1e-8
 """Smallest length of an interval in the variances, as a share of the duration.
 
@@ -72,7 +74,7 @@ class Layout:
         at each node.
     jump : ndarray of int, (N,), or None
         Index into `jumps` where states jump from a node to the next one at the same time; -1 elsewhere.
-    jumps : tuple of Map
+    jumps : tuple of ExpressionMap
         States after a jump as functions of the states before it.
     """
 
@@ -111,7 +113,7 @@ class ModelFunctions:
 
     Attributes
     ----------
-    f, h, g : Map
+    f, h, g : ExpressionMap
         Right-hand side (D), observables (K) and initial values (D).
     given : ndarray of bool, (D,)
         Initial values that g gives; the others are fitted.
@@ -121,7 +123,7 @@ class ModelFunctions:
         Position of each parameter of the model among all P parameters, for each trajectory.
     log : ndarray of bool, (P,)
         Parameters that are searched on a log scale.
-    ends : bool
+    has_domain_limits : bool
         Whether the right-hand side is undefined for some states.
     """
 
@@ -212,7 +214,7 @@ class RelaxedModel:
     Parameters
     ----------
     layout : Layout
-    functions : Functions
+    functions : ModelFunctions
     sigma : ndarray, (K,)
         Standard deviation of the noise of each observable.
     free : ndarray of bool, (P,)
@@ -225,23 +227,23 @@ class RelaxedModel:
         index = functions.index
         # Without local parameters and log scales the parameters of the search are those of the model.
         plain = bool((index == np.arange(index.shape[1])).all()) and index.shape[1] == len(free)
-        self.single = plain and not functions.log.any()
+        self.uses_model_parameters = plain and not functions.log.any()
 
     def with_sigma(self, sigma: FloatArray) -> RelaxedModel:
         """Return the same problem with another σ `(K,)`."""
         return RelaxedModel(self.layout, self.functions, sigma, self.free)
 
     def with_layout(self, layout: Layout) -> RelaxedModel:
-        """Return the same problem with another layout on the same nodes, such as one with other data."""
+        """Return the same problem with another layout on the same nodes, for example one with other data."""
         return RelaxedModel(layout, self.functions, self.sigma, self.free)
 
     def select_parameters(self, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Return the model's parameters `(J,)` or `(n, J)` at nodes of the trajectories `(n,)`, from all p `(P,)`."""
-        return p if self.single else self.functions.select_parameters(p, trajectory)
+        return p if self.uses_model_parameters else self.functions.select_parameters(p, trajectory)
 
     def _select_free_columns(self, by_p: FloatArray, p: FloatArray, trajectory: IntArray) -> FloatArray:
         """Convert derivatives `(n, K, J)` by the model's parameters into those `(n, K, F)` by the free parameters."""
-        full = by_p if self.single else self.functions.expand_derivatives(by_p, p, trajectory)
+        full = by_p if self.uses_model_parameters else self.functions.expand_derivatives(by_p, p, trajectory)
         return np.asarray(full[:, :, self.free])
 
     def convert_to_working(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -352,7 +354,10 @@ class RelaxedModel:
         return LinearisedProblem(r, R, P, v, left, right=right, G=self._select_free_columns(by_p, p, L.trajectory))
 
     def find_defined_nodes(self, p: FloatArray, X: FloatArray) -> BoolArray:
-        """Return a mask `(N,)` of the nodes at which the right-hand side is finite, and so around them."""
+        """Return a mask `(N,)` of the nodes at which, and next to which in mid-interval, the right-hand side is finite.
+
+        The extra nodes ahead of the trajectories count as defined: no equation is evaluated there.
+        """
         if not self.functions.has_domain_limits:
             return np.ones(len(X), dtype=bool)
         L, F, own = self.layout, self.functions, self.select_parameters(p, self.layout.trajectory)
@@ -374,7 +379,7 @@ class RelaxedModel:
         """
         L = self.layout
         real = ~L.ahead
-        size = np.maximum(np.sqrt(np.mean(X[real] ** 2, axis=0)), 1e-100)
+        size = np.maximum(np.sqrt(np.mean(X[real] ** 2, axis=0)), MIN_STATE_SIZE)
         size = np.maximum(
             np.minimum(np.maximum(np.abs(X), np.abs(_shift_to_next_node(X))), size), MIN_LOCAL_SIZE * size
         )
@@ -388,9 +393,9 @@ class RelaxedModel:
         return np.asarray(V)
 
 
-def _select_rows(values: FloatArray | None, places: IntArray) -> FloatArray | None:
+def _select_rows(values: FloatArray | None, nodes: IntArray) -> FloatArray | None:
     """Return the rows of inputs at some nodes; None if there are no inputs."""
-    return None if values is None else values[places]
+    return None if values is None else values[nodes]
 
 
 def _shift_to_next_node(a: FloatArray) -> FloatArray:

@@ -92,7 +92,7 @@ class Watchdog:
     p : ndarray, (J,)
     x : ndarray, (nodes, D)
         Parameters and states of the first point.
-    step : Step
+    step : GaussHelmertStep
         The step that begins there.
     """
 
@@ -119,7 +119,7 @@ class Watchdog:
         ----------
         p : ndarray, (J,)
         x : ndarray, (nodes, D)
-        step : Step
+        step : GaussHelmertStep
             The step that begins at the new point.
         share : float
             Share of the previous step that led there.
@@ -132,6 +132,7 @@ class Watchdog:
         if self.steps_since_best >= 0 and (
             self.share < 1.0 or (turned and step.size > REVERSAL_SHARE * self.last_step.size)
         ):
+            # c as in the class docstring; the share at most doubles.
             c = along / max(self.last_step.size**2, float(np.finfo(float).tiny))
             self.share = float(np.clip(share / max(1.0 - c, 0.5), MIN_STEP_SHARE, 1.0))
         self.last_step = step.without_factors

@@ -28,6 +28,11 @@ def select_estimator(method: Any, options: Options | Mapping[str, Any] | None) -
     options : Options, mapping or None
         In a mapping every option counts as set by the user; in `Options` only those that differ from their default.
 
+    Returns
+    -------
+    estimator : Estimator
+    options : Options
+
     Raises
     ------
     FitError

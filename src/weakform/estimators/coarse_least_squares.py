@@ -1,9 +1,9 @@
 """The first search of the default method: weak least squares on few test functions, which costs next to nothing.
 
-Bumps one radius apart carry most of what a series tells about the parameters, and least squares on them needs no
-covariance to be factorised. The estimate is biased by the noise and not efficient. From it two sweeps of generalised
-least squares on all test functions mostly lead near enough for the refinement. If the refined fit does not reach the
-noise of the data, WENDy-MLE searches instead.
+Bumps one radius apart carry most of the information that a series has about the parameters, and least squares on them
+needs no covariance to be factorised. The estimate is biased by the noise and not efficient. From it two sweeps of
+generalised least squares on all test functions mostly lead near enough for the refinement. If the refined fit does not
+reach the noise of the data, WENDy-MLE searches instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STEPS_PER_SWEEP = 3
 judgement."""
 SEARCH_TOLERANCE = 3e-4
 """Tolerance of the search, on the relative change of the sum of squares and on the scaled gradient and step (see
-`minimise`): what is missing the refinement supplies. By judgement."""
+`minimise`): the refinement supplies the rest of the accuracy. By judgement."""
 MIN_LOG_SCALE_RATIO = 100.0
 """Ratio of an upper to a lower bound from which a parameter moves on a log scale; below it the scale stays linear. By
 judgement."""
@@ -48,7 +48,7 @@ VectorFunction = Callable[[FloatArray], FloatArray]
 def search(task: Task, start: StartPoint | None) -> Outcome:
     """Fit weak least squares on few test functions from one start.
 
-    The outcome is marked as rough: `weighed` has to move it before it is refined.
+    The outcome is marked as rough: `run_generalised_sweeps` has to improve it before it is refined.
     """
     assert isinstance(start, np.ndarray)
     problem = task.weak.coarse_problem
@@ -123,7 +123,7 @@ def _minimise_squares(
         nonlocal last
         x = scale.to_natural(theta)
         p = task.expand(x)
-        # Derivatives are asked for where the value has just been computed: its residual is kept.
+        # Derivatives are requested at the point whose value was just computed: its residual is kept.
         r = last[1] if last is not None and (last[0] == p).all() else residual(p)
         last = p, r
         value = 0.5 * float(r @ r)

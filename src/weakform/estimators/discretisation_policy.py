@@ -15,11 +15,13 @@ class DiscretisationPolicy:
     max_bias: float = 0.1
     """Shift of a parameter, in standard errors, above which the mesh is made finer."""
     small_error: float = 0.05
-    """Error of the rule, in σ, above which it must fall when the intervals are halved.
+    """Error of the rule, in σ, above which it must fall by `required_decrease` when the intervals are halved.
 
     If it does not fall, the equations have a pole between two states, as `V*P/(Km + P)` has at a negative P: the rule
     steps over it, but no solution does.
     """
+    required_decrease: float = 2.0
+    """Factor by which an error above `small_error` must fall; a rule of fourth order promises far more."""
     large_error: float = 0.3
     """Error of the rule, in σ, above which the mesh is made finer whatever the shift of the parameters."""
     exact_share: float = 1e-3

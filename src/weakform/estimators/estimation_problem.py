@@ -81,7 +81,7 @@ class Task:
     options : Options
     stop : Watch
         `stop()` is True if the time limit has passed or the user has interrupted.
-    scale : Scale
+    scale : WorkingScale
         Which parameters are on a log scale.
     prior : Priors, optional
     """
@@ -198,7 +198,7 @@ class HiddenStateStart:
 
 
 StartPoint = FloatArray | HiddenStateStart
-"""A start of a search: the parameters `(J,)`, with more about the states where these are hidden."""
+"""A start of a search: the parameters `(J,)`; with hidden states, a record that also describes the states."""
 
 
 def extract_parameters(start: StartPoint) -> FloatArray:

@@ -1,6 +1,6 @@
 """The record that describes an estimation method: the functions that run it, and what it can do.
 
-The rest of the package never asks for a method by its name: it reads from this record what a method can do and which
+The rest of the package never depends on the name of a method: it reads from this record what a method can do and which
 options it takes. To add an estimator, write a module with one `Estimator` and add it to the registry in
 `estimators/__init__.py`.
 """
@@ -45,11 +45,11 @@ class Estimator:
     refits : bool
         Whether the fit can be repeated with other data or with a parameter held, as profiles and bootstrap need it.
     starts : callable, optional
-        `starts(task, given, count, seed)` returns the starts, in place of `make_starts`. `given` are the starts of the
-        user, `(J,)` with NaN where no value is given.
+        `starts(task, user_starts, count, seed)` returns the starts, in place of `make_starts`. `user_starts` is a tuple
+        of `(J,)`, with NaN where the user gives no value.
     enough : callable, optional
-        `enough(task, outcomes)` returns True if the remaining starts may be skipped. It is asked only if the user has
-        not set the number of starts.
+        `enough(task, outcomes)` returns True if the remaining starts may be skipped. It is called only if the user
+        has not set the number of starts.
     solves_equations : bool
         Whether the method finds only an optimum near its start. Such a method solves the equations, and can handle
         stiff ones and events at unknown times.

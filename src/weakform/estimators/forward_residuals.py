@@ -149,7 +149,7 @@ class PartlyObserved:
 
     Parameters
     ----------
-    problem : LatentProblem
+    problem : HiddenStateProblem
     tolerance : float
         Relative tolerance of the solver.
     additive : bool
@@ -170,6 +170,7 @@ class PartlyObserved:
         self.initial_value_count = int((~self.given).sum())
         self.kinds = [KINDS[kind] for kind in problem.data.noise]
         values = problem.working_values if not additive else [q.values for q in problem.data.trajectories]
+        # Missing values only have to be finite: their residuals are masked.
         self.data = tuple(np.nan_to_num(x) for x in values)
         begins = [problem.find_begin(k) for k in range(len(problem.data.trajectories))]
         self.grids = meshes or tuple(
@@ -203,6 +204,7 @@ class PartlyObserved:
 
     def _compute_initial_state(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray:
         """Return the initial state `(D,)`, before any event or dose at that time."""
+        # g depends on the parameters alone, and takes any states.
         u0 = self.problem.functions.g(self.grids[k][:1], np.ones((1, len(self.given))), self._select_parameters(k, p))[
             0
         ]
@@ -222,6 +224,7 @@ class PartlyObserved:
     def solve_states(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
         """Solve trajectory k and return its states at the samples, `(time, D)`; None if that fails."""
         solved = self._solve_trajectory(k, p, begin)
+        # The solution may begin before the first sample.
         return None if solved is None else solved.states[-len(self.data[k]) :]
 
     def predict_columns(self, k: int, p: FloatArray, begin: FloatArray) -> FloatArray | None:
@@ -246,8 +249,8 @@ class PartlyObserved:
         if solved is None or solved.by_parameters is None or solved.by_initial is None:
             return None
         n, own = len(self.data[k]), self._select_parameters(k, p)
-        begun = np.ones((1, len(self.given)))
-        _, _, gp = self.problem.functions.g.linearise(self.grids[k][:1], begun, own)
+        any_states = np.ones((1, len(self.given)))
+        _, _, gp = self.problem.functions.g.linearise(self.grids[k][:1], any_states, own)
         by_p = solved.by_parameters[-n:] + solved.by_initial[-n:] @ np.where(self.given[:, None], gp[0], 0.0)
         h, hu, hp = self._linearise_columns(k, p, solved.states[-n:])
         by_all = self.problem.functions.expand_derivatives(hu @ by_p + hp, p, np.full(n, k))

@@ -2,9 +2,9 @@
 
 Where a solution has jumps that last a sample or two, a small error of the period puts the next jump between other
 samples, and the sum of squares has no slope that leads back. Over the first part of the series there is at most one
-jump. So initial states are drawn there, as noise may hide them altogether, and parameters around the start, as the
-method that found it has not resolved the jumps. The best draws are fitted by relative steps, and the horizon grows as
-long as the fit stays good, by fewer samples where it does not.
+jump. So initial states are drawn there, since noise may hide them altogether, and parameters are drawn around the
+start, since the method that computed it has not resolved the jumps. The best draws are fitted by relative steps, and
+the horizon grows as long as the fit stays good, by fewer samples where it does not.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class _HorizonPolicy:
     """Largest step by which the horizon grows, as a share of the samples."""
     max_mean_square: float = 3.0
     """Sum of squares over the number of values up to which a fit is good; above it the step of the horizon shrinks."""
+    step_divisor: int = 3
+    """Divisor of the step of the horizon after a fit that is not good; a good fit doubles the step."""
     max_evaluations: int = 40
     """Evaluations of the model for each horizon; the fit of the whole series has no such limit."""
 
@@ -111,10 +113,11 @@ def _follow_draw(task: Task, p: FloatArray, begin: tuple[FloatArray, ...], horiz
         if _is_good(part, trial):
             outcome, horizon, step = trial, further, min(2 * step, max_step)
         elif step > 1:
-            step = max(step // 3, 1)
+            step = max(step // _HORIZON.step_divisor, 1)
         else:
             return None
     assert outcome.initial is not None
+    # The fit of the whole series is a plain one: without the limit of a horizon and on a linear scale.
     whole = replace(task, options=replace(task.options, max_iterations=None))
     return search(whole, outcome.estimate, outcome.initial)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..collocation.continuation import compute_state_sizes as state_sizes
+from ..collocation.continuation import compute_state_sizes
 from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..data.matching import collect_inputs
 from ..support.array_types import FloatArray
@@ -33,7 +33,7 @@ def guess_states(
 
     Parameters
     ----------
-    problem : LatentProblem
+    problem : HiddenStateProblem
     meshes : tuple of ndarray
         The nodes of each trajectory.
     p : ndarray, (P,)
@@ -51,7 +51,7 @@ def guess_states(
         with np.errstate(all="ignore"):
             begin = problem.functions.g(mesh[:1], X[:1], problem.functions.select_parameters(p, k))[0]
         prescribed = problem.functions.given & np.isfinite(begin)
-        # A state that begins at zero need not stay there: only other initial values tell its size.
+        # A state that begins at zero need not stay there: only a nonzero initial value shows its size.
         nonzero = prescribed & (begin != 0)
         X[:, nonzero] = begin[nonzero]
         for column, name in enumerate(names):
@@ -112,9 +112,9 @@ def check_initial_values(problem: HiddenStateProblem, starts: list[HiddenStateSt
 
 
 def compute_velocity_factors(problem: HiddenStateProblem) -> FloatArray:
-    """Return factors `(D,)` for the sizes of the states: one, or for the velocity of another state one over a time.
+    """Return factors `(D,)` for the sizes of the states: 5/T for the velocity of another state, one otherwise.
 
-    The velocity of a state of size s that moves by its size in a fifth of the duration T is 5 s/T.
+    A state of size s that moves by its size in a fifth of the duration T has the velocity 5 s/T.
     """
     span = max(float(q.times[-1] - q.times[0]) for q in problem.data.trajectories)
     model = problem.shared
@@ -131,9 +131,9 @@ def compute_natural_sizes(task: Task, size: float) -> FloatArray:
     Parameters
     ----------
     task : Task
-        Of a `LatentProblem`.
+        Of a `HiddenStateProblem`.
     size : float
-        Typical size of a state of which neither data nor an initial value tell the size.
+        Typical size of a state whose size neither data nor an initial value show.
 
     Returns
     -------
@@ -160,19 +160,19 @@ def compute_natural_sizes(task: Task, size: float) -> FloatArray:
         X, L, F = guess_states(problem, meshes, p, levels), relaxed.layout, problem.functions
         own = F.select_parameters(p, L.trajectory)
         with np.errstate(all="ignore"):
-            each_size = state_sizes(X)
+            each_size = compute_state_sizes(X)
             _, _, by_f = F.f.linearise(L.times, X, own, L.after)
             _, _, by_g = F.g.linearise(L.times, X, own)
             moves = by_f * L.span[:, None, None] / (SPEED_FACTOR * each_size[:, None])
             begins = np.where(L.ahead[:, None, None], by_g / each_size[:, None], 0.0)
-            every = [F.expand_derivatives(part, p, L.trajectory) for part in (moves, begins)]
-            each = np.abs(np.concatenate([*every, relaxed.linearise(p, X).P], axis=None).reshape(-1, J))
-            each *= np.where(task.scale.log, 1.0, natural)
-            each = np.where(np.isfinite(each) & (each > 0), each, np.nan)
-        # The mean, not the median: what has decayed long before the end says nothing of how fast it did. With the
-        # median, rates of a chain of compartments came out exchanged, 15 log-likelihoods below the best (CHANGELOG,
+            derivatives = [F.expand_derivatives(part, p, L.trajectory) for part in (moves, begins)]
+            effects = np.abs(np.concatenate([*derivatives, relaxed.linearise(p, X).P], axis=None).reshape(-1, J))
+            effects *= np.where(task.scale.log, 1.0, natural)
+            effects = np.where(np.isfinite(effects) & (effects > 0), effects, np.nan)
+        # The mean, not the median: most nodes are after a fast decay and do not depend on its rate. With the median,
+        # rates of a chain of compartments came out exchanged, 15 log-likelihoods below the best (CHANGELOG,
         # 1.1.0).
-        return np.array([np.log(np.nanmean(column)) if np.isfinite(column).any() else np.nan for column in each.T])
+        return np.array([np.log(np.nanmean(column)) if np.isfinite(column).any() else np.nan for column in effects.T])
 
     for _ in range(SIZE_ROUNDS):
         log_effects = compute_log_effects(sizes)

@@ -36,7 +36,7 @@ def search(task: Task, start: StartPoint | None, min_decrease: float = 0.0) -> O
     ----------
     task : Task
     start : ndarray, (J,)
-    enough : float
+    min_decrease : float
         Decrease of the objective, as the quadratic model predicts it, below which no further step is taken.
     """
     assert isinstance(start, np.ndarray)

@@ -70,11 +70,11 @@ def build_noise_estimator(task: Task) -> Callable[[FloatArray], FloatArray]:
     # Residuals of a column that the model follows exactly are rounding, which is no measure of noise.
     least = np.maximum(MIN_RELATIVE_SIGMA * problem.spread, _compute_min_sigma(problem))
 
-    def sigma(residuals: FloatArray) -> FloatArray:
+    def estimate_sigma(residuals: FloatArray) -> FloatArray:
         squares = np.einsum("id,id->d", residuals, residuals) + within
         return np.asarray(np.maximum(np.sqrt(squares / freedom), least))
 
-    return sigma
+    return estimate_sigma
 
 
 def _compute_min_sigma(problem: Problem) -> FloatArray:
@@ -104,7 +104,8 @@ def alternate_with_noise(
     solve : callable
         `solve(sigma, near)` returns the solution for another σ, found from one nearby, and whether to go on.
     residuals : callable
-        Returns the residuals `(time, D)` of each trajectory for a solution, in the form that `noise_of` takes.
+        Returns the residuals `(time, D)` of each trajectory for a solution, over their scale and zero where nothing was
+        measured.
     rounds : int
         Largest number of updates.
 
@@ -115,9 +116,9 @@ def alternate_with_noise(
     """
     if task.problem.data.sigma is not None:
         return solution, sigma
-    noise = build_noise_estimator(task)
+    estimate_sigma = build_noise_estimator(task)
     for _ in range(rounds):
-        new = noise(np.concatenate(residuals(solution)))
+        new = estimate_sigma(np.concatenate(residuals(solution)))
         agreed = (np.abs(new / sigma - 1) < SIGMA_TOLERANCE).all()
         sigma = new
         solution, good = solve(sigma, solution)

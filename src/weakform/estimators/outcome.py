@@ -31,17 +31,17 @@ class Refinement:
     residuals : tuple of ndarray, (time, D), or None
         `(x^data - x)/σ` over the scale of each value, NaN where nothing was measured; None if the method has no
         likelihood.
-    finer : int
+    nodes_per_sample : int
         Number of mesh nodes for each sample.
     bias : float
         Largest shift of a parameter by the discretisation error, in standard errors.
-    held : ndarray, (F,), or None
+    held_direction : ndarray, (F,), or None
         Direction in the free parameters, in units of their standard errors, along which the iteration did not move
         because the data do not determine it.
     information : ndarray, (F, F), or None
         Information matrix whose inverse is the covariance; None if the covariance is not such an inverse.
-    leftover : callable, optional
-        Map from white noise to the residuals that a correct model would leave of it.
+    project_residuals : callable, optional
+        Map from white noise to the residuals that a fit of a correct model to it has.
     stiffness : float
         Fastest decay rate of the equations along the states, times the interval between samples. It is computed only
         where the discretisation is too coarse, to find out whether stiffness is the cause; otherwise 0.
@@ -70,17 +70,17 @@ class Outcome:
     estimate : ndarray, (J,)
         All parameters, on the scale on which the estimators work.
     objective : float
-        The value that is compared between starts; smaller is better, and infinite means that nothing was found.
+        The value that is compared between starts; smaller is better, infinite if the search has failed.
     status : Status
     iterations : int
     evaluations : int
-    refined : Refined, optional
+    refined : Refinement, optional
         Set once the outcome has been refined.
     initial : tuple of ndarray, (D,), optional
         Initial state of each trajectory in working coordinates, if the method fits one.
     note : str
         A decision of the method that the user should know of, as a sentence.
-    latent : Latent, optional
+    latent : MeshStates, optional
         States on a mesh, if the method computes them.
     curvature : ndarray, (F, F), optional
         Hessian of the objective in the free parameters, if the objective is a sum of squares.

@@ -36,7 +36,7 @@ from .forward_residuals import build_forward_residuals
 from .initial_guess import guess_initial_values
 from .noise_level import alternate_with_noise, build_noise_estimator, compute_within_misfit, count_degrees_of_freedom
 from .outcome import Outcome, Refinement
-from .relaxed_model import make_hidden_state_starts as relaxed_starts
+from .relaxed_model import make_hidden_state_starts
 from .start_points import make_starts
 
 MAX_ITERATIONS = 200
@@ -126,7 +126,7 @@ def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], log_steps
     p : ndarray, (J,)
     initial : tuple of ndarray, (begins,)
         Initial values of each trajectory; in working coordinates if all states are measured.
-    logs : bool
+    log_steps : bool
         Whether positive quantities move on a log scale, that is, by relative steps.
 
     Returns
@@ -196,7 +196,7 @@ def make_output_error_starts(
 ) -> Sequence[StartPoint]:
     """Make the starts of the weak methods, or of the relaxed model if states are hidden; see `make_starts`."""
     if isinstance(task.problem, HiddenStateProblem):
-        return relaxed_starts(task, user_starts, count, seed)
+        return make_hidden_state_starts(task, user_starts, count, seed)
     return make_starts(task, user_starts, count, seed)
 
 
@@ -240,7 +240,7 @@ class _LeastSquares:
         σ by which the residuals are divided.
     tolerance : float
         Of the forward solutions and of the search.
-    forward : Shots
+    forward : ForwardResiduals
         The forward solutions of all trajectories.
     best : _Point or None
         The best point that was evaluated.
@@ -252,7 +252,7 @@ class _LeastSquares:
         self.additive = task.options.residuals == "additive"
         noisy = bool((task.problem.sigma > 0).all())
         self.weighted = noisy and not self.additive
-        # Noise-free data: any scale will do.
+        # For noise-free data any positive scale will do.
         self.sigma = task.problem.sigma if noisy else task.problem.spread
         self.tolerance = min(task.options.tolerance, MAX_SOLVER_TOLERANCE)
         self.forward = build_forward_residuals(task.problem, self.tolerance, self.additive)
@@ -265,7 +265,7 @@ class _LeastSquares:
         ----------
         p : ndarray, (J,)
         initial : tuple of ndarray, (begins,)
-        logs : bool
+        log_steps : bool
             Whether quantities that start positive move on a log scale. Excepted are those that are logarithms already,
             and parameters whose bounds let them be negative.
 
@@ -372,7 +372,7 @@ class _LeastSquares:
     def compute_residual(self, theta: FloatArray) -> FloatArray | None:
         """Compute the residuals of all trajectories and of the prior, `(rows,)`; None if the model cannot be solved.
 
-        Raises `_Late` when the fit has to stop.
+        Raises `_TimeLimitReached` when the fit has to stop.
         """
         if self.task.stop():
             raise _TimeLimitReached

@@ -37,8 +37,8 @@ def build_problem(
 
     Parameters
     ----------
-    parameters : Parameters
-    matched : Matched
+    parameters : ResolvedParameters
+    matched : MatchedPair
         The model with the columns that are measured.
     estimator : Estimator
     basis : Basis
@@ -58,10 +58,10 @@ def build_problem(
         If there are too few samples for the method.
     """
     unknown = describe_unknown_times(parameters.shared, len(matched.data.trajectories))
-    between = _has_jump_between_samples(parameters, matched.data)
-    whole = matched.complete and not parameters.model.initial and not unknown and not between
+    jumps_between = _has_jump_between_samples(parameters, matched.data)
+    has_weak_form = matched.complete and not parameters.model.initial and not unknown and not jumps_between
     sparse = is_sparse(matched.data)
-    if whole and not sparse and estimator.uses_weak_form:
+    if has_weak_form and not sparse and estimator.uses_weak_form:
         try:
             return estimator, _build_weak_problem(parameters, matched.data, basis)
         except FitError:  # gaps that no test function bridges, or too few weak residuals
@@ -78,30 +78,30 @@ def build_problem(
             "Fix the parameters on which the time depends."
         )
     if unknown and not chosen.solves_equations:
-        able = " or ".join(e.name for e in ESTIMATORS.values() if e.solves_equations)
+        suitable = " or ".join(e.name for e in ESTIMATORS.values() if e.solves_equations)
         raise FitError(
             f"Method {estimator.name!r} needs to know the times of all events before the fit, but {unknown}. Fix the "
-            f"parameters on which the time depends, or use a method that solves the equations: {able}."
+            f"parameters on which the time depends, or use a method that solves the equations: {suitable}."
         )
     if chosen.handles_hidden_states:
         return chosen, HiddenStateProblem.build(parameters, matched.data)
-    able = " or ".join(
+    suitable = " or ".join(
         e.name for e in ESTIMATORS.values() if e.handles_hidden_states or e.hidden_state_method is not None
     )
-    if not whole:
+    if not has_weak_form:
         raise FitError(
             f"Method {estimator.name!r} needs every state measured directly and continuous between samples, but here: "
-            f"{_describe_obstacle(parameters, matched, between)}. Use {able}."
+            f"{_describe_obstacle(parameters, matched, jumps_between)}. Use {suitable}."
         )
     raise DataError(
         f"Method {estimator.name!r} needs at least {MIN_SAMPLES_FOR_WEAK_FORM} samples of each trajectory and "
-        f"{MIN_VALUES_FOR_WEAK_FORM} values of each state for its weak form, but there are fewer. Use {able}."
+        f"{MIN_VALUES_FOR_WEAK_FORM} values of each state for its weak form, but there are fewer. Use {suitable}."
     )
 
 
-def _describe_obstacle(parameters: ResolvedParameters, matched: MatchedPair, between: bool) -> str:
+def _describe_obstacle(parameters: ResolvedParameters, matched: MatchedPair, jumps_between: bool) -> str:
     """Describe why the data have no weak form."""
-    if between:
+    if jumps_between:
         return "an input or a switch jumps between two samples"
     if matched.hidden:
         return f"{', '.join(matched.hidden)} not measured"

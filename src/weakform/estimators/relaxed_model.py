@@ -67,7 +67,10 @@ SEARCH_SETTINGS = (
 START_RANGES = ((0.1, 10.0), (1.0, 100.0))
 """Ranges of unbounded parameters around their natural sizes, each for all `SEARCH_SETTINGS` in turn. A process that is
 over long before the data end is faster than the natural size. The second range came with the mean effects of
-`natural_sizes`, when flip-flop kinetics had ended in a second optimum."""
+`compute_natural_sizes`, when flip-flop kinetics had ended in a second optimum."""
+STATE_LEVEL_DECADES = (-1.0, 0.5)
+"""Range of the decimal logarithm of the constant of a hidden state in a start, relative to a size that it may have. By
+judgement."""
 UNBOUNDED_RANGE = 1.0
 """Distance that a parameter without bounds may move in one level, relative to its size. By judgement."""
 MAX_DOMAIN_REPAIRS = 5
@@ -121,13 +124,14 @@ def make_hidden_state_starts(
     Parameters
     ----------
     task : Task
-    given : tuple of ndarray, (P,)
+    user_starts : tuple of ndarray, (P,)
         Starts of the user, on the scale of the task; NaN where no value is given.
     count : int, optional
         Number of starts.
     seed : int
     """
     problem = _get_hidden_state_problem(task)
+    # The second number separates these draws from all others with the same seed.
     rng = np.random.default_rng([seed, 5])
     lower, upper = task.scale.to_natural(task.lower), task.scale.to_natural(task.upper)
     sizes = _collect_state_sizes(problem)
@@ -139,7 +143,7 @@ def make_hidden_state_starts(
     for k in range(default if count is None else count):
         share = rng.uniform(size=len(lower))
         reach = START_RANGES[k // len(SEARCH_SETTINGS) % len(START_RANGES)]
-        levels = rng.choice(sizes) * paces * 10 ** rng.uniform(-1.0, 0.5, size=len(paces))
+        levels = rng.choice(sizes) * paces * 10 ** rng.uniform(*STATE_LEVEL_DECADES, size=len(paces))
         p = np.where(task.free, task.scale.to_working(map_to_bounds(lower, upper, share, units, reach)), task.base)
         # The starts of the user may all be wrong in the same way: every second start is drawn.
         from_user = k % 2 == 0 and k // 2 < len(user_starts)
@@ -253,12 +257,12 @@ def _search_from_solution(
     Parameters
     ----------
     task : Task
-    relaxed : Relaxed
+    relaxed : RelaxedModel
         The problem of the search.
     start : HiddenStateStart
     point : Point
         The result of the search from a soft constraint.
-    limits : Search
+    limits : SearchSettings
     """
     problem, p = _get_hidden_state_problem(task), start.parameters
     meshes = problem.build_meshes()
@@ -286,17 +290,21 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         point, sigma = _solve_exact_constraint(task, relaxed, point, limits)
         relaxed = relaxed.with_sigma(sigma)
         try:
-            arrow, H, gradient = compute_information(relaxed, point.p, point.X)
+            bordered, H, gradient = compute_information(relaxed, point.p, point.X)
         except NotPositiveDefinite:
             return _build_stuck_outcome(task, relaxed, outcome, MeshStates(meshes, point))
         H = H if task.prior is None else H + task.prior.hessian(point.p, exact=False)[np.ix_(task.free, task.free)]
-        bias, error, halve = _measure_discretisation(problem, relaxed, MeshStates(meshes, point), arrow, H)
+        bias, error, halve = _measure_discretisation(problem, relaxed, MeshStates(meshes, point), bordered, H)
         cost = point.value + float(count_values(task) @ np.log(sigma))
         change = abs(cost - last_cost)
         noisy = bool((sigma > DISCRETISATION.exact_share * problem.spread).all())
         # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
         halved_twice = remaining < _REFINEMENT.meshes - 2
-        stays = halved_twice and error > DISCRETISATION.small_error and error > last_error / 2
+        stays = (
+            halved_twice
+            and error > DISCRETISATION.small_error
+            and error > last_error / DISCRETISATION.required_decrease
+        )
         singular = noisy and (stays or (not remaining and change > _REFINEMENT.max_unsettled))
         unsettled = noisy and (error > DISCRETISATION.large_error or change > SETTLED_GAIN)
         fine = bias <= DISCRETISATION.max_bias and not unsettled
@@ -315,7 +323,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         refined=replace(
             _build_refinement(task, relaxed, MeshStates(meshes, point), H, np.inf if singular else bias),
             project_residuals=project_from_relaxed(
-                relaxed, arrow, H, task.find_interior_parameters(point.p)[task.free]
+                relaxed, bordered, H, task.find_interior_parameters(point.p)[task.free]
             ),
         ),
         latent=MeshStates(meshes, point),
@@ -345,7 +353,7 @@ def _judge_convergence(task: Task, point: Point, H: FloatArray, gradient: FloatA
     p, (lower, upper) = point.p[task.free], task.box
     if task.prior is not None:
         gradient = gradient + task.prior.gradient(point.p)[task.free]
-    # Along directions that the data do not determine there is nothing to gain: their gradient is rounding.
+    # Along directions that the data do not determine the gradient is rounding, and a step gains nothing.
     damped = H + np.diag(RELATIVE_INFORMATION_DAMPING * np.abs(H.diagonal()) + np.finfo(float).tiny)
     step = minimise_in_box(gradient, damped, np.minimum(lower - p, 0.0), np.maximum(upper - p, 0.0))
     gain = -float(gradient @ step + 0.5 * step @ (damped @ step))
@@ -381,7 +389,7 @@ def _split_by_trajectory(task: Task, rows: FloatArray) -> list[FloatArray]:
 
 
 def _measure_discretisation(
-    problem: HiddenStateProblem, relaxed: RelaxedModel, latent: MeshStates, arrow: BorderedSystem, H: FloatArray
+    problem: HiddenStateProblem, relaxed: RelaxedModel, latent: MeshStates, bordered: BorderedSystem, H: FloatArray
 ) -> tuple[float, float, BoolArray]:
     """Measure the error of the rule on a mesh, and find the intervals that cause it.
 
@@ -390,11 +398,11 @@ def _measure_discretisation(
 
     Parameters
     ----------
-    problem : LatentProblem
-    relaxed : Relaxed
+    problem : HiddenStateProblem
+    relaxed : RelaxedModel
         The problem on the mesh.
-    latent : Latent
-    arrow : Arrow
+    latent : MeshStates
+    bordered : BorderedSystem
         Linear system of a step at this point.
     H : ndarray, (F, F)
         Information about the free parameters.
@@ -419,8 +427,8 @@ def _measure_discretisation(
         v = fine.compute_constraint(point.p, X)
         truncation = np.zeros_like(point.X)
         truncation[L.inner] = v[first] + v[middle] - relaxed.compute_constraint(point.p, point.X)[L.inner]
-        solved = arrow.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
-        pull = arrow.B.reshape(-1, arrow.B.shape[3]).T @ solved.ravel()
+        solved = bordered.solve(np.stack([np.zeros_like(truncation), truncation], axis=1)[..., None])
+        pull = bordered.B.reshape(-1, bordered.B.shape[3]).T @ solved.ravel()
         C = invert_symmetric(H)
         determined = np.isfinite(C.diagonal())
         variances = np.abs(C.diagonal()[determined])

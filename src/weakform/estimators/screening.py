@@ -86,7 +86,7 @@ class _Windows:
             draws, *self.samples.shape, -1
         )
         summed = np.einsum("wn,qwni->qwi", self.phi, rows)
-        # The rows hold the structural nonzeros of f and of fp, one behind the other: `place` says where each belongs.
+        # The rows hold the structural nonzeros of f, then those of fp; `place` gives the tensor entry of each.
         place = system.index_columns(names)
         first = len(system.differentiate_tensor("f"))
         r = np.broadcast_to(self.left_side, (draws, *self.left_side.shape)).copy()
@@ -125,7 +125,7 @@ def screen_draws(task: Task, P: FloatArray) -> list[FloatArray]:
         Q = P[todo]
         Q[:, linear] = np.clip(value, task.lower[linear], task.upper[linear])
         with np.errstate(all="ignore"):
-            parts = [each.evaluate(Q, linear) for each in windows]
+            parts = [window.evaluate(Q, linear) for window in windows]
             r = np.concatenate([a * weights for a, _ in parts], axis=1).reshape(len(Q), -1)
             G = np.concatenate([b * weights[:, None] for _, b in parts], axis=1).reshape(*r.shape, len(linear))
             good = np.isfinite(r).all(axis=1) & np.isfinite(G).all(axis=(1, 2))

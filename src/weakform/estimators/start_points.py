@@ -1,6 +1,6 @@
 """The points from which the weak methods start.
 
-Starts decide whether a search succeeds. They are seeded, and every one is kept in the result.
+Starts decide whether a search succeeds. They are drawn with a seed, and the result lists all of them.
 
 - Linear models: the weak least-squares estimate, in closed form.
 - Partly linear models: only the nonlinear parameters are drawn, uniformly inside their bounds. Where there are none, on
@@ -37,7 +37,7 @@ def make_starts(task: Task, user_starts: tuple[FloatArray, ...], count: int | No
     Parameters
     ----------
     task : Task
-    given : tuple of ndarray, (J,)
+    user_starts : tuple of ndarray, (J,)
         Starts of the user on the scale of the task; NaN where no value is given.
     count : int, optional
         Number of starts; by default as many as the model needs.
@@ -64,6 +64,7 @@ def _collect_starts(task: Task, user_starts: list[FloatArray], count: int | None
     wanted = (1 if task.is_linear else DEFAULT_STARTS) if count is None else count
     if len(starts) >= wanted:
         return starts
+    # The second number separates these draws from all others with the same seed.
     draws = _draw_starts(task, np.random.default_rng([seed, 2]))
     if not draws and not starts:
         raise UndefinedError(
@@ -86,6 +87,7 @@ def _draw_starts(task: Task, rng: np.random.Generator) -> list[FloatArray]:
     n, draws = int(drawn.sum()), SCREENED_DRAWS
     cells = (np.array([rng.permutation(draws) for _ in range(n)]).T + rng.uniform(size=(draws, n))) / draws
     P = np.tile(task.base, (draws, 1))
+    # On a linear scale a parameter whose bounds span decades would hardly ever be small, on a log scale rarely large.
     every_other = np.arange(draws)[:, None] % 2 == 1
     P[:, drawn] = map_to_bounds(lower, upper, cells, rng.choice(units, size=cells.shape), decades=every_other)
     P[:, drawn] = task.scale.to_working(P)[:, drawn]

@@ -48,8 +48,8 @@ MAX_NODES_PER_SAMPLE = 16
 """Largest number of mesh nodes for each sample; a power of two, as meshes are halved. By judgement: beyond it the
 relaxed model takes over, which halves only the intervals that need it."""
 MIN_SUBSTEPS = 2
-"""Runge–Kutta steps in each interval that roughly measure the error of the rule; if they find it doubtful,
-`collocation.mesh.SUBSTEPS` measure it again. By judgement."""
+"""Runge–Kutta steps in each interval that roughly measure the error of the rule; unless it is clearly small,
+`collocation.mesh.TRUNCATION_SUBSTEPS` measure it again. By judgement."""
 CLEAR_BIAS_SHARE = 0.2
 """Share of `DISCRETISATION.max_bias` below which the rough measure of the bias is trusted. By judgement."""
 
@@ -137,13 +137,18 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
                 and accepted.bias <= MAX_TOLERABLE_BIAS
                 and last_error <= DISCRETISATION.small_error
             )
+            # The iteration fails on the finer mesh: the solution on the coarse one is kept.
             if coarse_suffices and not solution.stop.converged:
                 break
             p, sigma = solution.p, solution.sigma
             bias, error = _measure_discretisation(mesh, solution, settings)
             accepted = _MeshSolution(solution, mesh, nodes_per_sample, bias)
             # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
-            singular = nodes_per_sample > 2 and error > DISCRETISATION.small_error and error > last_error / 2
+            singular = (
+                nodes_per_sample > 2
+                and error > DISCRETISATION.small_error
+                and error > last_error / DISCRETISATION.required_decrease
+            )
             if singular:
                 break
             accurate = bias <= DISCRETISATION.max_bias and error <= DISCRETISATION.large_error
@@ -201,7 +206,7 @@ def _measure_discretisation(mesh: Mesh, solution: Solution, settings: IterationS
             error = float(np.max(np.abs(truncation) / unit))
             return np.asarray(np.abs(covariance @ pull[determined]) / np.sqrt(covariance.diagonal())), error
 
-        # Few substeps suffice where the rule is good; where they find that it is not, or not clearly, many are taken.
+        # Few substeps suffice where the rule is clearly accurate; otherwise the error is measured again with many.
         shifts, error = compute_shifts(MIN_SUBSTEPS)
         clearly_small = shifts.max(initial=0.0) < CLEAR_BIAS_SHARE * DISCRETISATION.max_bias
         if not (np.isfinite(shifts).all() and clearly_small and error < DISCRETISATION.large_error):

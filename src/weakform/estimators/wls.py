@@ -1,7 +1,7 @@
 """Weak least squares: `argmin ½‖r(p)‖²`, each equation weighted by one over its σ.
 
 The solution is direct where the model is linear in the free parameters, and iterated from a start where it is not.
-Noise in the data biases the estimate, as the data stand on both sides of the regression. It is exact for noise-free
+Noise in the data biases the estimate, as the data are on both sides of the regression. It is exact for noise-free
 data, and a start for the other methods.
 """
 

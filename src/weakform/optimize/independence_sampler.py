@@ -21,7 +21,7 @@ from ..support.array_types import FloatArray
 GOOD_EFFECTIVE_SHARE = 0.6
 """Effective share of draws `(Σw)²/(n Σw²)` above which a reference is not learnt again.
 
-Above half of it local steps are rarer, too. A larger value prolongs the warm-up. By judgement.
+Above half of it local steps are also rarer. A larger value prolongs the warm-up. By judgement.
 """
 SHAPE_INFLATION = 1.2
 """Factor of the learnt shape over the covariance of past draws.
@@ -36,8 +36,10 @@ WARM_UP_ROUNDS = 6
 """Number of parts of the warm-up, after each of which m and S may be learnt. By judgement."""
 LOCAL_STEP_LENGTH = 1.7
 """Median length of a local step, in units of `√(S/d)`. By judgement."""
-LOCAL_STEP_PERIOD = 4
-"""With a good reference one step in this many is local; otherwise every second. By judgement."""
+LOCAL_STEP_PERIOD = 2
+"""One step in this many is local. By judgement."""
+RARE_LOCAL_STEP_PERIOD = 4
+"""One step in this many is local if the reference is good (see `GOOD_EFFECTIVE_SHARE`). By judgement."""
 MAX_START_ATTEMPTS = 200
 """Number of random points tried for the start of a chain. By judgement."""
 START_CONTRACTION = 0.97
@@ -115,7 +117,7 @@ class IndependenceSampler(Generic[E]):
         self.reference = _Reference(np.zeros(dimension), np.eye(dimension), tail)
         self.points = [self._draw_start(dimension) for _ in range(chains)]
         self.kept: list[list[E]] = [[] for _ in self.points]
-        self.local_period = 2
+        self.local_period = LOCAL_STEP_PERIOD
         self.steps = self.taken = self.lost = 0
 
     def _draw_start(self, dimension: int) -> tuple[FloatArray, E]:
@@ -140,7 +142,7 @@ class IndependenceSampler(Generic[E]):
 
         Parameters
         ----------
-        nearby : bool
+        is_local : bool
             Propose a step from the current point in place of a draw from the reference.
 
         Returns
@@ -187,7 +189,7 @@ class IndependenceSampler(Generic[E]):
             # The oldest third is dropped: chains began far from the density.
             self.reference, past = self.reference.learn_from(np.array(past)), past[len(past) // 3 :]
         share, self.reference = best
-        self.local_period = LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else 2
+        self.local_period = RARE_LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else LOCAL_STEP_PERIOD
         self.steps = self.taken = self.lost = 0
 
     def take_steps(self, steps: int) -> None:

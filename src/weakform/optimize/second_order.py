@@ -31,6 +31,14 @@ MIN_PROMISE_OF_STUCK = 1e-6
 
 Below it the end counts as converged. By judgement.
 """
+REFUSED_STEP_SHARE = 1e-3
+"""Length of a refused step, in units of the tolerance, below which no shorter step is tried. By judgement."""
+MIN_RATIO_OF_TRUSTED_CHANGE = 0.5
+"""Ratio of actual to predicted decrease above which one small change of the value ends the search. By judgement."""
+MAX_SMALL_CHANGES = 2
+"""Successive small changes of the value that do not end the search if the model is wrong; one more does.
+
+By judgement."""
 MIN_SCALE_SHARE = 1e-3
 """Smallest scale of a variable, as a share of its largest one so far.
 
@@ -182,7 +190,7 @@ def minimise(
         A rule that is not bounded ignores the box.
     tolerance : float
     max_iterations : int
-    enough : float
+    min_predicted_decrease : float
         Decrease predicted by the quadratic model below which a step is not worth its cost.
     stop : callable
         Called with the value before each step and after each refused one; True ends the minimisation.
@@ -196,7 +204,7 @@ def minimise(
     x = np.clip(start, lower, upper)
     first = objective(x, 2)
     evaluations = 1
-    derivatives = _finite_derivatives(first)
+    derivatives = _extract_finite_derivatives(first)
     if derivatives is None:
         return Minimum(x, np.inf, Stop.START, 0, evaluations)
     value, (g, H) = first.value, derivatives
@@ -247,16 +255,16 @@ def minimise(
             if ratio > MIN_RATIO_OF_ACCEPTED_STEP:
                 after = objective(moved, 2)
                 evaluations += 1
-                derivatives = _finite_derivatives(after)
+                derivatives = _extract_finite_derivatives(after)
                 if derivatives is not None:
                     accepted = _AcceptedStep(moved, after.value, *derivatives, decrease=decrease, ratio=ratio)
                     break
-            if np.linalg.norm(d * s) <= tolerance * 1e-3:
+            if np.linalg.norm(d * s) <= tolerance * REFUSED_STEP_SHARE:
                 break
             if stop(value):
                 return finish(Stop.TIME, iteration)
         if accepted is None:
-            # If the model promises no decrease beyond rounding, this is a minimum; a promise of NaN says nothing.
+            # If the model promises no decrease beyond rounding, this is a minimum; a promise of NaN is none.
             is_minimum = predicted <= MIN_PROMISE_OF_STUCK * max(1.0, abs(value))
             return finish(Stop.STEP if is_minimum else Stop.STUCK, iteration)
         change, before, ratio = abs(accepted.decrease), x, accepted.ratio
@@ -264,14 +272,15 @@ def minimise(
         step = x - before
         if np.linalg.norm(d * step) <= tolerance or (np.abs(step) <= tolerance * np.abs(x)).all():
             return finish(Stop.STEP, iteration + 1)
-        # One tiny change ends the search only after a step of which the model was right; after any step, three do.
+        # One small change ends the search only after a step that the model predicted well, since a poor step may change
+        # little anywhere.
         small_steps = small_steps + 1 if change <= tolerance * max(1.0, abs(value)) else 0
-        if small_steps and (ratio > 0.5 or small_steps > 2):
+        if small_steps and (ratio > MIN_RATIO_OF_TRUSTED_CHANGE or small_steps > MAX_SMALL_CHANGES):
             return finish(Stop.VALUE, iteration + 1)
     return finish(Stop.ITERATIONS, max_iterations)
 
 
-def _finite_derivatives(evaluated: Evaluated) -> tuple[FloatArray, FloatArray] | None:
+def _extract_finite_derivatives(evaluated: Evaluated) -> tuple[FloatArray, FloatArray] | None:
     """Return gradient `(J,)` and Hessian `(J, J)` of an evaluation; None if it failed."""
     g, H = evaluated.gradient, evaluated.hessian
     if not np.isfinite(evaluated.value) or g is None or H is None:

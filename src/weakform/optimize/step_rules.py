@@ -160,6 +160,7 @@ def _step_to_sphere(w: FloatArray, a: FloatArray, radius: float) -> FloatArray:
         norm = float(np.linalg.norm(c))
         if not norm > radius * (1 + RADIUS_TOLERANCE):
             break
+        # Newton's step for 1/‖ŝ‖ = 1/Δ, with d‖ŝ‖/dλ = -Σ c²/(w + λ)/‖ŝ‖.
         shift += (norm / radius - 1) * norm**2 / float(np.sum(c * c / (w + shift)))
     return c
 
@@ -320,6 +321,7 @@ class ReachLimitedTrustRegion(TrustRegion):
         wide = self._extent > 0
         used = float(np.max(np.abs(s[wide]) / self._extent[wide], initial=0.0))
         if not ratio > _RADIUS.poor_ratio:
+            # A step that moves no coordinate with bounds must not set the reach to zero, from which it cannot grow.
             self.reach = _RADIUS.shrinkage * min(used, self.reach) or self.reach
         elif ratio > _RADIUS.good_ratio and used > _RADIUS.used_share * self.reach:
             self.reach *= self.growth
