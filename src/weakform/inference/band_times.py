@@ -59,10 +59,10 @@ def choose_band_times(u: FloatArray, error: FloatArray, is_requested: BoolArray,
         The state.
     error : ndarray, (time,)
         Its linearised standard error; 0 where it cannot be moved.
-    asked : ndarray of bool, (time,)
+    is_requested : ndarray of bool, (time,)
         The requested times.
     piece : ndarray of int, (time,)
-        From `pieces`.
+        From `number_pieces`.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def interpolate_reach(
     error : ndarray, (time,)
         The linearised standard error.
     piece : ndarray of int, (time,)
-        From `pieces`.
+        From `number_pieces`.
 
     Returns
     -------
@@ -125,16 +125,16 @@ def interpolate_reach(
         inside_piece, mine = piece == number, piece[knots] == number
         mine = mine if mine.any() else np.ones(len(knots), dtype=bool)
         at, far, now = times[knots[mine]], distance[mine], times[inside_piece]
-        known = np.where(np.isfinite(far), far, 0.0)
-        share = known / error[knots[mine]]
+        finite = np.where(np.isfinite(far), far, 0.0)
+        share = finite / error[knots[mine]]
         inside = (now > at[0]) & (now < at[-1])
         # Where the likelihood is far from quadratic the linearised error has no meaning as a unit: then distances
         # themselves are interpolated.
         bent = inside & (
             _pick_neighbour(now, at, share, np.maximum) > MAX_WIDENING * _pick_neighbour(now, at, share, np.minimum)
         )
-        way = np.where(bent, np.interp(now, at, known), np.interp(now, at, share) * error[inside_piece])
-        most = np.where(inside, MAX_WIDENING * _pick_neighbour(now, at, known, np.maximum), np.inf)
+        way = np.where(bent, np.interp(now, at, finite), np.interp(now, at, share) * error[inside_piece])
+        most = np.where(inside, MAX_WIDENING * _pick_neighbour(now, at, finite, np.maximum), np.inf)
         way = np.minimum(way, most)
         lost, endless = (np.interp(now, at, bad.astype(float)) > 0 for bad in (np.isnan(far), np.isinf(far)))
         reach[inside_piece] = np.where(endless, np.inf, np.where(lost, np.nan, way))

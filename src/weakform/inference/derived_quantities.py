@@ -57,8 +57,8 @@ def derive_quantity(fit: FitResult, expression: str, level: float = 0.95) -> Qua
     values = dict(zip(symbols, map(float, estimate), strict=True))
     value = _evaluate_real(expr, values, expression)
     gradient = np.array([_evaluate_real(expr.diff(symbol), values, expression) for symbol in symbols])
-    moved = dict(zip(names, gradient * estimate, strict=True))
-    if not _is_identifiable(fit, moved):
+    relative_gradient = dict(zip(names, gradient * estimate, strict=True))
+    if not _is_identifiable(fit, relative_gradient):
         return Quantity(expression, value, math.inf, (-math.inf, math.inf), "cannot be determined")
     # An identifiable expression does not change along the free direction, so its variance is the same if one of the
     # parameters of that direction is held fixed, as a bound does: that one is left out.
@@ -107,7 +107,7 @@ def _is_identifiable(fit: FitResult, relative_gradient: dict[str, float]) -> boo
     Parameters
     ----------
     fit : FitResult
-    moved : dict of str to float
+    relative_gradient : dict of str to float
         `θ ∂g/∂θ` by name: the change of the expression for a relative change of each parameter.
     """
     for freedom in fit.freedoms:

@@ -46,7 +46,7 @@ DEFAULT_SAMPLES = 10
 """Further samples in each of these windows. Documented in docs/design.md."""
 DEFAULT_EXTENSION = 1.5
 """Span of all windows together, in durations of the data: half as long again. Documented in docs/design.md."""
-KEYS = ("times", "states", "initial", "doses", "sigma")
+CANDIDATE_KEYS = ("times", "states", "initial", "doses", "sigma")
 """Keys of a candidate that is a mapping; see `FitResult.design`."""
 
 
@@ -145,16 +145,16 @@ def _format_time(t: float, span: float) -> str:
 
 
 def _check_candidates(candidates: Any) -> dict[str, dict[str, Any]]:
-    """Validate candidates; return them by name as mappings with the keys `KEYS`, `times` among them."""
+    """Validate candidates; return them by name as mappings with the keys `CANDIDATE_KEYS`, `times` among them."""
     if not isinstance(candidates, Mapping):
         return {"these samples": {"times": candidates}}
     checked = {}
     for name, value in candidates.items():
         candidate = dict(value) if isinstance(value, Mapping) else {"times": value}
-        unknown = [key for key in candidate if key not in KEYS]
+        unknown = [key for key in candidate if key not in CANDIDATE_KEYS]
         if unknown or "times" not in candidate:
             what = f"{unknown[0]!r} is not known" if unknown else "there are no 'times'"
-            raise FitError(f"candidates[{name!r}]: {what}; there are: {', '.join(KEYS)}.")
+            raise FitError(f"candidates[{name!r}]: {what}; there are: {', '.join(CANDIDATE_KEYS)}.")
         checked[str(name)] = candidate
     if not checked:
         raise FitError("There are no candidates: the mapping is empty. Give one experiment at least.")
@@ -190,8 +190,8 @@ def check_samples(name: str, experiment: Mapping[str, Any], columns: Sequence[st
     ----------
     name : str
         Name of the experiment, for errors.
-    said : mapping
-        The experiment, with keys of `KEYS`.
+    experiment : mapping
+        The experiment, with keys of `CANDIDATE_KEYS`.
     columns : sequence of str
         The columns that can be measured.
     sigma : ndarray, (columns,)
@@ -320,10 +320,10 @@ def compute_new_sensitivities(
     times = checked.times
     if times[0] < begin:
         raise FitError(f"The experiment begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
-    given = np.array([state in model.initial for state in model.states])
-    values, _, by_g = model.build_map("g").linearise(np.zeros(1), np.ones((1, len(given))), p, None)
-    known = dict(zip(np.array(model.states)[given], values[0][given], strict=True))
-    u0 = _build_initial_state(model, initial, known if fitted or initial is None else {})
+    is_given = np.array([state in model.initial for state in model.states])
+    values, _, by_g = model.build_map("g").linearise(np.zeros(1), np.ones((1, len(is_given))), p, None)
+    given_values = dict(zip(np.array(model.states)[is_given], values[0][is_given], strict=True))
+    u0 = _build_initial_state(model, initial, given_values if fitted or initial is None else {})
     grid = np.concatenate([[begin], times]) if times[0] > begin else times
     solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
@@ -331,25 +331,25 @@ def compute_new_sensitivities(
     n, driven = len(times), None if inputs is None else inputs(times)
     by_p = solution.by_parameters
     if fitted:
-        by_p = by_p + solution.by_initial @ np.where(given[:, None], by_g[0], 0.0)
+        by_p = by_p + solution.by_initial @ np.where(is_given[:, None], by_g[0], 0.0)
     by = np.concatenate([by_p, solution.by_initial], axis=2)[-n:]
     K = _weigh_sensitivities(model, (solution.states[-n:], by), p, checked, kinds, driven)
-    own = K[:, len(p) :][:, ~given]
+    own = K[:, len(p) :][:, ~is_given]
     if fitted and own.size:
         Q = np.linalg.qr(own)[0]
         return np.asarray(K[:, : len(p)] - Q @ (Q.T @ K[:, : len(p)]))
     return np.asarray(K[:, : len(p)])
 
 
-def _build_initial_state(model: Model, initial: Any, known: Mapping[str, float]) -> FloatArray:
+def _build_initial_state(model: Model, initial: Any, given_values: Mapping[str, float]) -> FloatArray:
     """Return the initial state `(D,)` of a new experiment.
 
     Parameters
     ----------
     model : Model
-    said : array_like, (D,), or mapping, or None
+    initial : array_like, (D,), or mapping, or None
         The user's values.
-    known : mapping of str to float
+    given_values : mapping of str to float
         Initial values that the model gives.
     """
     if initial is not None and not isinstance(initial, Mapping):
@@ -357,7 +357,7 @@ def _build_initial_state(model: Model, initial: Any, known: Mapping[str, float])
         if len(values) != len(model.states):
             raise FitError(f"The initial state needs {len(model.states)} numbers; received {initial!r}.")
         initial = dict(zip(model.states, values, strict=True))
-    every = {**(initial or {}), **known}
+    every = {**(initial or {}), **given_values}
     wrong = [name for name in every if name not in model.states]
     lacking = [state for state in model.states if state not in every]
     if wrong or lacking:

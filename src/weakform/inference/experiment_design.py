@@ -97,12 +97,12 @@ class Design:
         return plot_design(self)
 
     def __str__(self) -> str:
-        known = np.isfinite(self.before).all()
-        head = "Remaining share of each standard error:" if known else "Standard errors to expect:"
+        has_errors = np.isfinite(self.before).all()
+        head = "Remaining share of each standard error:" if has_errors else "Standard errors to expect:"
         width = max(len(key) for key in self.experiments)
         lines = [head, f"  {'':{width}s}  " + "  ".join(f"{name:>9s}" for name in self.names)]
         for key, errors in self.experiments.items():
-            cells = [f"{a / b:9.0%}" if known else f"{a:9.3g}" for a, b in zip(errors, self.before, strict=True)]
+            cells = [f"{a / b:9.0%}" if has_errors else f"{a:9.3g}" for a, b in zip(errors, self.before, strict=True)]
             lines.append(f"  {key:{width}s}  " + "  ".join(cells))
         return "\n".join([*lines, "", *self.sentences])
 

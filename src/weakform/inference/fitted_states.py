@@ -56,10 +56,10 @@ def get_initial_state(fit: FitResult, k: int) -> tuple[float, FloatArray]:
     if fit.nodes:
         times, states = fit.nodes[k]
         model = fit.model.for_trajectory(k)
-        given = np.array([state in model.initial for state in model.states])
+        is_given = np.array([state in model.initial for state in model.states])
         # Initial values that the model gives are evaluated again: those on the mesh carry its rounding.
         initial = model.build_map("g")(times[:1], states[:1], fit.estimate)[0]
-        return float(times[0]), np.where(given, initial, states[0])
+        return float(times[0]), np.where(is_given, initial, states[0])
     return float(fit.data.trajectories[k].times[0]), fit.denoised[k][0]
 
 
@@ -115,7 +115,7 @@ class MeasuredColumns:
 
     @classmethod
     def select(cls, fit: FitResult, k: int, with_states: bool = False) -> MeasuredColumns:
-        """Select the measured expressions, or with `every` all measured columns, states among them."""
+        """Select the measured expressions, or with `with_states` all measured columns, states among them."""
         columns = fit.data.names or fit.model.states
         chosen = [d for d, name in enumerate(columns) if with_states or name not in fit.model.states]
         kinds = tuple(KINDS[fit.data.noise[d]] for d in chosen)
@@ -189,10 +189,10 @@ def differentiate_initial_state(fit: FitResult, k: int) -> tuple[FloatArray, Flo
         `∂u₀/∂p` of the initial values that the model gives; zero for the others.
     """
     model = fit.model.for_trajectory(k)
-    given = np.array([state in model.initial for state in model.states])
+    is_given = np.array([state in model.initial for state in model.states])
     _, u0 = get_initial_state(fit, k)
     _, _, by_p = model.build_map("g").linearise(np.zeros(1), u0[None], fit.estimate, None)
-    return np.eye(len(given))[:, ~given], np.where(given[:, None], by_p[0], 0.0)
+    return np.eye(len(is_given))[:, ~is_given], np.where(is_given[:, None], by_p[0], 0.0)
 
 
 def has_free_direction(fit: FitResult) -> bool:
@@ -261,7 +261,7 @@ def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[Flo
     mean : ndarray, (J + D,)
         (p, u₀), u₀ in the coordinates of the model.
     covariance : ndarray, (J + D, J + D)
-        Of (p, x₀), x₀ in the coordinates of `system`.
+        Of (p, x₀), x₀ in the coordinates of `get_system`.
     """
     q = fit.data.trajectories[k]
     _, u0 = get_initial_state(fit, k)

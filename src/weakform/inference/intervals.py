@@ -209,7 +209,7 @@ def compute_mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _compute_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
-    """Compute default intervals `(J, 2)` and their kinds; see `automatic`."""
+    """Compute default intervals `(J, 2)` and their kinds; see `get_default_intervals`."""
     ends = compute_intervals(fit, level, "wald", 0, 0)
     kinds = [WALD] * len(ends)
     if fit.sigma_estimated and fit.goodness is not None and fit.goodness.freedom <= 0:
@@ -293,8 +293,8 @@ def _compute_profiles(fit: FitResult, which: list[int], level: float, refit: Ref
         fit.late.curves[name, level] = compute_profile(fit, name, level, refit, solutions)
     good = select_inside(fit, refit, solutions, fit.quantile(level))
     # Profiles of a rejected model are not followed twice: its intervals are not to be trusted anyway.
-    again = len(new) > 1 and fit.status is not Status.REJECTED
-    for j, name in zip(which, names, strict=True) if again else ():
+    follows_twice = len(new) > 1 and fit.status is not Status.REJECTED
+    for j, name in zip(which, names, strict=True) if follows_twice else ():
         curve = fit.late.curves[name, level]
         low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
         margin = MIN_OVERREACH * (high - low)

@@ -70,7 +70,7 @@ NORMAL_TAIL_DEGREES = 50.0
 MAX_UNKNOWNS = 1000
 """Unknowns (parameters and initial values) at most; with more the dense matrices of each step cost too much. By
 judgement."""
-TINY = 1e-300
+TINY_POSITIVE = 1e-300
 """Added or put in place of zero so that no division or logarithm fails; far below every size that occurs."""
 
 
@@ -192,7 +192,7 @@ class PosteriorDensity:
 
     def _measure_step(self, step: FloatArray) -> float:
         """Return the largest change of a state in a step `(N, D)`, in units of the state's size."""
-        return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + TINY)))
+        return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + TINY_POSITIVE)))
 
     def _expand_parameters(self, theta: FloatArray) -> FloatArray:
         """Return all parameters `(J,)` on their scale, the free ones from theta `(d,)`."""
@@ -254,7 +254,7 @@ class PosteriorDensity:
             size = self._measure_step(moved)
             if not math.isfinite(size):
                 return None
-            share = min(1.0, LONGEST_STEP / max(size, TINY))
+            share = min(1.0, LONGEST_STEP / max(size, TINY_POSITIVE))
             theta, X = theta + share * step, X + share * moved
             if size < CONVERGED_STEP:
                 return self._evaluate_density(theta, r + J @ step, J)
@@ -271,7 +271,7 @@ class PosteriorDensity:
         squares = np.bincount(self.group.ravel(), of_data * of_data, minlength=len(self.counts)) + self.within
         value = -0.5 * float(squares.sum())
         if self.fit.sigma_estimated:
-            value = -0.5 * float(self.counts @ np.log(np.maximum(squares, TINY)))
+            value = -0.5 * float(self.counts @ np.log(np.maximum(squares, TINY_POSITIVE)))
         if self.prior is not None:
             value += self.prior.log_density(self._expand_parameters(theta))
         sign, volume = np.linalg.slogdet(self.Q.T @ J)
@@ -294,7 +294,7 @@ class PosteriorDensity:
         for q in fit.data.trajectories:
             end = f" of {q.label}" if self.T > 1 else ""
             names += [
-                f"{state}(0){end}" for state, known in zip(fit.model.states, self.given, strict=True) if not known
+                f"{state}(0){end}" for state, is_given in zip(fit.model.states, self.given, strict=True) if not is_given
             ]
         return names
 

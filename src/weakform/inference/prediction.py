@@ -37,8 +37,8 @@ def find_trajectory_number(fit: FitResult, trajectory: int | str) -> int:
         return labels.index(trajectory)
     if not is_whole(trajectory, 0) or int(trajectory) >= len(labels):
         several = f"one of {len(labels)}: {', '.join(labels[:LABELS_TO_LIST])}"
-        known = several if len(labels) > 1 else "there is one, number 0"
-        raise FitError(f"The trajectory must be a number from 0, or a label ({known}); received {trajectory!r}.")
+        choices = several if len(labels) > 1 else "there is one, number 0"
+        raise FitError(f"The trajectory must be a number from 0, or a label ({choices}); received {trajectory!r}.")
     return int(trajectory)
 
 

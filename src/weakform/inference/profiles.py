@@ -243,9 +243,9 @@ class _ProfilePoints:
         value = float(farthest.p[self.j])
         if sign * (value - reached) > 0:
             side = _ProfileSide(self, sign, farthest)
-            again = side.solve(value) or farthest
+            repeated = side.solve(value) or farthest
             self._forget_end(sign)
-            end = self._follow_from(sign, min(again, farthest, key=self.refit.compute_misfit))
+            end = self._follow_from(sign, min(repeated, farthest, key=self.refit.compute_misfit))
         return end
 
     def _follow_from(self, sign: float, first: Solution) -> float | None:

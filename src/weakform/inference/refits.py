@@ -307,8 +307,8 @@ class _RelaxedSolver:
         stop = Stop.ITERATIONS
         if point.done:
             # Where no step leads back onto the constraint, the states belong to other parameters.
-            met = _compute_violation(relaxed, point) < MAX_CONSTRAINT_VIOLATION
-            stop = Stop.STEP if met else Stop.STUCK
+            is_met = _compute_violation(relaxed, point) < MAX_CONSTRAINT_VIOLATION
+            stop = Stop.STEP if is_met else Stop.STUCK
         return Solution.without_information(
             point.p, point.X, relaxed.sigma, _sum_squares(relaxed, point.p, point.X), stop
         )

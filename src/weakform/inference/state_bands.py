@@ -143,7 +143,7 @@ class JointEstimate:
         (p, u₀), u₀ in the coordinates of the model.
     covariance : ndarray, (J + D, J + D)
         Of (p, x₀), x₀ in working coordinates.
-    told : bool
+    is_given : bool
         True if the user gave the initial state, False if it is the fitted one.
     """
 
@@ -164,17 +164,18 @@ class BandBuilder:
         The requested times, increasing.
     begin : float
         The initial time.
-    belief : Belief
+    joint : JointEstimate
+        Mean and covariance of (p, x₀).
     """
 
-    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: JointEstimate) -> None:
-        self.fit, self.initial_is_given, requested = fit, belief.is_given, times
+    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, joint: JointEstimate) -> None:
+        self.fit, self.initial_is_given, requested = fit, joint.is_given, times
         # A state that has decayed at the requested times takes its band from earlier ones.
         if self._can_pin("profile"):
             end = max(requested[-1], fit.data.trajectories[trajectory].times[-1])
             times = np.union1d(requested, np.linspace(begin, end, SUPPORTING_POINTS))
         self.times, self.requested = times, np.isin(times, requested)
-        self.mean, self.covariance = belief.mean, belief.covariance
+        self.mean, self.covariance = joint.mean, joint.covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
         self.trajectory = trajectory

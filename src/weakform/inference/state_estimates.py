@@ -96,7 +96,7 @@ class InitialValues(Mapping[str, "Quantity | dict[str, Quantity]"]):
         fit, d = self.fit, self.fit.model.states.index(name)
         _, u0 = get_initial_state(fit, k)
         model = fit.model.for_trajectory(k)
-        given = name in model.initial
+        is_given = name in model.initial
         if str(model.initial.get(name)) in fit.model.parameters:
             return replace(get_quantity(fit, str(model.initial[name])), name=f"{name}(0)")
         _, covariance = compute_joint_covariance(fit, k, make_covariance_finite(fit))
@@ -107,7 +107,7 @@ class InitialValues(Mapping[str, "Quantity | dict[str, Quantity]"]):
         half = fit.quantile(DEFAULT_LEVEL) * deviation
         ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
         error = float(deviation * coordinates.compute_slopes(u0[None])[0][d, d])
-        note = "given" if given and not error else ""
+        note = "given" if is_given and not error else ""
         if error > UNDETERMINED_RELATIVE_ERROR * abs(u0[d]) and has_free_direction(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         # The covariance holds a parameter at its bound fixed, and with few samples the delta method is too rough.
