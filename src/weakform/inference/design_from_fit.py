@@ -2,11 +2,11 @@
 
 With the covariance C of `(p, x₀)` of a trajectory and the sensitivities K of new samples over their σ,
 
-    C' = C - C Kᵀ (1 + K C Kᵀ)⁻¹ K C,
+    C' = C - C Kᵀ (1 + K C Kᵀ)⁻¹ K C
 
-which needs no new data, and holds for any C. A new experiment from a known state is the same with `x₀` known; from an
-unknown one, the part of K that x₀ absorbs is projected away. The errors of a first experiment, with nothing measured
-yet, come from the sensitivities at a guess of the parameters alone (`prior_design`).
+is the covariance after the experiment. It needs no new data, and C may be singular. For a new experiment from a known
+initial state, only the parameters are updated; from an unknown one, the part of K that x₀ absorbs is projected away.
+Without any data, the errors come from the sensitivities at a guess of the parameters alone (`prior_design`).
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ def plan_experiments(fit: FitResult, candidates: Any, trajectory: int | str) -> 
 
     k = find_trajectory_number(fit, trajectory)
     if fit.covariance_kind.startswith("none") or not (fit.sigma > 0).all():
-        raise FitError("Noise-free data leave no errors to shrink.")
+        raise FitError("Noise-free data have no standard errors that an experiment could reduce.")
     wanted = build_windows(fit, k) if candidates is None else _check_candidates(candidates)
     _, C = compute_joint_covariance(fit, k, make_covariance_finite(fit))
+    # A parameter at its bound has no standard error that could shrink.
     free = np.flatnonzero(~fit.fixed & ~fit.at_bound)
     J = len(fit.estimate)
     before = np.sqrt(np.maximum(C.diagonal()[free], 0.0))
@@ -168,13 +169,13 @@ class _Samples:
     Attributes
     ----------
     times : ndarray, (time,)
-        When to measure, increasing.
+        The times of measurement, increasing.
     counts : ndarray, (time,)
-        How often at each time.
+        The number of measurements at each time.
     columns : list of str
-        What is measured.
+        The measured columns.
     sigma : ndarray, (columns,)
-        Its noise level.
+        Their noise levels.
     """
 
     times: FloatArray
@@ -196,6 +197,10 @@ def check_samples(name: str, experiment: Mapping[str, Any], columns: Sequence[st
         The columns that can be measured.
     sigma : ndarray, (columns,)
         Their noise levels, unless the experiment has its own.
+
+    Returns
+    -------
+    _Samples
     """
     try:
         times, counts = np.unique(np.asarray(experiment["times"], dtype=float).ravel(), return_counts=True)
@@ -270,6 +275,7 @@ def _continue_trajectory(fit: FitResult, k: int, checked: _Samples) -> FloatArra
     solution, before = solve_forward(fit, k, times, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
         raise FitError(f"The fitted model cannot be solved at these times: {solution.status.value}.")
+    # The first row of the solution is at the initial time, whether or not it is a sample.
     slope = get_system(fit, k).compute_slopes(solution.states[:1])[0]
     by = np.concatenate([solution.by_parameters, solution.by_initial @ slope], axis=2)[before:]
     inputs = collect_inputs(fit.model, fit.data, k)
@@ -331,10 +337,12 @@ def compute_new_sensitivities(
     n, driven = len(times), None if inputs is None else inputs(times)
     by_p = solution.by_parameters
     if fitted:
+        # Initial values that the model gives as functions of p move with p.
         by_p = by_p + solution.by_initial @ np.where(is_given[:, None], by_g[0], 0.0)
     by = np.concatenate([by_p, solution.by_initial], axis=2)[-n:]
     K = _weigh_sensitivities(model, (solution.states[-n:], by), p, checked, kinds, driven)
     own = K[:, len(p) :][:, ~is_given]
+    # Changes of the data that fitted initial values can produce, too, carry no information about the parameters.
     if fitted and own.size:
         Q = np.linalg.qr(own)[0]
         return np.asarray(K[:, : len(p)] - Q @ (Q.T @ K[:, : len(p)]))
@@ -383,13 +391,14 @@ def _schedule_doses(
         )
     if len(times) < 2:
         raise FitError(f"An experiment with doses needs at least two samples; received {len(times)}.")
-    # The values are never looked at: a data set is what the schedule of doses is computed from.
+    # `apply_doses` reads the doses from a dataset; the values in it do not matter.
     plain = Dataset(times, np.zeros((len(times), 1)), names=[model.states[0]], doses=experiment["doses"])
     data, driven = apply_doses(plain, bare)
     return driven.for_trajectory(0), collect_inputs(driven, data, 0)
 
 
 def _update_covariance(C: FloatArray, K: FloatArray) -> FloatArray:
-    """Update the covariance C `(n, n)` by measurements with sensitivities K `(rows, n)`."""
+    """Return the covariance `(n, n)`, before C, after measurements with sensitivities K `(rows, n)` over their σ."""
+    # This form needs no inverse of C, which is singular if a parameter is fixed.
     KC = K @ C
     return np.asarray(C - KC.T @ np.linalg.solve(np.eye(len(K)) + KC @ K.T, KC))
