@@ -8,8 +8,8 @@ drawn as `σ² = R/χ²_n`.
 
 In θ such densities are strongly curved: a step that is small compared with the errors of the parameters may move the
 end of a trajectory arbitrarily far. As functions of the residuals they are nearly normal. The Jacobian J has the
-derivatives of the residuals r by θ at the estimate, over σ, and a row for each prior and for each bounded parameter. With
-Q an orthonormal basis of its columns the coordinates are `z = Qᵀ r(θ)`: in them
+derivatives of the residuals r by θ at the estimate, over σ, and a row for each prior and for each bounded parameter.
+With Q an orthonormal basis of its columns the coordinates are `z = Qᵀ r(θ)`: in them
 
     log π(z) = log π(θ(z)) - log |det Qᵀ J(θ)| = -½ |z|² + the effects of curvature, bounds and priors.
 
