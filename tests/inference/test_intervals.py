@@ -117,7 +117,7 @@ def test_a_profile_that_reaches_a_better_fit_is_reported():
     fit = wf.fit(trial.model, trial.data, **trial.arguments)
     better = wf.fit(trial.model, trial.data, method="relaxed", start={"D": 0.64}, **trial.arguments)
     assert better.log_likelihood > fit.log_likelihood + 1, (
-        "the search now reaches the better fit by itself, and this test is no longer needed"
+        "the search now reaches the better fit, and this test is no longer needed"
     )
     assert "A profile reached a better fit" in str(fit)
     assert "better fit" in judge_fit(fit).headline
@@ -256,7 +256,7 @@ def test_an_initial_value_that_is_a_parameter_has_the_interval_of_the_parameter(
     assert fit.initial["I"].interval == fit["I(0)"].interval
 
 
-def ends_of(model, data, bounds=None):
+def measure_rises(model, data, bounds=None):
     """Return the rise of the misfit at each end of a profile, in quantiles, by fits that hold the parameter."""
     fit = wf.fit(model, data, bounds=bounds)
     with_sigma = data.replace_attributes(sigma=fit.sigma)
@@ -277,11 +277,11 @@ HARES = wf.Model.from_text("hare' = a*hare - b*hare*lynx\nlynx' = -c*lynx + d*ha
 
 def test_several_profiles_all_end_where_the_misfit_has_risen_enough():
     """A solution on the profile of one parameter is no point of the profile of another."""
-    rises = ends_of(HARES, wf.Dataset.from_csv(EXAMPLES / "lynx_hare.csv", noise="lognormal"))
+    rises = measure_rises(HARES, wf.Dataset.from_csv(EXAMPLES / "lynx_hare.csv", noise="lognormal"))
     assert len(rises) == 8
     problem = wf.problems.get("fitzhugh-nagumo")
     for seed in (0, 2):
-        more = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
+        more = measure_rises(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
         assert len(more) == 6
         rises |= {(seed, *end): rise for end, rise in more.items()}
     assert np.allclose(list(rises.values()), 1.0, atol=0.03), rises
@@ -292,7 +292,7 @@ def test_several_profiles_all_end_where_the_misfit_has_risen_enough():
 @pytest.mark.parametrize("name", ["goodwin", "sir-tdi", "fitzhugh-nagumo", "logistic"])
 def test_profiles_end_where_the_misfit_has_risen_enough(name, seed):
     problem = wf.problems.get(name)
-    rises = ends_of(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
+    rises = measure_rises(problem.model, problem.simulate(M=40, noise=0.1, seed=seed), problem.bounds)
     assert rises
     assert np.allclose(list(rises.values()), 1.0, atol=0.1), rises
 

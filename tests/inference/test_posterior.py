@@ -39,8 +39,8 @@ def test_posterior_of_a_straight_line_is_that_of_linear_regression():
     assert np.mean(posterior["sigma x"] ** -2) == pytest.approx(1 / s, rel=0.05)
 
 
-def integrated(data, density, grid):
-    """Mean and sd of k by quadrature."""
+def compute_moments(data, density, grid):
+    """Return the mean and the standard deviation of k, by quadrature over a grid."""
     t, y = data.trajectories[0].times, data.trajectories[0].values[:, 0]
     log = np.array([density(k, y - np.exp(-k * t)) for k in grid])
     w = np.exp(log - log.max())
@@ -77,7 +77,7 @@ def test_posterior_of_one_parameter_agrees_with_quadrature(case):
     arguments, density = CASES[case]
     data = decay()
     posterior = wf.fit(DECAY, data, **arguments).sample(2000, seed=2)
-    mean, sd = integrated(data, density, GRID)
+    mean, sd = compute_moments(data, density, GRID)
     assert posterior.success
     assert posterior["k"].mean() == pytest.approx(mean, abs=0.12 * sd)
     assert posterior["k"].std() == pytest.approx(sd, rel=0.12)
@@ -86,7 +86,7 @@ def test_posterior_of_one_parameter_agrees_with_quadrature(case):
 def test_a_given_sigma_is_not_drawn():
     data = decay(sigma=[0.1])
     posterior = wf.fit(DECAY, data).sample(2000, seed=2)
-    mean, sd = integrated(data, lambda k, r: -0.5 * (r @ r) / 0.01, GRID)
+    mean, sd = compute_moments(data, lambda k, r: -0.5 * (r @ r) / 0.01, GRID)
     assert posterior.names == ("k",)
     assert posterior["k"].mean() == pytest.approx(mean, abs=0.12 * sd)
     assert posterior["k"].std() == pytest.approx(sd, rel=0.12)

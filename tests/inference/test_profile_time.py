@@ -30,12 +30,12 @@ def hidden_fit():
 HIDDEN = hidden_fit()
 
 
-def limited(fit, seconds):
+def with_time_limit(fit, seconds):
     """Return the same fit with another time limit and nothing computed yet."""
     return replace(fit, options=replace(fit.options, time_limit=seconds), late=LateResults())
 
 
-def ended_as(fit, status):
+def with_status(fit, status):
     """Return the same fit with another status and nothing computed yet."""
     return replace(fit, status=status, late=LateResults())
 
@@ -56,7 +56,7 @@ class SteppingClock:
 
 def seconds_needed(monkeypatch, fit):
     """Return how often the clock is read while all default intervals of a fit are computed."""
-    fit = limited(fit, np.inf)
+    fit = with_time_limit(fit, np.inf)
     monkeypatch.setattr(time, "monotonic", SteppingClock())
     fit.intervals()
     return fit.late.profile_seconds
@@ -64,8 +64,8 @@ def seconds_needed(monkeypatch, fit):
 
 @pytest.mark.parametrize("fit", [FIT, HIDDEN], ids=["all states measured", "a hidden state"])
 def test_default_intervals_are_walds_if_the_time_limit_ends_their_profiles(fit):
-    assert "by its profile" in notes(limited(fit, 200.0))
-    hurried = limited(fit, 1e-9)
+    assert "by its profile" in notes(with_time_limit(fit, 200.0))
+    hurried = with_time_limit(fit, 1e-9)
     assert np.array_equal(hurried.intervals(), fit.intervals(kind="wald"))
     assert np.array_equal(hurried.errors, fit.wald_errors)
     assert notes(hurried) == [ENDED] * len(fit.model.parameters)
@@ -74,7 +74,7 @@ def test_default_intervals_are_walds_if_the_time_limit_ends_their_profiles(fit):
 
 
 def test_a_method_that_solves_the_equations_obeys_the_time_limit():
-    fit = limited(wf.fit(HARES, PELTS, method="output-error"), 1e-9)
+    fit = with_time_limit(wf.fit(HARES, PELTS, method="output-error"), 1e-9)
     assert np.array_equal(fit.intervals(), fit.intervals(kind="wald"))
     assert notes(fit) == [ENDED] * 4
 
@@ -82,7 +82,7 @@ def test_a_method_that_solves_the_equations_obeys_the_time_limit():
 def test_a_parameter_at_its_bound_has_no_interval_if_the_time_limit_ends_its_profile():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=1), bounds={"p1": (0, 0.98)})
-    hurried = limited(fit, 1e-9)
+    hurried = with_time_limit(fit, 1e-9)
     assert np.isnan(hurried["p1"].interval).all()
     assert hurried["p1"].note == "at its bound, no interval: the time limit ended its profile"
 
@@ -91,24 +91,24 @@ def test_a_parameter_at_its_bound_has_no_interval_if_the_time_limit_ends_its_pro
 def test_profiles_that_are_finished_in_time_are_used(fit, monkeypatch):
     """Half of the time that all profiles need ends the work on the way: between two refits, or in one."""
     needed = seconds_needed(monkeypatch, fit)
-    half = limited(fit, 0.5 * needed)
+    half = with_time_limit(fit, 0.5 * needed)
     monkeypatch.setattr(time, "monotonic", SteppingClock())
     kinds = notes(half)
     assert kinds[-1] == ENDED
     # One read more notices that the time is over, and one more counts it.
     assert half.late.profile_seconds <= 0.5 * needed + 2
-    almost = limited(fit, needed)  # nine tenths of it are for profiles
+    almost = with_time_limit(fit, needed)  # nine tenths of it are for profiles
     monkeypatch.setattr(time, "monotonic", SteppingClock())
     kinds = notes(almost)
     assert kinds[0] == "by its profile"
     assert kinds[-1] == ENDED
-    whole = limited(fit, np.inf).intervals()
+    whole = with_time_limit(fit, np.inf).intervals()
     assert almost.intervals()[0] == pytest.approx(whole[0], rel=1e-12)
     assert np.array_equal(almost.intervals()[-1], fit.intervals(kind="wald")[-1])
 
 
 def test_the_time_limit_counts_for_all_automatic_profiles_together(monkeypatch):
-    fit = limited(FIT, 1.5 * seconds_needed(monkeypatch, FIT))
+    fit = with_time_limit(FIT, 1.5 * seconds_needed(monkeypatch, FIT))
     monkeypatch.setattr(time, "monotonic", SteppingClock())
     assert ENDED not in notes(fit)
     spent = fit.late.profile_seconds
@@ -119,7 +119,7 @@ def test_the_time_limit_counts_for_all_automatic_profiles_together(monkeypatch):
 
 
 def test_default_intervals_are_computed_once_even_if_the_time_limit_ended_them():
-    fit = limited(FIT, 1e-9)
+    fit = with_time_limit(FIT, 1e-9)
     fit.intervals()
     spent = fit.late.profile_seconds
     str(fit)
@@ -128,10 +128,10 @@ def test_default_intervals_are_computed_once_even_if_the_time_limit_ended_them()
 
 @pytest.mark.parametrize("fit", [FIT, HIDDEN], ids=["all states measured", "a hidden state"])
 def test_requested_profiles_always_run_and_serve_the_default_intervals_afterwards(fit):
-    hurried = limited(fit, 1e-9)
+    hurried = with_time_limit(fit, 1e-9)
     assert notes(hurried) == [ENDED] * len(fit.model.parameters)
     requested = hurried.intervals(kind="profile")
-    assert np.array_equal(requested, limited(fit, 200.0).intervals(kind="profile"))
+    assert np.array_equal(requested, with_time_limit(fit, 200.0).intervals(kind="profile"))
     assert set(hurried.profiles) == set(fit.model.parameters)
     assert notes(hurried) == ["by its profile"] * len(fit.model.parameters)
     assert np.array_equal(hurried.intervals(), requested)
@@ -139,7 +139,7 @@ def test_requested_profiles_always_run_and_serve_the_default_intervals_afterward
 
 @pytest.mark.parametrize("status", Status)
 def test_automatic_profiles_run_only_if_the_intervals_can_be_used(status):
-    fit = ended_as(FIT, status)
+    fit = with_status(FIT, status)
     fit.intervals()
     runs = status in (Status.CONVERGED, Status.UNDETERMINED)
     assert bool(fit.late.curves) == runs
@@ -152,7 +152,7 @@ def test_automatic_profiles_run_only_if_the_intervals_can_be_used(status):
 
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.MISSTATED])
 def test_printing_a_fit_that_is_not_to_be_trusted_starts_no_profiles(status):
-    fit = ended_as(HIDDEN, status)
+    fit = with_status(HIDDEN, status)
     assert "by its profile" not in str(fit)
     assert fit.late.curves == {}
     assert fit.late.bands == {}
@@ -160,7 +160,7 @@ def test_printing_a_fit_that_is_not_to_be_trusted_starts_no_profiles(status):
 
 
 def test_initial_values_are_linearised_if_the_time_limit_ends_their_profiles():
-    plain, hurried = limited(HIDDEN, 200.0), limited(HIDDEN, 1e-9)
+    plain, hurried = with_time_limit(HIDDEN, 200.0), with_time_limit(HIDDEN, 1e-9)
     assert plain.initial["x"].note == "by its profile"
     assert hurried.initial["x"].note == ENDED
     # The delta method's interval is symmetric.
@@ -170,10 +170,10 @@ def test_initial_values_are_linearised_if_the_time_limit_ends_their_profiles():
 
 def test_automatic_bands_are_linearised_if_the_time_limit_ends_them():
     times = np.array([0.0, 3.0, 9.0])
-    hurried = limited(HIDDEN, 1e-9)
+    hurried = with_time_limit(HIDDEN, 1e-9)
     # Wald's intervals give no reason to look at the likelihood, requested profiles do.
     hurried.intervals(kind="profile")
-    assert limited(HIDDEN, 200.0).predict(times).kind == "profile"
+    assert with_time_limit(HIDDEN, 200.0).predict(times).kind == "profile"
     band = hurried.predict(times)
     assert band.kind == "delta"
     assert "The time limit ended the band" in band.note
@@ -182,5 +182,8 @@ def test_automatic_bands_are_linearised_if_the_time_limit_ends_them():
 
 def test_requested_bands_always_run():
     times = np.array([0.0, 3.0, 9.0])
-    bands = [fit.predict(times, kind="profile")["x"] for fit in (limited(HIDDEN, 1e-9), limited(HIDDEN, 200.0))]
+    bands = [
+        fit.predict(times, kind="profile")["x"]
+        for fit in (with_time_limit(HIDDEN, 1e-9), with_time_limit(HIDDEN, 200.0))
+    ]
     assert np.array_equal(*bands)

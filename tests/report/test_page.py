@@ -10,8 +10,10 @@ import pytest
 
 import weakform as wf
 from weakform.report.comparison_page import build_comparison_page
-from weakform.report.html_report import build_notebook_form, build_page
+from weakform.report.html_report import _build_initial_values_table, build_notebook_form, build_page
+from weakform.report.text_report import format_number
 from weakform.report.verdict_text import judge_fit
+from weakform.results.records import LateResults
 from weakform.results.status import Status
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -178,6 +180,29 @@ def test_notebook_forms_contain_equations_table_and_charts(goodwin):
     assert "<math" in fit.model._repr_html_()
     assert "<table" in fit._repr_html_()
     assert fit.data._repr_html_().count("<svg") == 3
+
+
+def test_only_initial_values_that_the_model_gives_are_shown_as_given():
+    """The hidden x has an interval by its profile, or one by Wald's formula if the time limit ended the profile."""
+    model = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w\nw(0) = 0.4")
+    t = np.linspace(0, 9, 10)
+    w = wf.simulate(model, {"a": 0.5, "b": 0.3}, {"x": 2.0, "w": 0.4}, t).states[:, 1]
+    data = wf.Dataset(t, w + 0.1 * np.random.default_rng(1).standard_normal(10), names=["w"])
+    fit = wf.fit(model, data, bounds={"a": (0, 5), "b": (0, 5)})
+    hurried = replace(fit, options=replace(fit.options, time_limit=1e-9), late=LateResults())
+    assert fit.initial["w"].note == "given"
+    assert fit.initial["x"].note == "by its profile"
+    assert "time limit" in hurried.initial["x"].note
+    for each in (fit, hurried):
+        table = _build_initial_values_table(each)
+        assert table.count(">given<") == 1
+        assert format_number(each.initial["x"].error, 3) in table
+    scaled = wf.Model.from_text("x' = -a*x\ny = s*x")
+    y = np.exp(-0.5 * t) + 0.01 * np.random.default_rng(1).standard_normal(10)
+    free = wf.fit(scaled, wf.Dataset(t, y, names=["y"]), starts=1)
+    assert free.initial["x"].note == "cannot be determined"
+    assert ">given<" not in _build_initial_values_table(free)
+    assert "[−∞, ∞]" in _build_initial_values_table(free)
 
 
 def test_every_plot_can_be_saved(goodwin, tmp_path):

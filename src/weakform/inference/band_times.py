@@ -1,7 +1,7 @@
 """The times at which the ends of a likelihood band are computed, and interpolation of the band between them.
 
-Each end costs many refits (`state_profiles`), so that ends are computed at a few times only. In between, the band is
-interpolated relative to the linearised one, whose shape is known at all times.
+Each end costs many refits (`state_profiles`), so ends are computed at a few times only. Between them the band is
+interpolated in proportion to the linearised band, which is available at all times.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from ..data.doses import Doses
 from ..support.array_types import BoolArray, FloatArray, IntArray
 
 MAX_BAND_TIMES = 16
-"""Times of a trajectory at which the ends of a band are computed, about; requested times above this number are thinned.
-More follow the band more closely, and cost as many refits more. Before version 1.2.0 it was 10 (CHANGELOG)."""
+"""Approximate number of times of a trajectory at which the ends of a band are computed; more requested times are
+thinned. A larger number follows the band more closely and costs proportionally more refits. By judgement; it was 10
+before version 1.2.0 (CHANGELOG)."""
 SUPPORTING_TIMES = 5
-"""Evenly spaced times at which ends are computed besides few requested ones: a fit pinned there may show that the band
-reaches farther at the requested ones. By judgement."""
+"""Evenly spaced times at which ends are computed in addition to the requested ones, if those are few. A fit pinned
+there may show that the band reaches farther at a requested time. By judgement."""
 MIN_TIMES_PER_PIECE = 2
-"""Times at least in each piece of the solution between two jumps: its ends. A band cannot be interpolated across a
-jump."""
+"""Least number of times in each piece of the solution between two jumps: its two ends, as a band cannot be interpolated
+across a jump."""
 SMALLEST_SHARE_TO_PIN = 1e-4
 """Share of its largest absolute value below which a state is not pinned: it has decayed, and its band there follows
 from earlier times. By judgement."""
@@ -49,9 +50,9 @@ def number_pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...])
 def choose_band_times(u: FloatArray, error: FloatArray, is_requested: BoolArray, piece: IntArray) -> IntArray:
     """Choose the times at which the ends of a band are computed.
 
-    If few times are requested, they are chosen, with a few evenly spaced ones: a fit pinned there can extend the band
-    at the requested ones. If a requested time cannot be pinned because the state is too small there, or if there are
-    too many, evenly spaced times in each piece between two jumps are chosen.
+    If few times are requested, they are chosen, and a few evenly spaced ones are added: a fit pinned there can extend
+    the band at the requested times. If the state is too small to be pinned at a requested time, or if too many times
+    are requested, evenly spaced times are chosen in each piece between two jumps.
 
     Parameters
     ----------
@@ -59,10 +60,10 @@ def choose_band_times(u: FloatArray, error: FloatArray, is_requested: BoolArray,
         The state.
     error : ndarray, (time,)
         Its linearised standard error; 0 where it cannot be moved.
-    asked : ndarray of bool, (time,)
+    is_requested : ndarray of bool, (time,)
         The requested times.
     piece : ndarray of int, (time,)
-        From `pieces`.
+        From `number_pieces`.
 
     Returns
     -------
@@ -71,23 +72,25 @@ def choose_band_times(u: FloatArray, error: FloatArray, is_requested: BoolArray,
     """
     large = (error > 0) & (np.abs(u) > SMALLEST_SHARE_TO_PIN * np.abs(u).max())
     requested = np.flatnonzero(large & is_requested)
+    # Where the error is zero the state cannot be moved, and a band needs no end there.
     if len(requested) <= MAX_BAND_TIMES and (large | ~is_requested | (error == 0)).all():
         return np.union1d(requested, _space_evenly(np.flatnonzero(large), SUPPORTING_TIMES))
     numbers = np.unique(piece[large])
-    each = max(MAX_BAND_TIMES // max(len(numbers), 1), MIN_TIMES_PER_PIECE)
-    some = [
-        _space_evenly(np.flatnonzero(large & (piece == number)), each)
+    per_piece = max(MAX_BAND_TIMES // max(len(numbers), 1), MIN_TIMES_PER_PIECE)
+    # With more pieces than band times, only every second (or third ...) piece gets band times.
+    chosen = [
+        _space_evenly(np.flatnonzero(large & (piece == number)), per_piece)
         for number in numbers[:: 1 + len(numbers) // MAX_BAND_TIMES]
     ]
     # Requested times are reported without interpolation if there are few of them.
     if len(requested) <= MAX_BAND_TIMES:
-        some.append(requested)
-    return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *some]))
+        chosen.append(requested)
+    return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *chosen]))
 
 
-def _space_evenly(where: IntArray, most: int) -> IntArray:
-    """Return at most `most` of some positions, evenly spaced, the first and the last among them."""
-    return where[np.unique(np.linspace(0, len(where) - 1, min(most, len(where))).round().astype(np.intp))]
+def _space_evenly(positions: IntArray, count: int) -> IntArray:
+    """Return at most `count` of some positions, evenly spaced, the first and the last among them."""
+    return positions[np.unique(np.linspace(0, len(positions) - 1, min(count, len(positions))).round().astype(np.intp))]
 
 
 def find_rounding_level(u: FloatArray, log: bool) -> float:
@@ -100,8 +103,8 @@ def interpolate_reach(
 ) -> FloatArray:
     """Interpolate how far a band reaches, from the band times to all times.
 
-    In each piece between two jumps it is proportional to the linearised error; in a piece without band times, in the
-    same proportion as in all others.
+    In each piece between two jumps the ratio of the reach to the linearised error is interpolated; in a piece without
+    band times, from the band times of all pieces.
 
     Parameters
     ----------
@@ -113,7 +116,7 @@ def interpolate_reach(
     error : ndarray, (time,)
         The linearised standard error.
     piece : ndarray of int, (time,)
-        From `pieces`.
+        From `number_pieces`.
 
     Returns
     -------
@@ -122,26 +125,36 @@ def interpolate_reach(
     """
     reach = np.empty(len(times))
     for number in np.unique(piece):
-        inside_piece, mine = piece == number, piece[knots] == number
-        mine = mine if mine.any() else np.ones(len(knots), dtype=bool)
-        at, far, now = times[knots[mine]], distance[mine], times[inside_piece]
-        known = np.where(np.isfinite(far), far, 0.0)
-        share = known / error[knots[mine]]
-        inside = (now > at[0]) & (now < at[-1])
+        inside_piece, in_piece = piece == number, piece[knots] == number
+        in_piece = in_piece if in_piece.any() else np.ones(len(knots), dtype=bool)
+        knot_times, knot_reach, piece_times = times[knots[in_piece]], distance[in_piece], times[inside_piece]
+        finite_reach = np.where(np.isfinite(knot_reach), knot_reach, 0.0)
+        ratio = finite_reach / error[knots[in_piece]]
+        inside = (piece_times > knot_times[0]) & (piece_times < knot_times[-1])
         # Where the likelihood is far from quadratic the linearised error has no meaning as a unit: then distances
         # themselves are interpolated.
-        bent = inside & (
-            _pick_neighbour(now, at, share, np.maximum) > MAX_WIDENING * _pick_neighbour(now, at, share, np.minimum)
+        is_not_quadratic = inside & (
+            _pick_neighbour(piece_times, knot_times, ratio, np.maximum)
+            > MAX_WIDENING * _pick_neighbour(piece_times, knot_times, ratio, np.minimum)
         )
-        way = np.where(bent, np.interp(now, at, known), np.interp(now, at, share) * error[inside_piece])
-        most = np.where(inside, MAX_WIDENING * _pick_neighbour(now, at, known, np.maximum), np.inf)
-        way = np.minimum(way, most)
-        lost, endless = (np.interp(now, at, bad.astype(float)) > 0 for bad in (np.isnan(far), np.isinf(far)))
-        reach[inside_piece] = np.where(endless, np.inf, np.where(lost, np.nan, way))
+        interpolated = np.where(
+            is_not_quadratic,
+            np.interp(piece_times, knot_times, finite_reach),
+            np.interp(piece_times, knot_times, ratio) * error[inside_piece],
+        )
+        limit = np.where(
+            inside, MAX_WIDENING * _pick_neighbour(piece_times, knot_times, finite_reach, np.maximum), np.inf
+        )
+        interpolated = np.minimum(interpolated, limit)
+        has_lost_end, has_no_end = (
+            np.interp(piece_times, knot_times, bad.astype(float)) > 0
+            for bad in (np.isnan(knot_reach), np.isinf(knot_reach))
+        )
+        reach[inside_piece] = np.where(has_no_end, np.inf, np.where(has_lost_end, np.nan, interpolated))
     return reach
 
 
-def _pick_neighbour(now: FloatArray, at: FloatArray, values: FloatArray, which: np.ufunc) -> FloatArray:
+def _pick_neighbour(times: FloatArray, knot_times: FloatArray, values: FloatArray, which: np.ufunc) -> FloatArray:
     """Return the larger or the smaller (by `which`) of the values at the band times around each time, `(time,)`."""
-    right = np.clip(np.searchsorted(at, now), 0, len(at) - 1)
+    right = np.clip(np.searchsorted(knot_times, times), 0, len(knot_times) - 1)
     return np.asarray(which(values[right], values[np.maximum(right - 1, 0)]))

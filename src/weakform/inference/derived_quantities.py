@@ -43,29 +43,30 @@ def derive_quantity(fit: FitResult, expression: str, level: float = 0.95) -> Qua
     tied = {se.Symbol(n): parse_expression(text, fit.model.parameters) for n, text in fit.tied.items()}
     expr = expr.subs(tied)
     names, estimate, covariance = list(fit.model.parameters), fit.estimate, fit.covariance
-    more = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
-    if more:
-        mean, joined = compute_joint_covariance(fit, 0, make_covariance_finite(fit))
-        # From working coordinates of the initial state to its own.
+    used = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
+    if used:
+        mean, joint = compute_joint_covariance(fit, 0, make_covariance_finite(fit))
+        # The covariance has the initial state in working coordinates; the expression uses its natural ones.
         slope = get_system(fit, 0).compute_slopes(mean[None, len(names) :])[0]
-        turn = np.eye(len(mean))
-        turn[len(names) :, len(names) :] = slope
-        names, estimate, covariance = [*names, *beginnings], mean, turn @ joined @ turn.T
+        to_natural = np.eye(len(mean))
+        to_natural[len(names) :, len(names) :] = slope
+        names, estimate, covariance = [*names, *beginnings], mean, to_natural @ joint @ to_natural.T
     if (transformed := _transform_profile_interval(fit, expr, level)) is not None:
         return Quantity(expression, *transformed)
     symbols = [se.Symbol(name) for name in names]
     values = dict(zip(symbols, map(float, estimate), strict=True))
     value = _evaluate_real(expr, values, expression)
     gradient = np.array([_evaluate_real(expr.diff(symbol), values, expression) for symbol in symbols])
-    moved = dict(zip(names, gradient * estimate, strict=True))
-    if not _is_identifiable(fit, moved):
+    relative_gradient = dict(zip(names, gradient * estimate, strict=True))
+    if not _is_identifiable(fit, relative_gradient):
         return Quantity(expression, value, math.inf, (-math.inf, math.inf), "cannot be determined")
     # An identifiable expression does not change along the free direction, so its variance is the same if one of the
     # parameters of that direction is held fixed, as a bound does: that one is left out.
-    stopped = np.array([name in fit.undetermined and name in fit.model.parameters for name in names])
-    held = stopped & np.isnan(covariance.diagonal())
-    used = (gradient != 0) & ~held
-    variance = float(gradient[used] @ covariance[np.ix_(used, used)] @ gradient[used])
+    is_undetermined = np.array([name in fit.undetermined and name in fit.model.parameters for name in names])
+    held = is_undetermined & np.isnan(covariance.diagonal())
+    # Entries of the covariance may be NaN or infinite; only those that the expression depends on may enter.
+    entering = (gradient != 0) & ~held
+    variance = float(gradient[entering] @ covariance[np.ix_(entering, entering)] @ gradient[entering])
     error = math.sqrt(variance) if variance >= 0 else math.nan
     half = fit.quantile(level) * error
     note = "a parameter in it is at its bound: no Wald interval" if math.isnan(error) else ""
@@ -75,7 +76,9 @@ def derive_quantity(fit: FitResult, expression: str, level: float = 0.95) -> Qua
 def _transform_profile_interval(
     fit: FitResult, expr: Any, level: float
 ) -> tuple[float, float, tuple[float, float], str] | None:
-    """Transform the profile interval of the only parameter of a monotonic expression, which the delta method cannot.
+    """Transform the profile interval of the only parameter of a monotonic expression.
+
+    The delta method would lose the asymmetry of such an interval.
 
     Returns
     -------
@@ -96,6 +99,7 @@ def _transform_profile_interval(
     steps = np.diff(values[:-1])
     if not ((steps >= 0).all() or (steps <= 0).all()):
         return None
+    # The last value is that at the estimate; the one before it is that at the upper end.
     first, last = sorted((values[0], values[-2]))
     reach = compute_mean_reach(np.array([[first, last]]), np.array(values[-1:]))
     return values[-1], float(reach[0]) / fit.quantile(level), (first, last), kinds[j]
@@ -107,7 +111,7 @@ def _is_identifiable(fit: FitResult, relative_gradient: dict[str, float]) -> boo
     Parameters
     ----------
     fit : FitResult
-    moved : dict of str to float
+    relative_gradient : dict of str to float
         `θ ∂g/∂θ` by name: the change of the expression for a relative change of each parameter.
     """
     for freedom in fit.freedoms:
@@ -115,6 +119,7 @@ def _is_identifiable(fit: FitResult, relative_gradient: dict[str, float]) -> boo
         size = sum(map(abs, parts))
         if size == 0:
             continue
+        # A direction without an exact scaling is known only as the weakest direction of the covariance.
         if not freedom.scalings:
             if _measure_weakest_change(fit, freedom.names, parts) > MAX_CHANGE_ALONG_WEAKEST * size:
                 return False

@@ -2,11 +2,11 @@
 
 With the covariance C of `(p, x₀)` of a trajectory and the sensitivities K of new samples over their σ,
 
-    C' = C - C Kᵀ (1 + K C Kᵀ)⁻¹ K C,
+    C' = C - C Kᵀ (1 + K C Kᵀ)⁻¹ K C
 
-which needs no new data, and holds for any C. A new experiment from a known state is the same with `x₀` known; from an
-unknown one, the part of K that x₀ absorbs is projected away. The errors of a first experiment, with nothing measured
-yet, come from the sensitivities at a guess of the parameters alone (`prior_design`).
+is the covariance after the experiment. It needs no new data, and C may be singular. For a new experiment from a known
+initial state, only the parameters are updated; from an unknown one, the part of K that x₀ absorbs is projected away.
+Without any data, the errors come from the sensitivities at a guess of the parameters alone (`prior_design`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEFAULT_SAMPLES = 10
 """Further samples in each of these windows. Documented in docs/design.md."""
 DEFAULT_EXTENSION = 1.5
 """Span of all windows together, in durations of the data: half as long again. Documented in docs/design.md."""
-KEYS = ("times", "states", "initial", "doses", "sigma")
+CANDIDATE_KEYS = ("times", "states", "initial", "doses", "sigma")
 """Keys of a candidate that is a mapping; see `FitResult.design`."""
 
 
@@ -56,9 +56,10 @@ def plan_experiments(fit: FitResult, candidates: Any, trajectory: int | str) -> 
 
     k = find_trajectory_number(fit, trajectory)
     if fit.covariance_kind.startswith("none") or not (fit.sigma > 0).all():
-        raise FitError("Noise-free data leave no errors to shrink.")
+        raise FitError("Noise-free data have no standard errors that an experiment could reduce.")
     wanted = build_windows(fit, k) if candidates is None else _check_candidates(candidates)
     _, C = compute_joint_covariance(fit, k, make_covariance_finite(fit))
+    # A parameter at its bound has no standard error that could shrink.
     free = np.flatnonzero(~fit.fixed & ~fit.at_bound)
     J = len(fit.estimate)
     before = np.sqrt(np.maximum(C.diagonal()[free], 0.0))
@@ -145,16 +146,16 @@ def _format_time(t: float, span: float) -> str:
 
 
 def _check_candidates(candidates: Any) -> dict[str, dict[str, Any]]:
-    """Validate candidates; return them by name as mappings with the keys `KEYS`, `times` among them."""
+    """Validate candidates; return them by name as mappings with the keys `CANDIDATE_KEYS`, `times` among them."""
     if not isinstance(candidates, Mapping):
         return {"these samples": {"times": candidates}}
     checked = {}
     for name, value in candidates.items():
         candidate = dict(value) if isinstance(value, Mapping) else {"times": value}
-        unknown = [key for key in candidate if key not in KEYS]
+        unknown = [key for key in candidate if key not in CANDIDATE_KEYS]
         if unknown or "times" not in candidate:
             what = f"{unknown[0]!r} is not known" if unknown else "there are no 'times'"
-            raise FitError(f"candidates[{name!r}]: {what}; there are: {', '.join(KEYS)}.")
+            raise FitError(f"candidates[{name!r}]: {what}; there are: {', '.join(CANDIDATE_KEYS)}.")
         checked[str(name)] = candidate
     if not checked:
         raise FitError("There are no candidates: the mapping is empty. Give one experiment at least.")
@@ -168,13 +169,13 @@ class _Samples:
     Attributes
     ----------
     times : ndarray, (time,)
-        When to measure, increasing.
+        The times of measurement, increasing.
     counts : ndarray, (time,)
-        How often at each time.
+        The number of measurements at each time.
     columns : list of str
-        What is measured.
+        The measured columns.
     sigma : ndarray, (columns,)
-        Its noise level.
+        Their noise levels.
     """
 
     times: FloatArray
@@ -190,12 +191,16 @@ def check_samples(name: str, experiment: Mapping[str, Any], columns: Sequence[st
     ----------
     name : str
         Name of the experiment, for errors.
-    said : mapping
-        The experiment, with keys of `KEYS`.
+    experiment : mapping
+        The experiment, with keys of `CANDIDATE_KEYS`.
     columns : sequence of str
         The columns that can be measured.
     sigma : ndarray, (columns,)
         Their noise levels, unless the experiment has its own.
+
+    Returns
+    -------
+    _Samples
     """
     try:
         times, counts = np.unique(np.asarray(experiment["times"], dtype=float).ravel(), return_counts=True)
@@ -270,6 +275,7 @@ def _continue_trajectory(fit: FitResult, k: int, checked: _Samples) -> FloatArra
     solution, before = solve_forward(fit, k, times, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
         raise FitError(f"The fitted model cannot be solved at these times: {solution.status.value}.")
+    # The first row of the solution is at the initial time, whether or not it is a sample.
     slope = get_system(fit, k).compute_slopes(solution.states[:1])[0]
     by = np.concatenate([solution.by_parameters, solution.by_initial @ slope], axis=2)[before:]
     inputs = collect_inputs(fit.model, fit.data, k)
@@ -320,10 +326,10 @@ def compute_new_sensitivities(
     times = checked.times
     if times[0] < begin:
         raise FitError(f"The experiment begins at t = {begin:g}; a sample at t = {times[0]:g} would come before it.")
-    given = np.array([state in model.initial for state in model.states])
-    values, _, by_g = model.build_map("g").linearise(np.zeros(1), np.ones((1, len(given))), p, None)
-    known = dict(zip(np.array(model.states)[given], values[0][given], strict=True))
-    u0 = _build_initial_state(model, initial, known if fitted or initial is None else {})
+    is_given = np.array([state in model.initial for state in model.states])
+    values, _, by_g = model.build_map("g").linearise(np.zeros(1), np.ones((1, len(is_given))), p, None)
+    given_values = dict(zip(np.array(model.states)[is_given], values[0][is_given], strict=True))
+    u0 = _build_initial_state(model, initial, given_values if fitted or initial is None else {})
     grid = np.concatenate([[begin], times]) if times[0] > begin else times
     solution = simulate(model, p, u0, grid, inputs=inputs, sensitivities=True)
     if not solution.success or solution.by_parameters is None or solution.by_initial is None:
@@ -331,25 +337,27 @@ def compute_new_sensitivities(
     n, driven = len(times), None if inputs is None else inputs(times)
     by_p = solution.by_parameters
     if fitted:
-        by_p = by_p + solution.by_initial @ np.where(given[:, None], by_g[0], 0.0)
+        # Initial values that the model gives as functions of p move with p.
+        by_p = by_p + solution.by_initial @ np.where(is_given[:, None], by_g[0], 0.0)
     by = np.concatenate([by_p, solution.by_initial], axis=2)[-n:]
     K = _weigh_sensitivities(model, (solution.states[-n:], by), p, checked, kinds, driven)
-    own = K[:, len(p) :][:, ~given]
+    own = K[:, len(p) :][:, ~is_given]
+    # Changes of the data that fitted initial values can produce, too, carry no information about the parameters.
     if fitted and own.size:
         Q = np.linalg.qr(own)[0]
         return np.asarray(K[:, : len(p)] - Q @ (Q.T @ K[:, : len(p)]))
     return np.asarray(K[:, : len(p)])
 
 
-def _build_initial_state(model: Model, initial: Any, known: Mapping[str, float]) -> FloatArray:
+def _build_initial_state(model: Model, initial: Any, given_values: Mapping[str, float]) -> FloatArray:
     """Return the initial state `(D,)` of a new experiment.
 
     Parameters
     ----------
     model : Model
-    said : array_like, (D,), or mapping, or None
+    initial : array_like, (D,), or mapping, or None
         The user's values.
-    known : mapping of str to float
+    given_values : mapping of str to float
         Initial values that the model gives.
     """
     if initial is not None and not isinstance(initial, Mapping):
@@ -357,7 +365,7 @@ def _build_initial_state(model: Model, initial: Any, known: Mapping[str, float])
         if len(values) != len(model.states):
             raise FitError(f"The initial state needs {len(model.states)} numbers; received {initial!r}.")
         initial = dict(zip(model.states, values, strict=True))
-    every = {**(initial or {}), **known}
+    every = {**(initial or {}), **given_values}
     wrong = [name for name in every if name not in model.states]
     lacking = [state for state in model.states if state not in every]
     if wrong or lacking:
@@ -383,13 +391,14 @@ def _schedule_doses(
         )
     if len(times) < 2:
         raise FitError(f"An experiment with doses needs at least two samples; received {len(times)}.")
-    # The values are never looked at: a data set is what the schedule of doses is computed from.
+    # `apply_doses` reads the doses from a dataset; the values in it do not matter.
     plain = Dataset(times, np.zeros((len(times), 1)), names=[model.states[0]], doses=experiment["doses"])
     data, driven = apply_doses(plain, bare)
     return driven.for_trajectory(0), collect_inputs(driven, data, 0)
 
 
 def _update_covariance(C: FloatArray, K: FloatArray) -> FloatArray:
-    """Update the covariance C `(n, n)` by measurements with sensitivities K `(rows, n)`."""
+    """Return the covariance `(n, n)`, before C, after measurements with sensitivities K `(rows, n)` over their σ."""
+    # This form needs no inverse of C, which is singular if a parameter is fixed.
     KC = K @ C
     return np.asarray(C - KC.T @ np.linalg.solve(np.eye(len(K)) + KC @ K.T, KC))

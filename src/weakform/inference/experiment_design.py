@@ -13,10 +13,10 @@ from ..support.optional_imports import import_pandas
 from ..support.wording import suggest_name
 
 MAX_RATIO_WORTH_A_SENTENCE = 0.95
-"""Ratio of a standard error after an experiment to that before, above which the experiment is said to add little. By
-judgement."""
+"""Ratio of a standard error after an experiment to that before, above which the experiment is reported to add little.
+By judgement."""
 RATIOS_CALLED_HALF = (0.45, 0.55)
-"""Range of that ratio in which the error is said to be halved. By judgement."""
+"""Range of that ratio in which the error is reported as halved. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Design:
     names : tuple of str
         The free parameters, J of them.
     before : ndarray, (J,)
-        Their present standard errors; infinite if nothing was measured.
+        Their present standard errors; infinite if nothing has been measured yet.
     experiments : dict of str to ndarray, (J,)
         The standard errors after each experiment, by its name.
     samples : dict of str to int
@@ -97,12 +97,13 @@ class Design:
         return plot_design(self)
 
     def __str__(self) -> str:
-        known = np.isfinite(self.before).all()
-        head = "Remaining share of each standard error:" if known else "Standard errors to expect:"
+        # Before any data there are no present errors that the others could be a share of.
+        has_errors = np.isfinite(self.before).all()
+        head = "Remaining share of each standard error:" if has_errors else "Standard errors to expect:"
         width = max(len(key) for key in self.experiments)
         lines = [head, f"  {'':{width}s}  " + "  ".join(f"{name:>9s}" for name in self.names)]
         for key, errors in self.experiments.items():
-            cells = [f"{a / b:9.0%}" if known else f"{a:9.3g}" for a, b in zip(errors, self.before, strict=True)]
+            cells = [f"{a / b:9.0%}" if has_errors else f"{a:9.3g}" for a, b in zip(errors, self.before, strict=True)]
             lines.append(f"  {key:{width}s}  " + "  ".join(cells))
         return "\n".join([*lines, "", *self.sentences])
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 FORWARD_TOLERANCE = 1e-9
-"""Relative tolerance of forward solutions of the fitted model. Looser: the error of the solver would show beside small
-standard errors; tighter: more work for digits that nobody sees. By judgement."""
+"""Relative tolerance of forward solutions of the fitted model. With a larger one the error of the solver would
+show beside small standard errors; a smaller one costs work for digits that are never reported. By judgement."""
 UNLIMITED_RELATIVE_ERROR = 1e4
 """Standard error, relative to the estimate, that stands for infinity in covariances. It must be so large that no band
 through such a parameter is mistaken for a determined one, and finite, so that products with zero are zero. By
@@ -36,7 +36,7 @@ whatever inherits that error is recognised. By judgement."""
 
 
 def is_complete(fit: FitResult) -> bool:
-    """Return True if every state is measured directly and no initial value is given."""
+    """Return True if every state is measured directly, and the fit has no given initial values and no mesh."""
     return fit.data.names == fit.model.states and not fit.model.initial and not fit.nodes
 
 
@@ -47,6 +47,7 @@ def get_system(fit: FitResult, k: int) -> System:
     """
     if is_complete(fit):
         return build_system(fit.model, fit.data, k)
+    # Gaussian noise has the identity as its transform: working coordinates are those of the model.
     plain = ("gaussian",) * len(fit.model.states)
     return fit.model.for_trajectory(k).system(plain).with_inputs(collect_inputs(fit.model, fit.data, k))
 
@@ -56,10 +57,10 @@ def get_initial_state(fit: FitResult, k: int) -> tuple[float, FloatArray]:
     if fit.nodes:
         times, states = fit.nodes[k]
         model = fit.model.for_trajectory(k)
-        given = np.array([state in model.initial for state in model.states])
+        is_given = np.array([state in model.initial for state in model.states])
         # Initial values that the model gives are evaluated again: those on the mesh carry its rounding.
         initial = model.build_map("g")(times[:1], states[:1], fit.estimate)[0]
-        return float(times[0]), np.where(given, initial, states[0])
+        return float(times[0]), np.where(is_given, initial, states[0])
     return float(fit.data.trajectories[k].times[0]), fit.denoised[k][0]
 
 
@@ -80,7 +81,7 @@ def solve_forward(fit: FitResult, k: int, times: FloatArray, sensitivities: bool
     -------
     solution : Simulation
     before : int
-        Number of its rows that come before `times[0]`: 1 if the initial time was added, else 0.
+        The number of its rows before `times[0]`: 1 if the initial time was added, else 0.
     """
     begin, u0 = get_initial_state(fit, k)
     before = int(times[0] > begin)
@@ -115,7 +116,7 @@ class MeasuredColumns:
 
     @classmethod
     def select(cls, fit: FitResult, k: int, with_states: bool = False) -> MeasuredColumns:
-        """Select the measured expressions, or with `every` all measured columns, states among them."""
+        """Select the measured expressions, or with `with_states` all measured columns, states among them."""
         columns = fit.data.names or fit.model.states
         chosen = [d for d, name in enumerate(columns) if with_states or name not in fit.model.states]
         kinds = tuple(KINDS[fit.data.noise[d]] for d in chosen)
@@ -167,7 +168,7 @@ def compute_residuals(fit: FitResult) -> tuple[FloatArray, ...]:
 
 
 def list_panels(fit: FitResult) -> tuple[str, ...]:
-    """List what a picture of the fit shows: the measured columns, then the hidden states."""
+    """List the names that a picture of the fit shows: the measured columns, then the states that are not measured."""
     columns = fit.data.names or fit.model.states
     return (*columns, *(state for state in fit.model.states if state not in columns and state not in fit.model.hidden))
 
@@ -189,10 +190,10 @@ def differentiate_initial_state(fit: FitResult, k: int) -> tuple[FloatArray, Flo
         `∂u₀/∂p` of the initial values that the model gives; zero for the others.
     """
     model = fit.model.for_trajectory(k)
-    given = np.array([state in model.initial for state in model.states])
+    is_given = np.array([state in model.initial for state in model.states])
     _, u0 = get_initial_state(fit, k)
     _, _, by_p = model.build_map("g").linearise(np.zeros(1), u0[None], fit.estimate, None)
-    return np.eye(len(given))[:, ~given], np.where(given[:, None], by_p[0], 0.0)
+    return np.eye(len(is_given))[:, ~is_given], np.where(is_given[:, None], by_p[0], 0.0)
 
 
 def has_free_direction(fit: FitResult) -> bool:
@@ -225,19 +226,20 @@ def _find_free_directions(fit: FitResult, k: int, by_p: FloatArray) -> FloatArra
     """
     _, u0 = get_initial_state(fit, k)
     several = f" of {fit.data.trajectories[k].label}" if len(fit.data.trajectories) > 1 else ""
-    place = {name: j for j, name in enumerate(fit.model.parameters)}
-    place |= {f"{format_initial_name(s)}{several}": len(place) + d for d, s in enumerate(fit.model.states)}
+    position = {name: j for j, name in enumerate(fit.model.parameters)}
+    position |= {f"{format_initial_name(s)}{several}": len(position) + d for d, s in enumerate(fit.model.states)}
     theta, J = np.concatenate([fit.estimate, u0]), len(fit.estimate)
     rows = []
     for freedom in fit.freedoms:
         for scaling in freedom.scalings:
             # θ_j → θ_j cⁿ changes θ_j by n θ_j for each unit of log c.
-            move = np.zeros(len(theta))
+            direction = np.zeros(len(theta))
             for name, exponent in zip(freedom.names, scaling, strict=True):
-                if name in place:
-                    move[place[name]] = exponent * theta[place[name]]
-            move[J:] += by_p @ move[:J]
-            rows.append(move)
+                if name in position:
+                    direction[position[name]] = exponent * theta[position[name]]
+            # Initial values that the model gives as functions of p follow p.
+            direction[J:] += by_p @ direction[:J]
+            rows.append(direction)
     return np.array(rows).reshape(len(rows), len(theta))
 
 
@@ -261,7 +263,7 @@ def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[Flo
     mean : ndarray, (J + D,)
         (p, u₀), u₀ in the coordinates of the model.
     covariance : ndarray, (J + D, J + D)
-        Of (p, x₀), x₀ in the coordinates of `system`.
+        Of (p, x₀), x₀ in the coordinates of `get_system`.
     """
     q = fit.data.trajectories[k]
     _, u0 = get_initial_state(fit, k)
@@ -283,8 +285,10 @@ def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[Flo
         K0, Kp = hu @ by_x0 / scale, (hu @ by_p + hp) / scale
         E, G = differentiate_initial_state(fit, k)
     sigma = np.where(fit.sigma > 0, fit.sigma, 1.0)
+    # Missing values have no weight; their NaN must not spread.
     weight = np.where(q.measured, 1 / (sigma * q.scales), 0.0)[:, :, None]
     K0, Kp = (np.nan_to_num(K * weight).reshape(weight.size, -1) for K in (K0, Kp))
+    # Derivatives along the model's own initial values g(p), and by the fitted ones ξ only.
     Kp, K0 = Kp + K0 @ G, K0 @ E
     B = invert_symmetric(K0.T @ K0) if E.size else np.zeros((0, 0))
     T = G - E @ B @ (K0.T @ Kp)
@@ -294,7 +298,7 @@ def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[Flo
     covariance[:J, J:] = covariance[J:, :J].T
     # Noise-free data determine ξ exactly: the σ = 1 above is only a weight, and B is no covariance.
     covariance[J:, J:] = T @ C @ T.T + (E @ B @ E.T if (fit.sigma > 0).all() else 0.0)
-    # A bound may stop the fit along a direction that the data cannot see; that does not make the direction determined.
+    # A bound may stop the fit along a direction that the data cannot identify; the direction is still undetermined.
     free = _find_free_directions(fit, k, G) * UNLIMITED_RELATIVE_ERROR
     covariance += free.T @ free
     return np.concatenate([fit.estimate, u0]), covariance

@@ -1,9 +1,9 @@
 """Information criteria: the likelihood, penalised by the number of unknowns, an estimated σ among them.
 
-The likelihood is that of the numbers in the table, whatever coordinates a fit has used, so that fits with other kinds
-of noise can be compared. A fit divides its squares by degrees of freedom; the maximum of the likelihood has σ² of the
-values: for a column of n values with `m = Σ r²` in units of the fit's σ, the log-likelihood at its maximum is larger by
-`(m - n - n log(m/n))/2`.
+The likelihood is that of the measured values themselves, whatever coordinates a fit has used, so that fits with
+different kinds of noise can be compared. A fit estimates σ² as the sum of squares over the degrees of freedom; the
+likelihood is largest with the sum of squares over the number of values. For a column of n values with `m = Σ r²` in
+units of the fit's σ, the log-likelihood at its maximum is larger by `(m - n - n log(m/n))/2`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def count_values(fit: FitResult) -> int:
 
 
 def count_unknowns(fit: FitResult) -> int:
-    """Count what was estimated: parameters, initial values that are not given, and σ."""
+    """Count the estimated unknowns: parameters, initial values that are not given, and σ."""
     free = int((~fit.fixed).sum())
     model = fit.model.for_trajectory(0)
     initial = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)

@@ -4,7 +4,7 @@ Wald's interval is `p̂ ± z·error` on the scale of the parameter. Profiles (`p
 likelihood that Wald's formula leaves out. Bootstrap: data are drawn from the fitted states with the fitted noise and
 refitted; the interval lies between quantiles of the estimates. Both refit from the estimate (`refits`) and need no new
 search. By default an interval is Wald's unless a bound is within reach, another parameter sits at one, or the misfit at
-Wald's ends is not what a parabola promises; then it is the profile's, unless the time for it is over (`profile_time`).
+Wald's ends is not that of a parabola; then it is the profile's, unless the time for it is over (`profile_time`).
 """
 
 from __future__ import annotations
@@ -62,12 +62,22 @@ reported as a better fit. Smaller ones are the flat floor of a valley. By judgem
 DEFAULT_LEVEL = 0.95
 """Coverage probability of default intervals, and of the intervals that standard errors belong to."""
 
-WALD, BY_PROFILE, BY_PROFILE_ON_ONE_SIDE = "", "by its profile", "by its profile on one side"
-"""Kinds of an interval as the notes of parameters show them; Wald's, the usual one, needs no note."""
+BY_WALD = ""
+"""Kind of an interval by Wald's formula, as the note of its parameter shows it. The usual kind needs no note."""
+BY_PROFILE = "by its profile"
+"""Kind of an interval whose two ends come from the profile."""
+BY_PROFILE_ON_ONE_SIDE = "by its profile on one side"
+"""Kind of an interval whose profile could be followed on one side only."""
 NO_DEGREES_OF_FREEDOM = "as many unknowns as values"
+"""Kind of an interval if σ cannot be estimated, since no degrees of freedom are left."""
 PROFILE_LOST = "rough: its profile could not be followed"
+"""Kind of an interval whose profile could be followed on neither side."""
 TIME_ENDED = "Wald: the time limit ended its profile"
+"""Kind of an interval by Wald's formula that would come from the profile if there were time."""
 TIME_ENDED_WITHOUT_WALD = "no interval: the time limit ended its profile"
+"""The same if Wald's interval is not finite, as for a parameter at its bound."""
+BOOTSTRAP_STREAM = 3
+"""Second number of the seed of a bootstrap. It keeps these random numbers apart from all others of the same seed."""
 
 
 def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
@@ -83,7 +93,7 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     refit = prepare_refits(fit)
-    draws = (refit.refit_drawn_data(np.random.default_rng([seed, 3, k])) for k in range(runs))
+    draws = (refit.refit_drawn_data(np.random.default_rng([seed, BOOTSTRAP_STREAM, k])) for k in range(runs))
     estimates = [solution.p for solution in show_progress(draws, "bootstrap", runs) if solution is not None]
     if len(estimates) < runs * MIN_SHARE_OF_RUNS:
         raise FitError(
@@ -140,7 +150,7 @@ def correlation_matrix(fit: FitResult) -> FloatArray:
 @np.errstate(all="ignore")
 def compute_intervals(fit: FitResult, level: float, kind: str, runs: int, seed: int) -> FloatArray:
     """Compute intervals `(J, 2)` of one kind; see `FitResult.intervals`."""
-    half = fit.quantile(level) * fit.wald_errors  # refuses a bad level
+    half = fit.quantile(level) * fit.wald_errors  # raises if the level is invalid
     if kind == "auto":
         return get_default_intervals(fit, level)[0].copy()
     if kind == "wald":
@@ -153,22 +163,23 @@ def compute_intervals(fit: FitResult, level: float, kind: str, runs: int, seed: 
         fit.late.bootstraps[runs, seed] = bootstrap(fit, runs, seed)
     draws = fit.late.bootstraps[runs, seed]
     ends = np.asarray(np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
-    # Along a direction that the data do not determine, refits stay where they begin: no spread is no knowledge.
+    # Along a direction that the data do not determine, refits stay where they begin: their small spread there does not
+    # show precision.
     with np.errstate(invalid="ignore"):
-        idle = (draws.std(axis=0) < MIN_BOOTSTRAP_SPREAD * fit.wald_errors) & ~fit.fixed
-    ends[idle] = [-np.inf, np.inf]
+        unmoved = (draws.std(axis=0) < MIN_BOOTSTRAP_SPREAD * fit.wald_errors) & ~fit.fixed
+    ends[unmoved] = [-np.inf, np.inf]
     return ends
 
 
 @np.errstate(all="ignore")
 def get_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return default intervals, computed once: by the profile if a bound is near or the misfit is not quadratic.
+    """Return the default intervals, computed once; by the profile if a bound is near or the misfit is not quadratic.
 
     Returns
     -------
     ends : ndarray, (J, 2)
     kinds : tuple of str
-        The kind of each interval; see `WALD`.
+        The kind of each interval: `BY_WALD`, `BY_PROFILE` ...
     """
     if level not in fit.late.automatic:
         fit.late.automatic[level] = _compute_default_intervals(fit, level)
@@ -209,12 +220,12 @@ def compute_mean_reach(ends: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _compute_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray, tuple[str, ...]]:
-    """Compute default intervals `(J, 2)` and their kinds; see `automatic`."""
+    """Compute default intervals `(J, 2)` and their kinds; see `get_default_intervals`."""
     ends = compute_intervals(fit, level, "wald", 0, 0)
-    kinds = [WALD] * len(ends)
+    kinds = [BY_WALD] * len(ends)
     if fit.sigma_estimated and fit.goodness is not None and fit.goodness.freedom <= 0:
-        return ends, tuple(np.where(fit.fixed, WALD, NO_DEGREES_OF_FREEDOM).tolist())
-    open_to = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
+        return ends, tuple(np.where(fit.fixed, BY_WALD, NO_DEGREES_OF_FREEDOM).tolist())
+    identifiable = ~fit.fixed & ~np.isin(fit.model.parameters, list(fit.undetermined))
     # The covariance holds a parameter at its bound fixed, so that the errors of the others are too small.
     beyond = (ends[:, 0] < fit.bounds[:, 0]) | (ends[:, 1] > fit.bounds[:, 1]) | fit.at_bound.any()
     loose = (fit.wald_errors > LOOSE_RELATIVE_ERROR * np.abs(fit.estimate)) | (
@@ -222,7 +233,7 @@ def _compute_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray
     )
     # A user who chooses another covariance wants the intervals of that covariance.
     loose &= "covariance" not in fit.options.non_default_names
-    suspects = [int(j) for j in np.flatnonzero(open_to & (beyond | loose))]
+    suspects = [int(j) for j in np.flatnonzero(identifiable & (beyond | loose))]
     has_profiles = can_refit(fit) and has_automatic_profiles(fit) and not fit.covariance_kind.startswith("none")
     if not suspects or not has_profiles:
         return ends, tuple(kinds)
@@ -233,7 +244,7 @@ def _compute_default_intervals(fit: FitResult, level: float) -> tuple[FloatArray
             continue
         interval = np.array(curve.interval)
         lost = np.isnan(interval)
-        # If a profile was lost on a side, the interval has all values that were followed, and those of Wald's.
+        # If a profile was lost on a side, the interval contains all values that were followed, and Wald's interval.
         wald, followed = np.clip(ends[j], *fit.bounds[j]), curve.values[[0, -1]]
         wider = np.array([min(wald[0], followed[0]), max(wald[1], followed[1])])
         ends[j] = np.where(lost, wider, interval)
@@ -251,7 +262,7 @@ def _profile_suspects(
     fit : FitResult
     level : float
     suspects : list of int
-        The parameters to look at.
+        Positions of the parameters to check.
     beyond : ndarray of bool, (J,)
         Those that need a profile in any case; of the others only those whose misfit is not quadratic do.
     wald : ndarray, (J, 2)
@@ -260,8 +271,8 @@ def _profile_suspects(
     Returns
     -------
     list of int
-        The parameters that need a profile, or whose misfit the time did not suffice to look at. `late.curves` has the
-        profiles that were computed.
+        The parameters that need a profile, or that could not be checked in time. `late.curves` has the profiles that
+        were computed.
     """
     z, unsettled = fit.quantile(level), list(suspects)
     with limit_automatic_profiles(fit) as watch:
@@ -269,7 +280,7 @@ def _profile_suspects(
             refit = prepare_refits(fit, watch)
         except TimeLimitReached:
             return unsettled
-        except FitError:
+        except FitError:  # the fit cannot be repeated: all intervals stay Wald's
             return []
         # Solving the equations along a valley takes minutes, and would not change the verdict that it is one.
         if refit.solves_equations and fit.status is Status.UNDETERMINED:
@@ -283,7 +294,7 @@ def _profile_suspects(
 
 
 def _compute_profiles(fit: FitResult, which: list[int], level: float, refit: Refit) -> list[Profile]:
-    """Compute the profiles of some parameters, each once, and keep them.
+    """Compute the profiles of the parameters in positions `which`, each once, and keep them.
 
     If the profile of one parameter led another beyond the ends of its own, the other is followed again from there.
     """
@@ -293,8 +304,8 @@ def _compute_profiles(fit: FitResult, which: list[int], level: float, refit: Ref
         fit.late.curves[name, level] = compute_profile(fit, name, level, refit, solutions)
     good = select_inside(fit, refit, solutions, fit.quantile(level))
     # Profiles of a rejected model are not followed twice: its intervals are not to be trusted anyway.
-    again = len(new) > 1 and fit.status is not Status.REJECTED
-    for j, name in zip(which, names, strict=True) if again else ():
+    follows_twice = len(new) > 1 and fit.status is not Status.REJECTED
+    for j, name in zip(which, names, strict=True) if follows_twice else ():
         curve = fit.late.curves[name, level]
         low, high = np.where(np.isnan(curve.interval), curve.values[[0, -1]], curve.interval)
         margin = MIN_OVERREACH * (high - low)
@@ -304,7 +315,7 @@ def _compute_profiles(fit: FitResult, which: list[int], level: float, refit: Ref
 
 
 def _is_parabolic(refit: Refit, j: int, ends: FloatArray, z: float) -> bool:
-    """Return True if the misfit at both ends of Wald's interval of p_j is the z² that a parabola promises."""
+    """Return True if the misfit at both ends of Wald's interval of p_j is z², as for a parabola."""
     least = refit.compute_misfit(refit.best)
     for end in ends:
         solution = refit.hold_parameter(j, float(end), refit.best) if np.isfinite(end) else None
@@ -324,15 +335,15 @@ def _compute_profile_intervals(fit: FitResult, level: float) -> FloatArray:
     for j, curve in zip(free, _compute_profiles(fit, free.tolist(), level, refit), strict=True):
         fit.late.profiles[curve.name] = curve
         ends[j] = curve.interval
-    # Default intervals that were left without a profile for want of time can use these.
+    # Default intervals whose profiles the time limit ended are computed again, and use these profiles.
     _, kinds = fit.late.automatic.get(level, (ends, ()))
     if TIME_ENDED in kinds or TIME_ENDED_WITHOUT_WALD in kinds:
         del fit.late.automatic[level]
     lost = [fit.model.parameters[j] for j in free if np.isnan(ends[j]).any()]
     if lost:
-        words = (
+        message = (
             f"The profile of {', '.join(lost)} could not be followed to an end, which is NaN; "
             "intervals(kind='bootstrap') may give one"
         )
-        warnings.warn(words, stacklevel=4)
+        warnings.warn(message, stacklevel=4)
     return ends

@@ -31,8 +31,8 @@ class _MixingPolicy:
     min_effective_size: float = 400.0
     """Effective size that each quantity must reach: 100 for each of four chains, as in the same paper."""
     max_share_lost: float = 0.005
-    """Share of the steps that may lead to where nothing can be computed. More, and part of the posterior may be out of
-    reach. By judgement."""
+    """Largest share of the steps that may lead to where nothing can be computed. With a larger one, part of the
+    posterior may not be reached. By judgement."""
 
 
 MIXING_POLICY = _MixingPolicy()
@@ -42,13 +42,15 @@ WARM_UP_STEPS = 120
 STEPS_PER_DRAW = (1, 2, 4, 8)
 """Steps for each draw, raised from one to the next until the chains have mixed; documented in docs/posterior.md."""
 STEPS_BETWEEN_UPDATES = 10
-"""Steps of each chain between two updates of the progress bar."""
+"""Steps of each chain between two updates of the progress bar. By judgement."""
 MIN_DRAWS = 100
-"""Draws at least: fewer have no quantiles at 95%. By judgement."""
+"""Least number of draws: fewer have no quantiles at 95% to speak of. By judgement."""
 MIN_CHAINS = 2
-"""Chains at least: R̂ compares chains."""
+"""Least number of chains: R̂ compares chains."""
 MAX_NAMES_IN_REPR = 8
-"""Quantities that the short form of a posterior lists."""
+"""Number of quantities that the short form of a posterior lists."""
+POSTERIOR_STREAM = 7
+"""Second number of the seed of draws. It keeps these random numbers apart from all others of the same seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ class Posterior:
     accepted, lost : float
         Shares of the steps that were accepted, and that led to where nothing could be computed.
     missed : int
-        Number of other solutions that explain the data as well: chains begin at one solution, and stay there.
+        Number of other solutions that explain the data as well: chains begin at one solution, and stay near it.
     notes : tuple of str
         Remarks for the reader.
     """
@@ -124,6 +126,10 @@ class Posterior:
         ----------
         level : float
             Probability inside each interval.
+
+        Returns
+        -------
+        dict of str to tuple of float
         """
         if not 0 < level < 1:
             raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
@@ -205,8 +211,8 @@ def draw_posterior(fit: FitResult, draws: int, chains: int, seed: int) -> Poster
         )
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
-    rng = np.random.default_rng([seed, 7])
-    n = -(-draws // chains)
+    rng = np.random.default_rng([seed, POSTERIOR_STREAM])
+    per_chain = -(-draws // chains)  # rounded up
     with use_single_thread():
         target = PosteriorDensity(fit)
         try:
@@ -216,10 +222,10 @@ def draw_posterior(fit: FitResult, draws: int, chains: int, seed: int) -> Poster
         walk.warm_up_chains(WARM_UP_STEPS)
         bar = ProgressLine(lambda: f"sample: {walk.steps} steps")
         posterior = None
-        # Too few draws cannot reach the effective size that success needs, however many steps lie between them.
+        # Too few draws cannot reach the effective size that success needs, however many steps are between them.
         for thin in STEPS_PER_DRAW if draws >= MIXING_POLICY.min_effective_size else STEPS_PER_DRAW[:1]:
-            while len(walk.kept[0]) < thin * n:
-                walk.take_steps(min(STEPS_BETWEEN_UPDATES, thin * n - len(walk.kept[0])))
+            while len(walk.kept[0]) < thin * per_chain:
+                walk.take_steps(min(STEPS_BETWEEN_UPDATES, thin * per_chain - len(walk.kept[0])))
                 bar.update()
             posterior = _collect_draws(target, walk, thin, rng)
             if posterior.success:
@@ -238,12 +244,12 @@ def _collect_draws(
     squares = np.array([[at.squares for at in chain] for chain in kept])
     noise, sigma = target.draw_noise_levels(squares, rng)
     names = (*target.list_names(), *noise)
-    whole = np.concatenate([target.convert_to_natural(theta), sigma], axis=2)
+    quantities = np.concatenate([target.convert_to_natural(theta), sigma], axis=2)
     return Posterior(
         names,
-        whole,
-        {name: compute_rhat(whole[:, :, k]) for k, name in enumerate(names)},
-        {name: compute_effective_size(whole[:, :, k]) for k, name in enumerate(names)},
+        quantities,
+        {name: compute_rhat(quantities[:, :, k]) for k, name in enumerate(names)},
+        {name: compute_effective_size(quantities[:, :, k]) for k, name in enumerate(names)},
         accepted=walk.taken / walk.steps,
         lost=walk.lost / walk.steps,
         missed=len(target.fit.alternatives),
@@ -261,6 +267,7 @@ def _list_notes(fit: FitResult, target: PosteriorDensity) -> tuple[str, ...]:
             f"The fit itself did not succeed: {fit.status.value} The draws are from the posterior that this model "
             "would have if it were right."
         )
+    # A parameter that is bounded on both sides has a uniform prior, which is proper.
     open_ended = [
         name
         for j, name in enumerate(target.list_names()[: target.F])

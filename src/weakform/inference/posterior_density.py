@@ -6,16 +6,16 @@ on the scale of each parameter, flat inside its bounds if it has no prior. σ of
 residuals R is integrated out under a prior that is flat in log σ: `-½ n log R` replaces `-½ R/σ²`, and given θ it is
 drawn as `σ² = R/χ²_n`.
 
-In θ such densities are strongly curved: a step that is small beside the errors of the parameters may carry the end of a
-trajectory anywhere. The residuals are nearly linear. With Q an orthonormal basis of the columns of their Jacobian J at
-the estimate, over σ, and a row for each prior and for each bounded parameter, the coordinates are `z = Qᵀ r(θ)`: in
-them
+In θ such densities are strongly curved: a step that is small compared with the errors of the parameters may move the
+end of a trajectory arbitrarily far. As functions of the residuals they are nearly normal. The Jacobian J has the
+derivatives of the residuals r by θ at the estimate, over σ, and a row for each prior and for each bounded parameter.
+With Q an orthonormal basis of its columns the coordinates are `z = Qᵀ r(θ)`: in them
 
     log π(z) = log π(θ(z)) - log |det Qᵀ J(θ)| = -½ |z|² + the effects of curvature, bounds and priors.
 
 θ(z) is computed by Newton steps on the mesh, for parameters and states simultaneously
-(`collocation.mesh_sensitivities`), starting from the estimate: `Qᵀ(r + J δθ) = z`. In the terms of Bates and Watts the
-parameter-effects curvature goes, and the intrinsic curvature remains.
+(`collocation.mesh_sensitivities`), starting from the estimate: `Qᵀ(r + J δθ) = z`. In the terms of Bates and Watts
+these coordinates remove the parameter-effects curvature; the intrinsic curvature remains.
 """
 
 from __future__ import annotations
@@ -40,21 +40,25 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 MIN_INTERVALS_PER_SAMPLE = 2
-"""Mesh intervals between two samples at least, for the mesh of a fit to be used as it is. By judgement."""
-MAX_HALVINGS = 5
-"""Times that a mesh may be halved before the model counts as too rough for any mesh: 32 times finer. By judgement."""
+"""Least number of mesh intervals between two samples for the mesh of a fit to be used unchanged. By judgement."""
+MAX_MESHES_TRIED = 5
+"""Number of meshes that are tried, each twice as fine as the one before, until the model counts as too rough for any.
+By judgement."""
 MAX_MESH_ERROR = 0.02
-"""Change of a residual by the mesh, in units of σ, above which the mesh is halved. Smaller ones do not show beside the
-noise. By judgement."""
-MAX_STEP = 1e3
-"""Newton step of the states, in units of each state's size, above which the iteration on a mesh has diverged."""
+"""Change of a residual by the mesh, in units of σ, above which the mesh is halved. Smaller changes do not show beside
+the noise. By judgement."""
+DIVERGED_STEP = 1e3
+"""Newton step of the states, in units of each state's size, above which the iteration on a mesh counts as diverged. By
+judgement."""
 REFERENCE_TOLERANCE = 1e-8
-"""Relative tolerance of the forward solution from which the one on the mesh is computed: far below `MAX_MESH_ERROR`."""
+"""Relative tolerance of the forward solution to which the one on the mesh is compared: far below `MAX_MESH_ERROR`. By
+judgement."""
 MAX_NEWTON_STEPS = 60
-"""Newton steps at most, towards one point z or on one mesh; a step that needs more counts as lost. By judgement."""
+"""Largest number of Newton steps to one point z or on one mesh; a point that needs more counts as lost. By
+judgement."""
 CONVERGED_STEP = 1e-4
 """Step of the states, in units of each state's size, below which the Newton step is the last: convergence is quadratic,
-so that the next one would be about the square of it."""
+so that the next one would be about the square of it. By judgement."""
 LONGEST_STEP = 0.2
 """Step of the states, in units of each state's size, above which a Newton step is shortened: the linearisation does not
 reach farther. By judgement."""
@@ -62,16 +66,16 @@ MIN_SINGULAR_SHARE = 1e-7
 """Share of the largest singular value of J, its columns scaled to one length, below which a direction is not determined
 and the posterior has no end along it. By judgement."""
 MIN_WEIGHT_IN_DIRECTION = 0.3
-"""Component of a parameter in that direction, of length one, above which the error message names it."""
+"""Component of a parameter in that direction, of length one, above which the error message names it. By judgement."""
 MIN_TAIL_DEGREES = 3.0
-"""Degrees of freedom of the reference density at least: with 2 or fewer Student's t has no finite variance."""
+"""Least degrees of freedom of the reference density: with 2 or fewer Student's t has no finite variance."""
 NORMAL_TAIL_DEGREES = 50.0
 """Degrees of freedom at which Student's t counts as normal. By judgement."""
 MAX_UNKNOWNS = 1000
-"""Unknowns (parameters and initial values) at most; with more the dense matrices of each step cost too much. By
-judgement."""
-TINY = 1e-300
-"""Added or put in place of zero so that no division or logarithm fails; far below every size that occurs."""
+"""Largest number of unknowns (parameters and initial values); with more, the dense matrices of each step cost too much.
+By judgement."""
+TINY_POSITIVE = 1e-300
+"""Added to zero, or put in its place, so that no division or logarithm fails; far below every size that occurs."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class PosteriorDensity:
         self.prior = None if fit.prior is None else fit.prior.convert_to_scale(self.scale)
         low, high = (self.scale.to_working(fit.bounds[:, end])[self.free] for end in (0, 1))
         self.low, self.high = low, high
+        # Bounds on both sides act as a uniform prior; each gets a row of its own in the Jacobian.
         self.narrow = np.flatnonzero(np.isfinite(high - low) & (high > low))
         begin = np.array([get_initial_state(fit, k)[1][~self.given] for k in range(self.T)]).reshape(self.T, self.B)
         self.estimate = np.concatenate([self.base[self.free], begin.ravel()])
@@ -134,8 +139,8 @@ class PosteriorDensity:
                 f"Draws are limited to {MAX_UNKNOWNS} unknowns; this fit has {len(self.estimate)}. "
                 "Use intervals(kind='profile')."
             )
-        meshes = tuple(times for times, _ in fit.nodes) if _is_fine(fit) else self.problem.build_meshes()
-        for _ in range(MAX_HALVINGS):
+        meshes = tuple(times for times, _ in fit.nodes) if _has_fine_mesh(fit) else self.problem.build_meshes()
+        for _ in range(MAX_MESHES_TRIED):
             if self._solve_on_mesh(meshes, begin):
                 break
             meshes = tuple(_halve_mesh(mesh) for mesh in meshes)
@@ -165,7 +170,7 @@ class PosteriorDensity:
         exact, self.X = self.meshed.relaxed.compute_residual(self.base, latent.point.X), latent.point.X
         for _ in range(MAX_NEWTON_STEPS):
             moving = self.meshed.linearise_solutions(self.base, self.X)
-            if moving is None or not self._measure_step(moving.step) < MAX_STEP:
+            if moving is None or not self._measure_step(moving.step) < DIVERGED_STEP:
                 return False
             self.X = self.X + moving.step
             if self._measure_step(moving.step) < CONVERGED_STEP:
@@ -192,7 +197,7 @@ class PosteriorDensity:
 
     def _measure_step(self, step: FloatArray) -> float:
         """Return the largest change of a state in a step `(N, D)`, in units of the state's size."""
-        return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + TINY)))
+        return float(np.max(np.abs(step) / (np.abs(self.X).max(axis=0) + TINY_POSITIVE)))
 
     def _expand_parameters(self, theta: FloatArray) -> FloatArray:
         """Return all parameters `(J,)` on their scale, the free ones from theta `(d,)`."""
@@ -226,10 +231,10 @@ class PosteriorDensity:
         _, values, vectors = np.linalg.svd(J / size, full_matrices=False)
         if values[-1] < MIN_SINGULAR_SHARE * values[0]:
             names = self.list_names()
-            loose = [names[j] for j in np.flatnonzero(np.abs(vectors[-1]) > MIN_WEIGHT_IN_DIRECTION)]
+            unlimited = [names[j] for j in np.flatnonzero(np.abs(vectors[-1]) > MIN_WEIGHT_IN_DIRECTION)]
             raise FitError(
-                f"The posterior has no end along {', '.join(loose) or names[0]}: neither the data nor bounds or priors "
-                "limit this direction. Give bounds, a prior, or fix one of them, and fit again."
+                f"The posterior has no end along {', '.join(unlimited) or names[0]}: neither the data nor bounds or "
+                "priors limit this direction. Give bounds, a prior, or fix one of them, and fit again."
             )
         return np.asarray(np.linalg.qr(J)[0])
 
@@ -247,6 +252,7 @@ class PosteriorDensity:
                 step = np.linalg.solve(self.Q.T @ J, z - self.Q.T @ r)
             except np.linalg.LinAlgError:
                 return None
+            # Each trajectory moves with the shared parameters and with its own initial values.
             own = np.concatenate(
                 [np.broadcast_to(step[: self.F], (self.T, self.F)), step[self.F :].reshape(self.T, self.B)], axis=1
             )
@@ -254,9 +260,10 @@ class PosteriorDensity:
             size = self._measure_step(moved)
             if not math.isfinite(size):
                 return None
-            share = min(1.0, LONGEST_STEP / max(size, TINY))
+            share = min(1.0, LONGEST_STEP / max(size, TINY_POSITIVE))
             theta, X = theta + share * step, X + share * moved
             if size < CONVERGED_STEP:
+                # r + J δθ is linearised, and exact up to the square of this last step.
                 return self._evaluate_density(theta, r + J @ step, J)
             moving = self.meshed.linearise_solutions(self._expand_parameters(theta), X)
         return None
@@ -271,9 +278,11 @@ class PosteriorDensity:
         squares = np.bincount(self.group.ravel(), of_data * of_data, minlength=len(self.counts)) + self.within
         value = -0.5 * float(squares.sum())
         if self.fit.sigma_estimated:
-            value = -0.5 * float(self.counts @ np.log(np.maximum(squares, TINY)))
+            # σ is integrated out: -½ n log R in place of -½ R/σ².
+            value = -0.5 * float(self.counts @ np.log(np.maximum(squares, TINY_POSITIVE)))
         if self.prior is not None:
             value += self.prior.log_density(self._expand_parameters(theta))
+        # The determinant of dz/dθ converts the density from θ to z.
         sign, volume = np.linalg.slogdet(self.Q.T @ J)
         return DensityPoint(value - float(volume) if sign != 0 else -math.inf, theta, squares)
 
@@ -294,7 +303,7 @@ class PosteriorDensity:
         for q in fit.data.trajectories:
             end = f" of {q.label}" if self.T > 1 else ""
             names += [
-                f"{state}(0){end}" for state, known in zip(fit.model.states, self.given, strict=True) if not known
+                f"{state}(0){end}" for state, is_given in zip(fit.model.states, self.given, strict=True) if not is_given
             ]
         return names
 
@@ -347,7 +356,7 @@ def _check_fit(fit: FitResult) -> None:
         )
 
 
-def _is_fine(fit: FitResult) -> bool:
+def _has_fine_mesh(fit: FitResult) -> bool:
     """Return True if the fit has states on a mesh that is finer than the samples."""
     pairs = zip(fit.nodes, fit.data.trajectories, strict=False)
     return bool(fit.nodes) and all(
@@ -357,5 +366,5 @@ def _is_fine(fit: FitResult) -> bool:
 
 def _halve_mesh(mesh: FloatArray) -> FloatArray:
     """Return a mesh with twice as many intervals; the two nodes of a jump stay two."""
-    long = np.flatnonzero(np.diff(mesh) > 0)
-    return np.insert(mesh, long + 1, mesh[long] + np.diff(mesh)[long] / 2)
+    intervals = np.flatnonzero(np.diff(mesh) > 0)
+    return np.insert(mesh, intervals + 1, mesh[intervals] + np.diff(mesh)[intervals] / 2)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 POINTS_TO_DRAW = 400
-"""Times at which a fitted trajectory is drawn, about. Enough for a smooth curve on a page; every sample is among them
-even if there are more. By judgement."""
+"""Approximate number of times at which a fitted trajectory is drawn: enough for a smooth curve on a page. Every sample
+is among them, even if there are more. By judgement."""
 MAX_RELATIVE_DEPARTURE = 0.25
 """Root-mean-square difference of the forward solution from the fitted states, as a share of each state's spread, up to
 which the solution follows them. Solutions of chaotic systems differ by about the spread itself. By judgement."""
 LABELS_TO_LIST = 10
-"""Labels of trajectories that an error message lists."""
+"""Number of labels of trajectories that an error message lists."""
 
 
 def find_trajectory_number(fit: FitResult, trajectory: int | str) -> int:
@@ -37,8 +37,8 @@ def find_trajectory_number(fit: FitResult, trajectory: int | str) -> int:
         return labels.index(trajectory)
     if not is_whole(trajectory, 0) or int(trajectory) >= len(labels):
         several = f"one of {len(labels)}: {', '.join(labels[:LABELS_TO_LIST])}"
-        known = several if len(labels) > 1 else "there is one, number 0"
-        raise FitError(f"The trajectory must be a number from 0, or a label ({known}); received {trajectory!r}.")
+        choices = several if len(labels) > 1 else "there is one, number 0"
+        raise FitError(f"The trajectory must be a number from 0, or a label ({choices}); received {trajectory!r}.")
     return int(trajectory)
 
 
@@ -56,7 +56,7 @@ def predict(
 ) -> Prediction:
     """Solve the fitted model at any times, with a pointwise band; see `FitResult.predict`.
 
-    A `watch` stops a band of kind `"profile"`, which raises `TimeLimitReached` then.
+    A `watch` stops the computation of a band of kind `"profile"`, which then raises `TimeLimitReached`.
     """
     z = fit.quantile(level)
     if kind not in ("auto", "delta", "sampling", "profile"):
@@ -91,16 +91,17 @@ def solve_at_samples(fit: FitResult, trajectory: int) -> FloatArray:
 
 
 def is_solution_close(fit: FitResult, trajectory: int) -> bool:
-    """Return True if the forward solution stays with the fitted states; that of a chaotic system leaves them."""
+    """Return True if the forward solution stays close to the fitted states; that of a chaotic system leaves them."""
+    # A solution that the solver lost is NaN, and compares as not close.
     solution, states = solve_at_samples(fit, trajectory), fit.denoised[trajectory]
     spread = np.sqrt(np.mean((states - states.mean(axis=0)) ** 2, axis=0))
     with np.errstate(invalid="ignore"):
-        off = np.sqrt(np.mean((solution - states) ** 2, axis=0))
-        return bool((off <= MAX_RELATIVE_DEPARTURE * spread).all())
+        departure = np.sqrt(np.mean((solution - states) ** 2, axis=0))
+        return bool((departure <= MAX_RELATIVE_DEPARTURE * spread).all())
 
 
 def build_fine_grid(fit: FitResult, trajectory: int) -> FloatArray:
-    """Return the samples of a trajectory and points between them, a few hundred in all, for drawing."""
+    """Return the samples of a trajectory and times between them, a few hundred in all, for drawing, `(time,)`."""
     times = fit.data.trajectories[trajectory].times
     begin, _ = get_initial_state(fit, trajectory)
     times = np.concatenate([[begin], times]) if begin < times[0] else times
@@ -124,7 +125,7 @@ def _check_times(times: ArrayLike) -> FloatArray:
 
 
 def _build_known_start(fit: FitResult, initial: ArrayLike | Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
-    """Return mean `(J + D,)` and covariance `(J + D, J + D)` of (p, x₀) if the user knows the initial state."""
+    """Return mean `(J + D,)` and covariance `(J + D, J + D)` of (p, x₀) for an initial state that the user gives."""
     D, J = len(fit.model.states), len(fit.model.parameters)
     values = [initial.get(name, np.nan) for name in fit.model.states] if isinstance(initial, Mapping) else initial
     try:
@@ -133,6 +134,7 @@ def _build_known_start(fit: FitResult, initial: ArrayLike | Mapping[str, float])
         u0 = np.array([np.nan])
     if u0.shape != (D,) or not np.isfinite(u0).all():
         raise DataError(f"The initial state must be {D} numbers ({', '.join(fit.model.states)}); received {initial!r}.")
+    # A known initial state has no variance.
     covariance = np.zeros((J + D, J + D))
     covariance[:J, :J] = make_covariance_finite(fit)
     return np.concatenate([fit.estimate, u0]), covariance

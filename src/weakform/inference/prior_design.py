@@ -1,7 +1,8 @@
 """Designs before any data: the standard errors to expect, from the sensitivities at a guess of the parameters.
 
-The errors are the roots of the diagonal of `(KᵀK)⁻¹`, computed from singular values of K with columns scaled to one
-length. The part of K that fitted initial values absorb is projected away.
+The errors are the square roots of the diagonal of `(KᵀK)⁻¹`, with the sensitivities K over σ, computed from the
+singular values of K with its columns scaled to length one. The part of K that fitted initial values absorb is projected
+away.
 """
 
 from __future__ import annotations
@@ -125,10 +126,12 @@ def _check_guess(
     if noise not in KINDS:
         raise FitError(f"No kind of noise {noise!r}.{suggest_name(noise, KINDS)} There are: {', '.join(KINDS)}.")
     columns = tuple(states) if states is not None else model.states
-    known = (*model.states, *model.observables)
-    unknown = [name for name in columns if name not in known]
+    measurable = (*model.states, *model.observables)
+    unknown = [name for name in columns if name not in measurable]
     if unknown:
-        raise FitError(f"No state {unknown[0]!r}.{suggest_name(unknown[0], known)} There are: {list_names(known)}.")
+        raise FitError(
+            f"No state {unknown[0]!r}.{suggest_name(unknown[0], measurable)} There are: {list_names(measurable)}."
+        )
     try:
         p = np.array([float(guess[name]) for name in model.parameters])
     except (TypeError, ValueError):
@@ -138,12 +141,14 @@ def _check_guess(
 
 def _compute_errors(K: FloatArray) -> FloatArray:
     """Compute standard errors `(J,)` from sensitivities `(rows, J)`; infinite for parameters they do not determine."""
+    # Parameters of different units have columns of different lengths, which would hide small singular values.
     size = np.linalg.norm(K, axis=0)
     scaled = K / np.where(size > 0, size, 1.0)
     # With fewer rows than parameters only the full set of right singular vectors has the undetermined directions.
     _, values, vectors = np.linalg.svd(scaled, full_matrices=len(K) < K.shape[1])
     values = np.append(values, np.zeros(K.shape[1] - len(values)))
-    known = values > MIN_SINGULAR_SHARE * max(float(values[0]), 1e-300)
-    variance = (vectors[known] ** 2 / values[known, None] ** 2).sum(axis=0)
-    lost = (np.abs(vectors[~known]) > MIN_WEIGHT_IN_DIRECTION).any(axis=0) | (size == 0)
+    determined = values > MIN_SINGULAR_SHARE * values[0]
+    # (KᵀK)⁻¹ = V S⁻² Vᵀ, over the determined directions.
+    variance = (vectors[determined] ** 2 / values[determined, None] ** 2).sum(axis=0)
+    lost = (np.abs(vectors[~determined]) > MIN_WEIGHT_IN_DIRECTION).any(axis=0) | (size == 0)
     return np.where(lost, np.inf, np.sqrt(variance) / np.where(size > 0, size, 1.0))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 STATUSES_WITH_PROFILES = (Status.CONVERGED, Status.UNDETERMINED)
-"""How a fit must have ended for profiles to run automatically. With any other status its intervals are not to be
-trusted, whatever their kind; an undetermined fit needs them most, as its likelihood is far from quadratic."""
+"""Statuses of fits whose profiles run automatically. With any other status intervals of any kind are not to be trusted.
+An undetermined fit needs profiles most, as its likelihood is far from quadratic."""
 
 
 class TimeLimitReached(FitError):
@@ -45,7 +45,7 @@ def no_limit() -> Watch:
 def limit_automatic_profiles(fit: FitResult) -> Iterator[Watch]:
     """Yield a watch that stops automatic profiles of a fit, and count the time that they take inside the context.
 
-    Like that of a fit, the watch stops a little before the time is over, so that a refit can come to its end.
+    Like the watch of a fit, it stops a little before the time is over, so that the last refit can finish.
     """
     watch = Watch(fit.options.time_limit - fit.late.profile_seconds)
     try:

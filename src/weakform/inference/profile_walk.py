@@ -2,8 +2,8 @@
 
 The profile of a quantity, a parameter or a state at one time, is the least misfit Q(v) with the quantity held at v. An
 end of its interval is where `r(v) = √(Q(v) - min Q)` reaches z, the quantile of the level; r is nearly linear in v.
-From the fit the walk goes outward, each refit beginning at one before, until r >= z: then the end is bracketed. Then it
-refits where a straight line through both ends of the bracket reaches z, until a refit is close enough.
+The walk goes outward from the fit, each refit starting from an earlier one, until r >= z: then the end is bracketed.
+Then it refits where a straight line through both ends of the bracket reaches z, until a refit is close enough.
 
 The walk is the same for parameters (`profiles`) and for states (`state_profiles`). A `Route` holds what differs: how a
 refit is made, how long the next step is, and where the walk ends without having bracketed anything.
@@ -20,8 +20,8 @@ S = TypeVar("S")
 """The type of a refit."""
 
 CENTRAL_SHARES = (0.1, 0.9)
-"""Range, as shares of the bracket, in which the next refit is: nearer to an end it would hardly shorten the bracket if
-the profile has a kink there. By judgement."""
+"""Range, as shares of the bracket, in which the next refit is placed. Nearer to an end it would hardly shorten the
+bracket if the profile has a kink there. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Trial(Generic[S]):
     Attributes
     ----------
     position : float
-        Where it was requested, in the units of the route.
+        The requested position, in the units of the route.
     root : float
         The root of its misfit above the least.
     solution : object
@@ -60,7 +60,7 @@ class Bracket:
 
     @property
     def is_open(self) -> bool:
-        """Whether no refit has been beyond the end yet."""
+        """True if no refit has been beyond the end yet."""
         return self.outer is None
 
     def narrow(self, position: float, root: float, z: float) -> Bracket:
@@ -81,11 +81,11 @@ class Route(Protocol[S]):
     Attributes
     ----------
     max_trials : int
-        Refits at most.
+        Largest number of refits.
     max_closing_trials : int, or None
-        Refits at most once the end is bracketed, counted anew; None: what is left of `max_trials`.
+        Largest number of refits once the end is bracketed, counted anew; None for the rest of `max_trials`.
     has_given_up : bool
-        Whether the last retreat was one too many.
+        True if the walk must end after the last retreat.
     """
 
     max_trials: int
@@ -111,9 +111,9 @@ def walk_to_end(route: Route[S], position: float, bracket: Bracket, z: float) ->
     Parameters
     ----------
     route : Route
-        Keeps the refits, and knows afterwards where and how the walk ended.
+        Records the refits, and from them where and how the walk ended.
     position : float
-        Where the first refit is.
+        The position of the first refit.
     bracket : Bracket
         Open, with the beginning of the walk as its inner end.
     z : float
@@ -128,6 +128,7 @@ def walk_to_end(route: Route[S], position: float, bracket: Bracket, z: float) ->
     while trials > 0:
         trials -= 1
         trial = route.refit_at(position, bracket)
+        # A failed refit costs a trial, too, so that the walk ends.
         if trial is None:
             position = route.retreat(position, bracket)
             if route.has_given_up:
@@ -158,6 +159,7 @@ def find_crossing(points: list[tuple[float, float]], z: float) -> float:
         Infinite if it is not reached.
     """
     distance, root = np.array(sorted(points)).T
+    # `searchsorted` needs values that do not decrease; roots of refits may, by their tolerance or by branches.
     root = np.maximum.accumulate(root)
     k = int(np.searchsorted(root, z))
     if k >= len(root):

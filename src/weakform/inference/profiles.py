@@ -2,9 +2,9 @@
 
 With the misfit `Q(p, x) = Σ (x^data - x)²/σ²` and `Q_j(v) = min Q` over all parameters and states with p_j = v, the
 interval at level 1 - α is `{v : Q_j(v) - Q(p̂) <= z²}`, z the quantile. It is followed from the fit to both sides
-(`profile_walk`), each refit from the one before; steps that are too long are repeated with shorter ones. A valley may
-bend back, so that holding this parameter alone does not lead along it: if the profile of another parameter has reached
-farther, this one is followed from there.
+(`profile_walk`), each refit starting from the one before; steps that are too long are repeated with shorter ones. A
+valley of the misfit may bend back, so that holding this parameter alone does not lead along it: if the profile of
+another parameter has reached farther, this one is followed from there.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _ProfilePolicy:
     """How a profile is followed: step lengths, and when it is given up. All by judgement unless a test is named."""
 
     max_trials: int = 30
-    """Refits outward on one side; a profile that has not ended by then counts as lost."""
+    """Largest number of refits outward on one side; a profile that has not ended by then counts as lost."""
     max_closing_trials: int = 12
-    """Refits that close in on a bracketed end."""
+    """Largest number of refits that close in on a bracketed end."""
 
     steps_to_end: float = 3.0
-    """Number of first steps into which Wald's interval is divided on each side."""
+    """Number of first steps that make up the half-width of Wald's interval."""
     first_step_of_bounds: float = 1e-3
     """The first step if the parameter has no finite error: a share of the width between its bounds, or of its estimate
     if it has no bounds."""
@@ -44,7 +44,7 @@ class _ProfilePolicy:
     is at most the estimate: where the linearisation breaks down its error is no measure of a step
     (`test_a_profile_is_followed_where_the_linearisation_breaks_down`)."""
     smallest_estimate: float = 1e-6
-    """What the estimate counts as at least in a step that is a share of it."""
+    """Least absolute value that the estimate counts as in a step that is a share of it."""
     shrinking: float = 4.0
     """Factor by which a step is shortened after a refit that failed, or rose too much."""
     growth_if_flat: float = 3.0
@@ -60,14 +60,16 @@ class _ProfilePolicy:
     """Rise of the misfit in one step, in units of that at the end, above which the step was too long: a refit from too
     far may end at another optimum (`test_a_profile_follows_a_curved_valley`)."""
     max_shortenings: int = 6
-    """Times in a row that a step is shortened before the profile counts as lost."""
+    """Number of times in a row that a step is shortened before the profile counts as lost."""
     max_failures: int = 8
-    """Times that steps are shortened on one side before the profile counts as lost."""
+    """Number of times that steps are shortened on one side before the profile counts as lost."""
     shortest_step: float = 1e-4
-    """Step, in first steps, below which the model can no longer be solved from where the profile is, and it is lost."""
+    """Step, in first steps, below which the profile counts as lost: the model can no longer be solved from its last
+    point."""
     farthest: float = 1e6
-    """Distance from the estimate, in first steps or in estimates, at which the data set no limit: beyond it differences
-    of large numbers are rounding (`test_a_profile_that_never_rises_has_no_end_and_its_neighbour_is_followed`)."""
+    """Distance from the estimate, in first steps or in estimates, beyond which the data set no limit: differences of
+    such large numbers are rounding errors
+    (`test_a_profile_that_never_rises_has_no_end_and_its_neighbour_is_followed`)."""
 
     close_root: float = 0.2
     """Distance of the root of the misfit from the quantile at which a refit is close enough to the end; and the rise
@@ -100,7 +102,7 @@ class Profile(CompactRepr):
         Infinite on a side on which the misfit never rises enough: the data set no limit there. NaN on a side on which
         the profile could not be followed.
     beside : tuple of str
-        Other parameters that sit at a bound, other than zero, at an end of the interval: with wider bounds it would be
+        Other parameters that are at a bound other than zero at an end of the interval, which wider bounds would make
         longer.
     """
 
@@ -148,7 +150,7 @@ def compute_profile(
     points = _ProfilePoints(fit, refit, j, _choose_first_step(fit, refit, j, z), z=z, solutions=solutions)
     good = select_inside(fit, refit, solutions, z)
     ends = [points.follow_to_end(sign, good) for sign in (-1.0, 1.0)]
-    # An end that was bracketed is interpolated last, when the least misfit on both sides is known.
+    # A bracketed end is interpolated last, when the least misfit on both sides is known.
     low, high = (
         points.interpolate_end(sign) if end is None else end for sign, end in zip((-1.0, 1.0), ends, strict=True)
     )
@@ -168,14 +170,14 @@ def _has_signs_of_estimate(fit: FitResult, solution: Solution) -> bool:
 
     A profile cannot be continued from a solution with another sign: on the way there it would cross a pole.
     """
-    loose = ~np.isfinite(fit.bounds).any(axis=1)
-    return bool((np.sign(solution.p) == np.sign(fit.estimate))[loose].all())
+    unbounded = ~np.isfinite(fit.bounds).any(axis=1)
+    return bool((np.sign(solution.p) == np.sign(fit.estimate))[unbounded].all())
 
 
 def _find_parameters_at_bound(fit: FitResult, p: FloatArray) -> BoolArray:
     """Return which free parameters of `p` `(J,)` sit at a bound other than zero, `(J,)`."""
-    at = np.isclose(p[:, None], fit.bounds, rtol=BOUND_TOLERANCE, atol=0.0) & (fit.bounds != 0)
-    return np.asarray(at.any(axis=1) & ~fit.fixed)
+    is_at = np.isclose(p[:, None], fit.bounds, rtol=BOUND_TOLERANCE, atol=0.0) & (fit.bounds != 0)
+    return np.asarray(is_at.any(axis=1) & ~fit.fixed)
 
 
 def _choose_first_step(fit: FitResult, refit: Refit, j: int, z: float) -> float:
@@ -229,6 +231,13 @@ class _ProfilePoints:
     def follow_to_end(self, sign: float, good: list[Solution]) -> float | None:
         """Follow the profile to one side; again from another profile's refit if one of `good` is beyond its end.
 
+        Parameters
+        ----------
+        sign : float
+            -1 for the lower end, 1 for the upper one.
+        good : list of Solution
+            Refits of all profiles with a misfit below that at an end.
+
         Returns
         -------
         float or None
@@ -243,9 +252,10 @@ class _ProfilePoints:
         value = float(farthest.p[self.j])
         if sign * (value - reached) > 0:
             side = _ProfileSide(self, sign, farthest)
-            again = side.solve(value) or farthest
+            # The refit of the other profile holds another parameter: this profile may fit better at the same value.
+            repeated = side.solve(value) or farthest
             self._forget_end(sign)
-            end = self._follow_from(sign, min(again, farthest, key=self.refit.compute_misfit))
+            end = self._follow_from(sign, min(repeated, farthest, key=self.refit.compute_misfit))
         return end
 
     def _follow_from(self, sign: float, first: Solution) -> float | None:
@@ -307,11 +317,12 @@ class _ProfileSide:
 
     @property
     def is_bracketed(self) -> bool:
-        """Whether a refit has been beyond the end."""
+        """True if a refit has been beyond the end."""
         return self.end is None
 
     def compute_root(self, misfit: float) -> float:
-        """Return the root of a misfit above the least; the least of all points until the end is bracketed."""
+        """Return the root of a misfit above the least one."""
+        # Once the end is bracketed the least misfit stays: its change would move the end while the walk closes in.
         if not self.is_bracketed:
             self.least = min(self.points.least, misfit)
         return float(np.sqrt(max(misfit - self.least, 0.0)))
@@ -323,21 +334,22 @@ class _ProfileSide:
     def solve(self, value: float) -> Solution | None:
         """Compute the best fit with the parameter held at a value.
 
-        The other parameters begin where the last two solutions lead in a straight line. If the misfit rises by more
-        than at the end they also begin where they are: a straight line may leave a curved valley.
+        The other parameters start on the straight line through the last two solutions. If the misfit then rises by
+        more than it does at the end, they also start from the last solution itself, as a straight line may leave a
+        curved valley; the better of both is returned.
         """
         refit, j, slope = self.points.refit, self.points.j, None
         if self.before is not None and self.before.p[j] != self.value:
             slope = (self.near.p - self.before.p) / (self.value - self.before.p[j])
         first = refit.hold_parameter(j, value, self.near, slope)
-        much = self.points.z**2
-        if first is not None and refit.compute_misfit(first) - refit.compute_misfit(self.near) < much:
+        large_rise = self.points.z**2
+        if first is not None and refit.compute_misfit(first) - refit.compute_misfit(self.near) < large_rise:
             return first
         second = refit.hold_parameter(j, value, self.near, np.zeros_like(self.near.p))
         return min((s for s in (first, second) if s is not None), key=refit.compute_misfit, default=None)
 
     def refit_at(self, position: float, bracket: Bracket) -> Trial[Solution] | None:
-        """Refit with the parameter at a value; None if that failed, or if the misfit rose too much for one step."""
+        """Refit with the parameter at a value; return None if that failed, or if the misfit rose too much."""
         solution = self.solve(position)
         if solution is None:
             return None
@@ -348,6 +360,7 @@ class _ProfileSide:
 
     def retreat(self, position: float, bracket: Bracket) -> float:
         """Shorten the step; give up if it was shortened too often, or if the end is bracketed already."""
+        # The step is always taken from the last good solution, wherever the failed refit was.
         del position
         self.width, self.shortenings, self.failures = (
             self.width / PROFILE_POLICY.shrinking,
@@ -360,26 +373,27 @@ class _ProfileSide:
 
     def is_finished(self, trial: Trial[Solution], bracket: Bracket) -> bool:
         """Record a refit; return True if it is at a bound, far away or close to the end, or if the profile is lost."""
-        outward = not self.is_bracketed
-        if outward and self.width < PROFILE_POLICY.shortest_step * self.points.step:
+        was_open = not self.is_bracketed
+        if was_open and self.width < PROFILE_POLICY.shortest_step * self.points.step:
             return True
         misfit = self.points.refit.compute_misfit(trial.solution)
         self.points.misfits[trial.position], self.shortenings = misfit, 0
         if bracket.is_open:
             return self._passes_limit(trial.position)
-        if outward:
+        if was_open:
             self.end = None
+            # The refit beyond the end shows which bounds limit the others there.
             at_bound = _find_parameters_at_bound(self.points.fit, trial.solution.p)
             at_bound[self.points.j] = False
             self.points.neighbours_at_bound |= at_bound
         elif trial.root < self.points.z:
-            self._go_on(trial.solution)
-        return self._is_short(bracket)
+            self._accept(trial.solution)
+        return self._is_narrow(bracket)
 
     def advance(self, trial: Trial[Solution]) -> float:
-        """Go on from a refit; the next step is longer if the misfit hardly rose."""
+        """Return the next value outward from a refit; the step is longer if the misfit hardly rose."""
         z, misfit = self.points.z, self.points.misfits[trial.position]
-        self._go_on(trial.solution)
+        self._accept(trial.solution)
         self.points.solutions.append(trial.solution)
         rise = misfit - self.misfit
         if rise < (PROFILE_POLICY.flat_rise * z) ** 2:
@@ -389,8 +403,8 @@ class _ProfileSide:
         self.misfit = misfit
         return self.step_outward()
 
-    def _go_on(self, solution: Solution) -> None:
-        """Make a solution the last one."""
+    def _accept(self, solution: Solution) -> None:
+        """Make a solution the last one, from which the next refit starts."""
         self.near, self.before = solution, self.near
 
     def _passes_limit(self, value: float) -> bool:
@@ -399,15 +413,16 @@ class _ProfileSide:
         if value in (low, high):
             self.end = value
         elif abs(value - self.points.start) > PROFILE_POLICY.farthest * max(self.points.step, abs(self.points.start)):
+            # Without a bound on this side, the bound is infinite.
             self.end = float(low if self.sign < 0 else high)
         else:
             return False
         return True
 
-    def _is_short(self, bracket: Bracket) -> bool:
+    def _is_narrow(self, bracket: Bracket) -> bool:
         """Return True if interpolation in a bracket is accurate: it is short, or one of its ends is at the quantile."""
         assert bracket.outer is not None
         (inner, low), (outer, high) = bracket.inner, bracket.outer
-        close = min(abs(root - self.points.z) for root in (low, high)) < PROFILE_POLICY.close_root
-        near = abs(outer - inner) < PROFILE_POLICY.max_gap * abs(outer - self.points.start)
-        return (close and near) or high - low < PROFILE_POLICY.close_root
+        has_close_end = min(abs(root - self.points.z) for root in (low, high)) < PROFILE_POLICY.close_root
+        is_short = abs(outer - inner) < PROFILE_POLICY.max_gap * abs(outer - self.points.start)
+        return (has_close_end and is_short) or high - low < PROFILE_POLICY.close_root

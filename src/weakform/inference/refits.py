@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 MAX_CONSTRAINT_VIOLATION = 0.1
-"""Weighted sum of squares by which states may miss the exact constraint, in units of the misfit. Above it no step led
-back onto the constraint, and the states belong to other parameters: such a refit is no point of a profile
+"""Weighted sum of squares by which states may miss the exact constraint, in units of the misfit. Above it no step
+led back onto the constraint, and the states belong to other parameters: such a refit is no point of a profile
 (`test_a_refit_that_leaves_the_constraint_is_no_point_of_a_profile`)."""
 DRAWN_DATA_TOLERANCE = 0.02
-"""Tolerance of a refit to drawn data, in standard errors: far below the spread of such refits, and cheaper than that of
-a fit. By judgement."""
+"""Tolerance of a refit to drawn data, in standard errors: far below the spread of such refits, and cheaper than the
+tolerance of a fit. By judgement."""
 
 
 def can_refit(fit: FitResult) -> bool:
-    """Return True if a fit can be repeated to other data, or with a parameter held."""
+    """Return True if a fit can be repeated with other data, or with a parameter held."""
     return ESTIMATORS[fit.method].refits and fit.goodness is not None
 
 
@@ -69,7 +69,7 @@ class HeldSolver(Protocol):
 class RefitSolver(HeldSolver, Protocol):
     """A way to solve the problem behind a whole fit again.
 
-    The states of its solutions are in a layout of its own; only the solver that made them can read them.
+    Each kind of solver stores the states of its solutions in its own layout, which only that kind can read.
     """
 
     def restrict_to(self, j: int, best: Solution, free: BoolArray) -> HeldSolver:
@@ -92,7 +92,7 @@ class Refit:
     ----------
     fit : FitResult
     watch : Watch
-        Stops refits with a parameter held: they raise `TimeLimitReached` then.
+        Stops refits with a parameter held, which then raise `TimeLimitReached`.
 
     Attributes
     ----------
@@ -131,8 +131,8 @@ class Refit:
         near : Solution
             A solution nearby, at which the refit begins.
         slope : ndarray, (J,), optional
-            Derivative by p_j of the other parameters along the profile, which predicts where they will be; by default
-            their regression on p_j according to the covariance of the fit.
+            Derivative by p_j of the other parameters along the profile, which predicts their values; by default their
+            regression on p_j according to the covariance of the fit.
 
         Returns
         -------
@@ -180,7 +180,11 @@ def prepare_refits(fit: FitResult, watch: Watch | None = None) -> Refit:
     ----------
     fit : FitResult
     watch : Watch, optional
-        Stops the refits; by default nothing does.
+        Stops the refits; by default nothing stops them.
+
+    Returns
+    -------
+    Refit
     """
     if fit.covariance_kind.startswith("none"):
         raise FitError("Noise-free data have no intervals: they determine the estimate exactly.")
@@ -203,6 +207,7 @@ def _draw_noise_level(fit: FitResult, rng: np.random.Generator) -> float:
     """Draw the noise level of one drawn data set, relative to σ: an estimated σ is itself uncertain."""
     if not fit.sigma_estimated or fit.goodness is None:
         return 1.0
+    # σ̂² has the distribution of σ² χ²/freedom, so that σ given σ̂ is drawn as σ̂ √(freedom/χ²).
     freedom = max(fit.goodness.freedom, 1)
     return float(np.sqrt(freedom / rng.chisquare(freedom)))
 
@@ -221,6 +226,7 @@ def _draw_problem(
 
     `columns` are the fitted values `(time, K)` of each trajectory.
     """
+    # The noise is added in working coordinates, in which it is normal.
     sigma, parts = noise * problem.sigma, []
     for q, values in zip(problem.data.trajectories, columns, strict=True):
         drawn = np.empty_like(q.values)
@@ -257,8 +263,8 @@ class _MeshSolver:
     def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _MeshSolver:
         """Return a solver for drawn data; see `RefitSolver`."""
         mesh, x = self.mesh, best.states
-        off = noise * np.sqrt(mesh.compute_variances(self.sigma)) * rng.standard_normal(x.shape)
-        mesh = replace(mesh, data=np.where(mesh.measured, x + off, x))
+        deviation = noise * np.sqrt(mesh.compute_variances(self.sigma)) * rng.standard_normal(x.shape)
+        mesh = replace(mesh, data=np.where(mesh.measured, x + deviation, x))
         settings = replace(self.settings, tolerance=DRAWN_DATA_TOLERANCE)
         return replace(self, mesh=mesh, settings=settings, prior=_draw_prior(self.prior, rng))
 
@@ -307,8 +313,8 @@ class _RelaxedSolver:
         stop = Stop.ITERATIONS
         if point.done:
             # Where no step leads back onto the constraint, the states belong to other parameters.
-            met = _compute_violation(relaxed, point) < MAX_CONSTRAINT_VIOLATION
-            stop = Stop.STEP if met else Stop.STUCK
+            is_met = _compute_violation(relaxed, point) < MAX_CONSTRAINT_VIOLATION
+            stop = Stop.STEP if is_met else Stop.STUCK
         return Solution.without_information(
             point.p, point.X, relaxed.sigma, _sum_squares(relaxed, point.p, point.X), stop
         )
@@ -330,7 +336,7 @@ class _RelaxedSolver:
     def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> _RelaxedSolver:
         """Return a solver for drawn data; see `RefitSolver`."""
         problem = self.problem
-        # Observables do not depend on which parameters are free.
+        # Observables do not depend on which parameters are free, so that all may be.
         relaxed = problem.build_relaxed_model(self.meshes, problem.sigma, np.ones(len(best.p), dtype=bool))
         ends = np.cumsum([len(q.times) for q in problem.data.trajectories])[:-1]
         columns = np.split(relaxed.compute_observables(best.p, best.states), ends)
@@ -379,11 +385,11 @@ class _ConnectedSolver:
     best : Solution
         The fit of all trajectories.
     rows : ndarray of bool, (N,)
-        The nodes of these trajectories among all.
+        Which of all nodes belong to these trajectories.
     own : ndarray of bool, (J,)
-        Their parameters.
+        Which parameters these trajectories have.
     rest : float
-        The misfit of the others.
+        The misfit of the other trajectories.
     """
 
     inner: _RelaxedSolver
@@ -403,6 +409,7 @@ class _ConnectedSolver:
         part = HiddenStateProblem.from_model(
             problem.model, shared, index[which], data, problem.sigma, problem.functions.log
         )
+        # Each trajectory has one node ahead of its mesh.
         nodes = np.repeat(np.arange(len(whole.meshes)), [len(mesh) + 1 for mesh in whole.meshes])
         rows = np.isin(nodes, which)
         meshes = tuple(whole.meshes[k] for k in which)
@@ -433,12 +440,13 @@ class _ForwardSolver:
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
         """Solve from a point nearby; see `HeldSolver`."""
-        # A parameter that is free in the fit, and not here, is held where `p` has it.
+        # A parameter that is free in the fit, but held in this refit, keeps its value in `p`.
         base = np.where(self.task.free & ~free, p, self.task.base)
         task = replace(self.task, free=free, base=base)
         outcome = output_error.search(task, p, tuple(states))
         if outcome.initial is None or not outcome.status.converged:
             return None
+        # The objective is the negative log-posterior; the misfit of a solution does not count the prior.
         prior = 0.0 if task.prior is None else 2 * task.prior.compute_penalty(outcome.estimate)
         misfit = 2 * outcome.objective - prior
         return Solution.without_information(
@@ -475,17 +483,17 @@ def _build_forward(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArra
     problem = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
     # σ is held at its estimate: a profile compares likelihoods of one noise level.
     problem = replace(problem, data=fit.data.replace_attributes(sigma=fit.sigma))
-    natural = np.zeros(len(fit.estimate), dtype=bool)
+    no_logs = np.zeros(len(fit.estimate), dtype=bool)
     task = Task(
         problem=problem,
         free=~fit.fixed,
         base=fit.estimate,
         lower=fit.bounds[:, 0],
         upper=fit.bounds[:, 1],
-        linear=natural,
+        linear=no_logs,
         options=Options(),
         stop=watch,
-        scale=WorkingScale(natural),
+        scale=WorkingScale(no_logs),
         prior=fit.prior,
     )
     begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]

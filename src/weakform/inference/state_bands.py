@@ -1,4 +1,4 @@
-"""The fitted trajectory, and what lies beyond the data: forward solutions with pointwise bands.
+"""Forward solutions of a fit, over the data and beyond, with pointwise bands.
 
 With K(t) = ∂x(t)/∂(p, x₀) in working coordinates, C_p the covariance of the parameters, and K₀, K_p the two parts of
 K at the samples of a trajectory, over σ: given p, the data determine x₀ with covariance `B = (K₀ᵀK₀)⁻¹`, and it moves
@@ -7,7 +7,7 @@ with p by `R = -B K₀ᵀ K_p`. Hence
     Cov(p, x₀) = [[C_p, C_p Rᵀ], [R C_p, B + R C_p Rᵀ]],     Var x(t) = K(t) Cov K(t)ᵀ     (delta method)
 
 and the band is `x(t) ± z √Var`, in working coordinates, so that a log-normal state stays positive. If solutions are too
-nonlinear for that, the band lies between quantiles of solutions: from fits to data drawn from the fitted states (the
+nonlinear for that, the ends of the band are quantiles of solutions: from fits to data drawn from the fitted states (the
 parametric bootstrap), which follow a curved valley and stay inside the bounds; or, if the fit cannot be repeated, from
 normal draws of (p, x₀) inside the bounds. If some states are not measured, it comes from the likelihood
 (`state_profiles`).
@@ -45,36 +45,41 @@ if TYPE_CHECKING:
     from ..results.fit_result import FitResult
 
 NORMAL_DRAWS = 400
-"""Normal draws of (p, x₀) behind a band, each solved once: about ten solutions lie outside each end at 95%. By
+"""Number of normal draws of (p, x₀) for a band, each solved once: about ten solutions are outside each end at 95%. By
 judgement."""
 REFITS_TO_DRAWN_DATA = 120
-"""Fits to drawn data behind a band. By judgement: fewer than `NORMAL_DRAWS`, as each is a whole fit."""
+"""Number of fits to drawn data for a band. By judgement: fewer than `NORMAL_DRAWS`, as each is a whole fit."""
 REFITS_BY_SOLVING = 40
-"""The same if each step of a refit solves the equations, which costs many times as much. By judgement."""
+"""Number of fits to drawn data for a band if each step of a refit solves the equations, which costs many times as much.
+By judgement."""
 MAX_SAMPLES_TO_REFIT = 5000
-"""Samples above which nothing is refitted for a band: each refit of such a series is slow. By judgement."""
+"""Number of samples above which nothing is refitted for a band: each refit of such a series is slow. By judgement."""
 MAX_WORK_TO_REFIT = 3000
 """Samples times free parameters above which nothing is refitted for a band unless the user asks for it: many subjects
 with own parameters each. By judgement."""
 
 PRINCIPAL_DIRECTIONS = 6
-"""Principal directions of the covariance, the largest first, along which the linearisation is tested. By judgement."""
+"""Number of principal directions of the covariance along which the linearisation is tested, the largest first. By
+judgement."""
 MAX_DEPARTURE_FROM_TANGENT = 0.1
 """Difference of a solution, one standard deviation along a principal direction, from its linearisation, as a share of
 the band's half-width, up to which the delta method is used. By judgement."""
 MIN_SHARE_OF_WIDEST = 0.05
-"""Share of its largest half-width that a band counts for at least in this test: where a state has decayed to next to
-nothing any solution differs from its linearisation by more than the band is wide. By judgement."""
+"""Least half-width that a band counts as in this test, as a share of its largest half-width: where a state has almost
+decayed, any solution differs from its linearisation by more than the width of the band. By judgement."""
 MAX_SHIFT_OF_ENDS = 0.15
 """Difference of an end of an interval from Wald's, as a share of Wald's width, above which bands and initial values do
 not use the linearisation (`test_a_hidden_state_whose_rate_is_wide_has_the_band_of_its_profile`). By judgement."""
 SUPPORTING_POINTS = 25
-"""Evenly spaced times that are added to the requested ones for a band by the likelihood: a state that has decayed at a
-requested time takes its band from earlier times. By judgement."""
+"""Number of evenly spaced times that are added to the requested ones for a band by the likelihood: a state that has
+decayed at a requested time takes its band from earlier times. By judgement."""
 MAX_TRIES_INSIDE_BOUNDS = 20
-"""Normal draws that are tried until one is inside the bounds; after that, the last one is clipped to them."""
+"""Number of normal draws that are tried until one is inside the bounds; if none is, the last one is clipped to them. By
+judgement."""
 DRAW_TOLERANCE = 1e-7
-"""Relative tolerance of the forward solution of a draw: far below the spread of the draws."""
+"""Relative tolerance of the forward solution of a draw: far below the spread of the draws. By judgement."""
+BAND_STREAM = 4
+"""Second number of the seed of a band. It keeps these random numbers apart from all others of the same seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,7 @@ class JointEstimate:
         (p, u₀), u₀ in the coordinates of the model.
     covariance : ndarray, (J + D, J + D)
         Of (p, x₀), x₀ in working coordinates.
-    told : bool
+    is_given : bool
         True if the user gave the initial state, False if it is the fitted one.
     """
 
@@ -164,17 +169,18 @@ class BandBuilder:
         The requested times, increasing.
     begin : float
         The initial time.
-    belief : Belief
+    joint : JointEstimate
+        Mean and covariance of (p, x₀).
     """
 
-    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, belief: JointEstimate) -> None:
-        self.fit, self.initial_is_given, requested = fit, belief.is_given, times
+    def __init__(self, fit: FitResult, trajectory: int, times: FloatArray, begin: float, joint: JointEstimate) -> None:
+        self.fit, self.initial_is_given, requested = fit, joint.is_given, times
         # A state that has decayed at the requested times takes its band from earlier ones.
         if self._can_pin("profile"):
             end = max(requested[-1], fit.data.trajectories[trajectory].times[-1])
             times = np.union1d(requested, np.linspace(begin, end, SUPPORTING_POINTS))
         self.times, self.requested = times, np.isin(times, requested)
-        self.mean, self.covariance = belief.mean, belief.covariance
+        self.mean, self.covariance = joint.mean, joint.covariance
         self.J = len(fit.model.parameters)
         self.grid = times if times[0] == begin else np.concatenate([[begin], times])
         self.trajectory = trajectory
@@ -197,17 +203,19 @@ class BandBuilder:
         seed : int
             Seed of draws.
         watch : Watch, optional
-            Stops a band of kind `"profile"`, which raises `TimeLimitReached` then; by default nothing stops it. One of
-            kind `"auto"` is linearised if the time for automatic profiles is over.
+            Stops a band of kind `"profile"`, which then raises `TimeLimitReached`; by default nothing stops it. A band
+            of kind `"auto"` is linearised if the time for automatic profiles is over.
+
+        Returns
+        -------
+        Prediction
         """
         states, values, K = self._linearise()
         x = self._convert_to_working(values)
         variance = np.einsum("tdi,ij,tdj->td", K, self.covariance, K)
         half = z * np.sqrt(np.maximum(variance, 0.0))
         # A column that the data cannot determine has no band.
-        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0)) + 0.0) & has_free_direction(
-            self.fit
-        )
+        unlimited = (half > UNDETERMINED_RELATIVE_ERROR * np.sqrt(np.mean(x**2, axis=0))) & has_free_direction(self.fit)
         half = np.where(unlimited.any(axis=0), 0.0, half)
         lower, upper, note = x - half, x + half, self._describe_limits()
         curved = (
@@ -236,6 +244,7 @@ class BandBuilder:
             elif is_nonlinear:
                 note = f"{note} The time limit ended the band by the likelihood: it is linearised, and rough.".strip()
             lower, upper = self._convert_from_working(lower), self._convert_from_working(upper)
+            # Correlated noise mixes states in working coordinates: the states themselves are linearised.
             if self.system.mix is not None:
                 half = z * np.sqrt(np.maximum(self._compute_variance(states, K), 0.0))
                 lower, upper = states - half, states + half
@@ -243,6 +252,7 @@ class BandBuilder:
         if unlimited.any():
             free_names = ", ".join(name for name, free in zip(self.names, unlimited.any(axis=0), strict=True) if free)
             note = f"{note} No band for {free_names}: the data cannot determine it.".strip()
+        # A known initial state has no band at the initial time; the conversion of coordinates may round it.
         if not self.covariance[self.J :, self.J :].any() and self.times[0] == self.grid[0]:
             D = self.system.D
             lower[0, :D] = upper[0, :D] = states[0]
@@ -276,6 +286,7 @@ class BandBuilder:
         h, hu, hp = self.expressions.linearise(self.times, states)
         by_h = hu @ K
         by_h[:, :, : self.J] += hp
+        # The empty first block keeps `column_stack` defined if there are no expressions.
         by_h /= np.column_stack(
             [np.ones((n, 0)), *(k.numeric_slope(c) for k, c in zip(self.expressions.kinds, h.T, strict=True))]
         )[:, :, None]
@@ -303,6 +314,7 @@ class BandBuilder:
         """Convert states `(n, D)`, or all columns `(n, names)`, to working coordinates."""
         kinds = self.kinds[: u.shape[1]]
         lowest = [kind.lowest + (0.0 if kind.includes_lowest else np.finfo(float).tiny) for kind in kinds]
+        # Values below the lowest possible one, such as a rounding error below zero, have no working coordinates.
         u = np.maximum(u, lowest)
         D = self.system.D
         more = [kind.to_working(c) for kind, c in zip(kinds[D:], u.T[D:], strict=True)]
@@ -339,6 +351,7 @@ class BandBuilder:
 
     def _compute_factor(self) -> FloatArray:
         """Return a square root of the covariance; its columns are the principal directions, the largest first."""
+        # Principal directions of the correlation matrix do not depend on the units of the parameters.
         scale = np.sqrt(np.maximum(self.covariance.diagonal(), 0.0))
         unit = np.where(scale > 0, scale, 1.0)
         scaled = self.covariance / np.outer(unit, unit)
@@ -385,16 +398,16 @@ class BandBuilder:
         return bool((np.abs(ends - wald).max(axis=1) > MAX_SHIFT_OF_ENDS * np.diff(wald)[:, 0]).any())
 
     def _can_pin(self, kind: str) -> bool:
-        """Return True if the band can come from the likelihood: the fit has hidden states on a mesh, and can be
-        repeated.
+        """Return True if a band of this kind can come from the likelihood.
 
-        Unless the user asks for it, it must be cheap to repeat, too.
+        It can if the fit has hidden states on a mesh and can be repeated. Unless the user asks for such a band, refits
+        must be cheap, too.
         """
         return bool(self.fit.nodes) and self._can_refit and (kind == "profile" or self._is_cheap_to_refit)
 
     @property
     def _can_refit(self) -> bool:
-        """Whether the fit can be repeated from its estimate, with the fitted initial state."""
+        """True if the fit can be repeated from its estimate, with the fitted initial state."""
         return (
             can_refit(self.fit)
             and self.fit.converged
@@ -404,7 +417,7 @@ class BandBuilder:
 
     @property
     def _is_cheap_to_refit(self) -> bool:
-        """Whether a refit is fast; one of many subjects with own parameters is not."""
+        """True if a refit is fast; one of many subjects with own parameters is not."""
         return self.fit.data.samples * int((~self.fit.fixed).sum()) <= MAX_WORK_TO_REFIT
 
     def _profile_in_time(
@@ -435,7 +448,7 @@ class BandBuilder:
         z : float
             The quantile of the band's level.
         watch : Watch
-            Stops the search, which raises `TimeLimitReached` then.
+            Stops the search, which then raises `TimeLimitReached`.
 
         Returns
         -------
@@ -446,9 +459,10 @@ class BandBuilder:
         doses = self.fit.data.trajectories[self.trajectory].doses
         piece = number_pieces(self.times, self.fit.nodes[self.trajectory][0], doses)
         # A time just before a jump shares its mesh node with the state after it, and cannot be pinned.
-        able = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME_TIME * np.ptp(self.times)), False)
+        can_pin = ~np.append((np.diff(piece) > 0) & (np.diff(self.times) < SAME_TIME * np.ptp(self.times)), False)
         chosen = [
-            choose_band_times(values[:, column], able * error[:, column], self.requested, piece) for column in columns
+            choose_band_times(values[:, column], can_pin * error[:, column], self.requested, piece)
+            for column in columns
         ]
         knots = np.unique(np.concatenate(chosen))
         lower, upper = self._convert_from_working(x - z * error), self._convert_from_working(x + z * error)
@@ -459,6 +473,7 @@ class BandBuilder:
         for column, own_knots in zip(columns, chosen, strict=True):
             u, kind = values[:, column], profiler.kinds[column]
             least = find_rounding_level(u, profiler.logs[column])
+            # The linearised error is in the working coordinates of the band; pins may have others, such as logarithms.
             slopes = self.kinds[column].numeric_slope(u) / kind.numeric_slope(np.maximum(u, least))
             # A standard error larger than the state itself would make a pin too weak to move it.
             most = 1.0 if profiler.logs[column] else np.abs(kind.to_working(np.maximum(u, least))).max() or np.inf
@@ -474,16 +489,17 @@ class BandBuilder:
             for distance, sign, side in zip(reach * request.errors, (-1.0, 1.0), (lower, upper), strict=True):
                 far = interpolate_reach(self.times, own_knots, distance, each, piece) if len(own_knots) else z * each
                 moved = kind.from_working(y + np.where(each > 0, sign * far, 0.0))
+                # Where an end was lost, the linearised one stays, but not below the lowest possible value.
                 side[:, column] = np.where(np.isnan(far), np.maximum(side[:, column], kind.lowest), moved)
                 side[error[:, column] == 0, column] = u[error[:, column] == 0]
             # A state that has decayed to rounding error is between zero and its last resolved value.
             last = np.maximum.accumulate(np.where(u > least, np.arange(len(u)), 0))
             gone = (u <= least) & (error[:, column] > 0)
             lower[gone, column], upper[gone, column] = 0.0, upper[last[gone], column]
-        limited = not any(np.isinf(reach).any() for reach in ends)
-        lost = any(np.isnan(reach).any() for reach in ends)
-        notes = [f"At some times the band has no end within {MAX_REACH:g} standard errors."] * (not limited)
-        notes += ["At some times the band could not be followed, and is linearised."] * lost
+        has_no_end = any(np.isinf(reach).any() for reach in ends)
+        has_lost_end = any(np.isnan(reach).any() for reach in ends)
+        notes = [f"At some times the band has no end within {MAX_REACH:g} standard errors."] * has_no_end
+        notes += ["At some times the band could not be followed, and is linearised."] * has_lost_end
         return lower, upper, " ".join(notes)
 
     def _sample_solutions(self, level: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
@@ -513,11 +529,12 @@ class BandBuilder:
     def _refit_draws(self, seed: int, count: int) -> Iterator[FloatArray | None]:
         """Yield solutions `(time, names)` of fits to drawn data, in working coordinates; None for one that failed."""
         refit = prepare_refits(self.fit)
-        draws = (refit.refit_drawn_data(np.random.default_rng([seed, 4, k])) for k in range(count))
+        draws = (refit.refit_drawn_data(np.random.default_rng([seed, BAND_STREAM, k])) for k in range(count))
         for solved in show_progress(draws, "band", count):
             if solved is None:
                 yield None
                 continue
+            # The solution is computed as for every other draw: from the change of (p, x₀).
             moved = (
                 refit.get_initial_state(solved, self.trajectory)
                 - self._convert_to_working(self.mean[None, self.J :])[0]
@@ -526,7 +543,8 @@ class BandBuilder:
 
     def _draw_normal(self, seed: int) -> Iterator[FloatArray | None]:
         """Yield solutions `(time, names)` from normal draws of (p, x₀), in working coordinates; None if one failed."""
-        rng, factor = np.random.default_rng([seed, 4]), self._compute_factor()
+        rng, factor = np.random.default_rng([seed, BAND_STREAM]), self._compute_factor()
+        # Initial values have no bounds.
         low, high = (
             np.append(side, np.full(self.system.D, np.copysign(np.inf, k)))
             for k, side in zip((-1, 1), self.fit.bounds.T, strict=True)

@@ -90,13 +90,15 @@ class InitialValues(Mapping[str, "Quantity | dict[str, Quantity]"]):
     def _compute_value(self, name: str, k: int) -> Quantity:
         """Return the initial value of one state in trajectory k, with its interval.
 
-        It is the delta method's, or the likelihood's if a parameter sits at its bound or there are few samples, and the
-        two differ by much. The likelihood is followed only as long as the time for automatic profiles allows.
+        The interval is that of the delta method. If a parameter is at its bound or there are few samples, it is
+        compared with that of the likelihood, which replaces it if the two differ by much. The likelihood is followed
+        only as long as the time for automatic profiles allows.
         """
         fit, d = self.fit, self.fit.model.states.index(name)
         _, u0 = get_initial_state(fit, k)
         model = fit.model.for_trajectory(k)
-        given = name in model.initial
+        is_given = name in model.initial
+        # An initial value that is a parameter has the interval of the parameter.
         if str(model.initial.get(name)) in fit.model.parameters:
             return replace(get_quantity(fit, str(model.initial[name])), name=f"{name}(0)")
         _, covariance = compute_joint_covariance(fit, k, make_covariance_finite(fit))
@@ -107,7 +109,7 @@ class InitialValues(Mapping[str, "Quantity | dict[str, Quantity]"]):
         half = fit.quantile(DEFAULT_LEVEL) * deviation
         ends = [float(coordinates.from_working((x + sign * half * np.eye(len(x))[d])[None])[0, d]) for sign in (-1, 1)]
         error = float(deviation * coordinates.compute_slopes(u0[None])[0][d, d])
-        note = "given" if given and not error else ""
+        note = "given" if is_given and not error else ""
         if error > UNDETERMINED_RELATIVE_ERROR * abs(u0[d]) and has_free_direction(fit):
             return Quantity(f"{name}(0)", float(u0[d]), np.inf, (-np.inf, np.inf), "cannot be determined")
         # The covariance holds a parameter at its bound fixed, and with few samples the delta method is too rough.
@@ -137,7 +139,12 @@ class InitialValues(Mapping[str, "Quantity | dict[str, Quantity]"]):
         -------
         tuple or None
             The two ends and the standard error; None if the likelihood cannot be followed, or the fit is not to be
-            trusted. Raises `TimeLimitReached` if the time for automatic profiles is over.
+            trusted.
+
+        Raises
+        ------
+        TimeLimitReached
+            If the time for automatic profiles is over.
         """
         fit, key = self.fit, (k, DEFAULT_LEVEL, "beginning")
         if not (fit.nodes and can_refit(fit) and has_automatic_profiles(fit)):
@@ -196,7 +203,7 @@ class StateBands(Mapping[str, "StateBand | dict[str, StateBand]"]):
         return next(iter(by_label.values())) if len(by_label) == 1 else by_label
 
 
-def list_initial_values(fit: FitResult, most: int, measured: bool = False) -> list[tuple[str, Quantity]]:
+def list_initial_values(fit: FitResult, max_trajectories: int, measured: bool = False) -> list[tuple[str, Quantity]]:
     """List the initial values that a report shows, with their labels.
 
     They are shown if states are hidden or some initial values are given. Initial values that are parameters are left
@@ -205,12 +212,17 @@ def list_initial_values(fit: FitResult, most: int, measured: bool = False) -> li
     Parameters
     ----------
     fit : FitResult
-    most : int
+    max_trajectories : int
         Number of trajectories above which none are shown.
     measured : bool
         Whether to show them also if every state is measured.
+
+    Returns
+    -------
+    list of tuple
+        The text that names each value, and the value.
     """
-    if (is_complete(fit) and not measured) or len(fit.data.trajectories) > most:
+    if (is_complete(fit) and not measured) or len(fit.data.trajectories) > max_trajectories:
         return []
     rows: list[tuple[str, Quantity]] = []
     for state in fit.model.states:

@@ -36,30 +36,30 @@ class _PinPolicy:
     """How the end of a band is searched for. Distances are in standard errors of the state; all by judgement."""
 
     max_trials: int = 16
-    """Pins for one end."""
+    """Largest number of pins for one end."""
     max_failures: int = 4
-    """Pins that may fail, each followed by a nearer one, before the search is given up."""
+    """Number of pins that may fail, each followed by a nearer one, before the search is given up."""
     close_root: float = 0.05
     """Distance of the root of the misfit from the quantile at which a pin is close enough to the end."""
     weight: float = 5.0
-    """One over the σ of a pin. A weaker pin does not move a state that the data hold; a stronger one makes the refit
-    stiffer."""
+    """One over the σ of a pin. A weaker pin does not move a state that the data determine; a stronger one makes the
+    refit stiffer."""
 
     lead: float = 0.5
-    """Distance of the first pin beyond the farthest fit that is known, for each unit of root that is left to the
-    quantile; and the least target of a pin."""
+    """Distance of the first pin beyond the farthest fit so far, per unit by which its root is below the quantile; and
+    the least target from which the next one is computed."""
     growth: tuple[float, float] = (1.3, 3.0)
-    """Range of the factor by which the target of the next pin is farther, while the end is not bracketed; within it, as
-    far as a parabola would have to go."""
+    """Range of the factor from one target to the next while the end is not bracketed. Inside the range it is the factor
+    with which a parabola would reach the quantile."""
     smallest_root: float = 0.1
-    """What the root of the misfit counts as at least in that factor."""
+    """Least value that the root of the misfit counts as in that factor."""
 
     held_gap: float = 0.4
     """Distance by which a pin is beyond the state it moves, above which a bound may hold the state."""
     held_progress: float = 0.01
-    """Progress from one pin to the next, as a share of the distance so far, below which it does."""
+    """Progress from one pin to the next, as a share of the distance so far, below which a bound does hold it."""
     lead_if_held: float = 1.0
-    """Distance of the first pin at the next time beyond where a bound held the state at this one."""
+    """Distance from the point at which a bound held the state to the first pin at the next time."""
 
     farthest: float = 30.0
     """Distance at which the search is given up: the data set no limit."""
@@ -154,7 +154,7 @@ class StateProfiler:
     names : tuple of str
         States and expressions that may be pinned.
     watch : Watch
-        Stops the fits with pins: they raise `TimeLimitReached` then.
+        Stops the fits with pins, which then raise `TimeLimitReached`.
 
     Attributes
     ----------
@@ -175,7 +175,8 @@ class StateProfiler:
         assert fit.shared is not None
         assert fit.index is not None
         K = fit.data.D
-        # Each trajectory gets a column for each name; the pinned one gets rows at the band times, too.
+        # Each trajectory gets an empty column for each name; the pinned one gets rows at the band times, too. A pin is
+        # one value in such a column.
         parts, times = [], _snap_to_mesh(times, fit.nodes[trajectory][0])
         for k, q in enumerate(fit.data.trajectories):
             rows = np.union1d(q.times, times) if k == trajectory else q.times
@@ -211,6 +212,7 @@ class StateProfiler:
         self.relaxed = problem.build_relaxed_model(tuple(meshes), sigma, ~fit.fixed)
         self.search, self.watch = SearchSettings(fit.bounds[:, 0], fit.bounds[:, 1], prior=fit.prior, stop=watch), watch
         X = np.concatenate([part for x in states for part in (x[:1], x)])
+        # The mesh has more nodes than that of the fit, so that its optimum differs a little.
         best = settle_on_exact_model(self.relaxed, Point(fit.estimate, X), self.search, PIN_TOLERANCE)
         raise_if_late(watch)
         self.least = self._compute_misfit(best)
@@ -237,8 +239,8 @@ class StateProfiler:
         layout, place = self.relaxed.layout, (self.rows[knot], self.K + column)
         data, weights, floor = layout.data.copy(), layout.weight.copy(), layout.floor.copy()
         data[place], weights[place] = target, weight
-        # Working coordinates are linear below a floor. It is put below both the pin and the beginning: between them a
-        # logarithm must be one.
+        # Working coordinates are linear below a floor. It is put below both the pin and the start, so that between them
+        # a logarithmic coordinate is a logarithm.
         lowest = min(target, float(near.at[knot, column]))
         floor[place] = self.kinds[column].compute_linear_floor(self.kinds[column].from_working(np.array([lowest])))[0]
         pinned = self.relaxed.with_layout(replace(layout, data=data, weight=weights, floor=floor))
@@ -253,19 +255,19 @@ class StateProfiler:
         return fit
 
     def fit_pinned(self, knot: int, column: int, target: float, error: float) -> PinnedFit | None:
-        """Fit with a pin, beginning at the cheapest of all fits so far.
+        """Fit with a pin, starting from that of all fits so far which has the least misfit with this pin.
 
-        If that costs more than twice what a parabola would, the fit without a pin is tried as a beginning, too: the
-        other one may be on another branch of the likelihood.
+        If the result costs more than twice what a parabola would, the fit without a pin is tried as a start, too: the
+        first one may be on another branch of the likelihood.
 
         Parameters
         ----------
         knot, column : int
-            What is pinned: the position of the band time, and of the name.
+            The positions of the band time and of the pinned name.
         target : float
             The value of the pin, in working coordinates.
         error : float
-            The linearised standard error of what is pinned.
+            The linearised standard error of the pinned column.
 
         Returns
         -------
@@ -374,7 +376,7 @@ class _BandSide:
             min(PIN_POLICY.farthest, PIN_POLICY.farthest_log / self.error) if is_log else PIN_POLICY.farthest
         )
         inner = profiler.find_farthest(self.knot, self.column, sign, z)
-        # Pins elsewhere may have led there: it is inside the band, but perhaps not the best fit at this distance.
+        # It may be a fit with a pin elsewhere: it is inside the band, but perhaps not the best fit at this distance.
         self.points, self.begin = [(0.0, 0.0)], (self._measure_distance(inner), inner.root)
         self.failures, self.is_held, self.has_given_up = 0, False, False
 
@@ -401,7 +403,7 @@ class _BandSide:
         previous, distance = self.points[-1][0], self._measure_distance(trial.solution)
         self.points.append((distance, trial.root))
         is_inside = trial.root < self.z
-        # A pin that is far from the state, and does not move it any more: a bound holds it, and is its end.
+        # A pin that is far from the state, and no longer moves it: a bound holds the state, and is the end of its band.
         pulls_in_vain = trial.position - distance > PIN_POLICY.held_gap
         rests = distance - previous < PIN_POLICY.held_progress * max(distance, 1.0)
         self.is_held = is_inside and len(self.points) > 2 and pulls_in_vain and rests

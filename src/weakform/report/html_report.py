@@ -225,7 +225,7 @@ def _build_initial_values_table(fit: FitResult) -> str:
     rows = []
     given_values: dict[str, set[str]] = {}
     for name, q in list_initial_values(fit, svg_plots.MAX_TRAJECTORIES, measured=fit.success):
-        if q.note:  # given values are usually the same in all trajectories: one line for each distinct value
+        if q.note == "given":  # usually the same in all trajectories: one line for each distinct value
             given_values.setdefault(q.name, set()).add(format_number(q.value))
             continue
         rows.append([name, _format_number(q.value), _format_interval(np.array(q.interval)), _format_number(q.error, 3)])
