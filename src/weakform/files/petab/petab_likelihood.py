@@ -1,7 +1,7 @@
 """The likelihood of a PEtab problem by forward solutions, with its gradient and information.
 
 With θ the quantities of the parameter table, the parameters of the model and of formulas are `q(θ)`, and change from
-period to period; `S = ∂u/∂θ` follows by the chain rule,
+period to period. The sensitivities `S = ∂u/∂θ` follow by the chain rule,
 
     S(t) = [∂u/∂q] ∂q/∂θ + [∂u/∂u₀] S(t₀).
 
@@ -40,7 +40,7 @@ INFINITE_TIME = 1e300
 
 @dataclass(frozen=True)
 class PredictedMeasurements:
-    """Predictions of all measurements.
+    """Predictions of all measurements, with their noise.
 
     Attributes
     ----------
@@ -88,22 +88,22 @@ class PetabLikelihood:
 
     Parameters
     ----------
-    found : Meaning
+    contents : ProblemContents
     rtol : float
         Relative tolerance of forward solutions.
 
     Attributes
     ----------
-    names : list of str
+    quantity_names : list of str
         Quantities of the parameter table.
-    own : list of str
+    parameter_names : list of str
         Parameters of the model and of formulas.
     dynamic : list of int
-        Positions in `own` of the parameters of the model.
-    outputs : list of Map
+        Positions in `parameter_names` of the parameters of the model.
+    outputs : list of ExpressionMap
         One for each distinct pair of formula and noise, which maps states and parameters to both.
-    of_kind, rows : list of list of int
-        Measurements of each output, and of each experiment.
+    rows_by_output, rows_by_experiment : list of list of int
+        Positions of the measurements of each output, and of each experiment.
     values, scales : ndarray, (n,)
         Measured values, and their scales.
     laplace : ndarray of bool, (n,)
@@ -147,8 +147,13 @@ class PetabLikelihood:
 
         Returns
         -------
-        Map
-            Of θ; first the parameters `own`, then the states.
+        ExpressionMap
+            A function of θ, which returns first the parameters `parameter_names`, then the states.
+
+        Raises
+        ------
+        FitError
+            If a value depends on something that has no value.
         """
         key = ("start", id(first))
         if key not in self._maps:
@@ -183,14 +188,20 @@ class PetabLikelihood:
         Parameters
         ----------
         expr : expression
-        now : dict of str to expression
+        values : dict of str to expression
             Value of each parameter, in terms of θ or of other parameters. A name that is both a parameter and a
             quantity means the quantity.
 
         Returns
         -------
         expression
+
+        Raises
+        ------
+        FitError
+            If parameters depend on one another in a circle.
         """
+        # Each pass inserts one level of values; more levels than parameters mean a circle.
         for _ in range(len(values) + 1):
             inside = {s: values[str(s)] for s in expr.free_symbols if str(s) in values and values[str(s)] != s}
             inside = {s: e for s, e in inside.items() if s != expr or str(s) not in self.quantity_names}
@@ -202,7 +213,7 @@ class PetabLikelihood:
     def _map_period_start(self, period: Period) -> ExpressionMap:
         """Return the map from the values before the beginning of a later period to those after it.
 
-        It takes states and parameters, and returns first the parameters `own`, then the states.
+        It takes states and parameters, and returns first the parameters `parameter_names`, then the states.
         """
         key = ("later", id(period))
         if key not in self._maps:
@@ -221,7 +232,7 @@ class PetabLikelihood:
 
         Returns
         -------
-        Predicted, or None
+        PredictedMeasurements, or None
             None if the model cannot be solved.
         """
         with np.errstate(all="ignore"):
@@ -239,7 +250,7 @@ class PetabLikelihood:
 
         Returns
         -------
-        list of Now, or None
+        list of SolutionState, or None
             One for each measurement; None if the model cannot be solved.
         """
         by_measurement: dict[int, SolutionState] = {}
@@ -253,13 +264,13 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        course : list of Now
+        course : list of SolutionState
             One for each measurement.
         derivatives : bool
 
         Returns
         -------
-        Predicted, or None
+        PredictedMeasurements, or None
             None if a prediction is not finite, or a noise is not positive.
         """
         n, P = len(self.values), len(self.quantity_names)
@@ -267,6 +278,7 @@ class PetabLikelihood:
         by_y, by_sigma = np.zeros((n, P)), np.zeros((n, P))
         for kind, rows in enumerate(self.rows_by_output):
             at = [course[k] for k in rows]
+            # At t = ∞, in a steady state, formulas are evaluated with t = 0: an explicit t must not make them infinite.
             t = np.array([0.0 if math.isinf(now.t) else now.t for now in at])
             u, q = np.stack([now.u for now in at]), np.stack([now.q for now in at])
             signals = np.stack([self._evaluate_switches(now) for now in at]) if self.model.driving_names else None
@@ -282,7 +294,7 @@ class PetabLikelihood:
         return PredictedMeasurements(y, sigma, by_y, by_sigma) if derivatives else PredictedMeasurements(y, sigma)
 
     def _evaluate_switches(self, now: SolutionState) -> FloatArray:
-        """Return the values of the switches."""
+        """Return the values of the switches `(switches,)` at a time, with t = ∞ replaced by a finite time."""
         t = INFINITE_TIME if math.isinf(now.t) else now.t
         return self.jumps.evaluate_switches(t, now.u, now.q[self.dynamic])
 
@@ -294,7 +306,7 @@ class PetabLikelihood:
         derivatives: bool,
         solutions: dict[int, SolutionState],
     ) -> bool:
-        """Solve one experiment, and add the solution at each of its measurements to `found`.
+        """Solve one experiment, and add the solution at each of its measurements to `solutions`.
 
         Parameters
         ----------
@@ -303,7 +315,7 @@ class PetabLikelihood:
         rows : list of int
             Measurements of the experiment.
         derivatives : bool
-        found : dict of int to Now
+        solutions : dict of int to SolutionState
             Solution at each measurement, to which this adds.
 
         Returns
@@ -342,7 +354,22 @@ class PetabLikelihood:
     def _solve_period(
         self, now: SolutionState, times: list[float], derivatives: bool, open_end: bool
     ) -> dict[float, SolutionState] | None:
-        """Solve one period; return the solution at some of its times, or None if it cannot be solved."""
+        """Solve one period from the state `now`.
+
+        Parameters
+        ----------
+        now : SolutionState
+        times : list of float
+            The beginning of the period, its measurements, and its end if that is finite.
+        derivatives : bool
+        open_end : bool
+            Whether events at the last time are left to the next period.
+
+        Returns
+        -------
+        dict of float to SolutionState, or None
+            The solution at each of the times; None if the period cannot be solved.
+        """
         solved = simulate(
             self.model,
             now.q[self.dynamic],
@@ -366,7 +393,7 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        now : Now
+        now : SolutionState
             Changed in place.
         begin : float
             Time from which the model is solved.
@@ -388,7 +415,7 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        now : Now
+        now : SolutionState
         period : Period
         settled : bool
             Whether the period before ended in a steady state, which has set the triggers already.
@@ -432,7 +459,7 @@ class PetabLikelihood:
         return np.asarray(np.where(self.laplace, laplace, normal) - log_inverse_slope)
 
     def compute_value(self, prediction: PredictedMeasurements | None) -> float:
-        """Return minus the log-likelihood; infinite if there is no prediction or the value is not finite."""
+        """Return minus the log-likelihood; infinity if there is no prediction or the value is not finite."""
         value = math.inf if prediction is None else -float(self.compute_log_densities(prediction).sum())
         return value if math.isfinite(value) else math.inf
 
@@ -441,7 +468,7 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        found : Predicted
+        prediction : PredictedMeasurements
             With derivatives.
 
         Returns
