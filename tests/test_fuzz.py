@@ -1,6 +1,6 @@
-"""Files from strangers: any content gives a result or one of our errors; nothing is run, hangs or fills the memory.
+"""Untrusted files: any content gives a result or one of our errors, and none is run as code, hangs or fills the memory.
 
-The gate tries a few hundred inputs of each kind, `make test-slow` 10⁵ of each.
+The default tests try 300 inputs of each kind, `make test-slow` 10⁵ of each.
 """
 
 import contextlib
@@ -36,22 +36,22 @@ class Hang(BaseException):
 
 @contextlib.contextmanager
 def time_limit():
-    """Raise `Hang` after some seconds of CPU time."""
+    """Raise `Hang` after `MAX_CPU_SECONDS` of CPU time."""
 
     def stop(*_):
         raise Hang(f"more than {MAX_CPU_SECONDS} s")
 
-    before = signal.signal(signal.SIGPROF, stop)
+    previous_handler = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGPROF, previous_handler)
 
 
 def survives(action) -> None:
-    """Check that an action returns or raises one of our errors, soon, in little memory, without running anything."""
+    """Check that an action returns or raises one of our errors, within the limits and without running any code."""
     outcome = "an answer"
     with time_limit():
         try:
@@ -128,7 +128,7 @@ def tables(draw):
 
 
 def mutated(text):
-    """Return a strategy for a text with pieces cut out, repeated or replaced."""
+    """Return a strategy that cuts out, repeats or replaces pieces of a text."""
 
     @st.composite
     def change(draw):
@@ -142,18 +142,21 @@ def mutated(text):
     return change()
 
 
-def swapped(text, word, others=()):
-    """Return a strategy for a text with some of its words exchanged, so that it keeps its form."""
+def swapped(text, word, further_words=()):
+    """Return a strategy that exchanges some words of a text, so that its form stays.
+
+    `word` is a regular expression; each match is replaced by another match or by one of `further_words`.
+    """
     words = sorted(set(re.findall(word, text)))
 
     @st.composite
     def change(draw):
-        places = list(re.finditer(word, text))
-        chosen = draw(st.lists(st.integers(0, len(places) - 1), min_size=1, max_size=4, unique=True))
+        matches = list(re.finditer(word, text))
+        chosen = draw(st.lists(st.integers(0, len(matches) - 1), min_size=1, max_size=4, unique=True))
         result = text
         for k in sorted(chosen, reverse=True):
-            new = draw(st.sampled_from([*words, *others]))
-            result = result[: places[k].start()] + new + result[places[k].end() :]
+            new = draw(st.sampled_from([*words, *further_words]))
+            result = result[: matches[k].start()] + new + result[matches[k].end() :]
         return result
 
     return change()
@@ -191,7 +194,7 @@ SCRIPTS = st.one_of(mutated(ANTIMONY), swapped(ANTIMONY, r"\w+|[^\w\s]"), EQUATI
 
 
 def equations(text):
-    """Parse, evaluate and differentiate equations."""
+    """Check that equations can be parsed, evaluated and differentiated, or are refused."""
 
     def read():
         model = wf.Model.from_text(text)
@@ -205,7 +208,7 @@ def equations(text):
 
 
 def table(folder, content):
-    """Read a table with default and with odd choices of its columns."""
+    """Check that a table can be read, with default and with odd choices of its columns, or is refused."""
     path = folder / "d.csv"
     path.write_bytes(content)
     survives(lambda: wf.Dataset.from_csv(path))
@@ -213,18 +216,22 @@ def table(folder, content):
 
 
 def model_file(text):
+    """Check that a model file can be parsed or is refused."""
     survives(lambda: parse_model(text, "m.toml"))
 
 
 def study_file(text):
+    """Check that a study can be read or is refused."""
     survives(lambda: read_study(parse_toml(text, "s.toml")))
 
 
 def sbml(text):
+    """Check that an SBML document can be translated or is refused."""
     survives(lambda: assemble_model_file(translate_sbml(text, "m"), "m", "m"))
 
 
 def antimony(text):
+    """Check that an Antimony text can be translated or is refused."""
     survives(lambda: assemble_model_file(translate_antimony(text, "m"), "m", "m"))
 
 

@@ -1,4 +1,4 @@
-"""What version 1.0 wrote, every 1.x reads, and every public name of 1.0 still exists (docs/stability.md)."""
+"""Files that version 1.0 wrote can be read, and every public name of 1.0 still exists (docs/stability.md)."""
 
 import json
 import shutil
@@ -38,13 +38,13 @@ def test_saved_fits_are_read(name):
 def test_studies_are_read_and_resumed(tmp_path):
     shutil.copy(KEPT / "study.sqlite", tmp_path / "study.sqlite")
     (tmp_path / "study.toml").write_text(STUDY.replace("runs = 2", "runs = 3"))
-    before = Store(tmp_path / "study.sqlite").rows()
-    assert len(before) == 4
-    done = sweep(read_study(tmp_path / "study.toml"), tmp_path / "study.sqlite", make_local_executor(1, perform_run))
-    assert (done.already_done, done.done, done.failed) == (4, 2, 0)
-    after = Store(tmp_path / "study.sqlite").rows()
-    assert len(after) == 6
-    assert [row for row in after if row["run"] < 2] == before
+    rows_before = Store(tmp_path / "study.sqlite").rows()
+    assert len(rows_before) == 4
+    summary = sweep(read_study(tmp_path / "study.toml"), tmp_path / "study.sqlite", make_local_executor(1, perform_run))
+    assert (summary.already_done, summary.done, summary.failed) == (4, 2, 0)
+    rows_after = Store(tmp_path / "study.sqlite").rows()
+    assert len(rows_after) == 6
+    assert [row for row in rows_after if row["run"] < 2] == rows_before
 
 
 def test_projects_of_the_page_are_read(tmp_path):
