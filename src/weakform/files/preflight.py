@@ -226,6 +226,7 @@ def _check_sampling(problem: WeakProblem, warnings: list[str]) -> None:
 
 def _check_noise_level(problem: WeakProblem, warnings: list[str]) -> None:
     """Warn about states whose noise is large relative to their variation."""
+    # The largest variation over the trajectories: in a single one a state may be nearly constant.
     spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
     for name, sigma, size in zip(problem.model.states, problem.sigma, spread, strict=True):
         if size > 0 and sigma > MAX_NOISE_SHARE * size:

@@ -78,8 +78,9 @@ SEARCH_TOLERANCE = 1e-6
 """Relative tolerance of forward solutions while starts are followed; the best end is refined with a finer one. By
 judgement."""
 STEP_RULES = (ReachLimitedTrustRegion, TrustRegion)
-"""Step rules, which the starts use in turn: the first limits how far a step reaches, the second lets a step cross the
-box of the bounds."""
+"""Step rules, which the starts use in turn: the first limits a step to a share of the box of the bounds, the second
+lets a step cross it. Without the limit, steps along coordinates without curvature go to the end of the box, and some
+starts make no progress."""
 MAX_STEPS_PER_START = 150
 """Most steps from one start, and in the refinement. By judgement."""
 OPTIMUM_TOLERANCE = 1e-6
@@ -284,6 +285,7 @@ def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callab
         draws.append((objective(x, 0).value, k, x))
         if k >= SEARCH_POLICY.untimed_draws and stop():
             break
+    # The position k decides between draws of equal value; arrays cannot be compared.
     return [x for _, _, x in sorted(draws, key=lambda draw: draw[:2])]
 
 
@@ -419,6 +421,7 @@ def _build_fit(
     undetermined = np.zeros(len(keep), dtype=bool)
     if len(inside):
         C[np.ix_(inside, inside)], undetermined[inside] = _invert_information(H[np.ix_(inside, inside)])
+    # Intervals are symmetric in working coordinates; standard errors follow by the delta method, dθ = (dθ/dx) dx.
     half_widths = NORMAL_QUANTILE * np.sqrt(np.where(C.diagonal() >= 0, C.diagonal(), np.nan))
     half_widths = np.where(undetermined, np.inf, half_widths)
     working = np.where(logs, np.log(np.where(logs, theta[keep], 1.0)), theta[keep])
@@ -472,6 +475,7 @@ def _compute_chi_square(
         None if the noise is estimated or not normal, or if no degrees of freedom remain.
     """
     likelihood = objective.likelihood
+    # An estimated noise makes χ² about as large as the number of measurements, whatever the model is.
     freedom = len(likelihood.values) - sum(q.estimate for q in objective.quantities)
     estimates_noise = bool(objective.noise) or bool(np.any(prediction.by_sigma))
     if estimates_noise or freedom <= 0 or likelihood.laplace.any():

@@ -335,6 +335,7 @@ class PetabLikelihood:
                 continue
             now.t = period.begin
             end = periods[k + 1].begin if k + 1 < len(periods) else math.inf
+            # A measurement at a change of periods belongs to the later one: it is taken after the change.
             inside = [j for j in rows if period.begin <= times_of[j] < end and math.isfinite(times_of[j])]
             times = sorted({period.begin, *(times_of[j] for j in inside), *([end] if math.isfinite(end) else [])})
             stations = self._solve_period(now, times, derivatives, math.isfinite(end))
@@ -383,6 +384,7 @@ class PetabLikelihood:
         )
         if not solved.success:
             return None
+        # The chain rule of the module docstring; without sensitivities S is a placeholder.
         S = np.broadcast_to(now.S, (len(times), *now.S.shape))
         if solved.by_parameters is not None and solved.by_initial is not None:
             S = solved.by_parameters @ now.Q[self.dynamic] + solved.by_initial @ now.S
@@ -422,6 +424,7 @@ class PetabLikelihood:
         """
         n = len(self.parameter_names)
         if not settled:
+            # Triggers that hold already before the change fire only after they were false.
             now.held = self.jumps.find_holding_events(period.begin, now.u, now.q[self.dynamic])
         t = period.begin
         value, by_u, by_q = self._map_period_start(period).linearise(
@@ -482,6 +485,8 @@ class PetabLikelihood:
         r, sigma = self.compute_residuals(prediction), prediction.sigma
         with np.errstate(all="ignore"):
             slope = np.where(self.scales == "lin", 1.0, 1.0 / (prediction.y * self._scale_bases))
+        # With ∂r/∂θ = J - r L, the derivative of ½r² + log σ is Jᵀr + Lᵀ(1 - r²), and that of |r| + log σ is
+        # Jᵀsign(r) + Lᵀ(1 - |r|).
         J = -slope[:, None] * prediction.by_y / sigma[:, None]
         L = prediction.by_sigma / sigma[:, None]
         pull = np.where(self.laplace, np.sign(r), r)

@@ -96,6 +96,7 @@ class PetabObjective:
         self._of_linear = [names.index(name) for name in self.linear]
         self._of_noise = [names.index(name) for name in self.noise]
         symbols = {se.Symbol(name): k for k, name in enumerate(self.noise)}
+        # Measurements whose whole noise is one of the quantities that are solved for inside.
         group = [symbols.get(m.sigma, -1) for m in meaning.measurements]
         self._groups = [np.flatnonzero(np.array(group) == k) for k in range(len(self.noise))]
         # Position of each inner quantity among the parameters of formulas.

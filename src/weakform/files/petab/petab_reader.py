@@ -117,7 +117,7 @@ class _TableInterpreter:
         parameter_values = {}
         for name in equations.parameters:
             if name.endswith("(0)"):
-                continue
+                continue  # an initial value, which `initial_values` contains
             key = self._find_identifier(name)
             if key in self.quantities:
                 parameter_values[name] = se.Symbol(key)
@@ -138,6 +138,7 @@ class _TableInterpreter:
         for state, text in model_table["begins"].items():
             initial_values[state] = self._parse_formula(text, f"the initial value of {state}", ours=True)
         initial_values, _ = resolve_initial_values(initial_values)
+        # A condition of the first period may give an initial value instead of the model.
         used = {m.experiment for m in measurements}
         without_initial = [
             s
