@@ -255,10 +255,10 @@ def _suggest_lognormal(data: Dataset, warnings: list[str]) -> None:
 
 def _guess_parameters(resolved: ResolvedParameters) -> FloatArray:
     """Return plausible values `(J,)`: the start, else the fixed value, else the middle of the bounds, else one."""
-    (lower, upper), base = resolved.bounds, resolved.fixed_values
+    (lower, upper), fixed_values = resolved.bounds, resolved.fixed_values
     with np.errstate(invalid="ignore"):
         middle = np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, 1.0)
-    p = np.where(np.isnan(base), middle, base)
+    p = np.where(np.isnan(fixed_values), middle, fixed_values)
     return p if resolved.start is None else np.where(np.isnan(resolved.start), p, resolved.start)
 
 

@@ -304,13 +304,13 @@ class DocumentTranslator(DynamicsTranslator):
         ModelError
             If rules depend on each other in a circle, or their chain is longer than `MAX_FORMULA_DEPTH`.
         """
-        back = {self.names[key]: key for key in self.rules if key not in (excluded or ())}
+        rules_by_name = {self.names[key]: key for key in self.rules if key not in (excluded or ())}
         order: list[str] = []
         is_complete: dict[str, bool] = {}  # False while a rule is visited, True when all it needs is in order
 
         def visit(text: str) -> None:
-            for name in sorted(find_names(text) & back.keys()):
-                key = back[name]
+            for name in sorted(find_names(text) & rules_by_name.keys()):
+                key = rules_by_name[name]
                 if is_complete.get(key) is False:
                     raise self.build_error(f"assignment rules form a circle: {key!r} depends on itself.")
                 if key in is_complete:
@@ -391,23 +391,23 @@ class DocumentTranslator(DynamicsTranslator):
         make another possible, so the search repeats until nothing is added.
         """
         model = self.model
-        own = {element.getId() for element in (*model.getListOfParameters(), *model.getListOfCompartments())}
-        own -= {*self.rates, *self.rules}
-        self.defaults = {key: formulas[key] for key in own & self.kept & set(formulas)}
-        own -= self.kept
-        back = {name: key for key, name in self.names.items()}
+        candidates = {element.getId() for element in (*model.getListOfParameters(), *model.getListOfCompartments())}
+        candidates -= {*self.rates, *self.rules}
+        self.defaults = {key: formulas[key] for key in candidates & self.kept & set(formulas)}
+        candidates -= self.kept
+        keys_by_name = {name: key for key, name in self.names.items()}
         # A quantity that an event or a later period sets is not constant: a formula of it holds only at the start.
-        constant = own - set(formulas) | (self.kept - self.moving)
+        constant = candidates - set(formulas) | (self.kept - self.moving)
         while True:
             ready = []
-            for key in own & set(formulas):
-                needs = {back.get(name, name) for name in find_names(formulas[key])} - set(FUNCTIONS) - {"pi"}
+            for key in candidates & set(formulas):
+                needs = {keys_by_name.get(name, name) for name in find_names(formulas[key])} - set(FUNCTIONS) - {"pi"}
                 # A formula of numbers alone is a value and not a definition.
                 if needs and needs <= constant:
                     ready.append(key)
             if not ready:
-                for key in own & set(formulas):
-                    if {back.get(name, name) for name in find_names(formulas[key])} & self.kept:
+                for key in candidates & set(formulas):
+                    if {keys_by_name.get(name, name) for name in find_names(formulas[key])} & self.kept:
                         self.defaults[key] = formulas[key]
                 return
             for key in ready:
@@ -433,12 +433,12 @@ class DocumentTranslator(DynamicsTranslator):
         """
         amount, size = species.getHasOnlySubstanceUnits(), self.names.get(species.getCompartment())
         if species.isSetInitialConcentration():
-            value, by = species.getInitialConcentration(), f"*{size}" if amount and size else ""
+            value, conversion = species.getInitialConcentration(), f"*{size}" if amount and size else ""
         elif species.isSetInitialAmount():
-            value, by = species.getInitialAmount(), f"/{size}" if not amount and size else ""
+            value, conversion = species.getInitialAmount(), f"/{size}" if not amount and size else ""
         else:
             return {}
-        return {species.getId(): f"({value!r}){by}"} if math.isfinite(value) else {}
+        return {species.getId(): f"({value!r}){conversion}"} if math.isfinite(value) else {}
 
     def _read_size(self, compartment: str) -> str:
         """Return the size of a compartment as text; raise if it is missing or not positive."""

@@ -229,19 +229,21 @@ def maximise_likelihood(
     FitError
         If nothing is to be estimated, or the model cannot be solved at any start.
     """
-    begin = time.process_time()
+    start_time = time.process_time()
 
     def remaining_time() -> float:
         """Return the CPU seconds that remain until the time limit."""
-        return time_limit - (time.process_time() - begin)
+        return time_limit - (time.process_time() - start_time)
 
     meaning = problem.found
     if not any(q.estimate for q in meaning.quantities):
         raise FitError("There is nothing to estimate: every row of the parameter table has estimate 0.")
-    rough, objective = (PetabObjective(PetabLikelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH_TOLERANCE))
+    screening_objective, objective = (
+        PetabObjective(PetabLikelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH_TOLERANCE)
+    )
     with use_single_thread(), np.errstate(all="ignore"):
         draws = _screen_draws(
-            rough,
+            screening_objective,
             SEARCH_POLICY.default_draws
             if starts is None
             else max(starts * SEARCH_POLICY.draws_per_start, SEARCH_POLICY.min_draws),
@@ -249,7 +251,7 @@ def maximise_likelihood(
             lambda: remaining_time() < (1 - SEARCH_POLICY.screening_share) * time_limit,
         )
         ends = _follow_draws(objective, draws, starts, remaining_time, time_limit, progress)
-        return _build_fit(problem, ends, remaining_time, begin)
+        return _build_fit(problem, ends, remaining_time, start_time)
 
 
 def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callable[[], bool]) -> list[FloatArray]:

@@ -159,22 +159,22 @@ class PetabLikelihood:
         if key not in self._maps:
             parameters = dict(self.contents.parameter_values)
             parameters.update({name: e for name, e in first.values.items() if name in parameters})
-            begins = {
+            initial_values = {
                 **self.contents.initial_values,
                 **{n: e for n, e in first.values.items() if n in self.model.states},
             }
             # A state in the formula of a parameter means its initial value.
-            first_states = {se.Symbol(state): e for state, e in begins.items()}
+            first_states = {se.Symbol(state): e for state, e in initial_values.items()}
             parameters = {name: e if e == se.Symbol(name) else e.subs(first_states) for name, e in parameters.items()}
             resolved = {name: self._resolve_expression(e, parameters) for name, e in parameters.items()}
             substitutions = {se.Symbol(name): e for name, e in resolved.items()}
             states = {
                 name: e.subs({se.Symbol("t"): 0 if math.isinf(first.begin) else first.begin}).subs(substitutions)
-                for name, e in begins.items()
+                for name, e in initial_values.items()
             }
             # A condition may set a state to a formula of other states, which have the values of the model then.
-            inner = {se.Symbol(name): e for name, e in states.items() if name not in first.values}
-            states = {name: e.subs(inner) if name in first.values else e for name, e in states.items()}
+            model_states = {se.Symbol(name): e for name, e in states.items() if name not in first.values}
+            states = {name: e.subs(model_states) if name in first.values else e for name, e in states.items()}
             expressions = [*resolved.values(), *(states[s] for s in self.model.states)]
             unknown = {str(s) for e in expressions for s in e.free_symbols} - set(self.quantity_names)
             if unknown:
@@ -277,14 +277,16 @@ class PetabLikelihood:
         y, sigma = np.full(n, np.nan), np.full(n, np.nan)
         by_y, by_sigma = np.zeros((n, P)), np.zeros((n, P))
         for kind, rows in enumerate(self.rows_by_output):
-            at = [course[k] for k in rows]
+            solutions = [course[k] for k in rows]
             # At t = ∞, in a steady state, formulas are evaluated with t = 0: an explicit t must not make them infinite.
-            t = np.array([0.0 if math.isinf(now.t) else now.t for now in at])
-            u, q = np.stack([now.u for now in at]), np.stack([now.q for now in at])
-            signals = np.stack([self._evaluate_switches(now) for now in at]) if self.model.driving_names else None
+            t = np.array([0.0 if math.isinf(now.t) else now.t for now in solutions])
+            u, q = np.stack([now.u for now in solutions]), np.stack([now.q for now in solutions])
+            signals = (
+                np.stack([self._evaluate_switches(now) for now in solutions]) if self.model.driving_names else None
+            )
             if derivatives:
                 value, by_u, by_q = self.outputs[kind].linearise(t, u, q, signals)
-                both = by_u @ np.stack([now.S for now in at]) + by_q @ np.stack([now.Q for now in at])
+                both = by_u @ np.stack([now.S for now in solutions]) + by_q @ np.stack([now.Q for now in solutions])
                 by_y[rows], by_sigma[rows] = both[:, 0], both[:, 1]
             else:
                 value = self.outputs[kind](t, u, q, signals)
@@ -324,8 +326,8 @@ class PetabLikelihood:
             False if the model cannot be solved, or a measurement is before the first period.
         """
         n, times_of = len(self.parameter_names), {k: self.contents.measurements[k].time for k in rows}
-        value, _, by = self._map_start(periods[0]).linearise(np.zeros(1), np.zeros((1, 0)), theta)
-        now = SolutionState(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
+        value, _, by_theta = self._map_start(periods[0]).linearise(np.zeros(1), np.zeros((1, 0)), theta)
+        now = SolutionState(periods[0].begin, value[0, n:], by_theta[0, n:], value[0, :n], by_theta[0, :n])
         for k, period in enumerate(periods):
             if k:
                 self._apply_period(now, period, settled=math.isinf(periods[k - 1].begin))
@@ -388,7 +390,9 @@ class PetabLikelihood:
         S = np.broadcast_to(now.S, (len(times), *now.S.shape))
         if solved.by_parameters is not None and solved.by_initial is not None:
             S = solved.by_parameters @ now.Q[self.dynamic] + solved.by_initial @ now.S
-        return {t: SolutionState(t, u, own, now.q, now.Q) for t, u, own in zip(times, solved.states, S, strict=True)}
+        return {
+            t: SolutionState(t, u, S_at_t, now.q, now.Q) for t, u, S_at_t in zip(times, solved.states, S, strict=True)
+        }
 
     def _settle_to_steady_state(self, now: SolutionState, begin: float) -> bool:
         """Replace the solution by the steady state that it approaches; return False if there is none.

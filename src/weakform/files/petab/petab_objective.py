@@ -246,17 +246,17 @@ class PetabObjective:
             if predicted is None:
                 return None
             assert predicted.by_y is not None
-            before = theta[inner]
+            previous = theta[inner]
             if self._of_linear:
                 # Predictions are linear in scales and offsets, so their best values are one least-squares problem.
                 C = predicted.by_y[:, self._of_linear] / predicted.sigma[:, None]
                 r = likelihood.compute_residuals(predicted)
                 H = C.T @ C
                 H += np.diag(INNER_RIDGE * np.maximum(H.diagonal(), 1e-300))
-                now = theta[self._of_linear]
-                low, high = self.low[self._of_linear] - now, self.high[self._of_linear] - now
+                current = theta[self._of_linear]
+                low, high = self.low[self._of_linear] - current, self.high[self._of_linear] - current
                 step = minimise_in_box(-C.T @ r, H, low, high)
-                theta[self._of_linear] = now + step
+                theta[self._of_linear] = current + step
                 stuck[self._of_linear] = (step <= low) | (step >= high)
                 predicted = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
                 if predicted is None:
@@ -267,7 +267,7 @@ class PetabObjective:
                 best = float(np.sqrt(np.mean(r[rows] ** 2)))
                 theta[k] = min(max(best, self.low[k], 1e-300), self.high[k])
                 stuck[k] = theta[k] != best
-            if np.abs(theta[inner] - before).max() <= INNER_TOLERANCE * np.abs(theta[inner]).max():
+            if np.abs(theta[inner] - previous).max() <= INNER_TOLERANCE * np.abs(theta[inner]).max():
                 break
         final = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
         return None if final is None else (final, theta, stuck)

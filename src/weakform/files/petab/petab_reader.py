@@ -180,10 +180,10 @@ class _TableInterpreter:
         scale = row.get("parameterScale", "lin") or "lin"
         if scale not in SCALES:
             raise self.build_error(f"parameterScale of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}.")
-        word = row.get("estimate", "").lower()
-        if word not in ("0", "1", "0.0", "1.0", "true", "false"):
-            raise self.build_error(f"estimate of {name!r} must be 0 or 1 (true or false); received {word!r}.")
-        estimate = word in ("1", "1.0", "true")
+        estimate_text = row.get("estimate", "").lower()
+        if estimate_text not in ("0", "1", "0.0", "1.0", "true", "false"):
+            raise self.build_error(f"estimate of {name!r} must be 0 or 1 (true or false); received {estimate_text!r}.")
+        estimate = estimate_text in ("1", "1.0", "true")
         lower, upper = (
             self._read_number(row.get(key, ""), f"{key} of {name!r}", default)
             for key, default in (("lowerBound", -math.inf), ("upperBound", math.inf))
@@ -204,24 +204,24 @@ class _TableInterpreter:
         In version 1 a prior may be a density of the parameter on its scale, and is not truncated. In version 2 it is
         truncated at the bounds, and a parameter without a prior has a uniform one if its bounds are finite.
         """
-        first = self.version == 1
-        kind = row.get("objectivePriorType" if first else "priorDistribution", "")
-        text = row.get("objectivePriorParameters" if first else "priorParameters", "")
-        if first and (not kind or (kind == "parameterScaleUniform" and not text)):
+        is_version_1 = self.version == 1
+        kind = row.get("objectivePriorType" if is_version_1 else "priorDistribution", "")
+        text = row.get("objectivePriorParameters" if is_version_1 else "priorParameters", "")
+        if is_version_1 and (not kind or (kind == "parameterScaleUniform" and not text)):
             return None
         if not kind:
             if not all(map(math.isfinite, bounds)):
                 return None
             return PetabPrior("uniform", bounds)
         numbers = tuple(self._read_number(part, f"the prior of {name!r}") for part in text.split(";") if part.strip())
-        scaled = first and kind.startswith("parameterScale")
-        word = kind.removeprefix("parameterScale") if scaled else kind
-        word = word[:1].lower() + word[1:] if scaled else VERSION_1_KINDS.get(word, word)
-        if word == "uniform" and not numbers:
+        scaled = is_version_1 and kind.startswith("parameterScale")
+        prior_kind = kind.removeprefix("parameterScale") if scaled else kind
+        prior_kind = prior_kind[:1].lower() + prior_kind[1:] if scaled else VERSION_1_KINDS.get(prior_kind, prior_kind)
+        if prior_kind == "uniform" and not numbers:
             return None
         try:
-            low, high = (-math.inf, math.inf) if first else bounds
-            return PetabPrior(word, numbers, low, high, scaled)
+            low, high = (-math.inf, math.inf) if is_version_1 else bounds
+            return PetabPrior(prior_kind, numbers, low, high, scaled)
         except ModelError as error:
             raise self.build_error(f"{name!r}: {error}") from None
 
