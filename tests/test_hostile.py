@@ -1,4 +1,4 @@
-"""Extreme but valid data, interrupts and long runs: always a result or a clear error, in bounded time."""
+"""Extreme but valid data, interrupts and long runs give a result or a clear error in bounded time."""
 
 import os
 import signal
@@ -22,10 +22,14 @@ from weakform.weak.weak_problem import WeakProblem
 LV = wf.problems.get("lotka-volterra")
 METHODS = sorted(ESTIMATORS)
 T = np.linspace(0, 5, 60)
+"""Sample times of most series."""
 
 
 def attempt(model, make, limit=4, **arguments):
-    """Return a fit, or None if weakform refuses it; fail if it takes much longer than its time limit."""
+    """Return a fit, or None if weakform refuses it; fail if it takes more than five times its time limit.
+
+    `make` builds the dataset, so that an error of `Dataset` counts as a refusal; `limit` is in seconds.
+    """
     begin, fit = time.process_time(), None
     with suppress(WeakformError):
         fit = wf.fit(model, make(), options={"time_limit": limit}, **arguments)
@@ -53,7 +57,7 @@ def test_fit_works_at_any_scale_of_state(method, scale):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("time_scale", "scale"), [(1e6, 1.0), (1e-6, 1.0), (1.0, 1e6), (1.0, 1e-6)])
 def test_estimates_scale_with_units(method, time_scale, scale):
-    """With states and time in other units, the estimates change by exactly these units, for every method."""
+    """With states or time in other units, the estimates change only by the factors of these units."""
     q = LV.simulate(M=80, noise=0.03, seed=2).trajectories[0]
     base = wf.fit(LV.model, wf.Dataset(q.times, q.values), method=method, options={"tolerance": 1e-11})
     scaled = wf.fit(
@@ -105,7 +109,7 @@ def test_extreme_series_give_result_or_error(make, method):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_fit_with_random_times(seed):
-    """Random times leave neighbouring blocks of test functions without a common sample."""
+    """At random times neighbouring blocks of test functions may have no sample in common."""
     rng = np.random.default_rng(seed)
     t = np.sort(rng.uniform(0, 8, 60))
     fit = wf.fit(DECAY, wf.Dataset(t, 5 * np.exp(-0.5 * t) + 0.1 * rng.standard_normal(60)))
@@ -131,6 +135,7 @@ UNTRUSTWORTHY = {
     "noise-free and wrong": (DECAY, lambda: wf.Dataset(T, 5 / (1 + T), sigma=[0.0])),
     "not determined": (wf.Model.from_text("x' = -(a + b)*x"), lambda: wf.Dataset(*decay(200))),
 }
+"""Models and data whose fits no method may report as a success."""
 
 
 SLOW_PAIRS = [
@@ -212,7 +217,7 @@ def test_time_limit_returns_best_so_far():
 
 
 def test_memory_grows_slowly_with_states():
-    """No array is dense in D²J², which would grow sixteenfold from 10 to 20 states."""
+    """No array has D²J² entries, whose number would grow sixteenfold from 10 to 20 states."""
     peaks = []
     for D in (10, 20):
         model, data, truth = large_dataset(D)
@@ -231,7 +236,7 @@ def test_ctrl_c_returns_best_so_far():
     interrupted = []
 
     def interrupt(progress):
-        # Once, when the search has a first estimate: a timer would depend on how fast the machine is.
+        # Interrupt once, when the search has a first estimate: a timer would depend on the speed of the machine.
         if not interrupted and np.isfinite(progress.objective):
             interrupted.append(progress)
             signal.raise_signal(signal.SIGINT)
@@ -245,7 +250,7 @@ def test_ctrl_c_returns_best_so_far():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-CODE = """
+FIT_SCRIPT = """
 import weakform as wf
 problem = wf.problems.get("goodwin")
 fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.05, seed=1), bounds=problem.bounds)
@@ -257,7 +262,7 @@ def test_results_do_not_depend_on_number_of_threads():
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     printed = {
         threads: subprocess.run(
-            [sys.executable, "-c", CODE],
+            [sys.executable, "-c", FIT_SCRIPT],
             env={**os.environ, **dict.fromkeys(names, threads)},
             capture_output=True,
             check=True,
@@ -281,7 +286,7 @@ def memory_after(fits):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_constant():
-    memory_after(40)  # fills caches and loads libraries, which is no leak
+    memory_after(40)  # fills caches and loads libraries, whose memory is not a leak
     assert memory_after(200) < 25
 
 

@@ -20,7 +20,7 @@ import weakform as wf
 from weakform.cli import main as command_line
 from weakform.serve import page_tasks
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
+API_REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 TIMES = np.linspace(0, 10, 41)
 STUDY = """
 name = "kept"
@@ -35,7 +35,7 @@ samples = [32]
 
 
 def fits():
-    """Yield a name and a fit of each kind."""
+    """Yield a name and a fit for each kind of content that a saved fit may have."""
     rng = np.random.default_rng(0)
     lynx = wf.problems.get("lotka-volterra")
     data = lynx.simulate(M=20, noise=0.05, seed=1)
@@ -66,9 +66,9 @@ def fits():
 
 
 def public():
-    """Yield the public names, arguments, statuses and command-line options as lines, as the reference lists them."""
+    """Yield the public names, arguments, statuses and options of commands as lines, as the reference lists them."""
     member_lists = re.findall(
-        r"::: weakform\.(\w+)\n    options:(?:\n      .*)*?\n      members: (.*)", REFERENCE.read_text()
+        r"::: weakform\.(\w+)\n    options:(?:\n      .*)*?\n      members: (.*)", API_REFERENCE.read_text()
     )
     documented = {name: set(re.findall(r"\w+", members)) for name, members in member_lists}
     for name in wf.__all__:
@@ -94,7 +94,7 @@ def public():
 
 
 def main():
-    """Write everything into a folder."""
+    """Write all files into the folder that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

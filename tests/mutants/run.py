@@ -1,11 +1,11 @@
-"""Measure by mutation how much of the numerical code the tests notice.
+"""Measure by mutation how many faults in the numerical code the tests notice.
 
     python tests/mutants/run.py [--count 200] [--seed 0] [--jobs 2] [--out build/mutants.jsonl]
 
 A mutant is the source with one small fault: an operator (`+ - * / **`), a comparison, `and` or `or`, or the sign of a
-number is changed. COUNT of them are drawn with SEED from the numerical rooms. Each is put into its own copy of `src` in
-a temporary folder; the checkout is only read. A mutant is killed if a test fails or takes far too long; otherwise it
-survives.
+number is changed. COUNT of them are drawn with SEED from the numerical rooms, the folders of `src/weakform`. Each is
+put into its own copy of `src` in a temporary folder; the checkout is only read. A mutant is killed if a test fails or
+takes far too long; otherwise it survives.
 
 Which tests are run:
 
@@ -24,7 +24,7 @@ Survivors are compared with `survivors.md`, which has a line and a judgement for
 is 1 if one is not listed there. Mutants are identified by file, function and expression, not by line number; where a
 function has the same expression several times, the later ones have a number: `function #2`.
 
-Not seen: lines that run only in other processes, in slow tests, or only for the first user of a cached property that
+Not covered: lines that run only in other processes, in slow tests, or only for the first user of a cached property that
 several tests share. No annotations, assertions, messages or representations are mutated. Needs Linux or macOS.
 """
 
@@ -72,12 +72,17 @@ SECONDS_PER_ROOM = 40.0
 """Seconds of the room's own tests for one mutant, measured under coverage. By judgement."""
 SECONDS_PER_MUTANT = 60.0
 """Seconds of all tests for one mutant, measured under coverage. By judgement: most are killed within a few."""
-TIMEOUT_BASE, TIMEOUT_FACTOR = 60.0, 4.0
-"""A run is stopped after the base plus the factor times what its tests take. By judgement: far from what load does."""
+TIMEOUT_BASE = 60.0
+"""Seconds that a run may take beyond `TIMEOUT_FACTOR` times the time of its tests. By judgement: more than a loaded
+machine adds."""
+TIMEOUT_FACTOR = 4.0
+"""Factor between the time that the tests of a run take under coverage and its limit, without `TIMEOUT_BASE`. By
+judgement."""
 TIMEOUT_OF_TRACE = 1800.0
-"""Seconds after which a test file under coverage is given up."""
+"""Seconds after which a test file under coverage is stopped, and with it the command. By judgement."""
 MEMORY_LIMIT = 8 << 30
-"""Bytes of address space of a run, so that a mutant that asks for too much fails instead of filling the machine."""
+"""Bytes of address space of a run, so that a mutant that allocates too much fails instead of filling the memory of the
+machine. By judgement."""
 
 OPERATORS: dict[type, tuple[str, tuple[str, ...]]] = {
     ast.Add: ("+", ("-",)),
@@ -94,11 +99,15 @@ OPERATORS: dict[type, tuple[str, tuple[str, ...]]] = {
     ast.And: ("and", ("or",)),
     ast.Or: ("or", ("and",)),
 }
-"""The token of each operator, and what replaces it."""
+"""The token of each operator, and the tokens that replace it."""
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Delete)
+"""Statements without a body."""
 SKIPPED = (ast.Assert, ast.Raise, ast.Import, ast.ImportFrom, ast.JoinedStr)
+"""Nodes that are not mutated."""
 REPRESENTATION = re.compile(r"__(repr|str|format|rich_repr)__|_repr_\w+_")
+"""Names of methods that only represent an object as text; they are not mutated."""
 LISTED = re.compile(r"^- `(?P<file>[^`]+)` `(?P<function>[^`]+)`: `(?P<old>[^`]+)` -> `(?P<new>[^`]+)`: (?P<why>.+)$")
+"""A line of `survivors.md`."""
 
 
 # Mutants.
@@ -167,15 +176,15 @@ class Finder(ast.NodeVisitor):
         self.visit(ast.parse(source))
 
     def place(self, line: int, column: int) -> int:
-        """Return the character of the file at a position of `ast`."""
+        """Return the position in the file, in characters, of a line and column of `ast`."""
         return self.begins[line - 1] + len(self.bytes[line - 1][:column].decode())
 
     def range(self, node: Any) -> tuple[int, int]:
-        """Return the characters of the file that a node takes."""
+        """Return the first character of a node in the file and the one after its last."""
         return self.place(node.lineno, node.col_offset), self.place(node.end_lineno, node.end_col_offset)
 
     def visit(self, node: ast.AST) -> None:
-        """Visit a node, unless it holds no numerical code; keep the lines of the statement around it."""
+        """Visit a node unless it has no numerical code; keep track of the lines of the statement around it."""
         # A table of a module has texts beside its functions; messages are built when something runs.
         if isinstance(node, SKIPPED) or (self.depth and isinstance(node, SIMPLE) and is_message(node)):
             return
@@ -197,7 +206,7 @@ class Finder(ast.NodeVisitor):
         self.span, self.bound = span, bound
 
     def visit_If(self, node: ast.If) -> None:
-        """Leave out what only a type checker reads."""
+        """Leave out code that only a type checker reads."""
         if ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING":
             for child in node.orelse:
                 self.visit(child)
@@ -242,7 +251,7 @@ class Finder(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         """Mutate an operator between two numbers or arrays; sums of texts and lists are not numerical."""
-        if not any(isinstance(one, (ast.List, ast.Tuple)) or is_text(one) for one in (node.left, node.right)):
+        if not any(isinstance(side, (ast.List, ast.Tuple)) or is_text(side) for side in (node.left, node.right)):
             self.replace_operator(node, node.op, node.left, node.right)
         self.generic_visit(node)
 
@@ -273,7 +282,7 @@ class Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        """Mutate the sign of a number with a decimal point; integers are mostly places and axes."""
+        """Mutate the sign of a number with a decimal point; integers are mostly positions and axes."""
         if isinstance(node.value, float) and node.value:
             start, stop = self.range(node)
             self.add(self.context(node), start, stop, f"(-{self.source[start:stop]})")
@@ -287,15 +296,15 @@ class Finder(ast.NodeVisitor):
         """Add the mutants of the operator between two nodes."""
         if type(op) not in OPERATORS:
             return
-        token, others = OPERATORS[type(op)]
+        token, replacements = OPERATORS[type(op)]
         low, high = self.range(left)[1], self.range(right)[0]
         hits = [(a, b) for a, b, text in self.tokens if low <= a and b <= high and text == token + after]
         if len(hits) == 1:
-            for other in others:
-                self.add(node, *hits[0], other + after)
+            for replacement in replacements:
+                self.add(node, *hits[0], replacement + after)
 
     def add(self, node: ast.AST, start: int, stop: int, text: str) -> None:
-        """Add a mutant; `node` is what identifies it."""
+        """Add a mutant; `node` is the expression by which it is identified."""
         low, high = self.range(node)
         old = self.source[low:high]
         new = self.source[low:start] + text + self.source[stop:high]
@@ -308,7 +317,7 @@ class Finder(ast.NodeVisitor):
 
 
 def is_text(node: ast.AST) -> bool:
-    """Return True for a literal text."""
+    """Return True if a node is a literal text."""
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
@@ -322,7 +331,7 @@ def is_message(statement: ast.AST) -> bool:
 
 
 def all_mutants() -> list[Mutant]:
-    """Return every mutant of the rooms; of several with the same identity the later ones get a number."""
+    """Return every mutant of the rooms; if several have the same identity, the later ones get a number."""
     mutants = []
     for room in ROOMS:
         for path in sorted((PACKAGE / room).rglob("*.py")):
@@ -341,7 +350,7 @@ def all_mutants() -> list[Mutant]:
 
 
 class Watcher:
-    """A pytest plugin that notes results and times, and names what runs to coverage.
+    """A pytest plugin that records results and times of tests, and the context of coverage.
 
     A fixture that several tests share has a context `fixture:NAME`: its lines count for each test that asks for it.
     """
@@ -418,7 +427,7 @@ def clear_caches() -> None:
 
 
 def child(task: dict[str, Any]) -> int:
-    """Run pytest on `task["tests"]` and write what happened to `task["out"]`."""
+    """Run pytest on `task["tests"]`, write the results to `task["out"]`, and return the exit status."""
     import pytest
 
     with suppress(ImportError, ValueError, OSError):  # not every system has such a limit
@@ -448,7 +457,7 @@ def child(task: dict[str, Any]) -> int:
 
 
 class Interrupted(Exception):
-    """A run that was ended with the command and says nothing about its mutant."""
+    """A run that ended because the command was interrupted, without a verdict on its mutant."""
 
 
 RUNNING: set[subprocess.Popen[bytes]] = set()
@@ -456,7 +465,7 @@ STOPPED = threading.Event()
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """End a process that this command started, and all that it started."""
+    """End a process that this command started, and its whole process group."""
     if process.poll() is None:
         with suppress(ProcessLookupError):  # it ended meanwhile
             os.killpg(process.pid, signal.SIGKILL)
@@ -477,7 +486,7 @@ def run_child(source: Path, tests: Sequence[str], limit: float, data: Path | Non
         out, task = Path(folder) / "out.json", Path(folder) / "task.json"
         task.write_text(json.dumps({"tests": list(tests), "out": str(out), "data": str(data) if data else None}))
         command = [sys.executable, __file__, "--child", str(task)]
-        # Its own session: tests start processes, and all of them have to end with it.
+        # A separate session: tests start processes, which have to end together with it.
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -498,7 +507,7 @@ def run_child(source: Path, tests: Sequence[str], limit: float, data: Path | Non
             RUNNING.discard(process)
         if STOPPED.is_set():
             raise Interrupted
-        # Without a report the process was ended from within: a crash, or memory that ran out.
+        # Without a report the process crashed or ran out of memory.
         return json.loads(out.read_text()) if out.exists() else {"status": status or -1, "failed": None, "tests": {}}
 
 
@@ -516,12 +525,13 @@ def tree_hash() -> str:
 
 
 class Trace:
-    """What the tests of one file execute, and how long they take.
+    """The lines that the tests of one file execute, and the time that they take.
 
     Attributes
     ----------
     tests : dict
-        Of each test that passes unchanged: its seconds without shared fixtures, and the shared fixtures it asks for.
+        For each test that passes on the unchanged source: its seconds without shared fixtures, and the shared
+        fixtures it uses.
     fixtures : dict
         Seconds of each shared fixture.
     """
@@ -553,7 +563,7 @@ def test_files(room: str) -> list[Path]:
     """Return the test files of a room."""
     folder = ROOT / "tests" / room
     folders = [folder] if folder.is_dir() else [ROOT / "tests" / name for name in TESTED_ELSEWHERE.get(room, ())]
-    return [path for each in folders for path in sorted(each.rglob("test_*.py"))]
+    return [path for tests_folder in folders for path in sorted(tests_folder.rglob("test_*.py"))]
 
 
 def trace_file(path: Path, folder: Path) -> Trace:
@@ -623,13 +633,13 @@ def select_tests(traces: Sequence[Trace], mutant: Mutant, seconds: float, barred
 
 
 class Bench:
-    """Unchanged sources, traces and verdicts, shared by the threads that run mutants."""
+    """The unchanged sources and the traces, shared by the threads that run mutants."""
 
     def __init__(self, folder: Path, traces: dict[Path, Trace]) -> None:
         self.folder, self.traces = folder, traces
         self.clean = folder / "clean"
         shutil.copytree(ROOT / "src", self.clean, ignore=shutil.ignore_patterns("__pycache__"))
-        # Copies keep the times of files, and with them the compiled modules stay valid.
+        # The copies made from this one keep the times of files, so its compiled modules stay valid for them.
         subprocess.run(
             [sys.executable, "-m", "compileall", "-q", str(self.clean)], check=False, stdout=subprocess.DEVNULL
         )
@@ -643,7 +653,7 @@ class Bench:
         return [[self.traces[path] for path in paths] for paths in (first, second, third)]
 
     def is_sound(self, test: str, limit: float) -> bool:
-        """Return True if a test passes alone on the unchanged source; the answer is kept."""
+        """Return True if a test passes alone on the unchanged source; the result is cached."""
         with self.lock:
             if test not in self.sound:
                 report = run_child(self.clean, [test], limit)
@@ -651,7 +661,7 @@ class Bench:
             return self.sound[test]
 
     def judge(self, mutant: Mutant) -> dict[str, Any]:
-        """Run the tests of a mutant and return its record without identity."""
+        """Run the tests of a mutant and return its record without its key."""
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             source = Path(folder) / "src"
@@ -685,7 +695,7 @@ class Bench:
                     break
                 by = report["failed"]
                 if by is None:
-                    # The package cannot be imported, or the process crashed: true of the mutant alone?
+                    # The package cannot be imported, or the process crashed: check that only the mutant causes it.
                     check = run_child(self.clean, tests, limit)
                     if check is None or check["status"] != 0:
                         return {"verdict": "error", "by": "the tests fail on the unchanged source", "tests": len(tests)}
@@ -778,7 +788,7 @@ def run_mutants(
     def decide(mutant: Mutant) -> None:
         record = {"key": mutant.key, "tree": tree, "line": mutant.lines[0], **bench.judge(mutant)}
         with lock, out.open("a") as file:
-            # A line that an interruption cut off must not swallow this one.
+            # The new line must not be appended to one that an interruption cut off.
             file.write("\n" * (file.tell() > 0 and not out.read_bytes().endswith(b"\n")) + json.dumps(record) + "\n")
             records[mutant.key] = record
             print(f"{record['verdict']:13}{record['seconds']:7.1f} s  {mutant.key[2:]}", flush=True)
@@ -789,7 +799,7 @@ def run_mutants(
         bench = Bench(temporary, traces)
         list(pool.map(decide, todo))
     except BaseException:
-        # Without this the pool would first run all that waits in it.
+        # Otherwise the pool would first run all tasks that wait in it.
         STOPPED.set()
         for process in list(RUNNING):
             end_process(process)
@@ -798,7 +808,7 @@ def run_mutants(
 
 
 def main() -> int:
-    """Run the command; 1 if a survivor is not listed."""
+    """Run the command, and return its exit status: 1 if a survivor is not listed, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=200, help="number of mutants (default 200)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
@@ -820,7 +830,7 @@ def main() -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     folder = options.out.with_suffix(".traces") / tree
     folder.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
     try:
         with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(options.jobs) as pool:
             if todo:

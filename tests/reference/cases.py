@@ -64,7 +64,7 @@ def finite_bounds(problem: Any) -> dict[str, tuple[float, float]]:
 def benchmark(name: str, M: int, noise: float, seed: int, /, by_state: bool = False, **keywords: Any) -> Case:
     """Return a benchmark problem with M + 1 even samples, within its bounds; `seed` is that of the noise.
 
-    The keywords go to the fit, which has a `seed` of its own.
+    The keywords are arguments of `fit`, which has a separate `seed`.
     """
     problem = wf.problems.get(name)
     bounds = finite_bounds(problem)
@@ -85,7 +85,7 @@ def other_noise(name: str, kind: str, M: int, noise: float | None, seed: int) ->
 
 
 def gaps(name: str, M: int, noise: float, seed: int, share: float) -> Case:
-    """Return a benchmark problem of which a random share of the values is missing."""
+    """Return a benchmark problem with a random share of its values missing."""
     problem = wf.problems.get(name)
     trajectory = problem.simulate(M=M, noise=noise, seed=seed).trajectories[0]
     missing = np.random.default_rng(seed).random(trajectory.values.shape) < share
@@ -98,7 +98,7 @@ def gaps(name: str, M: int, noise: float, seed: int, share: float) -> Case:
 
 
 def gap_in_the_middle(name: str, M: int, noise: float, seed: int, share: float) -> Case:
-    """Return a benchmark problem of which all states are missing around the middle."""
+    """Return a benchmark problem with all values missing around the middle of its duration."""
     problem = wf.problems.get(name)
     trajectory = problem.simulate(M=M, noise=noise, seed=seed, by_state=True).trajectories[0]
     missing = np.abs(trajectory.times / problem.duration - 0.5) < share / 2
@@ -107,14 +107,14 @@ def gap_in_the_middle(name: str, M: int, noise: float, seed: int, share: float) 
 
 
 def uneven_times() -> Case:
-    """Return growth at random times, some of them repeated."""
+    """Return logistic growth at random times, some of which occur twice."""
     t = np.sort(np.random.default_rng(4).uniform(0, 10, 50))
     t = np.sort(np.append(t, t[::10]))
     return wf.Model.from_text(GROWTH), wf.Dataset(t, add_noise(10 / (1 + 9 * np.exp(-t)), 4, 0.2)), {}
 
 
 def van_der_pol(mu: float, samples: int, noise: float, seed: int, **keywords: Any) -> Case:
-    """Return van der Pol's oscillator, stiff where mu is large."""
+    """Return van der Pol's oscillator, which is stiff if mu is large."""
     problem = wf.problems.get("van-der-pol")
     truth = {**dict(zip(problem.model.parameters, problem.truth, strict=True)), "mu": mu}
     t = np.linspace(0, problem.duration, samples)
@@ -123,7 +123,7 @@ def van_der_pol(mu: float, samples: int, noise: float, seed: int, **keywords: An
 
 
 def robertson(samples: int, seed: int) -> Case:
-    """Return Robertson's stiff reactions on a log scale, within two decades of the truth."""
+    """Return Robertson's stiff reactions, on a logarithmic scale with bounds two decades from the truth."""
     problem = wf.problems.get("robertson")
     data = problem.simulate(M=samples - 1, noise=0.01, seed=seed, by_state=True)
     return problem.model, data, {"bounds": problem.bounds, "log": list(problem.bounds)}
@@ -139,12 +139,12 @@ def growth(r: float = 1.0, K: float = 10.0, seed: int = 1, sigma: float = 0.3, s
 
 
 def growing(seed: int = 1, **keywords: Any) -> Case:
-    """Return logistic growth with keywords of the fit."""
+    """Return logistic growth; the keywords are arguments of `fit`."""
     return wf.Model.from_text(GROWTH), growth(seed=seed), keywords
 
 
 def plates(**keywords: Any) -> Case:
-    """Return growth on three plates with two capacities."""
+    """Return logistic growth on three plates, two of which have the same capacity."""
     t = np.linspace(0, 12, 40)
     parts = [
         wf.Dataset(t, add_noise(K / (1 + (K - 1) * np.exp(-0.8 * t)), seed, 0.2)) for seed, K in enumerate((10, 20, 20))
@@ -153,7 +153,7 @@ def plates(**keywords: Any) -> Case:
 
 
 def early_growth(**keywords: Any) -> Case:
-    """Return growth long before saturation, which says little of K."""
+    """Return growth long before saturation, which contains little information about K."""
     t = np.linspace(0, 3, 40)
     data = wf.Dataset(t, add_noise(100 / (1 + 99 * np.exp(-0.8 * t)), 1, 0.1), names=["N"])
     return wf.Model.from_text(GROWTH), data, {"bounds": {"K": (5, 1e4), "r": (0, 5)}, **keywords}
@@ -190,18 +190,18 @@ def lotka_with_known_sigma(sigma: str) -> Case:
     by_point = size * (1 + 0.5 * np.sin(t))[:, None]
     draws = np.random.default_rng(7).standard_normal(states.shape)
     covariance = np.array([[0.09, 0.03], [0.03, 0.04]])
-    known, errors = {
+    sigma_argument, errors = {
         "number": (0.25, 0.25 * draws),
         "states": (size, size * draws),
         "points": (by_point, by_point * draws),
         "covariance": (covariance, draws @ np.linalg.cholesky(covariance).T),
         "too small": (0.05, 0.25 * draws),
     }[sigma]
-    return wf.Model.from_text(LOTKA), wf.Dataset(t, states + errors, sigma=known, names=["x", "y"]), {}
+    return wf.Model.from_text(LOTKA), wf.Dataset(t, states + errors, sigma=sigma_argument, names=["x", "y"]), {}
 
 
 def own_noise() -> Case:
-    """Return two trajectories of which each has noise of its own size."""
+    """Return two trajectories with noise of different size."""
     t = np.linspace(0, 10, 60)
     w = solve(CHAIN, {"a": 0.5, "b": 0.3}, [2.0, 0.4], t)[:, 1]
     parts = [wf.Dataset(t, add_noise(w, seed, sigma), names=["w"]) for seed, sigma in ((2, 0.002), (3, 0.05))]
@@ -213,7 +213,7 @@ def own_noise() -> Case:
 
 
 def prey_only(seed: int, samples: int, **keywords: Any) -> Case:
-    """Return Lotka and Volterra's equations of which only the prey is measured."""
+    """Return Lotka and Volterra's equations with only the prey measured."""
     t = np.linspace(0, 5, samples)
     x = solve(LOTKA, LOTKA_TRUTH, [1.0, 1.0], t)[:, 0]
     data = wf.Dataset(t, add_noise(x, seed, 0.05 * np.sqrt(np.mean(x**2))), names=["x"])
@@ -221,7 +221,7 @@ def prey_only(seed: int, samples: int, **keywords: Any) -> Case:
 
 
 def one_state(name: str, column: int, samples: int, seed: int) -> Case:
-    """Return a benchmark problem of which one state, by its number, is measured with 5% noise."""
+    """Return a benchmark problem with one measured state, number `column`, and 5% noise."""
     problem = wf.problems.get(name)
     t = np.linspace(0, problem.duration, samples)
     states = wf.simulate(problem.model, problem.truth, problem.initial, t, rtol=1e-10).states
@@ -231,14 +231,14 @@ def one_state(name: str, column: int, samples: int, seed: int) -> Case:
 
 
 def hidden_chain(seed: int, **keywords: Any) -> Case:
-    """Return a chain of two of which the second is measured."""
+    """Return a chain of two states, the second of which is measured."""
     t = np.linspace(0, 10, 60)
     w = solve(CHAIN, {"a": 0.5, "b": 0.3}, [2.0, 0.4], t)[:, 1]
     return wf.Model.from_text(CHAIN), wf.Dataset(t, add_noise(w, seed, 0.005), names=["w"]), keywords
 
 
 def counted_cases(seed: int) -> Case:
-    """Return an epidemic of which a share of the recoveries is counted."""
+    """Return an epidemic in which a share of the recoveries is counted."""
     text = PLAGUE + "cases = rho*gamma*N*I + background\nS(0) = 1 - I0\nI(0) = I0"
     t = np.arange(60.0)
     infected = solve(PLAGUE, {"beta": 1.5, "gamma": 0.5}, [0.998, 0.002], t)[:, 1]
@@ -260,14 +260,14 @@ def plasma(seed: int, **keywords: Any) -> Case:
 
 
 def oscillator_without_velocity() -> Case:
-    """Return an equation of second order of which the position is measured."""
+    """Return a second-order equation whose position is measured."""
     t = np.linspace(0, 10, 81)
     x = solve("x' = v\nv' = -w*x - c*v", {"w": 2.0, "c": 0.2}, [1.0, 0.0], t)[:, 0]
     return wf.Model.from_text("x'' = -w*x - c*x'"), wf.Dataset(t, add_noise(x, 1, 0.02), names=["x"]), {}
 
 
 def local_chain() -> Case:
-    """Return three trajectories that begin differently; two of them share a rate."""
+    """Return three trajectories with different initial states; two of them share a rate."""
     text, t = "x' = -k*x\ny' = k*x - m*y", np.linspace(0, 5, 25)
     parts = []
     for seed, (k, x0) in enumerate(((0.5, 2.0), (1.0, 4.0), (1.0, 1.0))):
@@ -288,7 +288,7 @@ def late_data() -> Case:
 
 
 def hes1(seed: int) -> Case:
-    """Return the oscillator Hes1 of `benchmarks/hidden.py`: H is never measured, P and M at alternate times."""
+    """Return the oscillator Hes1 of `benchmarks/hidden.py`; H is hidden, P and M are measured at alternate times."""
     text = "P' = -a*P*H + b*M - c*P\nM' = -d*M + e/(1 + P**2)\nH' = -a*P*H + f/(1 + P**2) - g*H"
     truth = {"a": 0.022, "b": 0.3, "c": 0.031, "d": 0.028, "e": 0.5, "f": 20.0, "g": 0.3}
     t = np.arange(33) * 7.5
@@ -300,7 +300,7 @@ def hes1(seed: int) -> Case:
 
 
 def plague(names: Sequence[str], more: str = "", box: float = 0.1) -> Case:
-    """Return the plague at Eyam in 1666, with some of its columns."""
+    """Return the plague at Eyam in 1666 with the columns `names`, and `more` equations; `box` bounds beta."""
     data = wf.Dataset.from_csv(EXAMPLES / "eyam.csv", time="time", names=list(names), noise="poisson")
     return wf.Model.from_text(PLAGUE + more), data, {"bounds": {"beta": (0, box), "gamma": (0, 10)}}
 
@@ -360,7 +360,7 @@ def doses_in_the_model() -> Case:
 
 
 def dose_with_share_and_lag() -> Case:
-    """Return doses of which a share arrives late; both are parameters."""
+    """Return doses of which only a share arrives, after a lag; share and lag are parameters."""
     C = solve(ORAL + "\nat t = 0.3, 24.3: A = A + 70", ORAL_TRUTH, None, ORAL_TIMES)[:, 1]
     doses = wf.Doses("A", [0, 24], "F*100", lag="late")
     data = wf.Dataset(ORAL_TIMES, scale_by_noise(C, 2, 0.01), "lognormal", names=["C"], doses=doses)
@@ -374,7 +374,7 @@ def dose_with_share_and_lag() -> Case:
 
 
 def infusions() -> Case:
-    """Return two infusions that overlap."""
+    """Return two overlapping infusions."""
     text = "C' = (if(t < 2, 30, 0) + if(t < 1, 0, if(t < 3, 10, 0)))/V - ke*C\nC(0) = 0"
     t = np.linspace(0.25, 8, 32)
     C = solve(text, {"V": 20.0, "ke": 0.15}, None, t)
@@ -384,21 +384,21 @@ def infusions() -> Case:
 
 
 def switch(samples: int, **keywords: Any) -> Case:
-    """Return a source that is switched off at t = 5, between two samples or at one."""
+    """Return a source that is switched off at t = 5, which is between two samples or at one of them."""
     text, t = "x' = if(t < 5, a, 0) - b*x", np.linspace(0, 12, samples)
     values = add_noise(solve(text, {"a": 2.0, "b": 0.5}, [1.0], t), 0, 0.03)
     return wf.Model.from_text(text), wf.Dataset(t, values, names=["x"]), keywords
 
 
 def reset() -> Case:
-    """Return growth that is cut to a quarter at t = 6."""
+    """Return logistic growth; at t = 6 the state is divided by four."""
     text, t = "x' = r*x*(1 - x/K)\nat t = 6: x = x/4", np.linspace(0, 12, 60)
     values = add_noise(solve(text, {"K": 2.0, "r": 0.9}, [0.1], t), 1, 0.03)
     return wf.Model.from_text(text), wf.Dataset(t, values, names=["x"]), {}
 
 
 def steady_beginning() -> Case:
-    """Return a system that is at rest until its input changes."""
+    """Return a system that is in a steady state until its input changes."""
     text, t = "m' = k*s - d*m\nP' = b*m - g*P\nsteady: s = 1", np.linspace(0, 20, 40)
     steps = {"s": ([0.0, 4.0, 11.0], [1.0, 3.0, 0.5], "hold")}
     model = wf.Model.from_text(text, inputs=["s"])
@@ -421,11 +421,11 @@ def driven_decay() -> Case:
 # Wrong models, wrong noise, other kinds of noise.
 
 
-def decay_with_offset(trajectories: int = 1, samples: int = 39, **known: Any) -> Case:
-    """Return decays to a level that the model does not have."""
+def decay_with_offset(trajectories: int = 1, samples: int = 39, **data_arguments: Any) -> Case:
+    """Return decays to a positive level, which the model lacks."""
     t = np.linspace(0, 5, samples)
     values = [add_noise(5 * np.exp(-0.7 * t) + 1, seed, 0.1) for seed in range(trajectories)]
-    parts = [wf.Dataset(t, each, **known) for each in values]
+    parts = [wf.Dataset(t, x, **data_arguments) for x in values]
     return wf.Model.from_text(DECAY), parts[0] if trajectories == 1 else wf.Dataset.join(parts), {}
 
 
@@ -441,7 +441,7 @@ def wrong_prey() -> Case:
 
 
 def noise_that_grows() -> Case:
-    """Return log-normal noise that is called Gaussian."""
+    """Return data with log-normal noise, declared as Gaussian."""
     problem = wf.problems.get("lotka-volterra")
     states = problem.simulate(M=200, noise=0.0).truth.states
     t = np.linspace(0, problem.duration, 201)
@@ -450,7 +450,7 @@ def noise_that_grows() -> Case:
 
 
 def correlated_noise() -> Case:
-    """Return noise that is correlated from sample to sample."""
+    """Return data with autocorrelated noise."""
     problem = wf.problems.get("lotka-volterra")
     states = problem.simulate(M=200, noise=0.0).truth.states
     errors = np.random.default_rng(1).standard_normal(states.shape)
@@ -462,7 +462,7 @@ def correlated_noise() -> Case:
 
 
 def absurd_value(noise: str) -> Case:
-    """Return growth with one value of -999."""
+    """Return logistic growth with one value of -999; `noise` is the declared kind."""
     problem = wf.problems.get("logistic")
     trajectory = problem.simulate(M=60, noise=0.03, seed=2).trajectories[0]
     values = trajectory.values.copy()
@@ -471,7 +471,7 @@ def absurd_value(noise: str) -> Case:
 
 
 def counted_decay(kind: str, samples: int, seed: int) -> Case:
-    """Return counts of a decay, Poisson or overdispersed."""
+    """Return counts of a decay, with Poisson or overdispersed noise."""
     t, rng = np.linspace(0, 8, samples), np.random.default_rng(seed)
     mean = 30 * np.exp(-0.5 * t)
     spread = rng.gamma(3, 1 / 3, size=mean.shape) if kind == "negative-binomial" else 1.0
@@ -487,13 +487,13 @@ def decay_with_outliers(share: float, seed: int) -> Case:
 
 
 def constant_data() -> Case:
-    """Return noise about a level, of which a rate of growth is asked."""
+    """Return noise about a constant level, to which logistic growth is fitted."""
     t = np.linspace(0, 10, 50)
     return wf.Model.from_text(GROWTH), wf.Dataset(t, add_noise(np.full(50, 10.0), 5, 0.1), names=["N"]), {}
 
 
 def values_below_zero(seed: int) -> Case:
-    """Return a decay at saturation some values of which are negative, where the equations have no meaning."""
+    """Return a saturating decay with some negative values, where the right-hand side is undefined."""
     text, t = "u' = -g*u^n/(K+u^n)", np.linspace(0, 20, 80)
     u = solve(text, {"K": 2.0, "g": 1.0, "n": 1.5}, [6.0], t)
     bounds = {"K": (0.01, 50.0), "g": (0.01, 20.0), "n": (0.5, 4.0)}
@@ -504,7 +504,7 @@ def values_below_zero(seed: int) -> Case:
 
 
 def list_cases() -> dict[str, Callable[[], Case]]:
-    """Return all cases, by a name that says what is fitted."""
+    """Return functions that build the cases, by a name that describes the fit."""
     cases: dict[str, Callable[[], Case]] = {}
 
     def add(name: str, make: Callable[[], Case]) -> None:
@@ -514,7 +514,7 @@ def list_cases() -> dict[str, Callable[[], Case]]:
     for name in wf.problems.names():
         for M, noise, seed in ((32, 0.02, 1), (32, 0.2, 2), (64, 0.1, 3), (256, 0.02, 4), (256, 0.2, 5)):
             add(f"{name}, M = {M}, {noise:.0%}", partial(benchmark, name, M, noise, seed))
-    # A fallback decides the result of most of these.
+    # A fallback decides the result of most of these cases.
     for name in ("lorenz", "hindmarsh-rose"):
         for seed in range(12):
             add(f"{name}, M = 64, 10%, seed {seed}", partial(benchmark, name, 64, 0.1, seed))
@@ -528,7 +528,7 @@ def list_cases() -> dict[str, Callable[[], Case]]:
                 make = partial(benchmark, name, 64, 0.1, seed, options=options)
                 add(f"{name}, M = 64, 10%, seed {seed}, {words}", make)
 
-    # A series is short below 100 samples.
+    # Series of fewer than 100 samples are treated as short.
     for M in (98, 99):
         add(f"lotka-volterra, {M + 1} samples, 40%", partial(benchmark, "lotka-volterra", M, 0.4, 1))
         add(f"fitzhugh-nagumo, {M + 1} samples, 50%", partial(benchmark, "fitzhugh-nagumo", M, 0.5, 1))
@@ -551,13 +551,13 @@ def list_cases() -> dict[str, Callable[[], Case]]:
     add("logistic growth from one start", partial(growing, start={"r": 0.5, "K": 20.0}, starts=1))
     add("logistic growth from a start outside the bounds", partial(growing, start={"K": 90.0}, bounds={"K": (1, 50)}))
 
-    # What is known of parameters.
+    # Bounds, fixed values, scales, ties and priors of parameters.
     for name in ("logistic", "lotka-volterra", "fitzhugh-nagumo", "goodwin"):
         add(f"{name} without bounds", partial(unbounded, name, 128, 0.05, 2))
     add("logistic growth, K fixed", partial(growing, fixed={"K": 10.0}))
     add("logistic growth, log scale", partial(growing, log=["r", "K"]))
-    record = {"r": wf.Parameter(bounds=(0, 5), log=True), "K": 10.0}
-    add("logistic growth, records of parameters", partial(growing, parameters=record))
+    parameters = {"r": wf.Parameter(bounds=(0, 5), log=True), "K": 10.0}
+    add("logistic growth, records of parameters", partial(growing, parameters=parameters))
     add("logistic growth, tied", partial(growing, tied={"K": "10*r"}))
     add("logistic growth, a bound that is reached", partial(growing, bounds={"r": (0, 0.8)}))
     add("a source at its lower bound", partial(at_a_bound, 0))
@@ -725,16 +725,16 @@ CASES = list_cases()
 
 
 def compute_case(name: str) -> dict[str, Any]:
-    """Return what is kept of the fit of one case: numbers as plain Python objects, matrices as nested lists.
+    """Fit one case and return its entry of `fits.json`: numbers as plain Python objects, matrices as nested lists.
 
-    A fit that is refused is kept by the class of its error alone.
+    For a fit that is refused the entry has only the class of the error.
     """
     model, data, keywords = CASES[name]()
     try:
         fit = wf.fit(model, data, **keywords)
     except wf.WeakformError as error:
         return {"error": type(error).__name__}
-    kept = {
+    record = {
         "parameters": list(fit.model.parameters),
         "estimate": fit.estimate.tolist(),
         "covariance": fit.covariance.tolist(),
@@ -748,5 +748,5 @@ def compute_case(name: str) -> dict[str, Any]:
     }
     if fit.population is not None:
         effects = fit.population.effects
-        kept["population"] = [[effect.mean, effect.spread] for effect in effects]
-    return {**kept, "warnings_1_2": list(fit.warnings), "notes_1_2": list(fit.notes)}
+        record["population"] = [[effect.mean, effect.spread] for effect in effects]
+    return {**record, "warnings_1_2": list(fit.warnings), "notes_1_2": list(fit.notes)}

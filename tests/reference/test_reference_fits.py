@@ -1,8 +1,8 @@
-"""Fits give the numbers that version 1.2.0 gave; `make.py` wrote them, and says how to write them again.
+"""Fits give the numbers of version 1.2.0, which are kept in `fits.json`; `make.py` writes that file.
 
 Rounding differs between processors and builds of BLAS, and branches amplify it: by default estimates must agree to a
-thousandth of a standard error. `WEAKFORM_EXACT_REFERENCE=1` asks for 1e-9, for a change that must not touch the
-numbers, on the machine on which `fits.json` was written.
+thousandth of a standard error. `WEAKFORM_EXACT_REFERENCE=1` sets the tolerance to 1e-9, to check a change that must not
+alter the numbers, on the machine on which `fits.json` was written.
 """
 
 import json
@@ -16,19 +16,22 @@ from cases import CASES, compute_case
 REFERENCE = json.loads(Path(__file__).with_name("fits.json").read_text(encoding="utf-8"))
 
 IS_EXACT = os.environ.get("WEAKFORM_EXACT_REFERENCE", "") == "1"
+"""Whether the numbers must agree to rounding."""
 
 RELATIVE_TOLERANCE = 1e-9 if IS_EXACT else 1e-3
 """Largest difference, in standard errors for estimates and covariances, relative for other numbers. By judgement."""
 
 FALLBACKS_ON_SINCE = "tolerance 1.1e-8"
-"""Cases in which 1.2.0 turned all fallbacks off because of an option that does not choose a way of fitting. Since 1.3
-they give what the default tolerance gives."""
+"""Part of the names of cases in which 1.2.0 turned all fallbacks off because of an option that does not choose a
+method of fitting. Since 1.3 their result is that of the default tolerance."""
 
 GATE_CPU_SECONDS = 0.4
-"""CPU seconds of a case in `fits.json` from which on it is marked slow. By judgement: the faster ones take 19 s."""
+"""CPU seconds of a case in `fits.json` at and above which it is marked slow. By judgement: the faster ones together
+take 19 s."""
 
 COMPARED_EXACTLY = ("error", "parameters", "status", "method", "starts", "alternatives", "warnings", "notes")
-"""What must be equal. The texts `warnings_1_2` and `notes_1_2` are information: words may change, their number not."""
+"""Entries that must be equal; of warnings and notes this is the number. The texts in `warnings_1_2` and `notes_1_2` are
+not compared, since their wording may change."""
 
 
 def is_close(values, expected, scale):
@@ -42,7 +45,7 @@ def is_close(values, expected, scale):
 
 
 def error_scale(expected):
-    """Return the standard error of each parameter `(J,)`; the size of its value where it has none."""
+    """Return the standard error of each parameter `(J,)`; the size of its estimate where that error is not positive."""
     errors = np.sqrt(np.diag(np.array(expected["covariance"], dtype=float)))
     return np.where(errors > 0, errors, np.abs(np.array(expected["estimate"], dtype=float)))
 
@@ -61,8 +64,8 @@ def test_fit_equals_reference(name):
     if "error" in expected:
         return
     # Rounding decides where along a flat direction a fit ends, and which of two equal optima it reports.
-    has_equals = expected["status"] == "UNDETERMINED" or expected["alternatives"]
-    if has_equals and not IS_EXACT:
+    is_ambiguous = expected["status"] == "UNDETERMINED" or expected["alternatives"]
+    if is_ambiguous and not IS_EXACT:
         return
     scale = error_scale(expected)
     assert is_close(computed["estimate"], expected["estimate"], scale), "estimate"

@@ -1,8 +1,8 @@
-"""Saved fits: everything a result holds as one JSON file, with a version of the format.
+"""Saved fits: every field of a result in one JSON file, with the version of the format.
 
 Numbers survive the round trip to the last bit: JSON text holds the shortest decimal that reads back as the same float,
-and values that are not finite are written as words. A file is data: the equations in it are parsed like any model, and
-nothing is evaluated as code.
+and values that are not finite are written as text (`"nan"`, `"inf"`). A file is data: its equations are parsed like
+those of any model, and nothing is evaluated as code.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from .archive_validation import check_fit
 FORMAT_VERSION = 3
 """Version of the file format. Files of any other version are refused with the name of the release that wrote them."""
 _DOSE_FIELDS = ("state", "times", "amounts", "duration", "lag")
+"""Fields of `Doses` that the file stores under their own names."""
 
 
 def save(fit: FitResult, path: str | Path) -> Path:
@@ -123,7 +124,7 @@ def load(path: str | Path) -> FitResult:
     try:
         fit = _restore_fit(document)
         check_fit(fit)
-    # A damaged file can fail anywhere in the constructors, so every error that bad values cause is reported as one.
+    # A damaged file can fail anywhere in the constructors, so every error that bad values cause becomes a `DataError`.
     except WeakformError as error:
         raise DataError(f"{path} is not a valid saved fit: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -132,7 +133,9 @@ def load(path: str | Path) -> FitResult:
 
 
 def _encode_json(value: Any) -> Any:
-    """Return a value as plain JSON: arrays and tuples as lists, keys as text, numbers that are not finite as words."""
+    """Return a value as plain JSON: arrays and tuples as lists, keys as text, and numbers that are not
+    finite as text, because JSON has no literals for them.
+    """
     if isinstance(value, dict):
         return {str(key): _encode_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -197,14 +200,15 @@ def _write_expressions(model: Model) -> dict[str, Any]:
 
 
 def _write_model(model: Model) -> dict[str, Any]:
-    """Return a model as the table that the file stores; `_restored_model` is the inverse."""
+    """Return a model as the table that the file stores; `_restore_model` is the inverse."""
     used = {str(symbol) for expr in model.all_expressions for symbol in expr.free_symbols}
     return {
         "states": model.states,
         "parameters": model.parameters,
         "inputs": model.inputs,
         "hidden": model.hidden,
-        # The equations of a model with local parameters are shown in their common names.
+        # With local parameters the equations use the common name, such as k, while the parameters are one k for each
+        # trajectory or group: the names in the equations are stored separately, so that they can be parsed.
         "common": sorted(used - {"t", *model.states, *model.driving_names}),
         **_write_expressions(model),
         "variants": [_write_expressions(variant) for variant in model.variants],
@@ -220,6 +224,7 @@ def _restore_model(table: dict[str, Any]) -> Model:
     initial_symbols = {se.Symbol(alias): se.Symbol(name) for name, alias in aliases.items()}
 
     def build_model(texts: dict[str, Any], variants: tuple[Model, ...], parameter_names: tuple[str, ...]) -> Model:
+        # The model and each variant list their own switches, so the aliases are built for each.
         switch_aliases = {f"switch_{k}_": name for k, name in enumerate(texts["switches"])}
         substitutions = {
             **initial_symbols,
@@ -257,7 +262,7 @@ def _restore_model(table: dict[str, Any]) -> Model:
 
 
 def _write_dataset(data: Dataset) -> dict[str, Any]:
-    """Return a dataset as the table that the file stores; `_restored_data` is the inverse."""
+    """Return a dataset as the table that the file stores; `_restore_dataset` is the inverse."""
     return {
         "trajectories": [
             {**vars(q), "inputs": None if q.inputs is None else vars(q.inputs), "doses": [vars(d) for d in q.doses]}
@@ -410,7 +415,7 @@ def _restore_population(saved: dict[str, Any] | None) -> Population | None:
 
 
 def _restored_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
-    """Restore the trace of a fit; None for fits that versions before 1.3 saved."""
+    """Build the trace of a fit from its table in the file; None for files of versions before 1.3, which have none."""
     if saved is None:
         return None
     steps = (
@@ -426,7 +431,7 @@ def _restored_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
 
 
 def _read_interval(ends: Any) -> tuple[float, float]:
-    """Return the two ends of an interval as floats; the file holds those that are not finite as words."""
+    """Return the two ends of an interval as floats; the file holds infinite ones as text."""
     low, high = map(float, ends)
     return low, high
 

@@ -1,7 +1,7 @@
 """Validation of a saved fit after it was read: types, shapes, ranges, and whether its parts agree with each other.
 
-A saved fit is a file like any other and not trusted. Every failure is a `ValueError` or `TypeError`, which `load`
-reports with the path.
+A saved fit may come from anywhere and is not trusted. Every failure is an ordinary Python error, such as `ValueError`,
+which `load` reports as a `DataError` with the path.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def check_fit(fit: FitResult) -> None:
     _check_dataset(fit)
     _check_arrays(fit)
     _check_records(fit)
-    # The text report reads nearly every field: whatever the checks above overlooked fails here and not in front of the
-    # user.
+    # The text report reads nearly every field: what the checks above overlook fails here, while the file is loaded, and
+    # not when the user prints the fit.
     str(fit)
 
 
@@ -57,7 +57,7 @@ def _require_texts(what: str, items: Iterable[Any]) -> None:
 
 
 def _require_number(what: str, value: Any, low: float = -math.inf) -> None:
-    """Check that a value is a real number, NaN or not below `low`; booleans are refused."""
+    """Check that a value is a real number that is NaN or at least `low`; booleans are refused."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     _require(number and (math.isnan(float(value)) or float(value) >= low), f"{what} must be a number", value)
 

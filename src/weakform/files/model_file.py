@@ -38,9 +38,9 @@ MAX_TEXT_BYTES = 1_000_000
 """Size of a model file in bytes above which it is refused unread, so that a wrong file cannot fill the memory. By
 judgement."""
 TIME_KEY = "time"
-"""The key under `[columns]` and `[units]` that stands for the time, beside the names of states."""
+"""Key of the time under `[columns]` and `[units]`, beside the names of states and named expressions."""
 FOREIGN_SUFFIXES = (".xml", ".sbml", ".ant")
-"""Endings of files that the SBML and Antimony readers take."""
+"""Endings of the files that the SBML and Antimony readers read."""
 TOP_KEYS: tuple[str, ...] = (
     "title",
     "equations",
@@ -170,7 +170,7 @@ def read_text(path: Path, what: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
     path : Path
     what : str
         What the file should be, for messages.
-    most : int
+    max_bytes : int
         Size in bytes above which the file is refused unread.
 
     Returns
@@ -199,7 +199,7 @@ def read_text(path: Path, what: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    r"""Read a model file; its ending tells the format.
+    r"""Read a model file in the format that the ending of its name indicates.
 
     The formats are TOML (`.toml`), SBML (`.xml`, `.sbml`) and Antimony (`.ant`); a file with any other ending holds
     equations.
@@ -264,7 +264,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def _parse_equations(text: str, where: object, inputs: list[str] | None = None) -> Model:
-    """Build a model from equations, with the name of their source in front of any error."""
+    """Build a model from equations; errors begin with the name of their source."""
     try:
         return Model.from_text(text, inputs=inputs or ())
     except ModelError as error:
@@ -282,11 +282,16 @@ def parse_model(text: str, where: str, name: str = "model", folder: Path | None 
     name : str
         Name of the model.
     folder : Path, optional
-        Where the file that `model = ...` names is looked for; without a folder no other file may be named.
+        Folder of the file that `model = ...` names; without it the text may not name another file.
 
     Returns
     -------
     ModelFile
+
+    Raises
+    ------
+    ModelError
+        If the text is not valid TOML, or a key, a value or an equation in it is wrong.
     """
     table = parse_toml(text, where)
     check_keys(table, TOP_KEYS, where)
@@ -351,7 +356,7 @@ def _merge_parameter(base: Parameter | None, overrides: dict[str, Any]) -> Param
 
 
 def _read_base_model(table: Mapping[str, Any], inputs: list[str], where: str, folder: Path | None) -> ModelFile:
-    """Return the equations of a TOML file: its own, or those of the SBML or Antimony file that it names."""
+    """Return the model of a TOML file: its own equations, or the SBML or Antimony file that it names."""
     equations, foreign_name = table.get("equations"), table.get("model")
     if isinstance(equations, str) and foreign_name is None:
         model = _parse_equations(equations, f"{where}, equations", inputs)
@@ -361,7 +366,7 @@ def _read_base_model(table: Mapping[str, Any], inputs: list[str], where: str, fo
             f"{where} needs either equations = '''...''', one equation for each state, or model = \"model.xml\", the "
             "name of an SBML or Antimony file."
         )
-    # A bare name keeps the reader inside the folder of the TOML file, which may come from a stranger.
+    # A bare name keeps the reader inside the folder of the TOML file, which may come from an untrusted source.
     is_bare_name = foreign_name.isprintable() and Path(foreign_name).name == foreign_name
     has_foreign_suffix = Path(foreign_name).suffix.lower() in FOREIGN_SUFFIXES
     if not (is_bare_name and has_foreign_suffix) or folder is None or inputs:

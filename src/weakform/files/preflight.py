@@ -30,7 +30,7 @@ MAX_NOISE_SHARE = 0.3
 """Standard deviation of the noise of a state, relative to that of its values, above which a warning asks for smaller
 noise or denser samples. By judgement."""
 MAX_GAP_RATIO = 5.0
-"""Step between samples, in medians of the steps, above which the interval is reported as a gap. By judgement."""
+"""Step between samples, relative to the median step, above which the interval is reported as a gap. By judgement."""
 MIN_LOGNORMAL_RATIO = 30.0
 """Ratio of the largest to the smallest value of a positive column above which lognormal noise is suggested. By
 judgement."""
@@ -38,6 +38,13 @@ FREEDOM_DRAWS = 6
 """Number of random points at which freedoms of the model are sought. A freedom counts only if it exists at all of them,
 so more points exclude freedoms of single points; with fewer than two points that can be solved none is reported. By
 judgement."""
+FREEDOM_SHARES = (0.2, 0.8)
+"""Range of the shares that `map_to_bounds` maps to these points, 0 and 1 being the bounds: a term that vanishes at a
+bound would look like a freedom. By judgement."""
+FREEDOM_UNIT = 0.1
+"""Natural unit, for `map_to_bounds`, of parameters that lack a bound. By judgement."""
+FREEDOM_STATE_SPREAD = 0.5
+"""Standard deviation of the logarithm of the random initial states at these points. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,12 @@ class PreflightReport:
 
     Attributes
     ----------
-    good : list of str
+    facts : list of str
         Roles of columns and parameters.
-    wrong : list of str
+    errors : list of str
         Reasons why a fit would be refused.
-    doubtful : list of str
-        Warnings.
+    warnings : list of str
+        Properties of model and data that often make a fit fail.
     """
 
     facts: list[str]
@@ -70,8 +77,8 @@ def check_before_fit(file: ModelFile, data: Dataset) -> PreflightReport:
 
     Returns
     -------
-    Findings
-        With a single error and no warnings if model and data do not match at all.
+    PreflightReport
+        With a single error and no facts if model and data do not match.
     """
     facts: list[str] = []
     errors: list[str] = []
@@ -122,7 +129,7 @@ def _build_weak_problem(resolved: ResolvedParameters, matched: MatchedPair, warn
 
 
 def _describe_roles(matched: MatchedPair, resolved: ResolvedParameters) -> str:
-    """Return one line that lists measured columns, hidden states and estimated parameters."""
+    """Return one line that lists measured names, hidden states and estimated parameters."""
     free = [name for name, is_free in zip(resolved.model.parameters, resolved.free, strict=True) if is_free]
     initial_names = [
         format_initial_name(state) for state in resolved.model.states if state not in resolved.model.initial
@@ -149,10 +156,13 @@ def _describe_freedoms(resolved: ResolvedParameters, data: Dataset, latent: Hidd
     )
     points = []
     for _ in range(FREEDOM_DRAWS):
-        # Away from the bounds: a term that vanishes at a bound would look like a freedom.
-        share = rng.uniform(0.2, 0.8, size=len(lower))
-        p = np.where(resolved.free, map_to_bounds(lower, upper, share, np.full(len(lower), 0.1)), resolved.fixed_values)
-        points.append((p, [np.exp(0.5 * rng.standard_normal(len(resolved.model.states))) for _ in first_times]))
+        share = rng.uniform(*FREEDOM_SHARES, size=len(lower))
+        p = np.where(
+            resolved.free, map_to_bounds(lower, upper, share, np.full(len(lower), FREEDOM_UNIT)), resolved.fixed_values
+        )
+        points.append(
+            (p, [np.exp(FREEDOM_STATE_SPREAD * rng.standard_normal(len(resolved.model.states))) for _ in first_times])
+        )
     return [str(freedom) for freedom in find_freedoms(experiment, points)]
 
 
@@ -170,7 +180,7 @@ def _check_weak_problem(
         )
     _check_noise_level(problem, warnings)
     _suggest_lognormal(data, warnings)
-    # Parameters that enter linearly are solved for and need no bounds; the others are drawn at random.
+    # Parameters that enter linearly are solved for and need no bounds; starts of the others are drawn inside theirs.
     unbounded = [
         name
         for j, name in enumerate(names)
@@ -216,6 +226,7 @@ def _check_sampling(problem: WeakProblem, warnings: list[str]) -> None:
 
 def _check_noise_level(problem: WeakProblem, warnings: list[str]) -> None:
     """Warn about states whose noise is large relative to their variation."""
+    # The largest variation over the trajectories: in a single one a state may be nearly constant.
     spread = np.max([form.x.std(axis=1) for form in problem.forms], axis=0)
     for name, sigma, size in zip(problem.model.states, problem.sigma, spread, strict=True):
         if size > 0 and sigma > MAX_NOISE_SHARE * size:
@@ -244,10 +255,10 @@ def _suggest_lognormal(data: Dataset, warnings: list[str]) -> None:
 
 def _guess_parameters(resolved: ResolvedParameters) -> FloatArray:
     """Return plausible values `(J,)`: the start, else the fixed value, else the middle of the bounds, else one."""
-    (lower, upper), base = resolved.bounds, resolved.fixed_values
+    (lower, upper), fixed_values = resolved.bounds, resolved.fixed_values
     with np.errstate(invalid="ignore"):
         middle = np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, 1.0)
-    p = np.where(np.isnan(base), middle, base)
+    p = np.where(np.isnan(fixed_values), middle, fixed_values)
     return p if resolved.start is None else np.where(np.isnan(resolved.start), p, resolved.start)
 
 

@@ -1,8 +1,8 @@
-"""Tables for a model: which column is the time, which are measured, and the dataset that follows.
+"""Tables for a model: find the time and the measured columns, and build the dataset.
 
 Columns are matched to states and named expressions by name, or as `[columns]` of the model file maps them. A column
-that nearly has the name of something measurable is an error and not ignored: a typing error must not turn a measured
-state into a hidden one.
+that nearly has the name of something measurable is an error and not ignored: a typo must not turn a measured state
+into a hidden one.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class _PairedTable:
     Attributes
     ----------
     table : Table
-    names : dict of str to str or list of str
+    columns_by_name : dict of str to str or list of str
         Column, or columns of repeats, of each measured name.
     kinds : list of str
         Kind of noise of each measured name.
-    others : list of str
-        Columns without a role.
+    columns_without_role : list of str
     time, trajectory : str, or None
-        Columns; None if the reader of tables chooses.
+        Columns of the time and of the trajectory labels; None if `build_dataset` chooses the time, or if there are no
+        labels.
     inputs : dict of str to str
         Column of each input.
     """
@@ -76,6 +76,7 @@ class _PairedTable:
 def _pair_table(file: ModelFile, path: str | Path, options: TableOptions) -> _PairedTable:
     """Read a table and assign a role to each of its columns."""
     table, time = read_table(Path(path), options.sheet), options.time or _take_single_column(file.columns.get(TIME_KEY))
+    # A table with columns that `[columns]` names is wide already; `make_wide` converts any other one if it is long.
     if not {
         column
         for name, columns_of_name in file.columns.items()
@@ -112,13 +113,13 @@ def _take_single_column(columns: str | list[str] | None) -> str | None:
 def find_measured_columns(
     file: ModelFile, path: str | Path, options: TableOptions
 ) -> tuple[dict[str, str | list[str]], list[str]]:
-    """Return what a table measures of a model.
+    """Return the columns of a table that measure names of a model.
 
     Parameters
     ----------
     file : ModelFile
     path : str or Path
-    how : Reading
+    options : TableOptions
 
     Returns
     -------
@@ -138,7 +139,7 @@ def read_data(file: ModelFile, path: str | Path, options: TableOptions | None = 
     ----------
     file : ModelFile
     path : str or Path
-    how : Reading, optional
+    options : TableOptions, optional
 
     Returns
     -------
@@ -182,14 +183,19 @@ def _assign_columns(
     ----------
     file : ModelFile
     columns : list of str
-    taken : set of str
-        Columns that already have a role: time, trajectory, inputs.
+    taken : set of str or None
+        Columns that already have a role (time, trajectory, inputs); may contain None.
 
     Returns
     -------
     names : dict of str to str or list of str
-    others : list of str
+    without_role : list of str
         Columns that have no role.
+
+    Raises
+    ------
+    DataError
+        If a column nearly has the name of something measurable.
     """
     model = file.model
     visible = [state for state in model.states if state not in model.hidden]
@@ -206,8 +212,8 @@ def _assign_columns(
     unassigned = [name for name in every if name not in names and name not in excluded]
     for column in without_role:
         guess = suggest_name(column, unassigned)
-        # A close name is an error if nothing matched at all; else only a misspelling is, since tables often have
-        # further columns.
+        # If nothing matched, any similar name is an error. Otherwise only a misspelling is: tables often have further
+        # columns, whose names may resemble those of the model.
         if is_misspelt(column, unassigned) or (guess and not names):
             alike = [candidate for candidate in without_role if guess and suggest_name(candidate, unassigned) == guess]
             remedy = "Rename it, or leave it out of the table."

@@ -1,4 +1,4 @@
-"""Readers of the keys of TOML files, one for each key; each checks the type of its value.
+"""Readers for the values of TOML keys, each of which checks the type of its value.
 
 An unknown key is an error with a suggestion: a misspelt key that is ignored would change a fit silently.
 """
@@ -20,7 +20,7 @@ PARAMETER_KEYS = (*PARAMETER_FIELDS, "truth")
 
 
 def check_keys(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, Any]:
-    """Check that a value is a table without other keys than `names`.
+    """Check that a value is a table with no keys other than `names`.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def check_keys(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, A
         A value of a TOML document.
     names : tuple of str
     where : str
-        Place of the table in the file, for messages.
+        Location of the table in the file, for messages.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def check_keys(table: Any, names: tuple[str, ...], where: str) -> Mapping[str, A
     Raises
     ------
     ModelError
-        If it is no table, or has another key; the message suggests the nearest one.
+        If it is not a table, or has another key; the message suggests the nearest known one.
     """
     if not isinstance(table, Mapping):
         raise ModelError(f"{where} must be a table; received {table!r}.")
@@ -75,7 +75,7 @@ def read_columns(
     names : tuple of str
         Keys that are allowed.
     where : str
-        Place of the table in the file, for messages.
+        Location of the table in the file, for messages.
     measured : tuple of str
         Keys that may have a list of columns, for repeated measurements.
 
@@ -120,7 +120,7 @@ def read_parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dic
             continue
         entries = check_keys(entry, PARAMETER_KEYS, place)
         values = {key: _READERS[key](value, f"{place}: {key}") for key, value in entries.items()}
-        # The true value is known of simulated data alone: `fit` must not see it.
+        # Only simulated data have a true value, and `fit` must not see it.
         if "truth" in values:
             truth[name] = values.pop("truth")
         if values:
@@ -129,14 +129,14 @@ def read_parameters(table: Any, model: Model, where: str) -> tuple[dict[str, dic
 
 
 def _read_text(value: Any, what: str) -> str:
-    """Return a text."""
+    """Return a text; raise `ModelError` for anything else."""
     if not isinstance(value, str):
         raise ModelError(f"{what} must be text; received {value!r}.")
     return value
 
 
 def _read_flag(value: Any, what: str) -> bool:
-    """Return a truth value."""
+    """Return true or false; raise `ModelError` for anything else."""
     if not isinstance(value, bool):
         raise ModelError(f"{what} must be true or false; received {value!r}.")
     return value
@@ -178,3 +178,4 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "local": _read_local,
     "truth": read_number,
 }
+"""Reader for each key of a parameter."""

@@ -84,8 +84,8 @@ class Jumps:
         for name in model.inputs:
             if any(se.Symbol(name) in trigger.free_symbols for trigger in self._watched):
                 raise ModelError(
-                    f"A condition of the model depends on the input {name!r}; conditions may depend on time, states and "
-                    "parameters only. Compute the condition beforehand, and give it as an input that is 0 or 1."
+                    f"A condition of the model depends on the input {name!r}; conditions may depend on time, states "
+                    "and parameters only. Compute the condition beforehand, and give it as an input that is 0 or 1."
                 )
 
     @property

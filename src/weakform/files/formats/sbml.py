@@ -38,7 +38,7 @@ normal not notanumber operator or pi piecewise plus poisson pow power quotient r
 sec sin sinh species sqr sqrt substance substanceonly tan tanh time times true truncatednormal uniform unit var
 volume xor
 """
-"""Reserved words of Antimony and SBML, in lower case; a model name among them gets an underscore."""
+"""Reserved words of Antimony and SBML, in lower case; a name of the model among them gets an underscore."""
 _FUNCTIONS = {name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp")}
 _FUNCTIONS |= {"log": "ln", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _FUNCTIONS |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
@@ -130,8 +130,8 @@ def assemble_model_file(translated: dict[str, Any], where: str, name: str) -> Mo
 
     Parameters
     ----------
-    found : dict
-        As `translation.equations_of_sbml` returns it.
+    translated : dict
+        As `translation.translate_sbml` returns it.
     where : str
         Name of the source in errors.
     name : str
@@ -140,6 +140,11 @@ def assemble_model_file(translated: dict[str, Any], where: str, name: str) -> Mo
     Returns
     -------
     ModelFile
+
+    Raises
+    ------
+    ModelError
+        If the equations or events are not valid for our own parser, for example because they are too large.
     """
     try:
         equations = read_equations(translated["equations"], tuple(translated["parameters"]), ())
@@ -175,16 +180,21 @@ def build_events(translated: dict[str, Any], names: tuple[str, ...], named_expre
 
     Parameters
     ----------
-    found : dict
-        As `translation.equations_of_sbml` returns it.
+    translated : dict
+        As `translation.translate_sbml` returns it.
     names : tuple of str
         States and parameters of the model.
-    defined : dict of str to expression
-        Named expressions, which are substituted.
+    named_expressions : dict of str to expression
+        Expressions of the model by name, which are substituted.
 
     Returns
     -------
     list of Event
+
+    Raises
+    ------
+    ModelError
+        If an event depends on a piecewise expression.
     """
     definitions = {se.Symbol(name): expr for name, expr in named_expressions.items()}
 
@@ -261,5 +271,5 @@ def write_fitted_antimony(fit: FitResult) -> str:
 
 
 def to_sbml(text: str, where: str = "this") -> str:
-    """Translate Antimony text into an SBML document; `where` names the text in errors."""
+    """Translate Antimony text into the text of an SBML document; `where` names the text in errors."""
     return str(run_in_subprocess("antimony to sbml", text, where))

@@ -5,8 +5,8 @@ abbreviations, algebraic rules are solved for the symbol that nothing else deter
 result is text for our own parser and a table of values: nothing in a file is evaluated as code.
 
 A species is a concentration, or an amount where the file says so. If a compartment changes its size V, amounts stay:
-`c' = (rate of the reactions)/V - c V'/V`, and when V jumps, c is multiplied by the old size over the new. Whatever an
-event changes is a state, whose equation may be `x' = 0`.
+`c' = (rate of the reactions)/V - c V'/V`, and when V jumps, c is multiplied by the old size divided by the new size.
+Everything that an event changes is a state, whose equation may be `x' = 0`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import symengine as se
 
+from ...model.expression_text import format_expression
 from ...model.expressions import parse_expression
 from ...model.function_table import FUNCTIONS, RESERVED_NAMES
 from ...support.errors import ModelError
@@ -42,11 +43,15 @@ class DocumentTranslator(DynamicsTranslator):
     ----------
     values : dict of str to float
         Initial or constant value of each identifier; NaN if unknown.
+    sizes : list of str
+        Identifiers of the compartments.
+    weights : dict of str to str
+        Formula of each stoichiometry that has an identifier.
     rules, rates : dict of str to str
         Formula of each abbreviation, and right-hand side of each state, by identifier.
     defaults : dict of str to str
         Formulas of kept parameters.
-    failed : dict of str to ModelError
+    failed_rules : dict of str to ModelError
         Errors of rules that cannot be translated, raised only if something needs them.
     """
 
@@ -73,7 +78,12 @@ class DocumentTranslator(DynamicsTranslator):
         Returns
         -------
         dict
-            As `translation.equations_of_sbml` describes it.
+            As `translation.translate_sbml` describes it.
+
+        Raises
+        ------
+        ModelError
+            If a part of the document cannot be translated.
         """
         self.refuse_untranslatable()
         model = self.model
@@ -93,7 +103,9 @@ class DocumentTranslator(DynamicsTranslator):
         self._add_dilution()
         self._add_constant_states()
         states = [s for s in self.values if s in self.rates]
-        if not states and self.kept:  # what a PEtab problem measures may be formulas of its parameters alone
+        if (
+            not states and self.kept
+        ):  # a PEtab problem may measure only formulas of its parameters; a model needs a state
             self._declare_symbol("nothing_changes", 0.0)
             self.rates["nothing_changes"], states = "0", ["nothing_changes"]
         if not states:
@@ -131,7 +143,7 @@ class DocumentTranslator(DynamicsTranslator):
         parameters = [self.names[key] for key in self.values if key not in not_parameters and self.names[key] in used]
         known_values = {self.names[key]: value for key, value in self.values.items() if math.isfinite(value)}
         # A species that does not change is a constant, and so is a parameter that only determines the size of a
-        # compartment.
+        # compartment. Such a parameter occurs in no formula once the rules of the sizes are left out.
         formulas = [*(self.rates[s] for s in states), *initial_formulas.values(), *(self.names[key] for key in needed)]
         direct_rules = self._order_rules(formulas, excluded=set(self.sizes))
         direct = {n for text in (*(self.rules[k] for k in direct_rules), *formulas) for n in find_names(text)}
@@ -165,7 +177,7 @@ class DocumentTranslator(DynamicsTranslator):
                 raise self.build_error(f"a rule sets {rule.getVariable()!r}, which is not a parameter or a species.")
             try:
                 text = self.translate_formula(rule.getMath())
-            except ModelError as error:  # raised later, if something needs this variable
+            except ModelError as error:  # raised later, only if something needs this variable
                 self.failed_rules[rule.getVariable()] = error
                 text = "0"
             (self.rates if rule.isRate() else self.rules)[rule.getVariable()] = text
@@ -193,18 +205,26 @@ class DocumentTranslator(DynamicsTranslator):
             reacts = key in reacting and not (
                 hasattr(element, "getBoundaryCondition") and element.getBoundaryCondition()
             )
+            # Reactions, rules and constancy determine a symbol already.
             if name not in inside or is_constant or reacts or key in self.rules or key in self.rates:
                 continue
+            # Linear means that the slope does not contain the symbol itself.
             slope = expr.diff(se.Symbol(name))
             if slope != 0 and se.Symbol(name) not in slope.free_symbols:
-                from ...model.expression_text import format_expression
-
                 self.rules[key] = format_expression(-expr.subs({se.Symbol(name): 0}) / slope)
                 return
         raise self.build_error("an algebraic rule cannot be solved for one symbol; write it as an assignment rule.")
 
     def _collect_initial_formulas(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
-        """Return the initial value of each state that has one, as a formula, by our name of the state."""
+        """Return the initial value of each state that has one, as a formula, by our name for the state.
+
+        Parameters
+        ----------
+        assigned : dict of str to str
+            Formulas of initial assignments, by identifier.
+        states : list of str
+            Identifiers.
+        """
         moving = {self.names[key] for key in states}
         formulas = {}
         for key in states:
@@ -217,7 +237,20 @@ class DocumentTranslator(DynamicsTranslator):
         return formulas
 
     def _collect_initial_equations(self, assigned: dict[str, str], states: list[str]) -> dict[str, str]:
-        """Return the initial values of states that are formulas of parameters, or of other initial values."""
+        """Return the initial values of states that are formulas of parameters, or of other initial values.
+
+        Parameters
+        ----------
+        assigned : dict of str to str
+            Formulas of initial assignments, by identifier.
+        states : list of str
+            Identifiers.
+
+        Returns
+        -------
+        dict of str to str
+            By identifier.
+        """
         moving = {self.names[key] for key in states}
         formulas = {}
         for key in states:
@@ -225,7 +258,7 @@ class DocumentTranslator(DynamicsTranslator):
             if not math.isfinite(self.values[key]):
                 continue  # the formula has no value, such as the root of a negative number
             if not find_names(text) - {self.names[c.getId()] for c in self.model.getListOfCompartments()}:
-                continue  # a constant, however it is written, is a value for simulations and not an equation
+                continue  # a formula of numbers alone is a value for simulations and not an equation
             formulas[key] = _write_at_initial_time(text, moving)
         return formulas
 
@@ -258,21 +291,26 @@ class DocumentTranslator(DynamicsTranslator):
         ----------
         texts : list of str
             The formulas.
-        leave : set of str, optional
+        excluded : set of str, optional
             Rules to leave out.
 
         Returns
         -------
         list of str
             Identifiers.
+
+        Raises
+        ------
+        ModelError
+            If rules depend on each other in a circle, or their chain is longer than `MAX_FORMULA_DEPTH`.
         """
-        back = {self.names[key]: key for key in self.rules if key not in (excluded or ())}
+        rules_by_name = {self.names[key]: key for key in self.rules if key not in (excluded or ())}
         order: list[str] = []
         is_complete: dict[str, bool] = {}  # False while a rule is visited, True when all it needs is in order
 
         def visit(text: str) -> None:
-            for name in sorted(find_names(text) & back.keys()):
-                key = back[name]
+            for name in sorted(find_names(text) & rules_by_name.keys()):
+                key = rules_by_name[name]
                 if is_complete.get(key) is False:
                     raise self.build_error(f"assignment rules form a circle: {key!r} depends on itself.")
                 if key in is_complete:
@@ -295,6 +333,11 @@ class DocumentTranslator(DynamicsTranslator):
 
         Values that cannot be computed stay NaN. A constant parameter that is a formula of constant parameters is a
         definition, and becomes a rule.
+
+        Returns
+        -------
+        dict of str to str
+            Formula of each initial assignment, by identifier.
         """
         formulas: dict[str, str] = {}
         assigned: dict[str, str] = {}
@@ -319,6 +362,7 @@ class DocumentTranslator(DynamicsTranslator):
         known_values = {self.names[k]: v for k, v in self.values.items() if k not in pending and math.isfinite(v)} | {
             "t": 0.0
         }
+        # Each pass computes the formulas whose symbols all have values, until a pass adds none.
         while True:
             ready = [key for key, expr in pending.items() if {str(s) for s in expr.free_symbols} <= known_values.keys()]
             if not ready:
@@ -347,23 +391,23 @@ class DocumentTranslator(DynamicsTranslator):
         make another possible, so the search repeats until nothing is added.
         """
         model = self.model
-        own = {element.getId() for element in (*model.getListOfParameters(), *model.getListOfCompartments())}
-        own -= {*self.rates, *self.rules}
-        self.defaults = {key: formulas[key] for key in own & self.kept & set(formulas)}
-        own -= self.kept
-        back = {name: key for key, name in self.names.items()}
-        # What an event or a later period sets is not constant: a formula of it holds only at the initial time.
-        constant = own - set(formulas) | (self.kept - self.moving)
+        candidates = {element.getId() for element in (*model.getListOfParameters(), *model.getListOfCompartments())}
+        candidates -= {*self.rates, *self.rules}
+        self.defaults = {key: formulas[key] for key in candidates & self.kept & set(formulas)}
+        candidates -= self.kept
+        keys_by_name = {name: key for key, name in self.names.items()}
+        # A quantity that an event or a later period sets is not constant: a formula of it holds only at the start.
+        constant = candidates - set(formulas) | (self.kept - self.moving)
         while True:
             ready = []
-            for key in own & set(formulas):
-                needs = {back.get(name, name) for name in find_names(formulas[key])} - set(FUNCTIONS) - {"pi"}
-                # A constant, however it is written, is a value and not a definition.
+            for key in candidates & set(formulas):
+                needs = {keys_by_name.get(name, name) for name in find_names(formulas[key])} - set(FUNCTIONS) - {"pi"}
+                # A formula of numbers alone is a value and not a definition.
                 if needs and needs <= constant:
                     ready.append(key)
             if not ready:
-                for key in own & set(formulas):
-                    if {back.get(name, name) for name in find_names(formulas[key])} & self.kept:
+                for key in candidates & set(formulas):
+                    if {keys_by_name.get(name, name) for name in find_names(formulas[key])} & self.kept:
                         self.defaults[key] = formulas[key]
                 return
             for key in ready:
@@ -375,7 +419,7 @@ class DocumentTranslator(DynamicsTranslator):
         return [*self.names.values(), "t"]
 
     def _declare_symbol(self, identifier: str, value: float) -> None:
-        """Give an identifier its value, and a name that is free and not reserved."""
+        """Give an identifier its value, and a name that is neither used nor reserved."""
         name = identifier
         while name in RESERVED_NAMES or name in FUNCTIONS or name in self.names.values():
             name += "_"
@@ -389,12 +433,12 @@ class DocumentTranslator(DynamicsTranslator):
         """
         amount, size = species.getHasOnlySubstanceUnits(), self.names.get(species.getCompartment())
         if species.isSetInitialConcentration():
-            value, by = species.getInitialConcentration(), f"*{size}" if amount and size else ""
+            value, conversion = species.getInitialConcentration(), f"*{size}" if amount and size else ""
         elif species.isSetInitialAmount():
-            value, by = species.getInitialAmount(), f"/{size}" if not amount and size else ""
+            value, conversion = species.getInitialAmount(), f"/{size}" if not amount and size else ""
         else:
             return {}
-        return {species.getId(): f"({value!r}){by}"} if math.isfinite(value) else {}
+        return {species.getId(): f"({value!r}){conversion}"} if math.isfinite(value) else {}
 
     def _read_size(self, compartment: str) -> str:
         """Return the size of a compartment as text; raise if it is missing or not positive."""

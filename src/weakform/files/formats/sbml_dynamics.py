@@ -1,4 +1,4 @@
-"""The dynamics of an SBML document: reactions, changing compartments and events as rates and jumps."""
+"""Translation of reactions, changing compartments and events of an SBML document into rates and jumps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sbml_formulas import CHARACTERS_PER_NODE, FormulaTranslator, find_names
 class DynamicsTranslator(FormulaTranslator):
     """The part of a document that turns reactions and events into rates and jumps.
 
-    `Document` completes it with rules and initial values, and describes the attributes.
+    `DocumentTranslator` completes it with rules and initial values, and describes the attributes.
     """
 
     kept: frozenset[str]
@@ -27,15 +27,18 @@ class DynamicsTranslator(FormulaTranslator):
     weights: dict[str, str]
 
     def _declare_symbol(self, identifier: str, value: float) -> None:
-        """Give an identifier a value and a name; `Document` implements this."""
+        """Give an identifier a value and a name; `DocumentTranslator` implements this."""
         raise NotImplementedError
 
     def _list_known_names(self) -> list[str]:
-        """Return all names that a formula may contain; `Document` implements this."""
+        """Return all names that a formula may contain; `DocumentTranslator` implements this."""
         raise NotImplementedError
 
     def _read_stoichiometries(self) -> None:
-        """Collect the stoichiometries that have an identifier, with a formula for each."""
+        """Collect the stoichiometries that have an identifier, with a formula for each.
+
+        Such a stoichiometry is a symbol that formulas may contain and that a rule or an initial assignment may set.
+        """
         self.weights = {}
         self._named_references: dict[str, Any] = {}
         for reaction in self.model.getListOfReactions():
@@ -140,8 +143,8 @@ class DynamicsTranslator(FormulaTranslator):
     def _resolve_rates(self) -> None:
         """Replace placeholders by the rates that they stand for, now that all rates are known.
 
-        A rate may contain another placeholder, so the replacement is repeated once for each of them; whatever remains
-        then depends on itself.
+        A rate may contain another placeholder, so the replacement is repeated once for each of them; a placeholder that
+        remains then depends on itself.
         """
         if not self.requested_rates:
             return
@@ -187,9 +190,10 @@ class DynamicsTranslator(FormulaTranslator):
                 )
 
     def _require_smooth_size(self, key: str) -> None:
-        """Refuse a compartment whose size jumps by a rule, or depends on concentrations in changing compartments."""
+        """Raise if the size of a compartment jumps by a rule, or depends on concentrations in a changing one."""
         if key not in self.rules:
             return
+        # Collect everything that the size depends on, directly or through other rules.
         pending = [self.rules[key]]
         identifiers = {name: k for k, name in self.names.items()}
         inside: set[str] = set()
@@ -260,9 +264,10 @@ class DynamicsTranslator(FormulaTranslator):
         Returns
         -------
         list of dict
-            For each event: `trigger`, a formula that is at least zero where the event holds; `after`, new values by our
-            names; `waits`, whether it fires only after its trigger was false; `late`, whether it fires at the initial
-            time if its time has passed by then; `together`, whether its values are those of the moment when it fires.
+            For each event: `trigger`, a formula that is at least zero where the trigger holds; `after`, new values by
+            our names; `waits`, whether it fires only after its trigger was false; `late`, whether it fires at the
+            initial time if its time has passed by then; `together`, whether its new values are computed from the
+            states before any event of the same time.
         """
         events = []
         several = self.model.getNumEvents() > 1
@@ -279,7 +284,7 @@ class DynamicsTranslator(FormulaTranslator):
             for assignment in event.getListOfEventAssignments():
                 if assignment.getMath() is not None:
                     after[self.names[assignment.getVariable()]] = self.translate_formula(assignment.getMath())
-            for key in self.sizes:  # amounts stay when the size of a compartment jumps
+            for key in self.sizes:  # when a size jumps, amounts stay, so concentrations jump the other way
                 size = self.names[key]
                 for species in self.model.getListOfSpecies():
                     own_name = self.names[species.getId()]

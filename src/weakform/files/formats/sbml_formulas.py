@@ -1,6 +1,6 @@
-"""Formulas of SBML documents as text for our own parser, self-contained and bounded in size.
+"""Translation of SBML formulas into text for our own parser.
 
-A formula is walked node by node. Functions of the document are expanded where they are called, so the text can be
+A formula is translated node by node. Functions of the document are expanded where they are called, so the text can be
 exponentially longer than the document; a budget of nodes for the whole document keeps it bounded.
 """
 
@@ -15,7 +15,7 @@ from ...support.errors import ModelError
 
 MAX_FORMULA_DEPTH = 100
 """Levels of nesting of a formula, or of assignment rules that need one another, above which a document is refused. It
-is well below Python's limit of recursion. By judgement; `tests/files/test_subprocess_reader.py` nests 150 deep."""
+is well below Python's recursion limit. By judgement; `tests/files/test_subprocess_reader.py` nests 150 deep."""
 MAX_FORMULA_NODES = 100_000
 """Nodes of all formulas of a document together, after functions are expanded, above which it is refused. By judgement;
 `tests/files/test_subprocess_reader.py` has thirty functions that each call the one before twice."""
@@ -41,14 +41,14 @@ _CALLS = {
 }
 """Our function of one argument for each of libsbml's node types, without their prefix."""
 _COMPARED = {"RELATIONAL_LT": "<", "RELATIONAL_LEQ": "<=", "RELATIONAL_GT": ">", "RELATIONAL_GEQ": ">="}
-"""Our sign for each comparison."""
+"""Sign of each comparison in our own formulas."""
 _NUMBERS = {
     "AST_CONSTANT_PI": "pi",
     "AST_CONSTANT_E": "exp(1)",
     "AST_NAME_TIME": "t",
     "AST_NAME_AVOGADRO": "6.02214179e23",
 }
-"""Our text for each node that is a constant, or the time."""
+"""Text of each node that is a constant or the time."""
 _CHAINS = {"AST_PLUS": "+", "AST_MINUS": "+", "AST_TIMES": "*", "AST_DIVIDE": "*"}
 """Operators that are written as one flat sum (`+`) or one flat product (`*`)."""
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
@@ -73,8 +73,8 @@ class FormulaTranslator:
         Our name for each identifier of the document.
     rates, rules : dict of str to str
         Right-hand side of each state, and formula of each abbreviation, by identifier.
-    asked : dict of str to str
-        Identifier whose rate each placeholder stands for.
+    requested_rates : dict of str to str
+        Identifier whose rate of change each placeholder stands for, by placeholder.
     nodes : int
         Nodes that were translated, which are bounded by `MAX_FORMULA_NODES`.
     """
@@ -103,7 +103,7 @@ class FormulaTranslator:
         ----------
         node : libsbml.ASTNode
         local : dict of str to str, optional
-            Text for names that have a meaning in this formula alone: arguments of a function, parameters of a reaction.
+            Text for names that are defined in this formula only: arguments of a function, parameters of a reaction.
         depth : int
             Level of nesting.
 
@@ -148,12 +148,12 @@ class FormulaTranslator:
         if kind == "AST_FUNCTION_PIECEWISE" and children:
             return self._translate_piecewise(children, translate_child, local, depth)
         if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and children:
-            # min(a, b, c) as piecewise(a, a < b and a < c, b, b < c, c): each value is compared with later ones only,
-            # since it is reached only if no value before it is the smallest.
+            # min(a, b, c) becomes piecewise(a, a < b and a < c, b, b < c, c): each value is compared only with later
+            # ones, because its condition is tested only if no earlier value is the smallest.
             sign, values = "<" if kind.endswith("MIN") else ">", [translate_child(child) for child in children]
             self.nodes += sum(map(len, values)) * len(values) // CHARACTERS_PER_NODE
             plain = [value for value in values if _is_number(value)]
-            if plain:  # numbers can be compared now: only the best of them can be the result
+            if plain:  # of several numbers only the smallest (or largest) can be the result
                 best = (min if sign == "<" else max)(plain, key=float)
                 values = [*(value for value in values if value not in plain), best]
             parts = []
@@ -172,7 +172,7 @@ class FormulaTranslator:
     def _translate_piecewise(
         self, children: list[Any], translate_child: Callable[[Any], str], local: dict[str, str] | None, depth: int
     ) -> str:
-        """Translate a piecewise function; its value is zero where no condition holds and no default is given."""
+        """Translate a piecewise function; its value is zero where no condition holds and there is no default."""
         parts = []
         for k in range(0, len(children) - 1, 2):
             parts += [translate_child(children[k]), self.translate_condition(children[k + 1], local, depth + 1)]
@@ -204,8 +204,8 @@ class FormulaTranslator:
     def translate_trigger(self, node: Any, depth: int = 0) -> str:
         """Translate a trigger into a formula that is at least zero where the trigger holds.
 
-        A comparison `a > b` becomes `a - b`; and becomes the smaller, or the larger of two formulas, written as
-        `(a + b ∓ |a - b|)/2`.
+        A comparison `a > b` becomes `a - b`. The conjunction of two conditions becomes the smaller of their formulas,
+        and the disjunction the larger one, `(a + b ∓ |a - b|)/2`. The negation changes the sign.
         """
         kind = self.kinds.get(node.getType(), "").removeprefix("AST_")
         children = [node.getChild(k) for k in range(node.getNumChildren())]
@@ -213,7 +213,8 @@ class FormulaTranslator:
             raise self.build_error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
         if kind in _COMPARED and len(children) == 2:
             left, right = (self.translate_formula(child) for child in children)
-            # Strict and other comparisons differ only where the formula is zero; `events` treats those of time.
+            # Strict and non-strict comparisons differ only where the formula is zero. For comparisons of time alone
+            # this matters at the initial time; `translate_events` treats that case.
             return f"({left} - {right})" if ">" in _COMPARED[kind] else f"({right} - {left})"
         if kind == "LOGICAL_NOT" and len(children) == 1:
             return f"(-{self.translate_trigger(children[0], depth + 1)})"
@@ -231,7 +232,8 @@ class FormulaTranslator:
     def _request_rate(self, name: str) -> str:
         """Return a placeholder for the rate of change of a symbol.
 
-        Rates are known only after all rules and reactions were read; they replace the placeholders then.
+        The rates are known only after all rules and reactions have been read; `DynamicsTranslator._resolve_rates` then
+        inserts them.
         """
         if name not in self.names:
             raise self.build_error(f"rateOf {name!r} cannot be translated: nothing has this name.")
@@ -247,7 +249,7 @@ class FormulaTranslator:
         return f"({text})" if value < 0 else text
 
     def _translate_name(self, name: str, local: dict[str, str]) -> str:
-        """Translate a name: that of a local symbol or ours for an identifier."""
+        """Return the text for a name: that of a local symbol, else our name for an identifier."""
         if name in local:
             return local[name]
         if name not in self.names:
@@ -266,10 +268,11 @@ class FormulaTranslator:
     def _translate_chain(self, node: Any, operator: str, translate_child: Callable[[Any], str]) -> str:
         """Translate a sum or a product, with all sums or products inside it, as one flat chain of terms.
 
-        MathML nests what a person writes in a row: without this, a sum of 150 terms would be 150 levels deep.
+        MathML nests the terms of a sum: without this, a sum of 150 terms would be 150 levels deep.
         """
         parts: list[tuple[str, str]] = []
-        # A stack and not a recursion: a chain may be far longer than the limit of nesting.
+        # A stack instead of recursion: a chain may be far longer than `MAX_FORMULA_DEPTH`. The sign of each part tells
+        # whether it is added or subtracted, multiplied or divided.
         stack = [(operator, node)]
         while stack:
             sign, part = stack.pop()
@@ -301,7 +304,7 @@ class FormulaTranslator:
 
 
 def find_names(text: str) -> set[str]:
-    """Return every name in a formula; the e of 1e-05 is not one."""
+    """Return every name in a formula; the e of a number such as 1e-05 is not a name."""
     return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))
 
 

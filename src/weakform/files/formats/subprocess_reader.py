@@ -1,9 +1,9 @@
 """A separate process in which foreign libraries read foreign files.
 
-The libraries that read SBML and Antimony are written in C++ and trust their input: a formula nested deep enough crashes
-them, a few lines of functions that call one another fill the memory. They run in a child process with limits on memory
-and time and without a network. Text goes in, plain data (JSON) come out, and any failure of the child is one error
-here. PEtab problems, which contain an SBML model, are read in the same way.
+The libraries that read SBML and Antimony are written in C++ and trust their input: a deeply nested formula crashes
+them, and a few lines of functions that call one another fill the memory. They run in a child process with limits on
+memory and time and without a network. It receives text and returns plain data (JSON), and the parent turns any failure
+of it into a `ModelError`. PEtab problems, which contain an SBML model, are read in the same way.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def run_in_subprocess(task: str, text: str, where: str) -> Any:
     ModelError
         If the task refuses the text, or the child crashes or exceeds its limits.
     """
-    # -P: nothing is imported from the folder in which a user happens to work. Each thread of a BLAS library reserves
-    # memory, which counts against the limit.
+    # -P: nothing is imported from the current folder of the user. One thread: each thread of a BLAS library reserves
+    # address space, which counts against the limit.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
     last_line = ""
     try:

@@ -1,4 +1,4 @@
-"""SBML and Antimony documents, and PEtab tables, as plain data: the tasks of the child process.
+"""Translation of SBML and Antimony documents and PEtab tables into plain data: the tasks of the child process.
 
 See `sbml_document` for the translation and `subprocess_reader` for the process.
 """
@@ -21,9 +21,9 @@ REFUSED_PACKAGES = {"arrays", "comp", "dyn", "multi", "qual", "spatial"}
 def _has_import(text: str) -> bool:
     """Return True if Antimony text may open another file.
 
-    It may if the word `import` occurs anywhere but in a comment at the end of a line. Lines that continue are joined as
-    well, since a backslash may split the word; quotes and block comments are not parsed: a line with any of them is
-    searched whole.
+    It may if the word `import` occurs anywhere but in a comment at the end of a line. The text is searched twice, the
+    second time with continued lines joined, since a backslash may split the word. Quotes and block comments are not
+    parsed: a line with any of them is searched whole.
     """
     for line in (*text.splitlines(), *re.sub(r"\\\s*\n", "", text).splitlines()):
         code = line.partition("//")[0]
@@ -95,8 +95,9 @@ def translate_sbml(
     -------
     dict
         `equations`, text; `states` and `parameters`, names; `values`, known values by name; `constants`, the parameters
-        that are known; `names`, our name for each identifier; `defined`, identifiers that are formulas; `begins`, the
-        initial value of each state as a formula; `defaults`, formulas of kept parameters; `events`; `title`.
+        that are known and not to be estimated; `names`, our name for each identifier; `defined`, identifiers that are
+        formulas; `begins`, the initial value of each state as a formula; `defaults`, formulas of kept parameters;
+        `events`, as `DynamicsTranslator.translate_events` returns them; `title`.
 
     Raises
     ------
@@ -132,7 +133,7 @@ def _is_unused_package(model: Any, package: str) -> bool:
 
 
 def _list_elements(plugin: Any) -> list[Any]:
-    """Return the lists of elements that a plugin adds to a model."""
+    """Return the lists of elements, one of each kind, that the plugin of a package adds to a model."""
     return [
         getattr(plugin, name)()
         for name in dir(plugin)
@@ -141,7 +142,7 @@ def _list_elements(plugin: Any) -> list[Any]:
 
 
 def translate_antimony(text: str, where: str) -> dict[str, Any]:
-    """Translate Antimony text into equations, as `equations_of_sbml` does for SBML."""
+    """Translate Antimony text into equations, as `translate_sbml` does for SBML."""
     return translate_sbml(translate_antimony_to_sbml(text, where), where)
 
 

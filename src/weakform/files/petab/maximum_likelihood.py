@@ -1,15 +1,14 @@
-"""The maximum-likelihood fit of a PEtab problem: screen many draws, follow the best of them, refine the best end.
+"""The maximum-likelihood fit of a PEtab problem: screen many draws, minimise from the best, refine the best end.
 
-The bounds of such problems span ten orders of magnitude, and at most draws the likelihood is flat: nothing that is
-measured depends on any parameter there. So draws are screened by the likelihood itself, with rough solutions. The best
-are followed, one after the other, by a trust-region method with the expected Hessian, which needs no second
-derivatives. The search ends when several starts have reached the same likelihood, unless the noise is given and the
-model is rejected by χ², or when the time is over.
+The bounds of such problems may span ten orders of magnitude, and at most draws the likelihood is flat: there no
+measurement depends on any parameter. So draws are screened by the likelihood itself, with inaccurate forward solutions.
+A trust-region method starts from the best draws, one after the other; the point that it reaches is the end of that
+start. It uses the expected Hessian, which needs no second derivatives. The search ends when several starts have reached
+the same likelihood, unless the noise is given and χ² rejects the model, or when the time is over.
 
-The minimiser and the rules of its steps are those of `optimize`. The starts are not those of
-`estimators.start_points`: that module draws on a stratified grid of each parameter and screens by weak
-residuals, which need every state measured; here draws are independent and uniform in working coordinates, as many as
-the time allows, and screened by the likelihood.
+The minimiser and its step rules come from `optimize`. The starts do not come from `estimators.start_points`: that
+module draws on a stratified grid of each parameter and screens by weak residuals, which need every state measured; here
+draws are independent and uniform in working coordinates, as many as the time allows, and screened by the likelihood.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class _SearchPolicy:
     draws_per_start: int = 10
     """Draws that are screened for each start if the number of starts is given."""
     min_draws: int = 50
-    """Draws that are screened at least, however few starts are given."""
+    """Fewest draws that are screened if the number of starts is given."""
     untimed_draws: int = 21
-    """Draws that are screened even if the time for screening is over."""
+    """Position, counted from zero, of the first draw after which the time for screening is checked."""
     screening_share: float = 0.2
     """Share of the time limit that screening may take."""
     unbounded_reach: float = 50.0
@@ -58,9 +57,9 @@ class _SearchPolicy:
     agreeing_starts: int = 3
     """Starts that must reach the same log-likelihood before the search ends on its own."""
     min_starts: int = 10
-    """Starts that are followed at least before the search ends on its own."""
+    """Fewest starts that are followed before the search ends on its own."""
     same_likelihood: float = 0.1
-    """Difference in log-likelihood below which two ends count as the same optimum."""
+    """Difference of the objective, minus the log-likelihood, below which two ends count as the same optimum."""
     min_decrease: float = 1e-3
     """Predicted decrease of minus the log-likelihood below which a start is followed no further."""
     start_share: float = 0.35
@@ -70,16 +69,20 @@ class _SearchPolicy:
 
 
 SEARCH_POLICY = _SearchPolicy()
+"""The thresholds that the search uses."""
+DRAW_STREAM = 11
+"""Second entry of the seed of the draws, which keeps them independent of other uses of the same seed."""
 ROUGH_TOLERANCE = 1e-3
 """Relative tolerance of forward solutions while draws are screened: only their order matters. By judgement."""
 SEARCH_TOLERANCE = 1e-6
 """Relative tolerance of forward solutions while starts are followed; the best end is refined with a finer one. By
 judgement."""
 STEP_RULES = (ReachLimitedTrustRegion, TrustRegion)
-"""Rules of the steps, used for the starts in turn: steps of the first stay near, those of the second may cross the
-box."""
+"""Step rules, which the starts use in turn: the first limits a step to a share of the box of the bounds, the second
+lets a step cross it. Without the limit, steps along coordinates without curvature go to the end of the box, and some
+starts make no progress."""
 MAX_STEPS_PER_START = 150
-"""Steps at most from one start, and in the refinement. By judgement."""
+"""Most steps from one start, and in the refinement. By judgement."""
 OPTIMUM_TOLERANCE = 1e-6
 """Relative tolerance of the minimiser while starts are followed. By judgement."""
 REFINED_TOLERANCE = 1e-8
@@ -87,7 +90,7 @@ REFINED_TOLERANCE = 1e-8
 REFINED_DECREASE = 1e-6
 """Predicted decrease of minus the log-likelihood below which the refinement ends. By judgement."""
 MIN_CHI_SQUARE_P = 1e-4
-"""p-value of χ² below which a model is rejected, if the noise is given. By judgement."""
+"""p-value of χ² below which the model is rejected, if the noise is given. By judgement."""
 MIN_EIGENVALUE_SHARE = 1e-9
 """Eigenvalue of the scaled information, relative to the largest, below which the data do not determine its direction.
 By judgement."""
@@ -101,12 +104,12 @@ BOUND_VALUE_TOLERANCE = 1e-4
 """Distance from a bound, relative to the value, below which a quantity on a logarithmic scale is at its bound. By
 judgement."""
 NORMAL_QUANTILE = 1.959964
-"""Standard errors on either side of an estimate in a 95% interval."""
+"""Half-width of a 95% interval in standard errors: the 97.5% quantile of the standard normal distribution."""
 CURVATURE_STEP = 1e-4
 """Relative step of the second difference of a log-prior: near the fourth root of rounding errors, where those and the
 truncation error are in balance."""
 KEPT_ENDS = 20
-"""Ends of starts that the result keeps, the best first."""
+"""Largest number of ends that the result keeps, the best first. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -123,18 +126,20 @@ class PetabFit:
     intervals : dict of str to tuple of float
         95% intervals, computed on the scale of each parameter.
     log_likelihood : float
+        Without the priors.
     status : Status
     at_bound : tuple of str
         Parameters whose estimate is at a bound.
     agreed, tried : int
-        How many starts reached the best likelihood, and how many were followed.
+        How many starts reached the best likelihood, and how many reached any end.
     ends : ndarray, (starts, estimated)
-        Points that the starts reached, on the linear scale, the best first.
+        Points that the starts reached, on the linear scale, the best first; at most 20.
     values : ndarray, (starts,)
-        Minus the log-likelihood at these points.
+        Minus the log-likelihood at these points, less the log-priors if there are any.
     seconds : float
         CPU time.
     notes : tuple of str
+        Reasons why the estimates may not be trusted.
     """
 
     problem: PetabProblem
@@ -224,19 +229,21 @@ def maximise_likelihood(
     FitError
         If nothing is to be estimated, or the model cannot be solved at any start.
     """
-    begin = time.process_time()
+    start_time = time.process_time()
 
     def remaining_time() -> float:
-        """Return the CPU seconds that are left."""
-        return time_limit - (time.process_time() - begin)
+        """Return the CPU seconds that remain until the time limit."""
+        return time_limit - (time.process_time() - start_time)
 
     meaning = problem.found
     if not any(q.estimate for q in meaning.quantities):
         raise FitError("There is nothing to estimate: every row of the parameter table has estimate 0.")
-    rough, objective = (PetabObjective(PetabLikelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH_TOLERANCE))
+    screening_objective, objective = (
+        PetabObjective(PetabLikelihood(meaning, rtol)) for rtol in (ROUGH_TOLERANCE, SEARCH_TOLERANCE)
+    )
     with use_single_thread(), np.errstate(all="ignore"):
         draws = _screen_draws(
-            rough,
+            screening_objective,
             SEARCH_POLICY.default_draws
             if starts is None
             else max(starts * SEARCH_POLICY.draws_per_start, SEARCH_POLICY.min_draws),
@@ -244,7 +251,7 @@ def maximise_likelihood(
             lambda: remaining_time() < (1 - SEARCH_POLICY.screening_share) * time_limit,
         )
         ends = _follow_draws(objective, draws, starts, remaining_time, time_limit, progress)
-        return _build_fit(problem, ends, remaining_time, begin)
+        return _build_fit(problem, ends, remaining_time, start_time)
 
 
 def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callable[[], bool]) -> list[FloatArray]:
@@ -252,9 +259,10 @@ def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callab
 
     Parameters
     ----------
-    rough : Objective
-        With rough forward solutions.
+    objective : PetabObjective
+        With inaccurate forward solutions.
     count : int
+        Largest number of draws.
     seed : int
     stop : callable
         Returns True if the time for screening is over; a few draws are made even then.
@@ -264,8 +272,8 @@ def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callab
     list of ndarray, (outer,)
         In working coordinates.
     """
-    rng = np.random.default_rng([seed, 11])
-    # Beside one bound the draws reach so far from it; without bounds, so far to both sides of zero.
+    rng = np.random.default_rng([seed, DRAW_STREAM])
+    # With one bound the draws reach this far from it; without bounds, this far to both sides of zero.
     reach, has_lower, has_upper = (
         SEARCH_POLICY.unbounded_reach,
         np.isfinite(objective.lower),
@@ -279,6 +287,7 @@ def _screen_draws(objective: PetabObjective, count: int, seed: int, stop: Callab
         draws.append((objective(x, 0).value, k, x))
         if k >= SEARCH_POLICY.untimed_draws and stop():
             break
+    # The position k decides between draws of equal value; arrays cannot be compared.
     return [x for _, _, x in sorted(draws, key=lambda draw: draw[:2])]
 
 
@@ -294,25 +303,32 @@ def _follow_draws(
 
     Parameters
     ----------
-    objective : Objective
+    objective : PetabObjective
     draws : list of ndarray, (outer,)
         The best first.
     starts : int, optional
         Number of draws to follow; without it the search ends on its own.
-    left : callable
-        Returns the CPU seconds that are left.
-    limit : float
-        All CPU seconds of the fit.
+    remaining_time : callable
+        Returns the CPU seconds that remain.
+    time_limit : float
+        CPU seconds of the whole fit.
     progress : callable, optional
+        Called with a line of text after each start.
 
     Returns
     -------
     list of Minimum
         The best first.
+
+    Raises
+    ------
+    FitError
+        If the model cannot be solved from any draw.
     """
     ends: list[Minimum] = []
     for k, x in enumerate(draws if starts is None else draws[:starts]):
-        until = max(
+        # No start may use more than its share, or the time that is reserved for the refinement.
+        min_remaining_time = max(
             remaining_time() - SEARCH_POLICY.start_share * time_limit, SEARCH_POLICY.refinement_share * time_limit
         )
         try:
@@ -325,7 +341,7 @@ def _follow_draws(
                 tolerance=OPTIMUM_TOLERANCE,
                 max_iterations=MAX_STEPS_PER_START,
                 min_predicted_decrease=SEARCH_POLICY.min_decrease,
-                stop=partial(_is_time_below, remaining_time, until),
+                stop=partial(_is_time_below, remaining_time, min_remaining_time),
             )
         except np.linalg.LinAlgError:
             continue
@@ -336,7 +352,7 @@ def _follow_draws(
             progress(f"{len(ends)} starts, best log-likelihood {-best:.3f}")
         agreed = sum(e.value < best + SEARCH_POLICY.same_likelihood for e in ends)
         enough = starts is None and agreed >= SEARCH_POLICY.agreeing_starts and len(ends) >= SEARCH_POLICY.min_starts
-        # Agreement means nothing if χ² rejects even the common optimum.
+        # The search continues if χ² rejects even the best end: there may be a better optimum.
         if remaining_time() < SEARCH_POLICY.refinement_share * time_limit or (
             enough and not _is_rejected(objective, min(ends, key=lambda e: e.value).x)
         ):
@@ -365,9 +381,9 @@ def _build_fit(
     problem : PetabProblem
     ends : list of Minimum
         The best first.
-    left : callable
-        Returns the CPU seconds that are left.
-    begin : float
+    remaining_time : callable
+        Returns the CPU seconds that remain.
+    start_time : float
         CPU time at which the fit began.
 
     Returns
@@ -377,7 +393,7 @@ def _build_fit(
     Raises
     ------
     FitError
-        If the best end cannot be solved with a finer tolerance.
+        If the model cannot be solved at the best end with the finer tolerance.
     """
     likelihood = problem.likelihood
     objective = PetabObjective(likelihood)
@@ -407,6 +423,7 @@ def _build_fit(
     undetermined = np.zeros(len(keep), dtype=bool)
     if len(inside):
         C[np.ix_(inside, inside)], undetermined[inside] = _invert_information(H[np.ix_(inside, inside)])
+    # Intervals are symmetric in working coordinates; standard errors follow by the delta method, dθ = (dθ/dx) dx.
     half_widths = NORMAL_QUANTILE * np.sqrt(np.where(C.diagonal() >= 0, C.diagonal(), np.nan))
     half_widths = np.where(undetermined, np.inf, half_widths)
     working = np.where(logs, np.log(np.where(logs, theta[keep], 1.0)), theta[keep])
@@ -416,7 +433,7 @@ def _build_fit(
     status = Status.of(best.stop)
     notes = []
     if status is Status.STUCK and best.value < ends[0].value + SEARCH_POLICY.same_likelihood:
-        # Fine solutions lead no further than the rough ones did: converged to the accuracy of forward solutions.
+        # The refinement got stuck at an optimum that the search had reached: converged as far as solutions allow.
         status = Status.CONVERGED
     if undetermined.any():
         status = Status.UNDETERMINED if status.converged else status
@@ -460,6 +477,7 @@ def _compute_chi_square(
         None if the noise is estimated or not normal, or if no degrees of freedom remain.
     """
     likelihood = objective.likelihood
+    # An estimated noise makes χ² about as large as the number of measurements, whatever the model is.
     freedom = len(likelihood.values) - sum(q.estimate for q in objective.quantities)
     estimates_noise = bool(objective.noise) or bool(np.any(prediction.by_sigma))
     if estimates_noise or freedom <= 0 or likelihood.laplace.any():
@@ -469,14 +487,14 @@ def _compute_chi_square(
 
 
 def _is_rejected(objective: PetabObjective, x: FloatArray) -> bool:
-    """Return True if χ² rejects the model at a point, so that agreement of starts there means nothing."""
+    """Return True if χ² rejects the model at a point `(outer,)` in working coordinates; False if χ² is undefined."""
     predicted = objective.likelihood.predict(_complete_quantities(objective, x), True)
     chi_square = None if predicted is None else _compute_chi_square(objective, predicted)
     return chi_square is not None and chi_square[2] < MIN_CHI_SQUARE_P
 
 
 def _refine_end(objective: PetabObjective, end: Minimum, remaining_time: Callable[[], float]) -> Minimum:
-    """Minimise from the best end with fine forward solutions; return that end unchanged if this fails."""
+    """Minimise from the best end with accurate forward solutions; return that end unchanged if this fails."""
     try:
         best = minimise(
             objective,
@@ -497,14 +515,14 @@ def _refine_end(objective: PetabObjective, end: Minimum, remaining_time: Callabl
 def _complete_quantities(objective: PetabObjective, x: FloatArray) -> FloatArray:
     """Return all quantities `(P,)` at a point in working coordinates.
 
-    Quantities that are solved for inside are at the middle of their bounds if the model cannot be solved.
+    If the model cannot be solved there, the quantities that are solved for inside get their initial values.
     """
     theta = objective(x, 0).theta
     return objective.complete_quantities(x, objective.initial_quantities) if theta is None else theta
 
 
 def _compute_prior_curvature(objective: PetabObjective, k: int, theta: FloatArray) -> float:
-    """Return what the prior of a quantity adds to the information, in working coordinates.
+    """Return the contribution of the prior of quantity `k` to the information, in working coordinates.
 
     It is minus the second difference of the log-prior, or zero where that is negative or not finite.
     """
@@ -524,11 +542,13 @@ def _compute_prior_curvature(objective: PetabObjective, k: int, theta: FloatArra
 def _invert_information(H: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Invert an information matrix `(n, n)`, leaving out directions that it does not determine.
 
+    The matrix is scaled to unit diagonal first, so that the units of the quantities do not matter.
+
     Returns
     -------
     inverse : ndarray, (n, n)
     unknown : ndarray of bool, (n,)
-        Diagonal entries with a share in undetermined directions.
+        Quantities with a share in undetermined directions.
     """
     d = np.sqrt(np.maximum(H.diagonal(), 1e-300))
     try:

@@ -1,7 +1,7 @@
 """The likelihood of a PEtab problem by forward solutions, with its gradient and information.
 
 With θ the quantities of the parameter table, the parameters of the model and of formulas are `q(θ)`, and change from
-period to period; `S = ∂u/∂θ` follows by the chain rule,
+period to period. The sensitivities `S = ∂u/∂θ` follow by the chain rule,
 
     S(t) = [∂u/∂q] ∂q/∂θ + [∂u/∂u₀] S(t₀).
 
@@ -40,7 +40,7 @@ INFINITE_TIME = 1e300
 
 @dataclass(frozen=True)
 class PredictedMeasurements:
-    """Predictions of all measurements.
+    """Predictions of all measurements, with their noise.
 
     Attributes
     ----------
@@ -88,22 +88,22 @@ class PetabLikelihood:
 
     Parameters
     ----------
-    found : Meaning
+    contents : ProblemContents
     rtol : float
         Relative tolerance of forward solutions.
 
     Attributes
     ----------
-    names : list of str
+    quantity_names : list of str
         Quantities of the parameter table.
-    own : list of str
+    parameter_names : list of str
         Parameters of the model and of formulas.
     dynamic : list of int
-        Positions in `own` of the parameters of the model.
-    outputs : list of Map
+        Positions in `parameter_names` of the parameters of the model.
+    outputs : list of ExpressionMap
         One for each distinct pair of formula and noise, which maps states and parameters to both.
-    of_kind, rows : list of list of int
-        Measurements of each output, and of each experiment.
+    rows_by_output, rows_by_experiment : list of list of int
+        Positions of the measurements of each output, and of each experiment.
     values, scales : ndarray, (n,)
         Measured values, and their scales.
     laplace : ndarray of bool, (n,)
@@ -147,29 +147,34 @@ class PetabLikelihood:
 
         Returns
         -------
-        Map
-            Of θ; first the parameters `own`, then the states.
+        ExpressionMap
+            A function of θ, which returns first the parameters `parameter_names`, then the states.
+
+        Raises
+        ------
+        FitError
+            If a value depends on something that has no value.
         """
         key = ("start", id(first))
         if key not in self._maps:
             parameters = dict(self.contents.parameter_values)
             parameters.update({name: e for name, e in first.values.items() if name in parameters})
-            begins = {
+            initial_values = {
                 **self.contents.initial_values,
                 **{n: e for n, e in first.values.items() if n in self.model.states},
             }
             # A state in the formula of a parameter means its initial value.
-            first_states = {se.Symbol(state): e for state, e in begins.items()}
+            first_states = {se.Symbol(state): e for state, e in initial_values.items()}
             parameters = {name: e if e == se.Symbol(name) else e.subs(first_states) for name, e in parameters.items()}
             resolved = {name: self._resolve_expression(e, parameters) for name, e in parameters.items()}
             substitutions = {se.Symbol(name): e for name, e in resolved.items()}
             states = {
                 name: e.subs({se.Symbol("t"): 0 if math.isinf(first.begin) else first.begin}).subs(substitutions)
-                for name, e in begins.items()
+                for name, e in initial_values.items()
             }
             # A condition may set a state to a formula of other states, which have the values of the model then.
-            inner = {se.Symbol(name): e for name, e in states.items() if name not in first.values}
-            states = {name: e.subs(inner) if name in first.values else e for name, e in states.items()}
+            model_states = {se.Symbol(name): e for name, e in states.items() if name not in first.values}
+            states = {name: e.subs(model_states) if name in first.values else e for name, e in states.items()}
             expressions = [*resolved.values(), *(states[s] for s in self.model.states)]
             unknown = {str(s) for e in expressions for s in e.free_symbols} - set(self.quantity_names)
             if unknown:
@@ -183,14 +188,20 @@ class PetabLikelihood:
         Parameters
         ----------
         expr : expression
-        now : dict of str to expression
+        values : dict of str to expression
             Value of each parameter, in terms of θ or of other parameters. A name that is both a parameter and a
             quantity means the quantity.
 
         Returns
         -------
         expression
+
+        Raises
+        ------
+        FitError
+            If parameters depend on one another in a circle.
         """
+        # Each pass inserts one level of values; more levels than parameters mean a circle.
         for _ in range(len(values) + 1):
             inside = {s: values[str(s)] for s in expr.free_symbols if str(s) in values and values[str(s)] != s}
             inside = {s: e for s, e in inside.items() if s != expr or str(s) not in self.quantity_names}
@@ -202,7 +213,7 @@ class PetabLikelihood:
     def _map_period_start(self, period: Period) -> ExpressionMap:
         """Return the map from the values before the beginning of a later period to those after it.
 
-        It takes states and parameters, and returns first the parameters `own`, then the states.
+        It takes states and parameters, and returns first the parameters `parameter_names`, then the states.
         """
         key = ("later", id(period))
         if key not in self._maps:
@@ -221,7 +232,7 @@ class PetabLikelihood:
 
         Returns
         -------
-        Predicted, or None
+        PredictedMeasurements, or None
             None if the model cannot be solved.
         """
         with np.errstate(all="ignore"):
@@ -239,7 +250,7 @@ class PetabLikelihood:
 
         Returns
         -------
-        list of Now, or None
+        list of SolutionState, or None
             One for each measurement; None if the model cannot be solved.
         """
         by_measurement: dict[int, SolutionState] = {}
@@ -253,26 +264,29 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        course : list of Now
+        course : list of SolutionState
             One for each measurement.
         derivatives : bool
 
         Returns
         -------
-        Predicted, or None
+        PredictedMeasurements, or None
             None if a prediction is not finite, or a noise is not positive.
         """
         n, P = len(self.values), len(self.quantity_names)
         y, sigma = np.full(n, np.nan), np.full(n, np.nan)
         by_y, by_sigma = np.zeros((n, P)), np.zeros((n, P))
         for kind, rows in enumerate(self.rows_by_output):
-            at = [course[k] for k in rows]
-            t = np.array([0.0 if math.isinf(now.t) else now.t for now in at])
-            u, q = np.stack([now.u for now in at]), np.stack([now.q for now in at])
-            signals = np.stack([self._evaluate_switches(now) for now in at]) if self.model.driving_names else None
+            solutions = [course[k] for k in rows]
+            # At t = ∞, in a steady state, formulas are evaluated with t = 0: an explicit t must not make them infinite.
+            t = np.array([0.0 if math.isinf(now.t) else now.t for now in solutions])
+            u, q = np.stack([now.u for now in solutions]), np.stack([now.q for now in solutions])
+            signals = (
+                np.stack([self._evaluate_switches(now) for now in solutions]) if self.model.driving_names else None
+            )
             if derivatives:
                 value, by_u, by_q = self.outputs[kind].linearise(t, u, q, signals)
-                both = by_u @ np.stack([now.S for now in at]) + by_q @ np.stack([now.Q for now in at])
+                both = by_u @ np.stack([now.S for now in solutions]) + by_q @ np.stack([now.Q for now in solutions])
                 by_y[rows], by_sigma[rows] = both[:, 0], both[:, 1]
             else:
                 value = self.outputs[kind](t, u, q, signals)
@@ -282,7 +296,7 @@ class PetabLikelihood:
         return PredictedMeasurements(y, sigma, by_y, by_sigma) if derivatives else PredictedMeasurements(y, sigma)
 
     def _evaluate_switches(self, now: SolutionState) -> FloatArray:
-        """Return the values of the switches."""
+        """Return the values of the switches `(switches,)` at a time, with t = ∞ replaced by a finite time."""
         t = INFINITE_TIME if math.isinf(now.t) else now.t
         return self.jumps.evaluate_switches(t, now.u, now.q[self.dynamic])
 
@@ -294,7 +308,7 @@ class PetabLikelihood:
         derivatives: bool,
         solutions: dict[int, SolutionState],
     ) -> bool:
-        """Solve one experiment, and add the solution at each of its measurements to `found`.
+        """Solve one experiment, and add the solution at each of its measurements to `solutions`.
 
         Parameters
         ----------
@@ -303,7 +317,7 @@ class PetabLikelihood:
         rows : list of int
             Measurements of the experiment.
         derivatives : bool
-        found : dict of int to Now
+        solutions : dict of int to SolutionState
             Solution at each measurement, to which this adds.
 
         Returns
@@ -312,8 +326,8 @@ class PetabLikelihood:
             False if the model cannot be solved, or a measurement is before the first period.
         """
         n, times_of = len(self.parameter_names), {k: self.contents.measurements[k].time for k in rows}
-        value, _, by = self._map_start(periods[0]).linearise(np.zeros(1), np.zeros((1, 0)), theta)
-        now = SolutionState(periods[0].begin, value[0, n:], by[0, n:], value[0, :n], by[0, :n])
+        value, _, by_theta = self._map_start(periods[0]).linearise(np.zeros(1), np.zeros((1, 0)), theta)
+        now = SolutionState(periods[0].begin, value[0, n:], by_theta[0, n:], value[0, :n], by_theta[0, :n])
         for k, period in enumerate(periods):
             if k:
                 self._apply_period(now, period, settled=math.isinf(periods[k - 1].begin))
@@ -323,6 +337,7 @@ class PetabLikelihood:
                 continue
             now.t = period.begin
             end = periods[k + 1].begin if k + 1 < len(periods) else math.inf
+            # A measurement at a change of periods belongs to the later one: it is taken after the change.
             inside = [j for j in rows if period.begin <= times_of[j] < end and math.isfinite(times_of[j])]
             times = sorted({period.begin, *(times_of[j] for j in inside), *([end] if math.isfinite(end) else [])})
             stations = self._solve_period(now, times, derivatives, math.isfinite(end))
@@ -342,7 +357,22 @@ class PetabLikelihood:
     def _solve_period(
         self, now: SolutionState, times: list[float], derivatives: bool, open_end: bool
     ) -> dict[float, SolutionState] | None:
-        """Solve one period; return the solution at some of its times, or None if it cannot be solved."""
+        """Solve one period from the state `now`.
+
+        Parameters
+        ----------
+        now : SolutionState
+        times : list of float
+            The beginning of the period, its measurements, and its end if that is finite.
+        derivatives : bool
+        open_end : bool
+            Whether events at the last time are left to the next period.
+
+        Returns
+        -------
+        dict of float to SolutionState, or None
+            The solution at each of the times; None if the period cannot be solved.
+        """
         solved = simulate(
             self.model,
             now.q[self.dynamic],
@@ -356,17 +386,20 @@ class PetabLikelihood:
         )
         if not solved.success:
             return None
+        # The chain rule of the module docstring; without sensitivities S is a placeholder.
         S = np.broadcast_to(now.S, (len(times), *now.S.shape))
         if solved.by_parameters is not None and solved.by_initial is not None:
             S = solved.by_parameters @ now.Q[self.dynamic] + solved.by_initial @ now.S
-        return {t: SolutionState(t, u, own, now.q, now.Q) for t, u, own in zip(times, solved.states, S, strict=True)}
+        return {
+            t: SolutionState(t, u, S_at_t, now.q, now.Q) for t, u, S_at_t in zip(times, solved.states, S, strict=True)
+        }
 
     def _settle_to_steady_state(self, now: SolutionState, begin: float) -> bool:
         """Replace the solution by the steady state that it approaches; return False if there is none.
 
         Parameters
         ----------
-        now : Now
+        now : SolutionState
             Changed in place.
         begin : float
             Time from which the model is solved.
@@ -388,13 +421,14 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        now : Now
+        now : SolutionState
         period : Period
         settled : bool
             Whether the period before ended in a steady state, which has set the triggers already.
         """
         n = len(self.parameter_names)
         if not settled:
+            # Triggers that hold already before the change fire only after they were false.
             now.held = self.jumps.find_holding_events(period.begin, now.u, now.q[self.dynamic])
         t = period.begin
         value, by_u, by_q = self._map_period_start(period).linearise(
@@ -432,7 +466,7 @@ class PetabLikelihood:
         return np.asarray(np.where(self.laplace, laplace, normal) - log_inverse_slope)
 
     def compute_value(self, prediction: PredictedMeasurements | None) -> float:
-        """Return minus the log-likelihood; infinite if there is no prediction or the value is not finite."""
+        """Return minus the log-likelihood; infinity if there is no prediction or the value is not finite."""
         value = math.inf if prediction is None else -float(self.compute_log_densities(prediction).sum())
         return value if math.isfinite(value) else math.inf
 
@@ -441,7 +475,7 @@ class PetabLikelihood:
 
         Parameters
         ----------
-        found : Predicted
+        prediction : PredictedMeasurements
             With derivatives.
 
         Returns
@@ -455,6 +489,8 @@ class PetabLikelihood:
         r, sigma = self.compute_residuals(prediction), prediction.sigma
         with np.errstate(all="ignore"):
             slope = np.where(self.scales == "lin", 1.0, 1.0 / (prediction.y * self._scale_bases))
+        # With ∂r/∂θ = J - r L, the derivative of ½r² + log σ is Jᵀr + Lᵀ(1 - r²), and that of |r| + log σ is
+        # Jᵀsign(r) + Lᵀ(1 - |r|).
         J = -slope[:, None] * prediction.by_y / sigma[:, None]
         L = prediction.by_sigma / sigma[:, None]
         pull = np.where(self.laplace, np.sign(r), r)

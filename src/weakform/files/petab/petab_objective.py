@@ -1,9 +1,9 @@
-"""The objective of a PEtab fit: minus the log-likelihood as a function of the quantities that the search varies.
+"""The objective of a PEtab fit: minus the log-likelihood, less the log-priors, of the quantities that are searched.
 
 Quantities on a logarithmic scale are varied as logarithms. Scales and offsets of observables that occur nowhere else
-and enter a formula linearly are solved for inside, and so is a noise that is one quantity: for each setting of the
-others there is one best value. By the envelope theorem the gradient is the one with these values held, and with the
-Hessian divided into outer (o) and inner (i) parts, that of the outer ones is `H_oo - H_oi H_ii⁻¹ H_io`.
+and enter a formula linearly are solved for inside, and so is a noise that is one quantity: for given values of the
+others each has one best value. By the envelope theorem the gradient is the one with these values held fixed, and with
+the Hessian divided into outer (o) and inner (i) parts, that of the outer ones is `H_oo - H_oi H_ii⁻¹ H_io`.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from .petab_priors import convert_to_scale
 from .semantics import ProblemContents
 
 MAX_INNER_ROUNDS = 4
-"""Rounds at most in which scales and offsets, then the noise, are solved for. By judgement."""
+"""Most rounds in which scales and offsets, then the noise, are solved for. By judgement."""
 INNER_TOLERANCE = 1e-10
 """Change of the inner quantities, relative to the largest, below which the rounds end. By judgement."""
 INNER_RIDGE = 1e-12
 """Share of each diagonal entry that is added to the matrix of the inner least squares, which may be singular. By
 judgement."""
 MIN_LOG_VALUE = 1e-12**20
-"""Lower bound of a quantity on a logarithmic scale whose bound is zero or missing: its logarithm must exist."""
+"""Smallest lower bound of a quantity on a logarithmic scale, about 1e-240: the logarithm of a bound that is zero or
+missing does not exist. By judgement."""
 MAX_DERIVATIVE = 1e100
 """Size of an entry of gradient or Hessian beyond which a point counts as not solvable: its products overflow. By
 judgement."""
 PRIOR_STEP = 1e-4
-"""Relative step of the difference of a prior's slope. By judgement."""
+"""Relative step of the central difference of the slope of a log-prior, which gives its curvature. By judgement."""
 MIN_PRIOR_SIZE = 1e-3
-"""Smallest size of a parameter that the step of that difference is relative to. By judgement."""
+"""Smallest size of a parameter that this step is relative to, so that it does not vanish at zero. By judgement."""
 
 
 @dataclass(frozen=True)
 class EvaluatedObjective:
-    """The objective at a point, as the minimiser takes it.
+    """The objective at a point, in the form that `optimize.minimise` needs.
 
     Attributes
     ----------
@@ -65,7 +66,7 @@ class PetabObjective:
 
     Parameters
     ----------
-    likelihood : Likelihood
+    likelihood : PetabLikelihood
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ class PetabObjective:
     low, high : ndarray, (P,)
         Bounds of all quantities.
     lower, upper : ndarray, (outer,)
-        Bounds of the outer ones, in working coordinates.
+        Bounds of the outer quantities, in working coordinates: logarithms where `logs` is True.
     """
 
     def __init__(self, likelihood: PetabLikelihood) -> None:
@@ -95,6 +96,7 @@ class PetabObjective:
         self._of_linear = [names.index(name) for name in self.linear]
         self._of_noise = [names.index(name) for name in self.noise]
         symbols = {se.Symbol(name): k for k, name in enumerate(self.noise)}
+        # Measurements whose whole noise is one of the quantities that are solved for inside.
         group = [symbols.get(m.sigma, -1) for m in meaning.measurements]
         self._groups = [np.flatnonzero(np.array(group) == k) for k in range(len(self.noise))]
         # Position of each inner quantity among the parameters of formulas.
@@ -147,11 +149,11 @@ class PetabObjective:
         x : ndarray, (outer,)
             In working coordinates.
         order : int
-            0 for the value alone; else with gradient and Hessian.
+            0 for the value alone; otherwise gradient and Hessian are computed as well.
 
         Returns
         -------
-        Evaluated
+        EvaluatedObjective
         """
         theta = self.complete_quantities(x, self.initial_quantities)
         with np.errstate(all="ignore"):
@@ -172,7 +174,7 @@ class PetabObjective:
         return EvaluatedObjective(value, g, H, theta)
 
     def _sum_log_priors(self, theta: FloatArray) -> float:
-        """Return the sum of the log-priors."""
+        """Return the sum of the log-priors at all quantities `(P,)`, on the linear scale."""
         return sum(q.compute_log_prior(float(x)) for q, x in zip(self.quantities, theta, strict=True))
 
     def _reduce_to_outer(
@@ -183,6 +185,7 @@ class PetabObjective:
         Parameters
         ----------
         g, H : ndarray, (P,) and (P, P)
+            Derivatives of minus the log-likelihood by the quantities on the linear scale.
         theta : ndarray, (P,)
         stuck : ndarray of bool, (P,)
             Inner quantities at a bound, which do not follow the outer ones.
@@ -194,6 +197,7 @@ class PetabObjective:
         """
         inner = [k for k in (*self._of_linear, *self._of_noise) if not stuck[k]]
         if inner:
+            # Least squares instead of a solution: inner quantities that the data do not determine make H_ii singular.
             hii = H[np.ix_(inner, inner)]
             hio = H[np.ix_(inner, self.outer)]
             H = H[np.ix_(self.outer, self.outer)] - hio.T @ np.linalg.lstsq(hii, hio, rcond=None)[0]
@@ -205,7 +209,7 @@ class PetabObjective:
             q = self.quantities[k]
             if q.prior is not None:
                 x = convert_to_scale(q.scale, float(theta[k])) if q.prior.scaled else float(theta[k])
-                pace = 1.0
+                pace = 1.0  # derivative of the argument of the prior with respect to θ
                 if q.prior.scaled and q.scale != "lin":
                     pace = 1.0 / (theta[k] * (math.log(10) if q.scale == "log10" else 1.0))
                 h = PRIOR_STEP * max(abs(x), MIN_PRIOR_SIZE)
@@ -213,6 +217,7 @@ class PetabObjective:
                 H[row, row] += (
                     max(0.0, -(q.prior.compute_slope(x + h) - q.prior.compute_slope(x - h)) / (2 * h)) * pace**2
                 )
+        # The derivative of θ = exp(x) is θ.
         by_x = np.where(self.logs[self.outer], theta[self.outer], 1.0)
         return g * by_x, H * np.outer(by_x, by_x)
 
@@ -223,7 +228,7 @@ class PetabObjective:
 
         Parameters
         ----------
-        course : list of Now
+        course : list of SolutionState
             The solution at each measurement; it does not depend on these quantities.
         theta : ndarray, (P,)
 
@@ -241,34 +246,34 @@ class PetabObjective:
             if predicted is None:
                 return None
             assert predicted.by_y is not None
-            before = theta[inner]
+            previous = theta[inner]
             if self._of_linear:
                 # Predictions are linear in scales and offsets, so their best values are one least-squares problem.
                 C = predicted.by_y[:, self._of_linear] / predicted.sigma[:, None]
                 r = likelihood.compute_residuals(predicted)
                 H = C.T @ C
                 H += np.diag(INNER_RIDGE * np.maximum(H.diagonal(), 1e-300))
-                now = theta[self._of_linear]
-                low, high = self.low[self._of_linear] - now, self.high[self._of_linear] - now
+                current = theta[self._of_linear]
+                low, high = self.low[self._of_linear] - current, self.high[self._of_linear] - current
                 step = minimise_in_box(-C.T @ r, H, low, high)
-                theta[self._of_linear] = now + step
+                theta[self._of_linear] = current + step
                 stuck[self._of_linear] = (step <= low) | (step >= high)
                 predicted = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
                 if predicted is None:
                     return None
             r = likelihood.compute_residuals(predicted) * predicted.sigma
             for k, rows in zip(self._of_noise, self._groups, strict=True):
-                # Of normal noise with one σ the likelihood is largest at the root mean square of the residuals.
+                # For normal noise with one σ the likelihood is largest at the root mean square of the residuals.
                 best = float(np.sqrt(np.mean(r[rows] ** 2)))
                 theta[k] = min(max(best, self.low[k], 1e-300), self.high[k])
                 stuck[k] = theta[k] != best
-            if np.abs(theta[inner] - before).max() <= INNER_TOLERANCE * np.abs(theta[inner]).max():
+            if np.abs(theta[inner] - previous).max() <= INNER_TOLERANCE * np.abs(theta[inner]).max():
                 break
         final = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
         return None if final is None else (final, theta, stuck)
 
     def _insert_inner(self, course: list[SolutionState], theta: FloatArray, inner: list[int]) -> list[SolutionState]:
-        """Return the solution with the inner quantities of `theta`; states are shared, not copied."""
+        """Return the solution at each measurement with the inner quantities of `theta`; states are not copied."""
         if not inner:
             return course
         parameters: dict[int, FloatArray] = {}
@@ -288,13 +293,13 @@ def _find_inner_quantities(contents: ProblemContents) -> tuple[list[str], list[s
 
     Parameters
     ----------
-    found : Meaning
+    contents : ProblemContents
 
     Returns
     -------
     linear : list of str
-        Quantities without a prior that occur in formulas of observables alone, and linearly, together with those before
-        them in the list.
+        Quantities without a prior that occur only in formulas of observables. Each formula is linear in all of them
+        jointly.
     noise : list of str
         Quantities without a prior that are the whole noise of some measurements, with a normal distribution, and occur
         nowhere else.
@@ -324,6 +329,7 @@ def _find_inner_quantities(contents: ProblemContents) -> tuple[list[str], list[s
         rows = in_formula[n]
         if not rows or in_sigma[n] or any(m.scale != "lin" or m.distribution != "normal" for m in rows):
             continue
+        # Linear in all jointly: the slope by one contains none of them, so products of two are excluded.
         together = {se.Symbol(earlier) for earlier in (*linear, n)}
         if all(not m.formula.diff(se.Symbol(n)).free_symbols & together for m in rows):
             linear.append(n)

@@ -31,9 +31,9 @@ SLOPE_STEP = 1e-6
 """Relative step of the difference that gives the slope of a log-density: near the cube root of rounding errors, where
 those and the truncation error of a central difference are in balance."""
 MIN_STEP_SIZE = 1e-3
-"""Smallest size of a parameter that the step is relative to, so that it does not vanish at zero. By judgement."""
+"""Smallest size of a parameter that the step is relative to, so that the step does not vanish at zero. By judgement."""
 LARGE_VALUE = 1e100
-"""Finite value that stands for infinity in cumulative distributions."""
+"""Finite value that replaces infinite arguments of cumulative distributions."""
 
 
 def convert_to_scale(scale: str, x: float) -> float:
@@ -52,7 +52,7 @@ class PetabPrior:
     numbers : tuple of float
         Arguments of the distribution, as PEtab orders them.
     low, high : float
-        Bounds at which the density is truncated and normalised again; infinite if it is not.
+        Bounds at which the density is truncated and normalised again; infinite if it is not truncated.
     scaled : bool
         True if it is a density of the parameter on its scale, as in version 1 of PEtab.
     """
@@ -93,7 +93,7 @@ class PetabPrior:
 
     @cached_property
     def _log_mass(self) -> float:
-        """Logarithm of the mass between the bounds; zero without bounds."""
+        """Logarithm of the probability between the bounds; zero without bounds, or if that probability is zero."""
         if not (math.isfinite(self.low) or math.isfinite(self.high)):
             return 0.0
         cdf = self._cumulative_distribution
@@ -102,7 +102,7 @@ class PetabPrior:
 
     def _compute_untruncated(self, x: float) -> float:
         """Return the log-density without truncation."""
-        a, b = (*self.numbers, 0.0)[:2]
+        a, b = (*self.numbers, 0.0)[:2]  # kinds with one argument do not use b
         if self.kind.startswith("log-") and x <= 0:
             return -math.inf
         if self.kind == "uniform":
@@ -125,6 +125,7 @@ class PetabPrior:
             return -x / a - math.log(a)
         if self.kind == "rayleigh":
             return math.log(x / a**2) - 0.5 * (x / a) ** 2 if x > 0 else -math.inf
+        # χ² with a degrees of freedom is the gamma distribution with shape a/2 and scale 2.
         shape, scale = (a / 2, 2.0) if self.kind == "chisquare" else (a, b)
         if x == 0:
             return -math.inf

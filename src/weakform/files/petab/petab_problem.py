@@ -34,7 +34,7 @@ class PetabProblem:
     ----------
     name : str
         Name of its YAML file without the ending.
-    found : Meaning
+    found : ProblemContents
         The contents of its tables.
     """
 
@@ -78,7 +78,7 @@ class PetabProblem:
         return theta
 
     def _predict(self, parameters: Mapping[str, float] | None) -> PredictedMeasurements:
-        """Return the predictions of all measurements; raise if the model cannot be solved."""
+        """Return the predictions of all measurements; raise `FitError` if there are none."""
         predicted = self.likelihood.predict(self._collect_quantities(parameters))
         if predicted is None:
             raise FitError(
@@ -107,7 +107,7 @@ class PetabProblem:
         return -self.likelihood.compute_value(self._predict(parameters))
 
     def chi2(self, parameters: Mapping[str, float] | None = None) -> float:
-        """Return the sum of squared residuals, each divided by its noise.
+        """Return χ², the sum of the squares of the residuals, each of which is divided by its noise.
 
         Parameters
         ----------
@@ -186,8 +186,9 @@ class PetabProblem:
         Parameters
         ----------
         starts : int, optional
-            Number of draws that are followed; by default until three agree or the time is over.
+            Number of draws that are followed; by default until three reach the same likelihood or the time is over.
         seed : int
+            Seed of the draws.
         time_limit : float
             CPU seconds.
         progress : callable, optional
@@ -250,7 +251,7 @@ class PetabProblem:
         keep = [k for k, q in enumerate(self.found.quantities) if q.estimate]
         scales = [self.found.quantities[k].scale for k in keep]
 
-        # θ = exp(x log b) on a scale of base b, with derivative θ log b; a base of zero marks the linear scale.
+        # θ = exp(x log b) on a scale of base b, with derivative θ log b. `bases` holds log b, and 0 for linear scales.
         def quantities_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta = self.likelihood.nominal.copy()
             bases = np.array([{"lin": 0.0, "log": 1.0, "log10": math.log(10)}[s] for s in scales])

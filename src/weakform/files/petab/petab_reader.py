@@ -1,6 +1,6 @@
 """The interpretation of the tables of a PEtab problem: formulas become expressions, conditions become periods.
 
-One reader serves both versions of PEtab and branches where they differ.
+One class interprets both versions of PEtab and branches where they differ.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def interpret_tables(tables: dict[str, Any], where: str) -> ProblemContents:
 
     Parameters
     ----------
-    found : dict
-        As `petab_tables.tables` returns it.
+    tables : dict
+        As `petab_tables.read_tables` returns it.
     where : str
         Name of the problem in errors.
 
     Returns
     -------
-    Meaning
+    ProblemContents
 
     Raises
     ------
     ModelError
-        For the first thing that is wrong; the message names the table and the entry.
+        For the first entry that is wrong; the message names the table and the entry.
     """
     return _TableInterpreter(tables, where).interpret()
 
@@ -62,8 +62,8 @@ class _TableInterpreter:
 
     Parameters
     ----------
-    found : dict
-        As `petab_tables.tables` returns it.
+    tables : dict
+        As `petab_tables.read_tables` returns it.
     where : str
         Name of the problem in errors.
 
@@ -72,9 +72,9 @@ class _TableInterpreter:
     names : dict of str to str
         Our name for each identifier of the model.
     states : list of str
-    named : dict of str to expression
+    named_expressions : dict of str to expression
         Named expressions of the model, which are substituted into formulas.
-    quantities : dict of str to Quantity
+    quantities : dict of str to TableQuantity
         Rows of the parameter table.
     """
 
@@ -95,7 +95,7 @@ class _TableInterpreter:
         return self.build_error(f"{what}, which does not exist.{suggest_name(name, list(candidates))}")
 
     def interpret(self) -> ProblemContents:
-        """Interpret all tables."""
+        """Interpret all tables, and return their contents."""
         tables, model_table = self.tables, self.tables["model"]
         try:
             equations = read_equations(model_table["equations"], tuple(model_table["parameters"]), ())
@@ -114,17 +114,19 @@ class _TableInterpreter:
             events=build_events(model_table, (*equations.states, *equations.parameters), equations.observables),
             switches=equations.switches,
         )
-        own = {}
+        parameter_values = {}
         for name in equations.parameters:
             if name.endswith("(0)"):
-                continue
+                continue  # an initial value, which `initial_values` contains
             key = self._find_identifier(name)
             if key in self.quantities:
-                own[name] = se.Symbol(key)
+                parameter_values[name] = se.Symbol(key)
             elif name in model_table["defaults"]:
-                own[name] = self._parse_formula(model_table["defaults"][name], f"the value of {key}", ours=True)
+                parameter_values[name] = self._parse_formula(
+                    model_table["defaults"][name], f"the value of {key}", ours=True
+                )
             else:
-                own[name] = se.RealDouble(model_table["values"].get(name, math.nan))
+                parameter_values[name] = se.RealDouble(model_table["values"].get(name, math.nan))
         # Quantities that the model does not have occur in formulas of observables and noise.
         extra = {key: se.Symbol(key) for key in self.quantities if key not in self.names}
         observables = self._read_observables()
@@ -132,23 +134,24 @@ class _TableInterpreter:
         measurements = tuple(self._read_measurement(row, observables, index) for row in tables["measurement"])
         if not measurements:
             raise self.build_error("the measurement table is empty.")
-        begins = {}
+        initial_values = {}
         for state, text in model_table["begins"].items():
-            begins[state] = self._parse_formula(text, f"the initial value of {state}", ours=True)
-        begins, _ = resolve_initial_values(begins)
+            initial_values[state] = self._parse_formula(text, f"the initial value of {state}", ours=True)
+        initial_values, _ = resolve_initial_values(initial_values)
+        # A condition of the first period may give an initial value instead of the model.
         used = {m.experiment for m in measurements}
         without_initial = [
             s
             for s in equations.states
-            if s not in begins and not all(s in e[1][0].values for k, e in enumerate(experiments) if k in used)
+            if s not in initial_values and not all(s in e[1][0].values for k, e in enumerate(experiments) if k in used)
         ]
         if without_initial:
             raise self.build_error(f"the state {without_initial[0]!r} has no initial value.")
         contents = ProblemContents(
             model,
             tuple(self.quantities.values()),
-            own | extra,
-            begins,
+            parameter_values | extra,
+            initial_values,
             experiments,
             measurements,
         )
@@ -177,10 +180,10 @@ class _TableInterpreter:
         scale = row.get("parameterScale", "lin") or "lin"
         if scale not in SCALES:
             raise self.build_error(f"parameterScale of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}.")
-        word = row.get("estimate", "").lower()
-        if word not in ("0", "1", "0.0", "1.0", "true", "false"):
-            raise self.build_error(f"estimate of {name!r} must be 0 or 1 (true or false); received {word!r}.")
-        estimate = word in ("1", "1.0", "true")
+        estimate_text = row.get("estimate", "").lower()
+        if estimate_text not in ("0", "1", "0.0", "1.0", "true", "false"):
+            raise self.build_error(f"estimate of {name!r} must be 0 or 1 (true or false); received {estimate_text!r}.")
+        estimate = estimate_text in ("1", "1.0", "true")
         lower, upper = (
             self._read_number(row.get(key, ""), f"{key} of {name!r}", default)
             for key, default in (("lowerBound", -math.inf), ("upperBound", math.inf))
@@ -198,27 +201,27 @@ class _TableInterpreter:
     def _read_prior(self, row: dict[str, str], name: str, bounds: tuple[float, float]) -> PetabPrior | None:
         """Interpret the prior of a row of the parameter table.
 
-        In version 1 a prior may be one of the parameter on its scale, and is not truncated. In version 2 it is
+        In version 1 a prior may be a density of the parameter on its scale, and is not truncated. In version 2 it is
         truncated at the bounds, and a parameter without a prior has a uniform one if its bounds are finite.
         """
-        first = self.version == 1
-        kind = row.get("objectivePriorType" if first else "priorDistribution", "")
-        text = row.get("objectivePriorParameters" if first else "priorParameters", "")
-        if first and (not kind or (kind == "parameterScaleUniform" and not text)):
+        is_version_1 = self.version == 1
+        kind = row.get("objectivePriorType" if is_version_1 else "priorDistribution", "")
+        text = row.get("objectivePriorParameters" if is_version_1 else "priorParameters", "")
+        if is_version_1 and (not kind or (kind == "parameterScaleUniform" and not text)):
             return None
         if not kind:
             if not all(map(math.isfinite, bounds)):
                 return None
             return PetabPrior("uniform", bounds)
         numbers = tuple(self._read_number(part, f"the prior of {name!r}") for part in text.split(";") if part.strip())
-        scaled = first and kind.startswith("parameterScale")
-        word = kind.removeprefix("parameterScale") if scaled else kind
-        word = word[:1].lower() + word[1:] if scaled else VERSION_1_KINDS.get(word, word)
-        if word == "uniform" and not numbers:
+        scaled = is_version_1 and kind.startswith("parameterScale")
+        prior_kind = kind.removeprefix("parameterScale") if scaled else kind
+        prior_kind = prior_kind[:1].lower() + prior_kind[1:] if scaled else VERSION_1_KINDS.get(prior_kind, prior_kind)
+        if prior_kind == "uniform" and not numbers:
             return None
         try:
-            low, high = (-math.inf, math.inf) if first else bounds
-            return PetabPrior(word, numbers, low, high, scaled)
+            low, high = (-math.inf, math.inf) if is_version_1 else bounds
+            return PetabPrior(prior_kind, numbers, low, high, scaled)
         except ModelError as error:
             raise self.build_error(f"{name!r}: {error}") from None
 
@@ -228,9 +231,9 @@ class _TableInterpreter:
         Parameters
         ----------
         text : str
-        inside : mapping of str to str
-            Formulas of placeholders, which may contain other placeholders; each is expanded at most once on a path, so
-            that none expands into itself for ever.
+        placeholders : mapping of str to str
+            Formulas of placeholders, which may contain other placeholders; none is expanded again inside
+            itself, so that the expansion ends.
 
         Returns
         -------
@@ -238,7 +241,7 @@ class _TableInterpreter:
         """
         text = text.replace("&&", " and ").replace("||", " or ")
 
-        def word(match: re.Match[str]) -> str:
+        def rewrite(match: re.Match[str]) -> str:
             name = match[0]
             if name in placeholders:
                 return (
@@ -248,7 +251,7 @@ class _TableInterpreter:
                 return self.names[name]
             return "t" if name == "time" else name
 
-        return re.sub(r"(?<![\w.])[^\W\d]\w*", word, text)
+        return re.sub(r"(?<![\w.])[^\W\d]\w*", rewrite, text)
 
     def _parse_formula(
         self, text: str, what: str, placeholders: Mapping[str, str] | None = None, ours: bool = False
@@ -260,7 +263,7 @@ class _TableInterpreter:
         text : str
         what : str
             Name of the formula in errors.
-        inside : mapping of str to str, optional
+        placeholders : mapping of str to str, optional
             Formulas of placeholders.
         ours : bool
             Whether the text is in our names already, as in the translated model.
@@ -340,18 +343,18 @@ class _TableInterpreter:
         # Measurements without an experiment belong to one that begins at zero and changes nothing.
         rows[""] = rows.get("", [(0.0, "")])
         for label, entries in rows.items():
-            begins: dict[float, dict[str, Expr]] = {}
+            values_by_time: dict[float, dict[str, Expr]] = {}
             for time, name in sorted(entries, key=lambda entry: entry[0]):
                 if name and name not in conditions:
                     raise self._build_missing_error(
                         f"the experiment {label!r} has the condition {name!r}", name, conditions
                     )
-                begins.setdefault(time, {}).update(conditions.get(name, {}))
+                values_by_time.setdefault(time, {}).update(conditions.get(name, {}))
             # Measurements after a pre-equilibration alone begin at zero.
-            if list(begins) == [-math.inf]:
-                begins[0.0] = {}
+            if list(values_by_time) == [-math.inf]:
+                values_by_time[0.0] = {}
             index[(label,)] = len(experiments)
-            experiments.append((label, tuple(Period(time, values) for time, values in begins.items())))
+            experiments.append((label, tuple(Period(time, values) for time, values in values_by_time.items())))
         return tuple(experiments), index
 
     def _read_conditions(self) -> dict[str, dict[str, Expr]]:
@@ -376,7 +379,7 @@ class _TableInterpreter:
         return conditions
 
     def _find_target(self, identifier: str) -> str:
-        """Return our name for the parameter or state that a condition sets; raise if it cannot be set."""
+        """Return our name for the parameter or state that a condition sets; raise if no condition can set it."""
         name = self.names.get(identifier, identifier)
         if name in self.named_expressions:
             raise self.build_error(f"a condition sets {identifier!r}, which the model computes.")
@@ -397,7 +400,7 @@ class _TableInterpreter:
         observables : dict of str to dict
             Rows of the observable table.
         index : dict of tuple to int
-            Position of each experiment.
+            Position of each experiment by the entries of the measurement table that refer to it.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """The files of a PEtab problem as plain tables, read in a separate process (see `formats.subprocess_reader`).
 
-A table is a list of rows, a row a mapping from columns to text. Nothing is interpreted here except the model, which is
-translated into equations in which everything that the tables name stays a parameter or a state.
+A table is a list of rows, a row a mapping from columns to text. Only the model is interpreted here: it is translated
+into equations in which everything that the tables name stays a parameter or a state.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..formats.translation import translate_sbml
 MAX_TABLE_BYTES = 50_000_000
 """Size of each file of a problem in bytes above which the problem is refused. By judgement."""
 Rows = list[dict[str, str]]
+"""Rows of a table, each a mapping from columns to cells."""
 KINDS = ("parameter", "observable", "measurement", "condition", "experiment")
 """Kinds of tables that a problem may have."""
 
@@ -35,12 +36,12 @@ def read_tables(path: str, where: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        `version`, 1 or 2; `model`, as `equations_of_sbml` returns it; and a list of rows for each of `KINDS`.
+        `version`, 1 or 2; `model`, as `translate_sbml` returns it; and a list of rows for each of `KINDS`.
 
     Raises
     ------
     ModelError
-        If a file is missing, too large, outside of the folder of the problem, or not of its kind.
+        If a file is missing, too large, outside of the folder of the problem, or not in the format of its kind.
     """
     try:
         import yaml
@@ -105,7 +106,7 @@ def _list_files_of_version_2(document: dict[str, Any], where: str) -> tuple[dict
 
 
 def _read_file_names(value: Any, where: str) -> list[str]:
-    """Return one file name, or several, as a list."""
+    """Return the value of a YAML key, a file name or a list of file names, as a list."""
     names = [value] if isinstance(value, str) else value or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelError(f"{where}: a list of files is expected; received {str(value)[:100]}.")

@@ -1,8 +1,8 @@
 """The contents of a PEtab problem as records: quantities, experiments and measurements, with formulas as expressions.
 
 Version 1 is expressed in the terms of version 2: an experiment is a list of periods, the first of which may begin at
-minus infinity (pre-equilibration); at its beginning a period gives parameters and states new values. Formulas are
-parsed by our own parser, in our own names.
+minus infinity (pre-equilibration); at its beginning a period may give parameters and states new values. Formulas
+are parsed by our own parser, in our own names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TableQuantity:
         NaN if the table has none.
     estimate : bool
         Whether it is estimated or fixed at its nominal value.
-    prior : Prior, or None
+    prior : PetabPrior, or None
     """
 
     name: str
@@ -109,13 +109,14 @@ class ProblemContents:
     ----------
     model : Model
         Without initial values; its parameters are those of the right-hand side.
-    quantities : tuple of Quantity
-    own : dict of str to expression
-        The value of every parameter of the model and of formulas unless a condition sets it: in terms of quantities or
-        of other parameters.
-    begins : dict of str to expression
-        Initial values, in terms of `own`.
+    quantities : tuple of TableQuantity
+    parameter_values : dict of str to expression
+        Value of each parameter of the model and of formulas, in terms of quantities or of other parameters; a condition
+        may replace it.
+    initial_values : dict of str to expression
+        Initial values of states, in terms of the names in `parameter_values`.
     experiments : tuple of (str, tuple of Period)
+        Name and periods of each experiment.
     measurements : tuple of Measurement
     """
 
@@ -130,15 +131,15 @@ class ProblemContents:
 def substitute_constants(contents: ProblemContents) -> ProblemContents:
     """Substitute parameters that are the same number in all experiments into the equations.
 
-    The sensitivities of forward solutions are then fewer.
+    Forward solutions then have fewer sensitivities.
 
     Parameters
     ----------
-    found : Meaning
+    contents : ProblemContents
 
     Returns
     -------
-    Meaning
+    ProblemContents
 
     Raises
     ------
