@@ -27,8 +27,8 @@ class _VerdictPolicy:
     of the data have no test. By judgement: a right model has about one."""
 
     max_inflation: float = 1e6
-    """Variance of a parameter over its variance if all others were known. Above, only a combination with other parameters
-    is determined, and the fit is UNDETERMINED. By judgement; `docs/when-not-to-trust.md` says so to users."""
+    """Variance of a parameter over its variance if all others were known. Above, only a combination with others is
+    determined, and the fit is UNDETERMINED. By judgement; `docs/when-not-to-trust.md` says so to users."""
 
     well_known_error: float = 0.01
     """Standard error, relative to the estimate. Below, an inflated variance does not matter. By judgement: in long

@@ -64,7 +64,7 @@ class _OutlierPolicy:
 
 @dataclass(frozen=True)
 class _ScatterPolicy:
-    """When the scatter depends on the level otherwise than the kind of noise says. |e| is proportional to level^power."""
+    """When the scatter depends on the level unlike that of the kind of noise; |e| is proportional to level^power."""
 
     clear: float = 3.5
     """Rank correlation of |residual| and level, in standard deviations. Above, it is not chance. By judgement: 5 in
@@ -105,8 +105,8 @@ class _CorrelationPolicy:
     explains a rejection. By judgement."""
 
     weak_evidence: float = 1e-6
-    """The same, after a strong dependence of the scatter on the level has been removed. By judgement: noise of another
-    kind also shifts the fit, which correlates its residuals somewhat."""
+    """The same, after a strong dependence of the scatter on the level has been removed. By judgement: noise of
+    another kind also shifts the fit, which correlates its residuals somewhat."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class _DrawingPolicy:
     absorbs next to nothing of each. By judgement."""
 
     min_deviation: float = 0.1
-    """Standard deviation of a residual over σ, at least: the residual of a value that the fit follows closely is divided
-    by it. By judgement."""
+    """Standard deviation of a residual over σ, at least: it divides the residual of a value that the fit follows
+    closely. By judgement."""
 
 
 MIN_SKEWNESS = 5.0
@@ -377,7 +377,7 @@ def _compute_ranks(a: FloatArray) -> FloatArray:
 
 
 def _check_scatter(column: _ColumnResiduals) -> tuple[str, FloatArray, bool]:
-    """Check whether the scatter depends on the level otherwise than the kind of noise says.
+    """Check whether the scatter depends on the level unlike that of the kind of noise.
 
     Returns
     -------
@@ -451,8 +451,8 @@ def _estimate_correlation(column: _ColumnResiduals) -> float | None:
     """Estimate the correlation ρ of neighbouring residuals if it explains their autocorrelation; return None if not.
 
     It does if the noise is autoregressive of first order, in its differences too: neighbouring differences then have
-    the correlation `-(1 - ρ)/2`. A slow pattern plus white noise, as in the residuals of a wrong model, has a lower one,
-    near the -1/2 of white noise; a slow pattern alone has a higher one.
+    the correlation `-(1 - ρ)/2`. A slow pattern plus white noise, as in the residuals of a wrong model, has a lower
+    one, near the -1/2 of white noise; a slow pattern alone has a higher one.
     """
     same = column.trajectory[1:] == column.trajectory[:-1]
     a, b = column.e[:-1][same], column.e[1:][same]

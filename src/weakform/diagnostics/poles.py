@@ -31,8 +31,8 @@ class _PolePolicy:
     between two samples. There, the right-hand side at a simple pole is larger by about the inverse. By judgement."""
 
     growth: float = 1e3
-    """Ratio of the right-hand side next to the zero to the larger one at both samples. Above, the zero is a pole; below,
-    the numerator vanishes with the denominator. By judgement: far below the 1e7 of a simple pole."""
+    """Ratio of the right-hand side next to the zero to the larger one at both samples. Above, the zero is a pole;
+    below, the numerator vanishes with the denominator. By judgement: far below the 1e7 of a simple pole."""
 
 
 POLE_POLICY = _PolePolicy()
