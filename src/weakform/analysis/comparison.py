@@ -227,8 +227,8 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     Raises
     ------
     FitError
-        If there are fewer than two fits, or they are of different data, have random effects, or have no likelihood whose
-        maximum can be compared.
+        If there are fewer than two fits, or they are of different data, have random effects, or have no likelihood
+        whose maximum can be compared.
 
     Examples
     --------
